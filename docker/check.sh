@@ -26,5 +26,6 @@ if docker compose version >/dev/null 2>&1; then
     for profile in '' tools wandering pipeline; do
         CRAWLSTREAM_API_KEYS=x REDIS_PASSWORD=x docker compose ${profile:+--profile $profile} config --quiet
     done
+    CRAWLSTREAM_API_KEYS=x REDIS_PASSWORD=x docker compose -f compose.yaml -f compose.partitions.yaml config --quiet
     echo "compose.yaml: as it should be"
 fi

@@ -91,12 +91,14 @@ def done(hold: Hold, groups: Sequence[Links] = ()) -> Settle:
     return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=groups, sent_ms=1)
 
 
-async def lease_and_settle(redis: Redis, worker: str, entries: int, batch: int = 100) -> int:
+async def lease_and_settle(
+    redis: Redis, worker: str, entries: int, batch: int = 100, *, keys: FrontierKeys = KEYS
+) -> int:
     """Lease entries in batches and end each with the next call; answers how many there were.
 
     Speaks to the operation itself, so that Redis is what limits it and not the values of Python.
     """
-    scripts = Scripts(redis, KEYS)
+    scripts = Scripts(redis, keys)
     call, leased = 0, 0
     ends: list[object] = []
     while True:

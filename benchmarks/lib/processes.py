@@ -50,15 +50,16 @@ def running(*argv: str, folder: str, **env: str) -> Iterator[int]:
 
 
 @asynccontextmanager
-async def own_kafka(folder: str, *, partitions: int = 1) -> AsyncIterator[str]:
-    """The address of a Kafka that has our topics."""
+async def own_kafka(folder: str, *, partitions: int = 1, frontier: int = 1) -> AsyncIterator[str]:
+    """The address of a Kafka that has our topics, for a frontier of so many partitions."""
     server = servers.kafka(Path(folder), port=free_block(2), jars=find_jars())
     servers.format_kafka(server)
     with running(*server.argv, folder=folder):
         while not PROBES["kafka"](server.port):
             await asyncio.sleep(0.2)
         address = f"127.0.0.1:{server.port}"
-        await ensure_topics(Kafka([address], shape=TopicShape(partitions=partitions)), TOPICS)
+        kafka_client = Kafka([address], shape=TopicShape(partitions=partitions))
+        await ensure_topics(kafka_client, TOPICS, frontier)
         yield address
 
 
@@ -71,6 +72,14 @@ def environment(redis: Redis, kafka: str, folder: str) -> Mapping[str, str]:
         "KAFKA_HOSTS": kafka,
         "KAFKA_TOPIC_PREFIX": TOPICS.prefix,
         "CRAWLSTREAM_HOME": folder,
+    }
+
+
+def divided(found: Mapping[str, str], partitions: int) -> Mapping[str, str]:
+    """The same for a frontier of so many partitions, in the one Redis."""
+    return {
+        **found,
+        "CRAWLSTREAM_PARTITIONS": str(partitions),
     }
 
 

@@ -64,30 +64,31 @@ class PartitionDuties:
                 tasks.append(self._task(p, Liveness("shelve"), step))
             yield tasks
 
-    def endings(
+    @asynccontextmanager
+    async def endings(
         self,
         labelling: Labelling,
         *,
         grace_ms: int,
         dedupe_ms: int,
         links_topic: Callable[[], Awaitable[str]],
-    ) -> Sequence[PeriodicTask]:
+    ) -> AsyncIterator[Sequence[PeriodicTask]]:
         """End the runs of each home, where there are several; see `Endings`."""
-        if len(self._frontiers) == 1:
-            return ()
-        steps = [
-            Endings(
-                self._frontiers,
-                p,
-                labelling,
-                outbound=self._outbound,
-                grace_ms=grace_ms,
-                dedupe_ms=dedupe_ms,
-                links_topic=links_topic,
-            ).step
-            for p in range(len(self._frontiers))
-        ]
-        return [self._task(p, Liveness("homes"), step) for p, step in enumerate(steps)]
+        async with AsyncExitStack() as stack:
+            tasks = []
+            for p in range(len(self._frontiers)) if len(self._frontiers) > 1 else ():
+                duty = Endings(
+                    self._frontiers,
+                    p,
+                    labelling,
+                    outbound=self._outbound,
+                    sleeper=await stack.enter_async_context(self._woken(p, "homes")),
+                    grace_ms=grace_ms,
+                    dedupe_ms=dedupe_ms,
+                    links_topic=links_topic,
+                )
+                tasks.append(self._task(p, Liveness("homes"), duty.step))
+            yield tasks
 
     def _answering(self, partition: int, context: Context) -> PeriodicTask:
         liveness = Liveness("answer")

@@ -111,7 +111,7 @@ async def run(settings: Settings) -> None:
             *duties.actions(_context(resources)),
             *duties.outboxes(),
             *await stack.enter_async_context(duties.maintenance()),
-            *_endings(resources, duties, stack),
+            *await _endings(resources, duties, stack),
             await stack.enter_async_context(_copying(pools)),
             await stack.enter_async_context(_copying(rules)),
             _ledger_audit(resources),
@@ -183,17 +183,18 @@ def _duties(resources: Resources, sharing: Sharing) -> PartitionDuties:
     )
 
 
-def _endings(
+async def _endings(
     resources: Resources, duties: PartitionDuties, stack: AsyncExitStack
 ) -> Sequence[PeriodicTask]:
     labelling = Labelling(resources.frontier)
     stack.push_async_callback(labelling.stop)
-    return duties.endings(
+    endings = duties.endings(
         labelling,
         grace_ms=int(resources.settings.finish_grace * 1000),
         dedupe_ms=resources.settings.dupefilter_timeout * 1000,
         links_topic=partial(topic_id_of, resources.kafka, resources.topics.links),
     )
+    return await stack.enter_async_context(endings)
 
 
 def _context(resources: Resources) -> Context:

@@ -94,7 +94,9 @@ class HttpClient:
         """Send one request; GrantExpired, AddressRefused, or why no response came."""
         self._holds.set_out(page)
         host, port = place_of(request.url)
-        pool = await self._routes.pool_for(page, host, port) if self._routes else None
+        pool = None
+        if self._routes and not self._routes.are_needless(page):
+            pool = await self._routes.pool_for(page, host, port)
         addresses = self._resolver.known(host, port)
         if addresses is None:
             addresses = await self._resolver.resolve(host, port)

@@ -35,8 +35,10 @@ class ProfiledClient:
 
     async def fetch(self, request: Request, page: Page) -> Response:
         """Send one request; GrantExpired, AddressRefused, or why no response came."""
-        host, port = place_of(request.url)
         page.tls = None
+        if self._routes.are_needless(page) and not is_named(page):
+            return await self._plain.fetch(request, page)
+        host, port = place_of(request.url)
         is_usual = not is_named(page) and not self._routes.is_proxied(page, host)
         if is_usual or not request.url.startswith("https:"):
             return await self._plain.fetch(request, page)

@@ -105,9 +105,11 @@ class Routes:
         self._count = count
         self._places: frozenset[tuple[str, int]] = frozenset()
         self._told_at: dict[str, float] = {}
+        self._is_plain = False
 
     def _renew(self, table: PoolTable) -> None:
         proxies = [proxy for pool in table.pools.values() for proxy in pool.proxies]
+        self._is_plain = table.is_plain
         self.choice.renew()
         self.limits.renew(table)
         self._places = frozenset((proxy.host, proxy.port) for proxy in proxies)
@@ -116,6 +118,10 @@ class Routes:
 
     def _has_pools(self) -> bool:
         return self.known.table is not None and not self.known.table.is_needless
+
+    def are_needless(self, page: Page) -> bool:
+        """Whether a page leaves directly, as the cluster has no pools and no word of any."""
+        return self._is_plain and page.hold.profile.proxy is None
 
     def is_proxied(self, page: Page, host: str) -> bool:
         """Whether a page is for a pool, as far as is known."""

@@ -25,6 +25,10 @@ class LeaseReport:
     releases: Sequence[Release] = ()
     sent: Sequence[SentRequest] = ()
 
+    def __bool__(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self.settles or self.requeues or self.releases or self.sent)
+
     @property
     def ends(self) -> Iterator[End]:
         """Everything that ends a hold."""

@@ -2,7 +2,8 @@
 
 A page is held until Kafka has those of its links that lie in other partitions; then it settles with
 the others, and with its *need*: how far each partition must have read before the run can end. Links
-of several pages share records, as long as they have the same origin and the same target.
+of several pages share records, as long as they have the same origin and the same target. Most links
+of a page were sent before, and are left out: its need covers all that this process has sent.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.records import NO_OFFSET, Out, RecordTooLarge
 from crawlstream.frontier.codec.link_records import pack_links
-from crawlstream.keys import Partitions
+from crawlstream.frontier.link_cache import LinkCache
+from crawlstream.keys import FrontierKeys, Partitions
 from crawlstream.model.effects import Links, Release, Settle
 from crawlstream.model.partitions.messages import LinkOrigin
 
@@ -33,6 +35,8 @@ GATHER_S = 0.08
 of what they cost one by one."""
 LINKS_PER_BATCH = 2_000
 """So many are sent at once, whoever might still come."""
+_EPOCH = 0
+"""Kafka goes not back: what it has been sent is never undone."""
 
 log = structlog.get_logger()
 
@@ -54,6 +58,8 @@ class _Batch:
         default_factory=lambda: defaultdict(dict)
     )
     """By target and origin, by what a group has in common, by fingerprint."""
+    scopes: defaultdict[bytes, list[Links]] = field(default_factory=lambda: defaultdict(list))
+    """All that pages have brought, by the scope in which it need not be sent again."""
     count: int = 0
     too_large: int = 0
     """Records, of one link each, that Kafka does not take, and that no page has told of."""
@@ -140,6 +146,7 @@ class LinkSender:
         self._holds = holds
         self._tasks = tasks
         self._batch: _Batch | None = None
+        self._sent = LinkCache()
 
     def takes(self, page: Page) -> bool:
         """Whether any link of a page lies in another partition, or its own has no room for any."""
@@ -155,18 +162,32 @@ class LinkSender:
             log.warning("links", outcome="released", token=settle.token)
             self._holds.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))
             return
-        batch, left, again = self._open_batch(), list[Links](), 0
-        for group in settle.links:
-            target = self._partitions.of(group.domain)
-            if target != page.hold.partition or self._holds.of(target).is_crowded:
-                again += batch.add(target, origin, group)
-            else:
-                left.append(group)
+        own, others = self._apart(page, settle.links)
+        scope = _scope_of(page, origin)
+        others, again = self._sent.new_of(scope, others)
+        batch = self._open_batch() if others else None
+        if batch:
+            batch.scopes[scope] += others
+            again += sum(
+                batch.add(self._partitions.of(group.domain), origin, group) for group in others
+            )
         filtered = Counter(settle.filtered) + Counter(duplicate=again)
-        settle = replace(settle, links=left, filtered=filtered)
+        settle = replace(settle, links=own, filtered=filtered)
+        if batch is None:
+            self._end(page, settle)
+            return
         self._tasks.spawn(self._settle(page, settle, batch))
         if batch.count >= LINKS_PER_BATCH:
             self._send(batch)
+
+    def _apart(self, page: Page, links: Iterable[Links]) -> tuple[list[Links], Sequence[Links]]:
+        """Those that the settle of a page carries, and those that Kafka does."""
+        own, others = list[Links](), list[Links]()
+        for group in links:
+            target = self._partitions.of(group.domain)
+            is_own = target == page.hold.partition and not self._holds.of(target).is_crowded
+            (own if is_own else others).append(group)
+        return own, others
 
     def _open_batch(self) -> _Batch:
         if self._batch is None:
@@ -189,6 +210,9 @@ class LinkSender:
             raise
         log.info("links", records=len(records), links=batch.count, refused=len(refused))
         batch.too_large = len(refused)
+        for scope, links in batch.scopes.items() if not refused else ():
+            for group in links:
+                self._sent.learn(_EPOCH, scope, group.fingerprints)
         batch.sent.set_result(None)
 
     async def _settle(self, page: Page, settle: Settle, batch: _Batch) -> None:
@@ -201,8 +225,20 @@ class LinkSender:
         failpoint("after_links")
         filtered = Counter(settle.filtered) + Counter(too_large=batch.too_large)
         batch.too_large = 0
-        settle = replace(settle, filtered=filtered, need=dict(self._topic.needs))
-        self._holds.spilled(page, settle)
+        self._end(page, replace(settle, filtered=filtered))
+
+    def _end(self, page: Page, settle: Settle) -> None:
+        self._holds.spilled(page, replace(settle, need=dict(self._topic.needs)))
+
+
+def _scope_of(page: Page, origin: LinkOrigin) -> bytes:
+    """Where a link that was sent once need not be sent again: a run, under the same limits.
+
+    A limit that is raised may let in what was refused; between runs what was seen may be forgotten.
+    """
+    name = FrontierKeys.crawl_field(origin.context.crawl)
+    limits = f"{origin.domain_max_pages} {origin.max_pages}"
+    return f"{name} {origin.context.generation} {page.hold.run} {limits}".encode()
 
 
 def _links(kind: _Kind, some: Mapping[str, bytes]) -> Links:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from crawling.lease.holds import Holds
 from crawling.lease.pace import STARVING_S, Pace
 from crawling.lease.report import LeaseReport
+from crawling.lease.turns import Turns
 from crawling.metrics import Meter
 from crawling.page.page import Page
 from crawling.robots.check import Robots
@@ -36,6 +37,8 @@ IDLE_S = 5.0
 """A worker looks for itself after so long, should a wake-up have been lost."""
 WORD_EVERY_S = 0.25
 """The same while a request has still to leave: it may do so only shortly after an answer."""
+RESERVED_S = 0.1
+"""So long what one partition is asked for is not asked of another."""
 _NO_ANSWER_PAUSE_S = 0.25
 _NO_RULES_PAUSE_S = 1.0
 
@@ -61,8 +64,8 @@ class Shared:
     meter: Meter
     may_lease: Callable[[], bool]
     """Whether this process can take on anything more."""
-    loops: int = 1
-    """So many ask for what there is room for."""
+    turns: Turns = field(default_factory=Turns)
+    """Whose turn it is to ask for what there is room for."""
     on_unconfirmed: Callable[[int, Sequence[Question]], None] | None = None
     """Is told what homes are to be asked before a partition grants anything of their crawls."""
 
@@ -89,18 +92,18 @@ class LeaseLoop:
         self._meter = shared.meter
         self._pace = Pace()
         self._unanswered: _Call | None = None
-        self._left_at = 0.0
+        self._is_asking = self._was_busy = False
+        self._reserved = 0
+        self._left_at = self._paused_until = self.asked_at = 0.0
         self._nothing_until = 0.0
         self._sleeps_until = 0.0
         self._has_news = False
         self._draining = self._finishing = False
+        shared.turns.join(self)
 
     def news(self) -> None:
         """There is something to tell, or a slot has become free."""
-        if (
-            self._sleeps_until <= self._left_at + self._pace.pause_s
-            and not self._holds.slots.are_idle
-        ):
+        if self._sleeps_until <= self._paused_until and not self._holds.slots.are_idle:
             return  # Whatever it is, it can wait for the exchange that leaves then.
         due_at = self._due_at()
         if due_at < self._sleeps_until:
@@ -142,24 +145,40 @@ class LeaseLoop:
         if self._unanswered is not None:
             return self._left_at + _NO_ANSWER_PAUSE_S
         due_at = self._left_at + (WORD_EVERY_S if self._holds.slots.unsent else IDLE_S)
-        starves = self._holds.slots.are_idle
         if self._held.owes or self._finishing:
-            hurries = starves or self._finishing
-            due_at = self._left_at + (STARVING_S if hurries else self._pace.pause_s)
+            hurries = self._holds.slots.are_idle or self._finishing
+            due_at = self._left_at + STARVING_S if hurries else self._paused_until
         if self._wants_any():
             room_at = 0.0 if self._holds.room() else self._holds.room_at()
-            pace_s = 0.0 if starves else self._pace.pause_s
-            due_at = min(due_at, max(self._nothing_until, self._left_at + pace_s, room_at))
+            ask_at = max(self._may_ask_at(), room_at)
+            now = time.monotonic()
+            if ask_at > now or self._shared.turns.has(self, now):
+                due_at = min(due_at, ask_at)
         return due_at
+
+    def _may_ask_at(self) -> float:
+        """When pages are asked for, if there is room."""
+        starves = self._holds.slots.are_idle
+        return max(self._nothing_until, self._left_at if starves else self._paused_until)
+
+    def could_ask(self, now: float) -> bool:
+        """Whether it would ask for pages now, if there is room."""
+        is_calling = self._is_asking or self._unanswered is not None
+        return not is_calling and self._wants_any() and self._may_ask_at() <= now
+
+    def was_busy(self, since: float) -> bool:
+        """Whether a call since then has carried anything."""
+        return self._was_busy and self._left_at >= since
 
     def _wants_any(self) -> bool:
         return not self._draining and self._shared.may_lease()
 
-    def _want(self) -> int:
-        return -(-self._holds.room() // self._shared.loops) if self._wants_any() else 0
-
     def _next_call(self) -> _Call:
-        return _Call(self._held.take_owed(), self._want(), time.monotonic())
+        now = time.monotonic()
+        want = self._holds.room() if self._wants_any() and self._shared.turns.has(self, now) else 0
+        if want:
+            self.asked_at = now
+        return _Call(self._held.take_owed(), want, now)
 
     async def _exchange(self) -> None:
         call = self._unanswered or self._next_call()
@@ -171,6 +190,7 @@ class LeaseLoop:
         except (RedisUnavailable, FrontierFull) as error:
             log.warning("lease", outcome="no_answer", error=str(error))
             self._unanswered = replace(call, tries=call.tries + 1)
+            self._shared.turns.pass_on(self)
             return
         if call.owed.settles:
             failpoint("after_settle")
@@ -178,9 +198,11 @@ class LeaseLoop:
         self._hear(call, answer)
 
     async def _ask(self, call: _Call) -> ExchangeResult:
-        """What is asked for is not asked of another partition meanwhile."""
+        """What is asked for is not asked of another partition meanwhile, unless this takes long."""
         owed = call.owed
-        self._holds.reserve(call.want)
+        self._reserve(call.want if call.tries == 1 else 0)
+        give_up = asyncio.get_running_loop().call_later(RESERVED_S, self._let_others)
+        self._is_asking = True
         try:
             return await self._session.exchange(
                 settles=owed.settles,
@@ -190,7 +212,18 @@ class LeaseLoop:
                 want=call.want,
             )
         finally:
-            self._holds.reserve(-call.want)
+            self._is_asking = False
+            give_up.cancel()
+            self._reserve(0)
+
+    def _reserve(self, want: int) -> None:
+        self._holds.reserve(want - self._reserved)
+        self._reserved = want
+
+    def _let_others(self) -> None:
+        """The partition does not answer: others may have what was asked of it."""
+        self._reserve(0)
+        self._shared.turns.pass_on(self)
 
     def _hear(self, call: _Call, answer: ExchangeResult) -> None:
         took_s = time.monotonic() - self._left_at
@@ -206,6 +239,11 @@ class LeaseLoop:
             ask(self._partition, answer.unconfirmed)
         self._plan(answer, call.want)
         self._take(call, answer.holds)
+        self._was_busy = bool(call.owed) or bool(answer.holds)
+        pause_s = max(self._pace.pause_s, self._shared.turns.pause_s(time.monotonic()))
+        self._paused_until = self._left_at + pause_s
+        if len(answer.holds) < call.want:
+            self._shared.turns.pass_on(self)
 
     def _take(self, call: _Call, holds: Sequence[Hold]) -> None:
         if call.tries > 1:

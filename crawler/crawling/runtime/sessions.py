@@ -17,7 +17,6 @@ from crawling.background import Tasks
 from crawling.lease.holds import Holds
 from crawling.metrics import Meter
 from crawling.page.flight_recorder import Crash
-from crawling.page.page import Page
 from crawling.publish.deadlines import Deadlines
 from crawling.robots.check import Robots
 from crawling.runtime.clients import Clients
@@ -43,10 +42,12 @@ class _Session:
 class Sessions:
     """All sessions of one worker, as one."""
 
-    def __init__(self, sessions: Sequence[_Session], ready: asyncio.Queue[Page]) -> None:
+    def __init__(self, sessions: Sequence[_Session], shared: Shared) -> None:
         self._sessions = sessions
-        self.ready = ready
+        self.ready = shared.ready
         """Pages that may be fetched."""
+        self.news = shared.turns.news
+        """There is something to tell, or a slot has become free."""
         self._exchanging: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -66,7 +67,6 @@ class Sessions:
             ready=asyncio.Queue(),
             meter=meter,
             may_lease=may_lease,
-            loops=len(sleepers),
             on_unconfirmed=clients.labelling.ask if clients.labelling else None,
         )
         loops = [
@@ -75,12 +75,7 @@ class Sessions:
         ]
         keepers = [LeaseKeeper(session, holds, deadlines) for session in clients.sessions]
         together = zip(clients.sessions, loops, keepers, sleepers, strict=True)
-        return cls([_Session(*each) for each in together], shared.ready)
-
-    def news(self) -> None:
-        """There is something to tell, or a slot has become free."""
-        for each in self._sessions:
-            each.loop.news()
+        return cls([_Session(*each) for each in together], shared)
 
     def drain(self) -> None:
         """Lease nothing more, and give back what has not left."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from crawlstream.errors import FrontierFull
+from crawlstream.errors import FrontierFull, RedisUnavailable
 from crawlstream.frontier.codec.intake import WHILE_MOVED
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
@@ -28,7 +28,7 @@ from crawlstream.model.effects import (
     ScheduleChange,
     Seed,
 )
-from crawlstream.model.partitions.messages import Enrolled, Stamp, Taken, ToNote
+from crawlstream.model.partitions.messages import ContextKey, Enrolled, Stamp, Taken, ToNote
 from crawlstream.tasks import end, together
 from kafka_monitor.partitions.homes import Homes
 
@@ -36,6 +36,8 @@ MOVE_AFTER_S = 0.2
 """So long after a batch, positions are brought on that nothing has moved; runs wait for it."""
 MOVE_AGAIN_S = 2.0
 """The same, once somebody did not answer."""
+DRAW_AGAIN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Pauses between attempts to draw credits for a seed."""
 
 Place = tuple[str, int]
 """Topic UUID and Kafka partition."""
@@ -51,6 +53,8 @@ class _Cursors:
     """By home."""
     taken: dict[int, int] = field(default_factory=dict)
     """By partition."""
+    untold: set[int] = field(default_factory=set)
+    """Partitions that have refused seeds, until they hear that this was told."""
     next: IntakeBatch | None = None
     """The batch, without its records, that all have to come to."""
     moving: asyncio.Task[None] | None = None
@@ -206,6 +210,8 @@ class DividedIntake:
         for record in batch.records:
             if isinstance(record, Seed):
                 by_partition[self._frontiers.partitions.of(record.domain)].append(record)
+        for partition in cursors.untold:
+            by_partition[partition] += []
         return await together(
             self._take_at(partition, replace(batch, records=seeds), stamps, cursors)
             for partition, seeds in by_partition.items()
@@ -215,10 +221,26 @@ class DividedIntake:
         self, partition: int, batch: IntakeBatch, stamps: Mapping[int, Stamp], cursors: _Cursors
     ) -> Taken:
         batch = replace(batch, start=min(batch.start, cursors.taken[partition]))
-        done = await self._frontiers[partition].reading.take(batch, stamps)
+        reading, applied = self._frontiers[partition].reading, 0
+        while True:
+            done = await reading.take(batch, stamps)
+            self._labelling.ask(partition, done.unconfirmed)
+            applied += done.applied
+            if done.short is None:
+                break
+            await self._draw(partition, done.short)
         cursors.taken[partition] = max(cursors.taken[partition], batch.next)
-        self._labelling.ask(partition, done.unconfirmed)
-        return done
+        (cursors.untold.add if done.refused else cursors.untold.discard)(partition)
+        return replace(done, applied=applied)
+
+    async def _draw(self, partition: int, short: ContextKey) -> None:
+        """Have credits of a page limit carried that a seed waits for; RedisUnavailable: not yet."""
+        for pause_s in DRAW_AGAIN_S:
+            if any(await self._labelling.credits.draw(partition, short)):
+                return
+            await asyncio.sleep(pause_s)
+        name = self._frontiers.name(partition)
+        raise RedisUnavailable(f"a seed of {short.crawl} waits for credits in {name}")
 
     async def _move(self, cursors: _Cursors) -> None:
         """Bring on the positions that nothing has moved, until all have come to the last batch."""

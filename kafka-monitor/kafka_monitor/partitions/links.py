@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 
 import structlog
 
@@ -25,9 +24,12 @@ from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.frontier.partitions.reading import LinkBatch
 from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import Question
+from crawlstream.tasks import end, let_leave
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
 
 POLL_S = 0.5
+RECORDS_AT_ONCE = 20
+"""So many are decoded while Redis has those before them: a few calls, a few milliseconds."""
 FAILED_PAUSE_S = 5.0
 
 log = structlog.get_logger()
@@ -93,22 +95,21 @@ class LinkReader:
         source.locate(batch.topic_id, batch.partition)
 
     async def _apply(self, batch: Batch) -> None:
-        """Let a batch take effect; PositionGap, Unavailable, FrontierFull: some of it has not."""
-        begun = time.monotonic()
-        links = LinkBatch(
-            topic_id=batch.topic_id,
-            kafka_partition=batch.partition,
-            start=batch.start,
-            next=batch.next,
-            records=await self._decode(batch),
-        )
-        reading, admitted = self._frontiers[batch.partition].reading, 0
-        unconfirmed: set[Question] = set()
-        for part in links.parts():
-            done = await reading.apply(part)
-            admitted += done.admitted
-            unconfirmed.update(done.unconfirmed)
-        self._labelling.ask(batch.partition, unconfirmed)
+        """Let a batch take effect; PositionGap, Unavailable, FrontierFull: some of it has not.
+
+        While Redis has some of it, the next of it is decoded.
+        """
+        begun, admitted = time.monotonic(), 0
+        applying: asyncio.Task[int] | None = None
+        try:
+            for chunk in [*batch.chunks(RECORDS_AT_ONCE)] or [batch]:
+                links = await self._decode(chunk)
+                admitted += await applying if applying else 0
+                applying = asyncio.create_task(self._enter(links))
+                await let_leave()
+            admitted += await applying if applying else 0
+        finally:
+            await end([applying] if applying else [])
         log.info(
             "links",
             partition=batch.partition,
@@ -118,7 +119,18 @@ class LinkReader:
             ms=round((time.monotonic() - begun) * 1000, 1),
         )
 
-    async def _decode(self, batch: Batch) -> Sequence[LinkRecord]:
+    async def _enter(self, links: LinkBatch) -> int:
+        """Let links enter, as many a call as it takes; answers how many were admitted."""
+        reading, admitted = self._frontiers[links.kafka_partition].reading, 0
+        unconfirmed: set[Question] = set()
+        for part in links.parts():
+            done = await reading.apply(part)
+            admitted += done.admitted
+            unconfirmed.update(done.unconfirmed)
+        self._labelling.ask(links.kafka_partition, unconfirmed)
+        return admitted
+
+    async def _decode(self, batch: Batch) -> LinkBatch:
         """The records that can be read; of the others the world is told."""
         found: list[LinkRecord] = []
         rejected: list[RejectedRecord] = []
@@ -129,7 +141,13 @@ class LinkReader:
                 log.error("links", outcome="unreadable", offset=record.offset, why=str(error))  # noqa: TRY400  a sentence for people
                 rejected.append(RejectedRecord(record, "unreadable_links", [f"$: {error}"]))
         await self._rejects.publish(rejected)
-        return found
+        return LinkBatch(
+            topic_id=batch.topic_id,
+            kafka_partition=batch.partition,
+            start=batch.start,
+            next=batch.next,
+            records=found,
+        )
 
     async def _locate(self, topic_id: str, partition: int) -> int:
         """Where a partition of the frontier has come to; Unavailable while it has no room."""

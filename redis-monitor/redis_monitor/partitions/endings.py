@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -13,26 +15,48 @@ from crawlstream.errors import Unavailable
 from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.frontier.wake import Sleeper
 from crawlstream.keys import Topics
-from crawlstream.model.partitions.messages import Look, OpenRun, Question, Tell, ToNote
+from crawlstream.model.partitions.messages import (
+    ContextKey,
+    Look,
+    OpenRun,
+    Question,
+    Tell,
+    ToNote,
+)
 from crawlstream.tasks import together
 from crawlstream.wire import runs as wire
 
 IDLE_S, BUSY_S = 1.0, 0.1
 """Pause between two looks of a home: where it has no run that might be over, and where it has."""
+TIMES = 4
+"""A pause is so many times as long as the step before it, up to IDLE_S."""
 RUNS_A_LOOK = 200
 READ_WITHIN_MS = 1_000
 """So long after its last seed a run does not expire: partitions may be about to read it."""
+FULL_LOOK_S = 5.0
+"""A run that has work in some partition is looked at in the others, too, so often: what has work
+there and is not confirmed is asked about."""
 
 log = structlog.get_logger()
+
+
+class _Busy(NamedTuple):
+    """Where a run had work when all partitions were looked at last, and when that was."""
+
+    partition: int
+    looked_at: float
 
 
 class Endings:
     """The duty of one home; safe beside any number of others.
 
     A run is over if one look at all partitions says so, in whatever order they are looked at; a
-    partition that does not answer leaves all runs open. A run whose time is over ends whoever
-    answers, as soon as Kafka remembers that; and so does what a crawl remembers of its pages.
+    partition that does not answer leaves all runs open. A run that had work in some partition is
+    looked at there first, and left alone as long as it has: most open runs cost one report, not
+    one of each partition. A run whose time is over ends whoever answers, as soon as Kafka remembers
+    that; and so does what a crawl remembers of its pages.
     """
 
     def __init__(
@@ -42,55 +66,107 @@ class Endings:
         labelling: Labelling,
         *,
         outbound: Outbound,
+        sleeper: Sleeper,
         grace_ms: int,
         dedupe_ms: int,
         links_topic: Callable[[], Awaitable[str]],
     ) -> None:
-        """``links_topic`` answers the UUID of the topic of links, and is asked once."""
+        """``sleeper`` is woken when the home has something new.
+
+        ``links_topic`` answers the UUID of the topic of links, and is asked once.
+        """
         self._outbound = outbound
         self._dedupe_ms = dedupe_ms
         self._partition = partition
         self._frontiers = frontiers
         self._home = frontiers[partition].home
         self._labelling = labelling
+        self._sleeper = sleeper
         self._grace_ms = grace_ms
         self._links_topic = links_topic
         self._topic_id = ""
         self._start = 0
+        self._busy: dict[ContextKey, _Busy] = {}
 
     async def step(self) -> float:
+        """Tell and look once, then sleep."""
+        await self._sleeper.sleep(await self.look())
+        return 0.0
+
+    async def look(self) -> float:
         """Tell what is to be told, and look at some runs; how long to wait then."""
+        began = time.monotonic()
         told = await self._tell()
-        runs = await self._home.quiet(self._grace_ms, start=self._start, most=RUNS_A_LOOK)
-        self._start = self._start + len(runs) if len(runs) == RUNS_A_LOOK else 0
-        if runs:
-            await self._look(runs)
+        runs, passed = await self._home.quiet(self._grace_ms, start=self._start, most=RUNS_A_LOOK)
+        await self._look(await self._perhaps_over(runs))
+        self._go_on(passed)
         next_s = await self._lapse()
-        return BUSY_S if runs or told else min(next_s, IDLE_S)
+        if not (runs or told):
+            return min(next_s, IDLE_S)
+        return min(max(BUSY_S, TIMES * (time.monotonic() - began)), IDLE_S)
+
+    def _go_on(self, passed: int) -> None:
+        """The next step looks at the runs behind these, or begins anew."""
+        self._start += passed
+        if passed < RUNS_A_LOOK:
+            self._start, since = 0, time.monotonic() - FULL_LOOK_S
+            self._busy = {run: busy for run, busy in self._busy.items() if busy.looked_at > since}
+
+    async def _perhaps_over(self, runs: Sequence[OpenRun]) -> Sequence[OpenRun]:
+        """Those that have nothing left where they had something the last time."""
+        now, left = time.monotonic(), list[OpenRun]()
+        busy = defaultdict[int, list[OpenRun]](list)
+        for run in runs:
+            known = self._busy.get(run.context)
+            if known and now < known.looked_at + FULL_LOOK_S:
+                busy[known.partition].append(run)
+            else:
+                left.append(run)
+        looks = await together(
+            self._frontiers[p].contexts.look([run.context for run in there])
+            for p, there in busy.items()
+        )
+        for (partition, there), look in zip(busy.items(), looks, strict=True):
+            self._confirm(partition, there, look)
+            left += [run for run, report in zip(there, look.reports, strict=True) if report.is_idle]
+        return left
 
     async def _look(self, runs: Sequence[OpenRun]) -> None:
+        """One look at all partitions; ends the runs that are over."""
+        if not runs:
+            return
         self._topic_id = self._topic_id or await self._links_topic()
         contexts = [run.context for run in runs]
         looks = await together(each.contexts.look(contexts) for each in self._frontiers)
-        self._confirm(runs, looks)
+        for partition, look in enumerate(looks):
+            self._confirm(partition, runs, look)
         for number, run in enumerate(runs):
+            self._note_busy(run, looks, number)
             if is_over(run, looks, number, self._topic_id):
                 ended = await self._home.finish(run, summed(run, looks, number))
                 log.info(
                     "homes", outcome="over", crawl=str(run.context.crawl), run=run.run, ended=ended
                 )
 
-    def _confirm(self, runs: Sequence[OpenRun], looks: Sequence[Look]) -> None:
-        """Ask about contexts that have work, and nobody may lease from."""
+    def _note_busy(self, run: OpenRun, looks: Sequence[Look], number: int) -> None:
         for partition, look in enumerate(looks):
-            self._labelling.ask(
-                partition,
-                [
-                    Question(run.context)
-                    for run, report in zip(runs, look.reports, strict=True)
-                    if not (report.is_idle or report.is_leasable)
-                ],
-            )
+            if not look.reports[number].is_idle:
+                self._busy[run.context] = _Busy(partition, time.monotonic())
+                return
+        self._busy.pop(run.context, None)
+
+    def _confirm(self, partition: int, runs: Sequence[OpenRun], look: Look) -> None:
+        """Ask about contexts that nobody may lease from, or that wait for credits."""
+        pairs = [*zip(runs, look.reports, strict=True)]
+        unconfirmed = [
+            Question(run.context)
+            for run, report in pairs
+            if not (report.is_idle or report.is_leasable)
+        ]
+        short = [
+            Question(run.context, is_of_credits=True) for run, report in pairs if report.is_short
+        ]
+        self._labelling.ask(partition, [*unconfirmed, *short])
 
     async def _lapse(self) -> float:
         """Let end what the home's clock ends; seconds until there may be more."""
@@ -127,4 +203,7 @@ class Endings:
                 continue
             await self._home.told(answers)
             told += len(answers)
+            # What was changed is asked for at once: a paused crawl, say, is in no worker's way.
+            changed = [Question(tell.context) for tell in tells if tell.what == "changed"]
+            self._labelling.ask(partition, changed)
         return told

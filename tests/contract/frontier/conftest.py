@@ -9,6 +9,9 @@ from redis.asyncio import Redis
 
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier.maintenance import FrontierLimits
+from crawlstream.frontier.reckoning import Reckoning
+from kafka_monitor.partitions import intake
+from support.contract.whole import Whole, open_whole
 from support.frontier.bench import DEDUPE_MS, GRACE_MS
 from support.partitions.bench import DividedBench, open_divided_bench
 from support.partitions.servers.divided import THREE, divided, divided_settings
@@ -39,3 +42,23 @@ async def bench(
     limits = FrontierLimits(finish_grace_ms=GRACE_MS, dedupe_ms=DEDUPE_MS)
     async with divided(divided_settings(**given), limits) as frontiers:
         yield await open_divided_bench(frontiers)
+
+
+@pytest.fixture(params=[1, THREE])
+async def whole(
+    request: pytest.FixtureRequest, redis_server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Whole]:
+    """An empty frontier of one or three partitions in one Redis, whose clocks only tests move."""
+    monkeypatch.setattr(Reckoning, "known", lambda _: (0, 0))
+    monkeypatch.setattr(intake, "MOVE_AFTER_S", 0.0)
+    given: dict[str, object] = {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": redis_server.port}
+    async with Redis(port=redis_server.port) as client:
+        await client.flushall()
+    if request.param > 1:
+        given["CRAWLSTREAM_PARTITIONS"] = request.param
+    limits = FrontierLimits(finish_grace_ms=GRACE_MS, dedupe_ms=DEDUPE_MS)
+    async with (
+        divided(divided_settings(**given), limits) as frontiers,
+        open_whole(frontiers) as made,
+    ):
+        yield made

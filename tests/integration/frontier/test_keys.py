@@ -14,7 +14,7 @@ from support.frontier.audit import PERMANENT, documented, is_documented
 from support.frontier.lua import LUA
 
 _KEYS_FILE = "includes/keys.lua"
-_CHANNELS = {"wake_tend", "wake_shelf", "wake_channel"}
+_CHANNELS = {"wake_tend", "wake_homes", "wake_shelf", "wake_channel"}
 
 
 def _code_of(file: str) -> str:

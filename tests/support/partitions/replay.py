@@ -285,7 +285,7 @@ class Replay:
     # Endings.
 
     async def _look(self, _before: State, after: State) -> None:
-        (self.look,) = await self.real.parts[HOME].home.quiet(0)
+        (self.look,), _ = await self.real.parts[HOME].home.quiet(0)
         assert after.look
         assert self.look.version == self.version(after.look.version)
         assert self.look.run == after.look.run

@@ -16,6 +16,8 @@ class Step(NamedTuple, Generic[S]):
     url: str = ""
     """Whose page it is about, if it is about one."""
     is_fault: bool = False
+    about: Hashable = None
+    """What else there is to know for whoever takes it in reality."""
 
 
 class System(Protocol[S]):

@@ -16,6 +16,7 @@ from jsonschema import Draft7Validator
 from crawlstream import __version__
 from crawlstream.boot import addresses, health
 from crawlstream.boot.health import Health
+from crawlstream.keys import MOST_PARTITIONS
 from crawlstream.model.egress.tls import PROFILES
 from crawlstream.model.request import RequestLimits
 from support.variables import DOCKER, ROOT, load_yaml, variables
@@ -67,6 +68,9 @@ def test_the_sets_of_values_fit_the_schema(path: Path) -> None:
         {"spiders": {"shop": {"replica": 2}}},
         {"crawlers": {"link": {"autoscaling": {"kind": "hpa", "min": 0}}}},
         {"kafka": {"hosts": "kafka"}},
+        {"redis": {"cluster": "redis"}},
+        {"redis": {"hosts": ["redis:6379"]}},
+        {"redis": {"partitions": MOST_PARTITIONS + 1}},
         {"settings": {"user-agent": "x"}},
         {"image": {"digest": "latest"}},
         {"tlsProfiles": []},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from crawlstream.frontier.codec.values import crawl_from, unpack
@@ -44,6 +44,19 @@ class FrontierLimits:
     """Entries that may wait in all; 0: any number."""
     shelve_from: int = SHELVE_FROM
     """Entries of a band from which on its middle is shelved; 0: never."""
+
+    def shared_by(self, partitions: int) -> FrontierLimits:
+        """The limits of each of so many partitions: caps are shared, and kept by each alone."""
+        return replace(
+            self,
+            most_queued_of_crawl=_share(self.most_queued_of_crawl, partitions),
+            most_queued=_share(self.most_queued, partitions),
+        )
+
+
+def _share(cap: int, partitions: int) -> int:
+    """0 is no cap, so that it is nobody's share of one."""
+    return max(cap // partitions, 1) if cap else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from crawlstream.frontier.codec.values import crawl_from, none_as, pack, unpack
@@ -62,9 +62,8 @@ class Positions:
         field = f"{topic_id}:{kafka_partition}"
         with our_errors():
             refused = await self._redis.hget(self._keys.refused(), field)
-        untold: list[int] = unpack(refused)[::2] if refused else []
         again = (await self.again()).get((topic_id, kafka_partition), position)
-        return min([position, again, *untold])
+        return min([position, again, *untold_in(refused)])
 
     async def leader_epoch(self, topic_id: str, kafka_partition: int) -> int | None:
         """That of the record before the position, or of a later one; None: not known."""
@@ -162,3 +161,8 @@ class Positions:
             await self._redis.hdel(
                 self._keys.attempts(), f"{topic_id}:{kafka_partition}:{position}"
             )
+
+
+def untold_in(refused: bytes | None) -> Sequence[int]:
+    """Offsets of the seeds that were refused, and whose sender may not have been told."""
+    return unpack(refused)[::2] if refused else []

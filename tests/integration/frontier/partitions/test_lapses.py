@@ -74,7 +74,7 @@ async def test_a_run_expires_everywhere_and_is_told_once(two: Two, redis: Redis)
         1,
         {"incoming:0": 2},
     )
-    assert await two.parts[0].home.quiet(0) == []
+    assert (await two.parts[0].home.quiet(0))[0] == []
     assert await two.parts[0].home.lapse(note)
     assert not await two.parts[0].home.lapse(note)
     assert await overdue(two) == []
@@ -248,7 +248,7 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
         settle = Settle(token=found[0].hold.token, outcome=Outcome.DONE, reason="2xx")
         await found[0].session.exchange(settles=[settle])
     assert await overdue(two) == []
-    (run,) = await home.quiet(0)
+    (run,), _ = await home.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
     assert is_over(run, looks, 0, LINKS)
     assert await home.finish(run, summed(run, looks, 0))
@@ -281,7 +281,7 @@ async def test_seeds_say_how_long_a_crawl_remembers(two: Two) -> None:
     two.records = [replace(seed, remember=3_600) for seed in seeds_of(two)]
     home = two.parts[0].home
     await home.enroll(two.batch(0, 2))
-    (run,) = await home.quiet(0)
+    (run,), _ = await home.quiet(0)
     assert await home.finish(run, {})
     await home.published(two.crawl, 1)
     await two.parts[0].advance(3_599_000)

@@ -64,11 +64,11 @@ async def test_a_repetition_opens_no_run(two: Two, redis: Redis) -> None:
     """Also when its run is over; it is over as well."""
     home = two.parts[0].home
     assert await stamped(two, [record(two, 0, 0)]) == {0: 0}
-    (run,) = await home.quiet(0)
+    (run,), _ = await home.quiet(0)
     assert await home.finish(run, {})
     assert await stamped(two, [record(two, 1, 0)]) == {1: None}
     assert await stamped(two, [record(two, 0, 0), record(two, 1, 0)]) == {0: None, 1: None}
-    assert await home.quiet(0) == []
+    assert (await home.quiet(0))[0] == []
     owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
     ended = [one for one in owed if isinstance(one, OutboxRecord)][-1]
     assert ended.firing is not None
@@ -87,14 +87,14 @@ async def test_a_seed_of_the_past_leaves_its_occasion(two: Two) -> None:
     part = two.parts[0]
     empty = await part.moment()
     assert await stamped(two, [record(two, 0, 0)]) == {0: 0}
-    (run,) = await part.home.quiet(0)
+    (run,), _ = await part.home.quiet(0)
     await part.home.finish(run, {})
     owed = await Streams(part.redis, part.keys, "reader").owed(count=10, block_ms=0)
     ended = [one for one in owed if isinstance(one, OutboxRecord)][-1]
     await part.go_back(empty, 2)
     assert await part.home.restore(part.epochs[2], [two.end_mark(ended)])
     assert await stamped(two, [record(two, 0, 0), record(two, 1, 0)]) == {0: None, 1: None}
-    assert await part.home.quiet(0) == []
+    assert (await part.home.quiet(0))[0] == []
 
 
 async def test_the_stop_of_a_firing_takes_effect_once(two: Two) -> None:

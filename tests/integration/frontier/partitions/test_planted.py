@@ -48,7 +48,7 @@ BUGS = {
         first=1,
     ),
     "a need is lowered": Bug(
-        right="if need[i + 1] > tonumber(redis.call('HGET', K.need(c), q) or 0) then",
+        right="if offset > known[q] then",
         wrong="if true then",
         first=54,
     ),

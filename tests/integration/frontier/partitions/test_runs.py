@@ -60,7 +60,7 @@ async def test_a_run_ends_once_with_the_counters_of_all(two: Two, redis: Redis) 
         await found[0].session.exchange(settles=[settle])
         assert not (await part.frontier.maintenance.tend()).ended
     home = two.parts[0].home
-    (run,) = await home.quiet(0)
+    (run,), _ = await home.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
     assert is_over(run, looks, 0, LINKS)
     assert await home.finish(run, summed(run, looks, 0))
@@ -71,22 +71,22 @@ async def test_a_run_ends_once_with_the_counters_of_all(two: Two, redis: Redis) 
     assert (ended.kind, ended.run, ended.reasons["done"]) == ("crawl_finished", 1, {"2xx": 2})
     assert (ended.counters["admitted"], ended.counters["done"]) == (2, 2)
     assert ended.positions == {"incoming:0": 2}
-    assert await home.quiet(0) == []
+    assert await home.quiet(0) == ([], 0)
 
 
 async def test_what_comes_during_a_look_keeps_the_run_open(two: Two) -> None:
     """A seed that was enrolled since, or another life of the home: compare and set."""
     home = two.parts[0].home
     await home.enroll(two.batch(0, 1))
-    (run,) = await home.quiet(0)
+    (run,), _ = await home.quiet(0)
     await home.enroll(two.batch(1, 2))
     assert not await home.finish(run, {})
-    (run,) = await home.quiet(0)
+    (run,), _ = await home.quiet(0)
     await two.parts[0].go_back(None, 2)
     assert not await home.finish(run, {})
     assert await home.restore(two.parts[0].epochs[2], [])
     assert not await home.finish(run, {})
-    (run,) = await home.quiet(0)
+    (run,), _ = await home.quiet(0)
     assert await home.finish(run, {})
 
 
@@ -133,7 +133,7 @@ async def test_what_an_ended_run_has_left_waits_for_the_next(two: Two) -> None:
     await two.feed()
     await two.confirm(1)
     home = two.parts[0].home
-    (run,) = await home.quiet(0)
+    (run,), _ = await home.quiet(0)
     assert await home.finish(run, {})
     assert await two.tell() == 0
     for _ in range(2):
@@ -156,7 +156,7 @@ async def test_the_next_run_waits_for_the_ending_of_the_last(two: Two) -> None:
     """Its label is pending, and so the partition asks again."""
     await two.feed()
     home = two.parts[0].home
-    (run,) = await home.quiet(0)
+    (run,), _ = await home.quiet(0)
     assert await home.finish(run, {})
     two.records.append(replace(two.records[1], offset=2))
     stamps = (await home.enroll(two.batch(2, 3))).stamps
@@ -177,10 +177,10 @@ async def test_seeds_wait_for_their_grace(two: Two) -> None:
     """A run that has just had a seed is not looked at."""
     await two.feed()
     home = two.parts[0].home
-    assert await home.quiet(5_000) == []
+    assert await home.quiet(5_000) == ([], 0)
     await two.parts[0].advance(5_001)
-    assert [run.run for run in await home.quiet(5_000)] == [1]
-    assert await home.quiet(5_000, start=1) == []
+    assert [run.run for run in (await home.quiet(5_000))[0]] == [1]
+    assert await home.quiet(5_000, start=1) == ([], 0)
 
 
 async def test_another_life_is_not_restored_by_an_old_answer(two: Two) -> None:

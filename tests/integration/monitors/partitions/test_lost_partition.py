@@ -47,9 +47,9 @@ class Divided:
             stack.enter_context(self.cluster.crawler("link"))
             yield
 
-    def feed(self, crawlid: str, urls: list[str]) -> None:
+    def feed(self, crawlid: str, urls: list[str], **more: object) -> None:
         """Feed a seed to each of these."""
-        crawl = {"appid": APP, "crawlid": crawlid, "maxdepth": 60}
+        crawl = {"appid": APP, "crawlid": crawlid, "maxdepth": 60, **more}
         self.witness.feed(*({"url": url, **crawl} for url in urls))
 
 
@@ -102,3 +102,19 @@ async def test_while_one_partition_is_down_the_others_go_on(
     counters = ending["counters"]
     assert counters["admitted"] == counters["done"] == len(urls)
     assert len(divided.witness.events("down", "crawl_finished")) == 1
+
+
+async def test_a_page_limit_holds_while_a_partition_is_down(divided: Divided) -> None:
+    """Its credits are waited for: so many pages come, and not one more."""
+    hosts = [host for p in range(3) for host in divided.hosts(p)]
+    urls = spread(divided.site, hosts, pages=25)
+    with divided.running():
+        divided.feed("limited", urls[:9], max_pages=60)
+        await wait_until(lambda: len(divided.site.visits) > 20)
+        divided.redis[1].kill()
+        await asyncio.sleep(2)
+        divided.redis[1].start()
+        ending = await divided.witness.ended("limited", timeout_s=150)
+    results = {result["url"] for result in divided.witness.results("limited")}
+    assert len(results) == ending["counters"]["done"] == 60
+    assert ending["counters"]["filtered"]["max_pages"] > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -72,10 +73,10 @@ class Sending:
             raise RecordTooLarge("too large", bad)
         return [self.offset_of(len(self.records) - len(records) + n) for n, _ in enumerate(records)]
 
-    def done(self, *partitions: int) -> Page:
+    def done(self, *partitions: int, run: int = 1) -> Page:
         """A page that is done, and leads to one link of each of these."""
         self._pages += 1
-        page = self.holds.admit(hold(self._pages))
+        page = self.holds.admit(replace(hold(self._pages), run=run))
         page.links = [
             Links(domain=domain_in(p), priority=1, fingerprints=[f"{p}"], entries=[b"e%d" % p])
             for p in partitions
@@ -95,6 +96,15 @@ def sending(monkeypatch: pytest.MonkeyPatch) -> Sending:
     """Nothing under way; links wait for others no longer than needed."""
     monkeypatch.setattr(room, "GATHER_S", 0.005)
     return Sending()
+
+
+def ends_at(offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic ends there now, in partition 0, and one further in each that follows."""
+
+    async def offsets(*_: object, **__: object) -> dict[int, PartitionOffsets]:
+        return {p: PartitionOffsets(0, offset + p, None) for p in range(3)}
+
+    monkeypatch.setattr(room, "partition_offsets", offsets)
 
 
 async def test_a_page_ends_once_kafka_has_its_links_and_needs_them(sending: Sending) -> None:
@@ -127,6 +137,49 @@ async def test_links_of_pages_with_one_origin_share_a_record(sending: Sending) -
     assert [settle.need for settle in settles] == [{1: 101}, {1: 101}]
 
 
+async def test_what_was_sent_before_is_left_out_and_needed(sending: Sending) -> None:
+    """The page of a link that Kafka has does not wait; it is counted as a duplicate."""
+    sending.done(1)
+    await sending.settles()
+    page = sending.done(1)
+    assert page.phase is Phase.ENDED
+    (settle,) = await sending.settles()
+    assert len(sending.records) == 1
+    assert (settle.need, settle.filtered, settle.links) == ({1: 101}, {"duplicate": 1}, [])
+
+
+async def test_what_is_on_its_way_is_sent_again(sending: Sending) -> None:
+    """Kafka might never get it: nothing is left out before it has answered."""
+    sending.done(1)
+    await asyncio.sleep(0.05)
+    page = sending.done(1)
+    assert page.phase is Phase.SPILLING
+    assert [settle.need for settle in await sending.settles()] == [{1: 101}, {1: 102}]
+    assert len(sending.records) == 2
+
+
+async def test_another_run_sends_all_of_it(sending: Sending) -> None:
+    """Between runs a partition may have forgotten what it has seen."""
+    sending.done(1)
+    await sending.settles()
+    sending.done(1, run=2)
+    assert [settle.need for settle in await sending.settles()] == [{1: 102}]
+
+
+async def test_what_kafka_does_not_take_is_not_known(
+    sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused again, and counted again."""
+    ends_at(700, monkeypatch)
+    sending.done(1)
+    await sending.settles()
+    sending.refused = [sending.records[0].value or b""]
+    for _ in range(2):
+        sending.done(1, run=2)
+        (settle,) = await sending.settles()
+        assert settle.filtered == {"too_large": 1}
+
+
 async def test_a_later_page_needs_what_earlier_ones_have_sent(sending: Sending) -> None:
     """The need of a worker only grows: so what it left out, because it sent it before, is in it."""
     sending.done(1)
@@ -139,11 +192,7 @@ async def test_an_offset_that_kafka_does_not_tell_is_below_the_end(
     sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sent twice, a record is somewhere before the end that the topic has then."""
-
-    async def offsets(*_: object, **__: object) -> dict[int, PartitionOffsets]:
-        return {p: PartitionOffsets(0, 700 + p, None) for p in range(3)}
-
-    monkeypatch.setattr(room, "partition_offsets", offsets)
+    ends_at(700, monkeypatch)
     sending.offset_of = lambda _: NO_OFFSET
     sending.done(1)
     assert [settle.need for settle in await sending.settles()] == [{1: 701}]

@@ -47,11 +47,15 @@ class Name(StrEnum):
     OCCASION = "occasion"
     PROXIED = "proxied"
     PROXIES = "proxies"
+    DIRECT = "direct"
     TLS = "tls"
     RENDER = "render"
     VISITS = "visits"
     FRESHNESS = "freshness"
     SHELVES = "shelves"
+    PARTITIONS = "partitions"
+    LINKS = "links"
+    ENDINGS = "endings"
 
 
 def bench(

@@ -31,6 +31,7 @@ from crawlstream.wire import runs
 POLL_S = 0.5
 UNDER_WAY = {
     "held": "pages that crawlers have",
+    "limbo": "links that wait for credits of a page limit",
     "spilled": "links that wait in Kafka, as Redis is full: raise its maxmemory",
     "ending": "runs that end",
     "swept": "crawls that are being deleted",

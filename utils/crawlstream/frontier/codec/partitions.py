@@ -170,9 +170,18 @@ def _stamped(seed: Seed, stamp: Stamp, profiles: Profiles, site_of: SiteOf) -> l
 def unpack_questions(packed: Sequence[Any]) -> list[Question]:
     """What homes are to be asked."""
     return [
-        Question(ContextKey(crawl_from(name), generation), frozenset(map(bytes.decode, hashes)))
-        for name, generation, hashes in packed
+        Question(
+            ContextKey(crawl_from(name), generation),
+            frozenset(map(bytes.decode, hashes)),
+            is_of_credits=bool(credits_),
+        )
+        for name, generation, hashes, *credits_ in packed
     ]
+
+
+def unpack_context(packed: Sequence[Any]) -> ContextKey | None:
+    """A context by its name; of nothing None."""
+    return ContextKey(crawl_from(packed[0]), packed[1]) if packed else None
 
 
 def pack_questions(questions: Iterable[Question]) -> bytes:
@@ -315,9 +324,11 @@ def offsets_in(flat: Sequence[Any]) -> dict[tuple[str, int], int]:
 
 def unpack_report(packed: Sequence[Any]) -> Report:
     """What a partition says of one context."""
-    is_idle, is_leasable, need, run, ledger = packed
+    is_idle, is_leasable, need, run, ledger, is_short = packed
     needed = {int(q): int(at) for q, at in zip(need[::2], need[1::2], strict=True)}
-    return Report(bool(is_idle), bool(is_leasable), needed, run, _counters(ledger))
+    return Report(
+        bool(is_idle), bool(is_leasable), needed, run, _counters(ledger), is_short=bool(is_short)
+    )
 
 
 def _counters(ledger: Sequence[bytes]) -> dict[str, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+from crawlstream.frontier.codec.credits import pack_count, pack_grant, unpack_draw
+from crawlstream.frontier.codec.links import GROUPS_PER_CALL
 from crawlstream.frontier.codec.partitions import (
     offsets_in,
     pack_labels,
@@ -15,7 +17,11 @@ from crawlstream.frontier.codec.partitions import (
 from crawlstream.frontier.codec.values import pack, unpack
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
+from crawlstream.model.partitions.credits import Draw, Grant
 from crawlstream.model.partitions.messages import ContextKey, Label, Look, Tell, Told
+
+LINKS_A_GRANT = GROUPS_PER_CALL
+"""Each of them may be of another domain."""
 
 
 class Contexts:
@@ -48,6 +54,25 @@ class Contexts:
             return []
         _, reports = unpack(await self._scripts.run("label", pack_tells(tells)))
         return unpack_told(tells, reports)
+
+    async def count(
+        self, context: ContextKey, *, home_epoch: int = 0, give_back: bool = False
+    ) -> Draw:
+        """The account of credits that a context has, and how many it wants.
+
+        What an earlier epoch of the home than ``home_epoch`` has granted does not count any more.
+        ``give_back``: what nothing here waits for.
+        """
+        packed = pack_count(context, home_epoch, give_back=give_back)
+        return unpack_draw(unpack(await self._scripts.run("count", packed)))
+
+    async def granted(self, context: ContextKey, grant: Grant) -> Draw:
+        """Tell what the home has granted; some of the links that are ready enter, or are refused.
+
+        Answers what the context wants then.
+        """
+        packed = pack_grant(context, grant, LINKS_A_GRANT)
+        return unpack_draw(unpack(await self._scripts.run("granted", packed)))
 
     async def look(self, contexts: Iterable[ContextKey]) -> Look:
         """What is true of contexts, and of the partition, at one moment; in their order."""

@@ -56,7 +56,11 @@ class Frontiers:
         limits: FrontierLimits | None = None,
         shelf: Shelf | None = None,
     ) -> None:
-        """``servers`` have equal, contiguous shares of the partitions, in order."""
+        """``servers`` have equal, contiguous shares of the partitions, in order.
+
+        ``limits`` are those of the whole frontier.
+        """
+        limits = (limits or FrontierLimits()).shared_by(partitions.number)
         self.partitions = partitions
         self._servers = [
             servers[p * len(servers) // partitions.number] for p in range(partitions.number)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from crawlstream.errors import NoFrontier, NotRestored, PositionGap
+from crawlstream.frontier.codec.credits import pack_draws, unpack_grant
 from crawlstream.frontier.codec.partitions import (
     pack_enroll,
     pack_fates,
@@ -26,7 +27,9 @@ from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import IntakeBatch
+from crawlstream.model.partitions.credits import Draw, Grant, NoGrant
 from crawlstream.model.partitions.messages import (
+    ContextKey,
     Enrolled,
     HomeMark,
     Label,
@@ -114,13 +117,26 @@ class Home:
         _, redis_epoch, labels = await self._ask("labels", pack_questions(questions))
         return unpack_labels(redis_epoch, questions, labels)
 
-    async def quiet(self, grace_ms: int, *, start: int = 0, most: int = 200) -> list[OpenRun]:
+    async def draw(
+        self, context: ContextKey, draws: Mapping[int, Draw], *, asker: int, counted_in: int = 0
+    ) -> Grant | NoGrant:
+        """Hear the accounts of partitions, and grant credits to the one that asks.
+
+        ``counted_in``: the epoch of the home in which all of them were counted; 0: they were not.
+        """
+        answer = await self._ask("draw", pack_draws(context, draws, asker, counted_in))
+        return unpack_grant(answer)
+
+    async def quiet(
+        self, grace_ms: int, *, start: int = 0, most: int = 200
+    ) -> tuple[list[OpenRun], int]:
         """Open runs that have had no seed for ``grace_ms``: each begins a look.
 
-        Of all of them, at most so many from ``start`` on.
+        Of all of them, at most so many from ``start`` on; how many there were, those included of
+        which Kafka does not have the ending before.
         """
-        _, redis_epoch, runs, _ = await self._ask("quiet", grace_ms, start, most)
-        return unpack_runs(redis_epoch, runs)
+        _, redis_epoch, runs, passed = await self._ask("quiet", grace_ms, start, most)
+        return unpack_runs(redis_epoch, runs), passed
 
     async def overdue(self, grace_ms: int, dedupe_ms: int, *, most: int = 50) -> Overdue:
         """What the home's clock ends, to be remembered by Kafka and then to be told to ``lapse``.

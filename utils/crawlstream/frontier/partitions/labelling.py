@@ -10,6 +10,7 @@ import structlog
 
 from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.partitions.confirm import confirm
+from crawlstream.frontier.partitions.credits import Credits
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.partitions.messages import Question
 from crawlstream.tasks import end
@@ -27,10 +28,16 @@ class Labelling:
         self._frontiers = frontiers
         self._open: defaultdict[int, set[Question]] = defaultdict(set)
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self.credits = Credits(frontiers)
+        """Carries what questions of credits ask for."""
 
     def ask(self, partition: int, questions: Iterable[Question]) -> None:
         """Have these answered soon."""
-        self._open[partition].update(questions)
+        for question in questions:
+            if question.is_of_credits:
+                self.credits.carry(partition, [question.context])
+            else:
+                self._open[partition].add(question)
         if self._open[partition] and partition not in self._tasks:
             task = self._tasks[partition] = asyncio.create_task(self._answer(partition))
             task.add_done_callback(lambda _: self._tasks.pop(partition, None))
@@ -38,6 +45,7 @@ class Labelling:
     async def stop(self) -> None:
         """End what is under way."""
         await end(self._tasks.values())
+        await self.credits.stop()
 
     async def _answer(self, partition: int) -> None:
         contexts = self._frontiers[partition].contexts

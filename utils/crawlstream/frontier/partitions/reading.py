@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from crawlstream.errors import FrontierFull, NoFrontier, OutdatedStamp, PositionGap
 from crawlstream.frontier.codec.intake import why_full
-from crawlstream.frontier.codec.partitions import pack_take, unpack_questions
+from crawlstream.frontier.codec.partitions import pack_take, unpack_context, unpack_questions
 from crawlstream.frontier.codec.values import pack, unpack
 from crawlstream.frontier.host_sites import HostSites
 from crawlstream.frontier.overflow import SpillBatch
+from crawlstream.frontier.positions import untold_in
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.model.effects import IntakeBatch
@@ -36,11 +37,16 @@ class Reading:
         self._sites = HostSites(ThrottleRules(scripts))
 
     async def begin(self, topic_id: str, kafka_partition: int, offset: int) -> int:
-        """Let a Kafka partition be read from ``offset`` on, unless it is; answers where."""
+        """Let a Kafka partition be read from ``offset`` on, unless it is; answers where.
+
+        That is before its position if the refusal of a seed may not have been told.
+        """
         key, field = self._keys.positions(), f"{topic_id}:{kafka_partition}"
         with our_errors():
             await self._redis.hsetnx(key, field, offset)
-            return int(await self._redis.hget(key, field))
+            position = int(await self._redis.hget(key, field))
+            refused = await self._redis.hget(self._keys.refused(), field)
+        return min([position, *untold_in(refused)])
 
     async def take(self, batch: IntakeBatch, stamps: Mapping[int, Stamp]) -> Taken:
         """Let seeds enter, with what their homes have said of each.
@@ -50,11 +56,12 @@ class Reading:
         OutdatedStamp: a run has expired since, its home is to be asked again.
         """
         packed = pack_take(batch, stamps, self._sites.of_seed)
-        applied, refused, unconfirmed = await self._run("take", packed)
+        applied, refused, unconfirmed, short = await self._run("take", packed)
         return Taken(
             applied=applied,
             refused={n: why.decode() for n, why in zip(refused[::2], refused[1::2], strict=True)},
             unconfirmed=unpack_questions(unconfirmed),
+            short=unpack_context(short),
         )
 
     async def apply(self, batch: LinkBatch) -> Applied:

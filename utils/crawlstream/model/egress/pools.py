@@ -174,6 +174,11 @@ class PoolTable:
         """Whether no page can leave through a proxy."""
         return not self.pools
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every page that names no pool leaves directly."""
+        return not (self.pools or self.domains or self.groups) and self.default == DIRECT
+
     def pool_for(self, host: str, *, named: str | None = None, group: str = "") -> str:
         """The pool of a page: the one that it names, else that of the most specific domain.
 

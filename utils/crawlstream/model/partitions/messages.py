@@ -91,11 +91,13 @@ class Enrolled:
 
 
 class Question(NamedTuple):
-    """A partition has work of a context, and no label for it that counts."""
+    """A partition has work of a context, and no label for it that counts, or no credits."""
 
     context: ContextKey
     profiles: frozenset[str] = frozenset()
     """Hashes of profiles that it is missing."""
+    is_of_credits: bool = False
+    """Links wait for credits of a page limit; whether the label counts is another question."""
 
 
 LabelState = Literal["open", "ended", "dead", "expired", "pending"]
@@ -161,7 +163,7 @@ class Report(NamedTuple):
     """What one partition says of a context."""
 
     is_idle: bool
-    """Nothing of it is queued, delayed or in flight."""
+    """Nothing of it is queued, delayed or in flight, or waits for credits."""
     is_leasable: bool
     """It may be leased from. If it may not, and is not idle, its home is to be asked."""
     need: Mapping[int, int]
@@ -170,6 +172,8 @@ class Report(NamedTuple):
     """What its ledger is of; 0: no run has come there yet."""
     ledger: Mapping[str, int]
     """Counters of the run, among them those by reason: ``n:<reason>``, ``f:…``, ``z:…``."""
+    is_short: bool = False
+    """Links wait for credits of a page limit; it is not idle then."""
 
 
 class Look(NamedTuple):
@@ -237,8 +241,10 @@ class Taken:
     applied: int
     """Those that took effect in this call (0 for a repetition)."""
     refused: Mapping[int, str]
-    """Reason by offset, for those that were not admitted."""
+    """Reason by offset, for those that were not admitted and whose sender may not know it."""
     unconfirmed: Sequence[Question]
+    short: ContextKey | None = None
+    """A seed waits for credits of it, and what follows it; what is before has taken effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@
 --   With a site they wait under its name; dedupe and caps are those of the domain.
 -- Needs: clock, ledger, throttle, bands, dedupe. Cost: HMGET and HSET; per group SMISMEMBER, and where
 --   something is new SCARD, SADD and RPUSH.
+--- include: credits
+
 local function parse_domain_record(text)
   if not text then
     return { counted = 0, slab = NO_SLAB, own = 0, bands = '' }
@@ -228,13 +230,14 @@ local function caps_of(domain_cap, crawl_cap)
   return nil
 end
 
--- How many more pages the caps of a crawl let into a domain, and the reason when it is none.
+-- How many more pages the caps of a crawl let into a domain, and the reason when it is none. That of a
+-- crawl in several partitions is a matter of credits.
 local function room_for(c, record, caps)
   local room, reason = queue_room(c)
   if caps.domain >= 0 and caps.domain - record.counted < room then
     room, reason = caps.domain - record.counted, 'domain_max_pages'
   end
-  if caps.crawl >= 0 then
+  if caps.crawl >= 0 and not crawl_of(c).context then
     local counted = tonumber(redis.call('HGET', K.ledger(c), 'counted') or 0)
       + (deltas[c] and deltas[c].counted or 0)
     if caps.crawl - counted < room then
@@ -330,6 +333,11 @@ local function admit_group(terms, domain, record, links, at, amount)
     if room < n then
       count(c, 'z:' .. reason, n - room)
       n, refusal = room, reason
+    end
+    if n > 0 and caps.crawl >= 0 and crawl_of(c).context then
+      local credit_refusal
+      n, credit_refusal = let_in(terms, domain, record.counted, { list, marks, entries, n })
+      refusal = refusal or credit_refusal
     end
   end
   if n > 0 then

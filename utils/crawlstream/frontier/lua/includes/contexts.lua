@@ -11,6 +11,11 @@ local function close_context(name)
   redis.call('HSET', K.closed, name .. ' ' .. int(record.run), record.c)
   redis.call('HSET', K.ledger(record.c), 'told', '1')
   close_run(name, 'stopping')
+  local limbo_key = K.limbo(record.c)
+  local waiting = redis.call('LLEN', limbo_key)
+  count(record.c, 'limbo', -waiting)
+  count(record.c, 'z:ended_run', waiting)
+  redis.call('UNLINK', limbo_key, K.limbo_marks(record.c), K.limbo_domains(record.c), K.credit(record.c))
 end
 
 -- A context that was closed has expired, as its home says: it may have been closed by a page of a later generation.
@@ -62,7 +67,7 @@ local function unconfirmed_of(contexts)
   local found = {}
   for c in pairs(contexts) do
     local context = crawl_of(c).context
-    found[c] = context and standings().is_unconfirmed(context) or nil
+    found[c] = context and (context.is_short or standings().is_unconfirmed(context)) or nil
   end
   return home_waits().questions(found)
 end

@@ -60,10 +60,15 @@ K.closing = P .. 'closing'
 K.closed = P .. 'closed'
 K.enrolled = P .. 'enrolled'
 K.taken = P .. 'taken'
+K.credits = P .. 'credits'
 function K.home_profiles(name) return P .. 'profiles:' .. name end
 function K.need(c) return P .. 'need:' .. c end
 function K.wanted(c) return P .. 'wanted:' .. c end
 function K.last(c) return P .. 'last:' .. c end
+function K.credit(c) return P .. 'credit:' .. c end
+function K.limbo(c) return P .. 'limbo:' .. c end
+function K.limbo_marks(c) return P .. 'limbo_marks:' .. c end
+function K.limbo_domains(c) return P .. 'limbo_domains:' .. c end
 
 -- Schedules.
 K.schedules = P .. 'schedules'
@@ -115,4 +120,5 @@ function K.robots(origin) return P .. 'robots:' .. origin end
 K.robots_copies = P .. 'robots'
 K.robots_bytes = P .. 'robots_bytes'
 K.wake_tend = P .. 'wake:tend'
+K.wake_homes = P .. 'wake:homes'
 function K.wake_channel(worker) return P .. 'wake:' .. worker end

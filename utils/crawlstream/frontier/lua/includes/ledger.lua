@@ -2,9 +2,10 @@
 -- Guarantee: admitted = done + failed + redirected + stopped + expired + queued + delayed + held
 --   + spilled once `save_ledger` has run. An ending is owed to the outbox in the script that decides it.
 -- Record `x:<c>` of crawl number c: name, run, state, counters, expires, started, active.
--- `totals` HASH: queued (of these `shelved`), delayed, held, spilled over all crawls; `running`, the runs under way.
+-- `totals` HASH: queued (of these `shelved`), delayed, held, spilled over all crawls, and limbo, which is not
+--   admitted yet; `running`, the runs under way.
 -- States: running -> finished | stopping -> stopped | expiring -> expired.
-local TOTALS = { queued = true, shelved = true, delayed = true, held = true, spilled = true }
+local TOTALS = { queued = true, shelved = true, delayed = true, held = true, spilled = true, limbo = true }
 local deltas, touched = {}, {}
 
 -- Add to a counter of crawl c; written by save_ledger.

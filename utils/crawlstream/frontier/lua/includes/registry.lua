@@ -82,6 +82,7 @@ local function tell_all(name, crawl, generation, what)
   for partition = 0, amount_of_partitions() - 1 do
     redis.call('SADD', K.tell, news .. int(partition) .. ' ' .. what)
   end
+  redis.call(PUBLISH, K.wake_homes, '1')
 end
 
 -- Seeds below an offset of a place belong to what is over.
@@ -116,6 +117,7 @@ local function end_generations(name, crawl, generation, how, request)
   crawl.is_published, crawl.owed, crawl.lapsed, crawl.remember = true, nil, nil, nil
   for ended = crawl.g, generation - 1 do
     tell_all(name, crawl, ended, how == 'expired' and how or 'ended')
+    redis.call('HDEL', K.credits, name .. ' ' .. int(ended))
   end
   crawl.g, crawl.is_bare, crawl.forget_at = generation, true, now + REMEMBER_BARE_MS
 end

@@ -12,6 +12,11 @@
 --   made when they are needed, for to define one takes time in every call.
 local made_standings, made_waits
 
+-- Whether the time of a run is over by this partition's clock: it leases nothing then, and the home ends it.
+local function is_late(crawl)
+  return crawl.expires > 0 and crawl.expires * 1000 <= wall
+end
+
 local function standings()
   if made_standings then
     return made_standings
@@ -46,13 +51,8 @@ local function standings()
       or of.is_before(context.known_life, context.known_number, context.hint_life, context.hint_number)
   end
 
-  -- Whether the time of the run is over by this partition's clock: it leases nothing then, and the home ends it.
-  function of.is_late(crawl)
-    return crawl.expires > 0 and crawl.expires * 1000 <= wall
-  end
-
   function of.may_lease(crawl)
-    return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context) and not of.is_late(crawl)
+    return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context) and not is_late(crawl)
   end
 
   return of
@@ -64,7 +64,7 @@ local function home_waits()
     return made_waits
   end
   local ASK_AGAIN_MS, ASK_SELDOM_MS, MOST_WANTED = 25, 5000, 100
-  local waits = {}
+  local waits, needs = {}, {}
   made_waits = waits
 
   -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often. Its
@@ -83,23 +83,28 @@ local function home_waits()
     end
   end
 
-  -- What the homes of these contexts are asked: {name, generation, hashes of profiles} each.
+  -- What the homes of these contexts are asked: {name, generation, hashes of profiles} for a label, with a
+  -- true behind for credits.
   function waits.questions(crawls)
-    local questions = {}
+    local asked = {}
     for c in pairs(crawls) do
-      local crawl = crawl_of(c)
-      local wanted = crawl.context.wants and redis.call('SRANDMEMBER', K.wanted(c), MOST_WANTED) or {}
-      questions[#questions + 1] = { crawl.name, crawl.context.generation, wanted }
+      local name, context = crawl_of(c).name, crawl_of(c).context
+      asked[#asked + 1] = context.is_short and { name, context.generation, {}, true } or nil
+      local wanted = context.wants and redis.call('SRANDMEMBER', K.wanted(c), MOST_WANTED) or {}
+      asked[#asked + 1] = standings().is_unconfirmed(context) and { name, context.generation, wanted } or nil
     end
-    return questions
+    return asked
   end
 
   -- Up to which offsets other partitions must have read their links: {partition, offset …}.
   function waits.raise_need(c, need)
+    needs[c] = needs[c] or {}
     for i = 1, #need, 2 do
-      local q = int(need[i])
-      if need[i + 1] > tonumber(redis.call('HGET', K.need(c), q) or 0) then
-        redis.call('HSET', K.need(c), q, int(need[i + 1]))
+      local known, q, offset = needs[c], need[i], need[i + 1]
+      known[q] = known[q] or tonumber(redis.call('HGET', K.need(c), int(q)) or 0)
+      if offset > known[q] then
+        known[q] = offset
+        redis.call('HSET', K.need(c), int(q), int(offset))
       end
     end
   end

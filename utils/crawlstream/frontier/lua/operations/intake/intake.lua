@@ -39,6 +39,7 @@
 --- include: again
 --- include: steer
 --- include: memory
+--- include: refusals
 --- include: schedules
 --- include: occasions
 --- include: told
@@ -58,33 +59,7 @@ if redis.call('HEXISTS', K.meta, 'moving') == 1 and next_offset > position then
 end
 
 local runs, applied = {}, 0
-
--- What was refused and perhaps not told yet, by offset: of earlier calls with the same records, too.
--- `refused` HASH place -> {offset, reason …}, packed.
-local refused, was_refused = {}, redis.call('HGET', K.refused, place)
-
-local function refuse(offset, reason)
-  refused[#refused + 1] = offset
-  refused[#refused + 1] = reason
-end
-
-do
-  local untold = was_refused and cmsgpack.unpack(was_refused) or {}
-  for i = 1, #untold, 2 do
-    if untold[i] >= start then
-      refuse(untold[i], untold[i + 1])
-    end
-  end
-end
-
-local function save_refused()
-  local packed = #refused > 0 and cmsgpack.pack(refused)
-  if packed and packed ~= was_refused then
-    redis.call('HSET', K.refused, place, packed)
-  elseif was_refused and not packed then
-    redis.call('HDEL', K.refused, place)
-  end
-end
+load_refused(place, start)
 
 local opened, latest_seeds = {}, {}
 
@@ -346,17 +321,11 @@ save_latest_seeds()
 save_told()
 save_occasions()
 note_read_again(place, start, reached)
-save_refused()
+save_refused(place)
 redis.call('HSET', K.positions, place, int(math.max(position, reached)))
 save_epoch()
 finish()
 if reached < next_offset then
   return cmsgpack.pack({ 'FULL', used, limit })
 end
-local told = {}
-for i = 1, #refused, 2 do
-  if refused[i] < next_offset then
-    told[#told + 1], told[#told + 2] = refused[i], refused[i + 1]
-  end
-end
-return cmsgpack.pack({ 'OK', applied, runs, told, sites or '', repeated })
+return cmsgpack.pack({ 'OK', applied, runs, refused_before(next_offset), sites or '', repeated })

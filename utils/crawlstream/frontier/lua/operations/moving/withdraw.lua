@@ -55,9 +55,10 @@ local function to_read_again()
   return places
 end
 
-local totals = redis.call('HMGET', K.totals, 'held', 'spilled')
+local totals = redis.call('HMGET', K.totals, 'held', 'spilled', 'limbo')
 note('held', totals[1])
 note('spilled', totals[2])
+note('limbo', totals[3])
 note('ending', redis.call('ZCOUNT', K.idle, '-inf', ENDS_AT_ONCE))
 note('swept', redis.call('SCARD', K.sweep))
 note('told', redis.call('SCARD', K.tell) + redis.call('HLEN', K.closing))

@@ -131,7 +131,9 @@ do
     crawl.first[place] = crawl.first[place] or { record[3], offset }
     crawl.latest[place] = math.max(crawl.latest[place] or record[3], record[3])
     hear(crawl, was_open, record)
-    redis.call('ZADD', K.open, int(now), name)
+    if redis.call('ZADD', K.open, int(now), name) == 1 then
+      redis.call(PUBLISH, K.wake_homes, '1')
+    end
   end
 
   -- Whether the time of the open run is over, for a seed that would prolong it; once found, it stays so.

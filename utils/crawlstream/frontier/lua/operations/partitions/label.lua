@@ -44,7 +44,7 @@ end
 -- What the home says of a run beside: for those who ask, and for its pages.
 local function describe(c, expires, occasion)
   local crawl = crawl_of(c)
-  if standings().is_late(crawl) then
+  if is_late(crawl) then
     revisit_soon(c)  -- Its bands may have left the index, and it may have more time now.
   end
   crawl.expires = expires

@@ -5,8 +5,8 @@
 -- ARGV: 1 packed {{name, generation …}}
 -- Returns: packed {life, positions {place, offset …}, reports}
 --   report  {is it idle, may it be leased from, need {partition, offset …}, run that its ledger is of|0, ledger
---           {field, value …}}
--- Cost: three commands a context.
+--           {field, value …}, does anything wait for credits}
+-- Cost: four commands a context.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -19,7 +19,7 @@ local contexts = unpack(cmsgpack.unpack(ARGV[1]))
 local function report_of(name, generation)
   local record = load_name(name)
   if not record or record.run ~= generation then
-    return { true, false, {}, 0, {} }
+    return { true, false, {}, 0, {}, false }
   end
   local ledger, left = redis.call('HGETALL', K.ledger(record.c)), 0
   for i = 1, #ledger, 2 do
@@ -27,8 +27,9 @@ local function report_of(name, generation)
       left = left + ledger[i + 1]
     end
   end
-  return { left == 0, record.live and may_lease(record.c), redis.call('HGETALL', K.need(record.c)),
-    tonumber(crawl_of(record.c).run), ledger }
+  local is_short = redis.call('EXISTS', K.limbo(record.c)) == 1
+  return { left == 0 and not is_short, record.live and may_lease(record.c), redis.call('HGETALL', K.need(record.c)),
+    tonumber(crawl_of(record.c).run), ledger, is_short }
 end
 
 local reports = {}

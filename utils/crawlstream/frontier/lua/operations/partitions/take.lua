@@ -2,14 +2,16 @@
 -- take: seeds of consecutive records of one Kafka partition enter, each in the partition of its domain, with
 --   the position of that partition.
 -- Guarantee: each enters once, whoever brings it and how often: records below the position are skipped, a gap
---   writes nothing. One of a generation that is over only moves the position. Seeds wait while Redis is full.
+--   writes nothing. One of a generation that is over only moves the position. Seeds wait while Redis is full, and
+--   for the credits of a page limit. What is refused is answered as by `intake`.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, seeds}
 --   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
 --            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
 --            does it enter once more}: below the position, once
--- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed}, {'FULL', used, limit in
---   bytes} where a seed must wait, {'OUTDATED'} where the home is to stamp it again as its run has expired, or
+-- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} of a
+--   seed that waits for credits, and what follows it}, {'FULL', used, limit in bytes} where a seed must wait,
+--   {'OUTDATED'} where the home is to stamp it again as its run has expired, or
 --   {'GAP', position}: -1 where none is known
 --   unconfirmed {name, generation, {hash of a profile that is missing …}} of contexts whose homes are to be
 --               asked, for `label`
@@ -28,16 +30,19 @@
 --- include: memory
 --- include: contexts
 --- include: profiles
+--- include: refusals
 
 local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
-local OFFSET, AGAIN, REMEMBER_MS = 1, 18, 24 * 3600 * 1000
+local OFFSET, NAME, GENERATION, DOMAIN, LIMIT, AGAIN = 1, 2, 3, 7, 14, 18
+local REMEMBER_MS = 24 * 3600 * 1000
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', K.positions, place) or -1)
 if position < 0 or start > position then
   return cmsgpack.pack({ 'GAP', position })
 end
 
-local applied, refused, contexts = 0, {}, {}
+local applied, contexts = 0, {}
+load_refused(place, start)
 
 -- Admit a seed that a cap may refuse, or that is to wait; answers whether it entered, else why not.
 local function admit_alone(c, domain, links, caps, not_before)
@@ -69,7 +74,7 @@ local function seed(record)
     is_refused = not is_refused
   end
   if is_refused then
-    refused[#refused + 1], refused[#refused + 2] = offset, reason
+    refuse(offset, reason)
   elseif uuid ~= '' then
     owe('accepted', nil, { name = name, run = run, uuid = uuid })
   end
@@ -93,12 +98,44 @@ local function is_outdated(name, generation)
   return state == 'expiring' or state == 'expired'
 end
 
+-- Whether a seed has to wait for a credit: none is at hand, and nobody has said that there will be none.
+local function lacks_credit(c, domain, caps)
+  flush_seeds()
+  local room = room_for(c, load_domain_records(c, { domain })[domain], caps)
+  return room > 0 and credits().usable(c, caps.crawl) == 0 and accounts().get(c).over < caps.crawl
+end
+
+-- How many seeds wait with the one at `at`.
+local function amount_like(at)
+  local amount, first = 0, records[at]
+  for i = at, #records do
+    if records[i][NAME] == first[NAME] and records[i][LIMIT] == first[LIMIT] then
+      amount = amount + 1
+    end
+  end
+  return amount
+end
+
+-- Note what the seed at `at` waits for, if it has to; {name, generation} then.
+local function wait_for_credit(at)
+  local name, generation, domain = records[at][NAME], records[at][GENERATION], records[at][DOMAIN]
+  local caps = { domain = records[at][LIMIT - 1], crawl = records[at][LIMIT] }
+  local c = caps.crawl >= 0 and context_for(name, generation)
+  if not c then
+    return nil
+  end
+  local lacks = lacks_credit(c, domain, caps)
+  credits().note_seeds(c, lacks and amount_like(at) or 0, caps.crawl)
+  return lacks and { name, generation } or nil
+end
+
 local used, limit = memory()
-local outdated = false
-local reached = next_offset
-for _, record in ipairs(records) do
+local reached, is_waiting, short, outdated = next_offset, false, nil, false
+for at, record in ipairs(records) do
   if record[OFFSET] >= position or record[AGAIN] and is_first_again(record[OFFSET]) then
-    if is_full(used, limit) then
+    is_waiting = is_full(used, limit)
+    short = not is_waiting and wait_for_credit(at) or nil
+    if is_waiting or short then
       reached = record[OFFSET]
       break
     elseif is_outdated(record[2], record[3]) then
@@ -111,12 +148,13 @@ for _, record in ipairs(records) do
   end
 end
 flush_seeds()
+save_refused(place)
 redis.call('HSET', K.positions, place, int(math.max(position, reached)))
 local unconfirmed = unconfirmed_of(contexts)
 finish()
 if outdated then
   return cmsgpack.pack({ 'OUTDATED' })
-elseif reached < next_offset then
+elseif is_waiting then
   return cmsgpack.pack({ 'FULL', used, limit })
 end
-return cmsgpack.pack({ 'OK', applied, refused, unconfirmed })
+return cmsgpack.pack({ 'OK', applied, refused_before(reached), unconfirmed, short or {} })

@@ -143,6 +143,9 @@ for _, settle in ipairs(settles) do
     if refusal then
       capped[#capped + 1] = token
     end
+    if put_in_life >= 0 and crawl_cap >= 0 and crawl_of(c).context and limbo().length(c) > 0 then
+      limbo().note_short(c)  -- Links that were put ahead may wait.
+    end
     register_spills(worker, hold, spilled)
     if need and is_open(c) then
       home_waits().raise_need(c, need)
@@ -187,6 +190,9 @@ end
 flush_holds(worker)
 redis.call('ZADD', K.workers, int(now + deadline_ms), worker)
 local next_due = lease(view_of(S, egress_group or ''), worker, call, want)
+for c in pairs(made_limbo and made_limbo.short or {}) do
+  unconfirmed[c] = true
+end
 finish()
 local granted_holds, granted_lots, crawls, profiles = answer_of_grants()
 return cmsgpack.pack({ granted_holds, granted_lots, crawls, profiles, stale, life, next_due, rules_known,

@@ -1,8 +1,9 @@
 """The page limit of a crawl in several partitions: exact, whatever is late or goes back in time.
 
-A partition admits a link only with a credit of its own; other links wait. It asks the home with
-all it knows of its account, and the home answers with the total that it may have drawn. Every
-message may be late, come again, or get lost. What a partition does not need it gives back, and its
+A partition admits a link only with a credit of its own; other links wait in its limbo, as many as
+credits may still come. It asks the home with all it knows of its account, and the home answers with
+the total that it may have drawn: what is waited for, and some ahead. Every message may be late,
+come again, or get lost. What a partition does not need it gives back when others do, and its
 account gets the next number.
 
 A partition that has gone back in time has lost its unspent credit, for it may have given it back. A
@@ -18,9 +19,6 @@ from typing import NamedTuple
 
 from support.partitions.system import Step
 
-DRAW = 2
-"""Credits that are asked for at once."""
-
 
 class CreditBug(Enum):
     """What an implementation may forget."""
@@ -31,6 +29,8 @@ class CreditBug(Enum):
     NO_NUMBER = "messages about an account before something was given back count"
     NO_LIFE = "a partition takes answers to its former life"
     OVER_TOO_SOON = "the limit is said to be reached while others have unspent credit"
+    TIGHT_LIMBO = "what others have drawn, but not spent, is taken for lost to those that wait"
+    KEPT_AHEAD = "nobody gives back what was granted ahead"
 
 
 class Account(NamedTuple):
@@ -52,7 +52,11 @@ class Holder(NamedTuple):
     """Answers of an older life of the home are refused."""
     admitted: int
     links: int
-    """That wait for a credit."""
+    """That will be found."""
+    limbo: int
+    """Links that wait for a credit."""
+    elsewhere: int
+    """Credits that others have spent, as the home has last said."""
     is_refused: bool
     """Whether the home has said that there will be none."""
 
@@ -60,6 +64,10 @@ class Holder(NamedTuple):
         """With more credits, or fewer, than before."""
         account = self.account._replace(drawn=self.account.drawn + amount, unspent=unspent)
         return self._replace(account=account)
+
+    def spend(self, amount: int) -> Holder:
+        """Links enter."""
+        return self.draw(0, self.account.unspent - amount)._replace(admitted=self.admitted + amount)
 
 
 class Home(NamedTuple):
@@ -72,7 +80,7 @@ class Home(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """A partition asks for credits."""
+    """A partition asks for credits, or tells of those that it has spent."""
 
     partition: int
     account: Account
@@ -87,19 +95,24 @@ class Granted(NamedTuple):
     life: int
     number: int
     total: int
+    elsewhere: int
+    """Credits that others have spent."""
     is_over: bool
 
 
 class CreditState(NamedTuple):
-    """Everything. Messages stay: they may come late, and again."""
+    """Everything. Answers stay: they may come late, and again."""
 
     holders: tuple[Holder, ...]
     home: Home
     lives: tuple[int, ...]
     """Of the partitions, then of the home."""
     draws: frozenset[Draw]
+    """Those that come late, and again; others are heard at once."""
     grants: frozenset[Granted]
     crashes: int
+    late: int
+    """So many more draws may come late."""
     snapshots: tuple[Holder | Home | None, ...]
 
     def with_holder(self, place: int, holder: Holder) -> CreditState:
@@ -118,11 +131,22 @@ class PageLimit:
     """Partitions with links to admit, and a limit; as it may be explored."""
 
     def __init__(
-        self, links: tuple[int, ...], limit: int, *, crashes: int = 0, bug: CreditBug | None = None
+        self,
+        links: tuple[int, ...],
+        limit: int,
+        *,
+        crashes: int = 0,
+        late: int = 1,
+        ahead: int = 1,
+        tells: bool = False,
+        bug: CreditBug | None = None,
     ) -> None:
         self._links = links
         self._limit = limit
         self._crashes = crashes
+        self._late = late
+        self._ahead = ahead
+        self._tells = tells
         self._bug = bug
 
     def begin(self) -> CreditState:
@@ -130,13 +154,14 @@ class PageLimit:
         n, account = len(self._links), Account(1, 0, 0, 0)
         return CreditState(
             holders=tuple(
-                Holder(account, 1, 0, amount, is_refused=False) for amount in self._links
+                Holder(account, 1, 0, amount, 0, 0, is_refused=False) for amount in self._links
             ),
             home=Home(1, frozenset(range(n)), (account,) * n),
             lives=(1,) * (n + 1),
             draws=frozenset(),
             grants=frozenset(),
             crashes=self._crashes,
+            late=self._late,
             snapshots=(None,) * (n + 1),
         )
 
@@ -150,40 +175,48 @@ class PageLimit:
         admitted = sum(holder.admitted for holder in state.holders)
         is_exact = admitted == min(self._limit, sum(self._links))
         is_short = state.crashes < self._crashes
-        return (is_exact or is_short) and not any(holder.links for holder in state.holders)
+        is_waiting = any(holder.links or holder.limbo for holder in state.holders)
+        return (is_exact or is_short) and not is_waiting
 
     def steps(self, state: CreditState) -> Iterator[Step[CreditState]]:
         """What partitions, home and time may do."""
         for place in range(len(state.holders)):
             yield from self._of_holder(state, place)
-        if len(state.home.counted) == len(state.holders):
-            for draw in state.draws:
-                yield from self._draw(state, draw)
+        for draw in state.draws:
+            yield from self._draw(state, draw)
         for granted in state.grants:
-            yield Step("granted", self._granted(state, granted))
+            yield Step("granted", self._granted(state, granted), about=granted)
         for place in range(len(state.holders) + 1) if state.crashes else ():
             yield from self._crash(state, place)
 
     def _of_holder(self, state: CreditState, place: int) -> Iterator[Step[CreditState]]:
         holder = state.holders[place]
         account = holder.account
-        if holder.links and holder.is_refused:
-            yield Step("refuse", state.with_holder(place, holder._replace(links=holder.links - 1)))
-        elif holder.links and account.unspent:
-            admitted = holder.draw(0, account.unspent - 1)._replace(
-                links=holder.links - 1, admitted=holder.admitted + 1
-            )
-            yield Step("admit", state.with_holder(place, admitted))
-        elif account.unspent:
-            less = holder.draw(-account.unspent, 0)
-            less = less._replace(account=less.account._replace(number=account.number + 1))
-            yield Step("give_back", state.with_holder(place, less))
-        is_short = holder.links > account.unspent and not holder.is_refused
-        draw = Draw(place, account, DRAW if is_short else 0)
-        if draw not in state.draws:
-            yield Step("ask", state._replace(draws=state.draws | {draw}))
+        if holder.links:
+            yield Step("find", state.with_holder(place, self._found(holder)), about=place)
+        name = "ask"
+        if account.unspent and self._bug is not CreditBug.KEPT_AHEAD:
+            name, holder = "give_back", holder.draw(-account.unspent, 0)
+            account = holder.account._replace(number=account.number + 1)
+            holder = holder._replace(account=account)
+        after, draw = state.with_holder(place, holder), Draw(place, account, holder.limbo)
+        yield from self._draw(after, draw, name)
+        if state.late:
+            late = after._replace(draws=state.draws | {draw}, late=state.late - 1)
+            yield Step(name + "_late", late, about=draw)
         if place not in state.home.counted:
-            yield Step("count", self._counted(state, place))
+            yield Step("count", self._counted(state, place), about=place)
+
+    def _found(self, holder: Holder) -> Holder:
+        """One more link has been found: it enters, waits, or is refused."""
+        account = holder.account
+        found = holder._replace(links=holder.links - 1)
+        spent = account.drawn - account.unspent
+        if account.unspent:
+            return found.spend(1)
+        if holder.is_refused or holder.limbo >= self._limit - spent - holder.elsewhere:
+            return found
+        return found._replace(limbo=holder.limbo + 1)
 
     def _counted(self, state: CreditState, place: int) -> CreditState:
         """A home in a new life asks a partition what it has."""
@@ -195,7 +228,11 @@ class PageLimit:
         fenced = holder._replace(home_life=max(holder.home_life, home.life))
         return state.with_holder(place, fenced)
 
-    def _draw(self, state: CreditState, draw: Draw) -> Iterator[Step[CreditState]]:
+    def _draw(
+        self, state: CreditState, draw: Draw, name: str = "draw"
+    ) -> Iterator[Step[CreditState]]:
+        if len(state.home.counted) < len(state.holders):
+            return
         place, asked, wanted = draw
         known = state.home.accounts[place]
         is_numbered = self._bug is not CreditBug.NO_NUMBER
@@ -207,13 +244,28 @@ class PageLimit:
             known = known._replace(unspent=min(known.unspent, asked.unspent))
         state = state.with_account(place, known)
         left = self._limit - sum(account.drawn for account in state.home.accounts)
-        more = min(wanted, left) if asked.drawn == known.drawn else 0
+        more = 0
+        if wanted and asked.drawn == known.drawn:
+            more = min(wanted, left)
+            more += (left - more) // self._ahead
         known = known._replace(drawn=known.drawn + more, unspent=known.unspent + more)
         state = state.with_account(place, known)
         is_spent = not any(account.unspent for account in state.home.accounts)
         is_over = left == 0 and (is_spent or self._bug is CreditBug.OVER_TOO_SOON) and wanted > 0
-        granted = Granted(place, state.home.life, *known[:3], is_over)
-        yield Step("draw", state._replace(grants=state.grants | {granted}))
+        others = [each for p, each in enumerate(state.home.accounts) if p != place]
+        is_tight = self._bug is CreditBug.TIGHT_LIMBO
+        elsewhere = sum(each.drawn - (0 if is_tight else each.unspent) for each in others)
+        elsewhere = elsewhere if self._tells else 0
+        granted = Granted(place, state.home.life, *known[:3], elsewhere, is_over)
+        grants = {g for g in state.grants if self._may_count(state, g)} | {granted}
+        after = state._replace(grants=frozenset(grants))
+        yield Step(name, after, about=(draw, granted))
+
+    def _may_count(self, state: CreditState, granted: Granted) -> bool:
+        """Accounts have larger and larger lives and numbers: an earlier one does not come back."""
+        account = state.holders[granted.partition].account
+        is_late = (granted.life, granted.number) < account[:2]
+        return not is_late or self._bug in {CreditBug.NO_LIFE, CreditBug.NO_NUMBER}
 
     def _granted(self, state: CreditState, granted: Granted) -> CreditState:
         holder = state.holders[granted.partition]
@@ -224,11 +276,15 @@ class PageLimit:
             return state
         more = max(granted.total - account.drawn, 0)
         is_refused = granted.is_over and not more and not account.unspent
+        is_latest = granted.total >= account.drawn
         holder = holder.draw(more, account.unspent + more)._replace(
             home_life=max(granted.home_life, holder.home_life),
+            elsewhere=granted.elsewhere if is_latest else holder.elsewhere,
             is_refused=holder.is_refused or is_refused,
         )
-        return state.with_holder(granted.partition, holder)
+        ready = min(holder.limbo, holder.account.unspent)
+        left = 0 if holder.is_refused else holder.limbo - ready
+        return state.with_holder(granted.partition, holder.spend(ready)._replace(limbo=left))
 
     def _crash(self, state: CreditState, place: int) -> Iterator[Step[CreditState]]:
         """As in `faults.py`; behind the partitions comes the home."""
@@ -236,13 +292,15 @@ class PageLimit:
         now = state.home if is_home else state.holders[place]
         kept = state.snapshots[place]
         if kept is None and sum(s is not None for s in state.snapshots) < state.crashes:
-            yield Step("freeze", _with_snapshot(state, place, now), is_fault=True)
+            frozen = _with_snapshot(state, place, now)
+            yield Step("freeze", frozen, is_fault=True, about=place)
         life = state.lives[place] + 1
         after = _with_snapshot(state, place, None)._replace(
             crashes=state.crashes - 1,
             lives=(*state.lives[:place], life, *state.lives[place + 1 :]),
         )
-        yield Step("crash", self._gone_back(after, place, kept or now), is_fault=True)
+        gone_back = self._gone_back(after, place, kept or now)
+        yield Step("crash", gone_back, is_fault=True, about=place)
 
     def _gone_back(self, state: CreditState, place: int, kept: Holder | Home) -> CreditState:
         life = state.lives[place]

@@ -1,0 +1,340 @@
+"""A frontier of any number of partitions as clients and workers see it, with all that goes between.
+
+Requests come through the product's intake, links to other partitions through logs as crawlers write
+them, and runs end by the product's looks. What processes do beside is done by ``settled``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from crawlstream.errors import NotRestored
+from crawlstream.frontier.codec.link_records import pack_links, read_links
+from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream.frontier.partitions.home import Home
+from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.frontier.partitions.reading import LinkBatch
+from crawlstream.frontier.worker_session import WorkerSession
+from crawlstream.keys import Partitions
+from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.effects import (
+    Effect,
+    ExchangeResult,
+    IntakeResult,
+    Links,
+    Loss,
+    OutboxRecord,
+    Outcome,
+    Release,
+    Requeue,
+    Settle,
+)
+from crawlstream.model.partitions.messages import HomeMark, StopToNote, survivors
+from crawlstream.model.state import CrawlState
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.tasks import wait_until
+from kafka_monitor.partitions.intake import DividedIntake
+from redis_monitor.partitions.endings import Endings
+from support.frontier.bench import CRAWL, GRACE_MS, WIDE_OPEN, Feed, url_of
+
+LINKS = "links"
+PLACE = "topic", 0
+ASKED_AGAIN_MS = 50
+"""After so long a domain is looked at again whose home had to be asked."""
+
+T = TypeVar("T")
+Positions = Callable[[], Awaitable[Mapping[tuple[str, int], int]]]
+
+
+class _Homes:
+    """As kafka-monitor's, with a list for the topic that remembers for them."""
+
+    def __init__(self, frontiers: Frontiers) -> None:
+        self._frontiers = frontiers
+        self._marks: defaultdict[int, list[HomeMark]] = defaultdict(list)
+
+    async def ask(self, partition: int, question: Callable[[Home], Awaitable[T]]) -> T:
+        home = self._frontiers[partition].home
+        try:
+            return await question(home)
+        except NotRestored as error:
+            await home.restore(
+                error.redis_epoch, survivors((partition, mark) for mark in self._marks[partition])
+            )
+        return await question(home)
+
+    async def note_stop(self, partition: int, stop: StopToNote, place: str, at_ms: int) -> None:
+        epoch = await self._frontiers[partition].contexts.epoch()
+        mark = HomeMark(
+            kind="stop",
+            redis_epoch=epoch,
+            crawl=stop.crawl,
+            generation=stop.generation,
+            positions={place: stop.offset + 1},
+            at_ms=at_ms,
+        )
+        self._marks[partition].append(mark)
+
+
+class Whole:
+    """One frontier, however many partitions it has."""
+
+    def __init__(self, frontiers: Frontiers) -> None:
+        self.frontiers = frontiers
+        self.records = Feed(frontiers.root)
+        self.every = range(len(frontiers))
+        self.is_one = len(frontiers) == 1
+        self._labelling = Labelling(frontiers)
+        self._homes = _Homes(frontiers)
+        homes: Any = self._homes
+        self._divided = DividedIntake(frontiers, homes, self._labelling)
+        self._sessions: dict[tuple[str, int], WorkerSession] = {}
+        self._logs: list[list[bytes]] = [[] for _ in self.every]
+        self._applied = [0 for _ in self.every]
+        self._readers = [frontiers.streams(p, "reader") for p in self.every]
+        self._duties = [] if self.is_one else [self._duty(p) for p in self.every]
+        self._version = 1
+
+    def _duty(self, partition: int) -> Endings:
+        async def links_topic() -> str:
+            return LINKS
+
+        return Endings(
+            self.frontiers,
+            partition,
+            self._labelling,
+            sleeper=self.frontiers.sleeper(partition, "homes"),
+            grace_ms=GRACE_MS,
+            links_topic=links_topic,
+        )
+
+    async def begin(self) -> None:
+        """Rules and positions for a frontier that was created."""
+        await self.rule()
+        if self.is_one:
+            loss = Loss(topic_id=PLACE[0], kafka_partition=PLACE[1], offset=0)
+            await self.frontiers.root.positions.restore(loss)
+            return
+        for p, frontier in enumerate(self.frontiers):
+            await frontier.reading.begin(LINKS, p, 0)
+            await self._homes.ask(p, lambda home: home.labels([]))
+        await self._divided.begin(*PLACE, 0)
+
+    async def end(self) -> None:
+        """Nothing goes on in the background any more."""
+        await self._divided.stop()
+        await self._labelling.stop()
+
+    async def rule(self, default: ThrottleRule = WIDE_OPEN, **rules: ThrottleRule) -> None:
+        """Let this table rule."""
+        self._version += 1
+        table = ThrottleTable(default=default, rules=rules, czxid=1, mzxid=self._version)
+        assert await self.frontiers.rules.copy(table)
+
+    def domains(self, each: int = 1) -> list[str]:
+        """So many domains of each of three partitions, whatever this frontier has, in turns."""
+        found: dict[int, list[str]] = {p: [] for p in range(3)}
+        three, number = Partitions(number=3), 0
+        while any(len(names) < each for names in found.values()):
+            name = f"d{number}.example"
+            found[three.of(name)].append(name)
+            number += 1
+        return [found[p][n] for n in range(each) for p in range(3)]
+
+    # Clients.
+
+    async def put(self, *records: Effect) -> IntakeResult:
+        """Let requests take effect, everywhere."""
+        batch = self.records.batch(*records)
+        intake = self.frontiers.root.intake if self.is_one else self._divided
+        result = await intake.apply(batch)
+        await self.settled()
+        return result
+
+    async def seeds(self, *urls: str, **how: Any) -> IntakeResult:
+        """Feed these URLs, each as ``<domain>/<path>``."""
+        return await self.put(*(self.records.seed(url, **how) for url in urls))
+
+    async def say(self, name: str, crawl: CrawlKey = CRAWL, **aim: Any) -> None:
+        """Feed one action request."""
+        await self.put(self.records.command(name, crawl, **aim))
+
+    async def state(self, crawl: CrawlKey = CRAWL) -> CrawlState:
+        """The ledger of a crawl, whose two sides are equal."""
+        state = await self.frontiers.queries.crawl_state(crawl)
+        assert state is not None
+        assert (state.residual, state.missing_partitions) == (0, ())
+        return state
+
+    async def owed(self) -> list[OutboxRecord]:
+        """What the world is told; it is in Kafka after this."""
+        found: list[OutboxRecord] = []
+        for p, reader in enumerate(self._readers):
+            owed = list(await reader.owed(count=1000, block_ms=0))
+            await reader.published([one.id for one in owed])
+            for one in owed:
+                if isinstance(one, OutboxRecord):
+                    found.append(one)
+                    if one.generation is not None:
+                        await self.frontiers[p].home.published(one.crawl, one.run)
+        return found
+
+    async def endings(self) -> list[tuple[str, int]]:
+        """Kind and run of the endings that are told."""
+        kinds = {"crawl_finished", "crawl_stopped", "crawl_expired"}
+        return [(one.kind, one.run) for one in await self.owed() if one.kind in kinds]
+
+    # Workers.
+
+    def session(self, partition: int, worker: str = "w1") -> WorkerSession:
+        """What a worker has with a partition."""
+        key = worker, partition
+        if key not in self._sessions:
+            self._sessions[key] = self.frontiers.session(partition, worker, CRAWL.spiderid)
+        return self._sessions[key]
+
+    async def lease(self, want: int = 100, worker: str = "w1") -> list[Hold]:
+        """Up to so many pages, of all partitions."""
+        holds: list[Hold] = []
+        for p in self.every:
+            if len(holds) < want:
+                holds += await self.lease_at(p, want - len(holds), worker)
+        return holds
+
+    async def lease_at(self, partition: int, want: int = 1, worker: str = "w1") -> Sequence[Hold]:
+        """Up to so many of one partition; what it has to ask homes for before is asked."""
+        session = self.session(partition, worker)
+        answer = await session.exchange(want=want)
+        if not answer.unconfirmed:
+            return answer.holds
+        self._labelling.ask(partition, answer.unconfirmed)
+        await self._answered()
+        await self.advance(ASKED_AGAIN_MS)
+        return [*answer.holds, *(await session.exchange(want=want - len(answer.holds))).holds]
+
+    async def urls(self, want: int = 100) -> list[str]:
+        """The same, by ``<domain>/<path>``, in order of their names."""
+        return sorted(map(url_of, await self.lease(want)))
+
+    async def settle(
+        self,
+        hold: Hold,
+        *links: Links,
+        outcome: Outcome = Outcome.DONE,
+        worker: str = "w1",
+        **more: Any,
+    ) -> ExchangeResult:
+        """A page is complete; its links to other partitions are in the logs before."""
+        session, of = self.session(hold.partition, worker), self.frontiers.partitions.of
+        own = [group for group in links if of(group.domain) == hold.partition]
+        for group in links:
+            if group not in own:
+                origin = session.origin(hold.token)
+                assert origin
+                self._logs[of(group.domain)] += pack_links(origin, [group])
+        need = {q: len(log) for q, log in enumerate(self._logs) if log}
+        reason = {Outcome.DONE: "2xx", Outcome.FAILED: "dns"}.get(outcome, "")
+        settle = Settle(
+            token=hold.token, outcome=outcome, reason=reason, links=own, need=need, **more
+        )
+        return await session.exchange(settles=[settle])
+
+    async def release(self, hold: Hold, **how: Any) -> None:
+        """Give a page back."""
+        session = self.session(hold.partition)
+        await session.exchange(releases=[Release(token=hold.token, **how)])
+
+    async def requeue(self, hold: Hold, **how: Any) -> None:
+        """Try a page again later."""
+        session = self.session(hold.partition)
+        await session.exchange(requeues=[Requeue(token=hold.token, **how)])
+
+    async def crawl_all(self) -> list[str]:
+        """Lease and settle until nothing is left; what came, sorted."""
+        crawled: list[str] = []
+        while holds := await self.lease():
+            for hold in holds:
+                await self.settle(hold)
+                crawled.append(url_of(hold))
+        return sorted(crawled)
+
+    # What processes do beside.
+
+    async def settled(self) -> None:
+        """All logs are read, all questions answered, all is told."""
+        for _ in () if self.is_one else range(3):
+            await self._positions_move()
+            for p, log in enumerate(self._logs):
+                await self._apply(p, log)
+            for duty in self._duties:
+                await duty.look()
+            await self._answered()
+
+    async def _answered(self) -> None:
+        while tasks := [*self._labelling._tasks.values()]:
+            await asyncio.wait(tasks)
+
+    async def _positions_move(self) -> None:
+        for frontier in self.frontiers:
+            for known in (frontier.positions.known, frontier.home.enrolled):
+                await wait_until(partial(self._has_come, known), every_s=0.002)
+
+    async def _has_come(
+        self, known: Callable[[], Awaitable[Mapping[tuple[str, int], int]]]
+    ) -> bool:
+        return (await known()).get(PLACE, 0) >= self.records.next
+
+    async def _apply(self, p: int, log: Sequence[bytes]) -> None:
+        start = self._applied[p]
+        found = [read_links(start + n, value) for n, value in enumerate(log[start:])]
+        batch = LinkBatch(
+            topic_id=LINKS, kafka_partition=p, start=start, next=len(log), records=found
+        )
+        for part in batch.parts() if found else ():
+            done = await self.frontiers[p].reading.apply(part)
+            self._labelling.ask(p, done.unconfirmed)
+        self._applied[p] = len(log)
+
+    async def advance(self, ms: int) -> None:
+        """Let time pass on all frontier clocks."""
+        for frontier in self.frontiers:
+            scripts = frontier.scripts
+            redis: Any = scripts.redis
+            await redis.hincrby(scripts.keys.meta(), "clock", ms)
+
+    async def tend(self) -> None:
+        """Redis-monitors do whatever is due."""
+        for frontier in self.frontiers:
+            while (await frontier.maintenance.tend()).more:
+                pass
+        await self.settled()
+
+    async def finish(self) -> None:
+        """The time after which a run without a page is over has passed."""
+        await self.settled()
+        await self.advance(GRACE_MS + 1)
+        await self.tend()
+        await self.tend()
+
+    def limit(self, **limits: int) -> None:
+        """Let these limits of the cluster apply from the next care on."""
+        for frontier in self.frontiers:
+            maintenance = frontier.maintenance
+            maintenance._limits = replace(maintenance._limits, **limits)
+
+
+@asynccontextmanager
+async def open_whole(frontiers: Frontiers) -> AsyncIterator[Whole]:
+    """A frontier that was created and is empty."""
+    whole = Whole(frontiers)
+    await whole.begin()
+    try:
+        yield whole
+    finally:
+        await whole.end()

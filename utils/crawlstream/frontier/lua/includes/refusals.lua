@@ -1,0 +1,42 @@
+-- Seeds that were refused, until their sender has been told.
+-- Guarantee: a refusal is answered to every call that begins at or before it, until one begins behind it: its
+--   sender has told it.
+-- `refused` HASH place -> {offset, reason …}, packed.
+-- Needs: clock. Cost: one command a call, two where something is refused.
+local refused, was_refused = {}, nil
+
+local function refuse(offset, reason)
+  refused[#refused + 1] = offset
+  refused[#refused + 1] = reason
+end
+
+-- What was refused and perhaps not told yet: of earlier calls with the same records, too.
+local function load_refused(place, start)
+  was_refused = redis.call('HGET', K.refused, place)
+  local untold = was_refused and cmsgpack.unpack(was_refused) or {}
+  for i = 1, #untold, 2 do
+    if untold[i] >= start then
+      refuse(untold[i], untold[i + 1])
+    end
+  end
+end
+
+local function save_refused(place)
+  local packed = #refused > 0 and cmsgpack.pack(refused)
+  if packed and packed ~= was_refused then
+    redis.call('HSET', K.refused, place, packed)
+  elseif was_refused and not packed then
+    redis.call('HDEL', K.refused, place)
+  end
+end
+
+-- Those before an offset, for the answer.
+local function refused_before(offset)
+  local told = {}
+  for i = 1, #refused, 2 do
+    if refused[i] < offset then
+      told[#told + 1], told[#told + 2] = refused[i], refused[i + 1]
+    end
+  end
+  return told
+end
