@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import orjson
 from latency import percentiles
@@ -23,6 +24,7 @@ from lib.processes import REDIS_MONITOR, TOPICS, divided, environment, own_kafka
 from redis.asyncio import Redis
 
 from crawlstream.bus.connect import Kafka
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
@@ -34,6 +36,7 @@ ENDED, PAUSE_S = 40, 0.25
 ROUNDS = 3
 NO_GRACE = {"CRAWLSTREAM_FINISH_GRACE": "0"}
 PATIENCE_S = 60.0
+FOR_EVER_MS = 10**9
 
 
 class Runs:
@@ -71,14 +74,18 @@ async def looks(frontiers: Frontiers) -> Figures:
     async def links_topic() -> str:
         return LINKS
 
+    # Nothing is remembered of what the clocks of homes end, for they end nothing.
+    no_sink: Any = None
     labelling = Labelling(frontiers)
     duties = [
         Endings(
             frontiers,
             p,
             labelling,
+            outbound=Outbound(no_sink, TOPICS),
             sleeper=frontiers.sleeper(p, "bench"),
             grace_ms=0,
+            dedupe_ms=FOR_EVER_MS,
             links_topic=links_topic,
         )
         for p in range(NUMBER)

@@ -18,6 +18,7 @@ from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living_in
 from redis_monitor import metrics
+from redis_monitor.partitions.links_lag import LinksLag
 
 EVERY_S = 10.0
 STEPS_A_LOOK = 3
@@ -39,6 +40,8 @@ class ClusterMetrics:
         is_watched: Callable[[], bool],
     ) -> None:
         """``is_watched`` answers whether ZooKeeper tells of changed rules."""
+        links = settings.topics.links
+        self._links = LinksLag(frontier, kafka, links) if len(frontier) > 1 else None
         self._settings = settings
         self._kafka = kafka
         self._redis, self._keys = frontier.heartbeats[0]
@@ -102,6 +105,8 @@ class ClusterMetrics:
         try:
             async with asyncio.timeout(_KAFKA_S):
                 partitions = await partition_offsets(self._kafka, self._incoming, group=self._group)
+                if self._links:
+                    await self._links.look()
         except TimeoutError as error:
             raise KafkaUnavailable from error
         for partition, found in partitions.items():

@@ -70,6 +70,17 @@ LAG = Gauge(
     "Consumer lag: records of `incoming` that have not taken effect, by Kafka partition.",
     ["partition"],
 )
+LINKS_LAG = Gauge(
+    "crawlstream_links_lag_records",
+    "Number of records with links to a partition of the frontier that it has not read; with one"
+    " partition there are none.",
+    ["partition"],
+)
+LINKS_WAIT = Gauge(
+    "crawlstream_links_lag_seconds",
+    "Seconds for which the oldest of these records has been waiting, at least.",
+    ["partition"],
+)
 DOMAIN_RESPONSES = Gauge(
     "crawlstream_domain_responses",
     "Downloads in the last hour, for the 20 busiest domains; `*` sums domains that are not"

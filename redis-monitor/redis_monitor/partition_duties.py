@@ -66,7 +66,12 @@ class PartitionDuties:
 
     @asynccontextmanager
     async def endings(
-        self, labelling: Labelling, *, grace_ms: int, links_topic: Callable[[], Awaitable[str]]
+        self,
+        labelling: Labelling,
+        *,
+        grace_ms: int,
+        dedupe_ms: int,
+        links_topic: Callable[[], Awaitable[str]],
     ) -> AsyncIterator[Sequence[PeriodicTask]]:
         """End the runs of each home, where there are several; see `Endings`."""
         async with AsyncExitStack() as stack:
@@ -76,8 +81,10 @@ class PartitionDuties:
                     self._frontiers,
                     p,
                     labelling,
+                    outbound=self._outbound,
                     sleeper=await stack.enter_async_context(self._woken(p, "homes")),
                     grace_ms=grace_ms,
+                    dedupe_ms=dedupe_ms,
                     links_topic=links_topic,
                 )
                 tasks.append(self._task(p, Liveness("homes"), duty.step))

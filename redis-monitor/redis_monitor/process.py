@@ -191,6 +191,7 @@ async def _endings(
     endings = duties.endings(
         labelling,
         grace_ms=int(resources.settings.finish_grace * 1000),
+        dedupe_ms=resources.settings.dupefilter_timeout * 1000,
         links_topic=partial(topic_id_of, resources.kafka, resources.topics.links),
     )
     return await stack.enter_async_context(endings)

@@ -17,6 +17,7 @@ import pytest
 
 from support.partitions.clusters import (
     CLUSTERS,
+    EXPIRING,
     LATE_ENDING,
     LATE_ENDING_CLUSTER,
     PLANTED,
@@ -38,6 +39,12 @@ SMALL = {name: known for name, known in CLUSTERS.items() if known.states <= STAT
 @pytest.mark.parametrize("known", SMALL.values(), ids=SMALL)
 def test_every_state_keeps_the_laws(known: Explored) -> None:
     """No run ends early, nothing is fetched twice without a fault, and all can always end."""
+    assert explore(Crawl(known.cluster), most=known.states) == Found(known.states, None)
+
+
+@pytest.mark.parametrize("known", EXPIRING.values(), ids=EXPIRING)
+def test_a_run_may_expire_at_any_moment(known: Explored) -> None:
+    """Seeds that its end does not cover are delivered all the same."""
     assert explore(Crawl(known.cluster), most=known.states) == Found(known.states, None)
 
 

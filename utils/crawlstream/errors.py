@@ -83,6 +83,13 @@ class NotRestored(RedisUnavailable):
         self.redis_epoch = redis_epoch
 
 
+class OutdatedStamp(Unavailable):
+    """The run of a seed has expired since its home was asked about it: ask again."""
+
+    def __init__(self) -> None:
+        super().__init__("a run has expired while its seeds were read")
+
+
 class KafkaUnavailable(Unavailable):
     """Kafka does not answer; the work waits for it."""
 

@@ -86,6 +86,14 @@ class FrontierKeys:
         """Next offset to enroll, by topic UUID and Kafka partition."""
         return self.tag + "enrolled"
 
+    def open_runs(self) -> str:
+        """Open runs of the crawls whose home this is, by their last seed."""
+        return self.tag + "open"
+
+    def closing(self) -> str:
+        """Runs with this home that were stopped or have expired, and still have pages in flight."""
+        return self.tag + "closing"
+
     def epochs(self) -> str:
         """Leader epoch at the position, by topic UUID and Kafka partition."""
         return self.tag + "epochs"
@@ -177,6 +185,10 @@ class FrontierKeys:
     def schedule(self, field: str) -> str:
         """One schedule, and how far it has come; see ``schedule_field``."""
         return f"{self.tag}schedule:{field}"
+
+    def occasion(self, occasion: str, part: int) -> str:
+        """Which records of an occasion have taken effect, as bits."""
+        return f"{self.tag}occasion:{occasion}:{part}"
 
     @staticmethod
     def schedule_field(appid: str, name: str) -> str:

@@ -1,9 +1,10 @@
 """Homes of crawls, and what Kafka remembers for them.
 
-A home that goes back to an earlier moment has forgotten stops and endings. So each stop is on
-`<prefix>.runs` before it takes effect, each ending before another run is worked for; and in a new
-epoch of its Redis a home does nothing before it has been told of them. A mark of the new epoch
-comes first: whatever an earlier one still writes behind it does not count.
+A home that goes back to an earlier moment has forgotten stops, expiries and endings. So what ends a
+generation is on `<prefix>.runs` before it takes effect, each ending before another run is worked
+for; and in a new epoch of its Redis a home does nothing before it has been told of them, and of the
+occasions that have taken effect; partition 0 of schedules, too. A mark of the new epoch comes
+first: whatever an earlier one still writes behind it does not count.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ import structlog
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.connect import Kafka
-from crawlstream.bus.history import read_all
+from crawlstream.bus.history import marks_of, read_all
 from crawlstream.bus.protocols import Sink
-from crawlstream.bus.records import Out
+from crawlstream.bus.records import Out, Record
 from crawlstream.errors import NotRestored, Unavailable
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.home import Home
 from crawlstream.keys import Topics
-from crawlstream.model.partitions.messages import HomeMark, StopToNote
+from crawlstream.model.partitions.messages import HomeMark, ToNote
 from crawlstream.wire import runs
+from kafka_monitor.schedule_memory import ScheduleMemory
 
 LOOK_EVERY_S = 1.0
 """How soon a home that went back is noticed while nothing is fed."""
@@ -43,6 +45,7 @@ class Homes:
         self._sink = sink
         self._topic = topics.runs
         self._read = partial(read_all, kafka, topics.runs)
+        self._schedules = ScheduleMemory(frontiers.root.schedules, kafka, topics)
         self._turns = [asyncio.Lock() for _ in range(len(frontiers))]
         self.liveness = Liveness("homes")
 
@@ -67,18 +70,12 @@ class Homes:
                 await self._restore(partition, error.redis_epoch)
         return await question(home)
 
-    async def note_stop(self, partition: int, stop: StopToNote, place: str, at_ms: int) -> None:
-        """Have Kafka remember a stop before it takes effect; KafkaUnavailable."""
-        mark = HomeMark(
-            kind="stop",
-            redis_epoch=await self._frontiers[partition].contexts.epoch(),
-            crawl=stop.crawl,
-            generation=stop.generation,
-            run=stop.run,
-            positions={place: stop.offset + 1},
-            at_ms=at_ms,
-        )
-        await self._write(partition, mark)
+    async def note(self, partition: int, note: ToNote, at_ms: int) -> None:
+        """Have Kafka remember what ends a generation before it takes effect; KafkaUnavailable.
+
+        ``at_ms`` is the time of the record that waits for it.
+        """
+        await self._write(partition, note.mark(at_ms))
 
     async def _restore(self, partition: int, redis_epoch: int) -> None:
         home = self._frontiers[partition].home
@@ -89,15 +86,26 @@ class Homes:
         else:
             return
         await self._write(partition, HomeMark(kind="life", redis_epoch=redis_epoch))
-        marks = await self._marks(partition)
+        records = await self._read()
+        await self._remind(partition, records)
+        marks = self._marks(partition, records)
         if await home.restore(redis_epoch, marks):
             log.warning("homes", outcome="restored", partition=partition, marks=len(marks))
 
-    async def _marks(self, partition: int) -> Sequence[HomeMark]:
+    async def _remind(self, partition: int, records: Sequence[Record]) -> None:
+        """Tell of occasions that took effect in runs with this home; partition 0 of schedules."""
+        home_of = self._frontiers.partitions.home
+        its = [mark for mark in marks_of(records) if home_of(mark.crawl) == partition]
+        if self._frontiers[partition] is self._frontiers.root:
+            await self._schedules.recall(its)
+        else:
+            await self._frontiers[partition].schedules.remind(its)
+
+    def _marks(self, partition: int, records: Sequence[Record]) -> Sequence[HomeMark]:
         """Of its crawls, also those that were at another home before the frontier was moved."""
         values = [
             record.value
-            for record in await self._read()
+            for record in records
             if record.value and (record.key or b"").startswith(Topics.HOME_KEYS)
         ]
         at_home = self._frontiers.partitions.home

@@ -8,7 +8,7 @@ its own: one that a batch does not concern is told shortly after it.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,8 +19,16 @@ from crawlstream.frontier.codec.intake import WHILE_MOVED
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
-from crawlstream.model.effects import Command, Effect, IntakeBatch, IntakeResult, Seed
-from crawlstream.model.partitions.messages import ContextKey, Stamp, Taken
+from crawlstream.frontier.partitions.schedules import DividedSchedules
+from crawlstream.model.effects import (
+    Command,
+    Effect,
+    IntakeBatch,
+    IntakeResult,
+    ScheduleChange,
+    Seed,
+)
+from crawlstream.model.partitions.messages import ContextKey, Enrolled, Stamp, Taken, ToNote
 from crawlstream.tasks import end, together
 from kafka_monitor.partitions.homes import Homes
 
@@ -50,6 +58,10 @@ class _Cursors:
     next: IntakeBatch | None = None
     """The batch, without its records, that all have to come to."""
     moving: asyncio.Task[None] | None = None
+    again_below: int = 0
+    """Seeds may enter once more below it, as homes say."""
+    past: int = 0
+    """What schedules were told below it has been done, perhaps in a Redis that was lost."""
 
     def lowest(self) -> int:
         return min([*self.enrolled.values(), *self.taken.values()])
@@ -67,9 +79,12 @@ class DividedIntake:
         self._labelling = labelling
         self._cursors: dict[Place, _Cursors] = {}
 
-    async def begin(self, topic_id: str, kafka_partition: int, oldest: int) -> int:
+    async def begin(
+        self, topic_id: str, kafka_partition: int, oldest: int, *, committed: int = 0
+    ) -> int:
         """Where reading begins: at the lowest position; ``oldest`` where one has none.
 
+        ``committed``: up to here the group has told Kafka that all has taken effect.
         RedisUnavailable: a partition does not answer.
         """
         every = range(len(self._frontiers))
@@ -77,11 +92,18 @@ class DividedIntake:
         enrolled = [self._frontiers[p].home.begin(*place, oldest) for p in every]
         taken = [self._frontiers[p].reading.begin(*place, oldest) for p in every]
         found = await together([*enrolled, *taken])
+        again = await together(each.home.again() for each in self._frontiers)
+        known = self._cursors.get(place)
         cursors = _Cursors(
-            dict(enumerate(found[: len(every)])), dict(enumerate(found[len(every) :]))
+            dict(enumerate(found[: len(every)])),
+            dict(enumerate(found[len(every) :])),
+            past=max(committed, known.enrolled[0] if known else 0),
         )
         self._cursors[place] = cursors
-        return cursors.lowest()
+        once_more = [known[place] for known in again if place in known]
+        if once_more:
+            cursors.again_below = cursors.highest()
+        return min([cursors.lowest(), *once_more])
 
     async def misplaced(self) -> Sequence[Place]:
         """Kafka partitions of which some partition has gone back to an earlier position."""
@@ -89,8 +111,11 @@ class DividedIntake:
 
         async def positions(frontier: Frontier) -> list[tuple[int, int]]:
             enrolled = await frontier.home.enrolled()
-            taken = await frontier.positions.known()
-            return [(enrolled.get(place, -1), taken.get(place, -1)) for place in places]
+            taken, again = await frontier.positions.known(), await frontier.home.again()
+            return [
+                (-1 if place in again else enrolled.get(place, -1), taken.get(place, -1))
+                for place in places
+            ]
 
         answers = await self._frontiers.ask(positions)
         return [
@@ -116,15 +141,23 @@ class DividedIntake:
         cursors = self._cursors[place]
         if cursors.lowest() >= batch.start and cursors.highest() <= batch.start:
             await self._refuse_while_moved()
-        stamps = await self._enroll(batch, cursors)
+        enrolled = await self._enroll(batch, cursors)
+        stamps = {offset: stamp for one in enrolled for offset, stamp in one.stamps.items()}
         taken = await self._take(batch, stamps, cursors)
+        if batch.start < cursors.again_below:
+            await together(each.home.reread(batch) for each in self._frontiers)
         cursors.next = replace(batch, records=())
         if cursors.moving is None:
             cursors.moving = asyncio.create_task(self._move(cursors))
+        repeated = await self._note_repeated(enrolled)
         return IntakeResult(
-            applied=sum(one.applied for one in taken) + _commands_in(batch),
+            applied=sum(one.applied for one in taken) + _commands_in(batch) + repeated,
             runs={offset: stamp.run for offset, stamp in stamps.items() if stamp.run},
-            refused={offset: why for one in taken for offset, why in one.refused.items()},
+            refused={
+                **{offset: "stopped" for one in enrolled for offset in one.stopped},
+                **{offset: why for one in taken for offset, why in one.refused.items()},
+            },
+            repeated=repeated,
         )
 
     async def _refuse_while_moved(self) -> None:
@@ -132,36 +165,43 @@ class DividedIntake:
         if await self._frontiers.root.positions.are_moved():
             raise FrontierFull(WHILE_MOVED)
 
-    async def _enroll(self, batch: IntakeBatch, cursors: _Cursors) -> Mapping[int, Stamp]:
+    async def _note_repeated(self, enrolled: Sequence[Enrolled]) -> int:
+        """Count what came again of firings, by schedule; how much that was."""
+        repeated = Counter[str]()
+        for one in enrolled:
+            repeated.update(one.repeated)
+        if repeated:
+            await DividedSchedules(self._frontiers).note_repeated(repeated)
+        return repeated.total()
+
+    async def _enroll(self, batch: IntakeBatch, cursors: _Cursors) -> Sequence[Enrolled]:
         by_home = defaultdict[int, list[Effect]](list)
         for record in batch.records:
-            by_home[self._home_of(record)].append(record)
-        found = await together(
+            if not isinstance(record, ScheduleChange) or record.offset >= cursors.past:
+                by_home[self._home_of(record)].append(record)
+        return await together(
             self._enroll_at(home, replace(batch, records=records), cursors)
             for home, records in by_home.items()
         )
-        return {offset: stamp for stamps in found for offset, stamp in stamps.items()}
 
     def _home_of(self, record: Effect) -> int:
-        """Of what concerns no crawl, any home will do."""
+        """Schedules are in partition 0; of what else concerns no crawl, any home would do."""
         crawl = record.crawl if isinstance(record, Seed | Command) else None
         return self._frontiers.partitions.home(crawl) if crawl else 0
 
-    async def _enroll_at(
-        self, home: int, batch: IntakeBatch, cursors: _Cursors
-    ) -> Mapping[int, Stamp]:
-        """Have one home learn of its records; what it has to note of a stop is noted on the way."""
+    async def _enroll_at(self, home: int, batch: IntakeBatch, cursors: _Cursors) -> Enrolled:
+        """Have one home learn of its records; what ends a generation is noted on the way."""
         batch = replace(batch, start=min(batch.start, cursors.enrolled[home]))
         times = {record.offset: record.timestamp_ms for record in batch.records}
-        place = f"{batch.topic_id}:{batch.kafka_partition}"
-        noted: dict[int, int] = {}
+        noted: dict[int, ToNote] = {}
         while True:
             done = await self._homes.ask(home, lambda its: its.enroll(batch, noted))
             if done.note is None:
                 cursors.enrolled[home] = max(cursors.enrolled[home], batch.next)
-                return done.stamps
-            await self._homes.note_stop(home, done.note, place, times[done.note.offset])
-            noted[done.note.offset] = done.note.generation
+                return done
+            assert done.note.offset is not None
+            await self._homes.note(home, done.note, times[done.note.offset])
+            noted[done.note.offset] = done.note
 
     async def _take(
         self, batch: IntakeBatch, stamps: Mapping[int, Stamp], cursors: _Cursors
@@ -231,4 +271,4 @@ def _behind(positions: Mapping[int, int], batch: IntakeBatch) -> list[int]:
 
 
 def _commands_in(batch: IntakeBatch) -> int:
-    return sum(isinstance(record, Command) for record in batch.records)
+    return sum(isinstance(record, Command | ScheduleChange) for record in batch.records)

@@ -35,7 +35,7 @@ class DividedPositions:
         """The offset to read a Kafka partition from; Unavailable."""
         found = (await self._offsets())[partition]
         self._committed[partition] = found.applied
-        return await self._intake.begin(topic_id, partition, found.oldest)
+        return await self._intake.begin(topic_id, partition, found.oldest, committed=found.applied)
 
     def note_reached(self, partition: int, position: int) -> None:
         """All partitions have come so far."""

@@ -1,4 +1,4 @@
-"""Ends runs that are over in all partitions, and has partitions hear what their homes say."""
+"""Ends runs that are over in all partitions or whose time is, and has partitions hear of it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,32 @@ from typing import NamedTuple
 
 import structlog
 
+from crawlstream.bus.outbound import Outbound
+from crawlstream.bus.records import Out
 from crawlstream.errors import Unavailable
 from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.frontier.wake import Sleeper
-from crawlstream.model.partitions.messages import ContextKey, Look, OpenRun, Question, Tell
+from crawlstream.keys import Topics
+from crawlstream.model.partitions.messages import (
+    ContextKey,
+    Look,
+    OpenRun,
+    Question,
+    Tell,
+    ToNote,
+)
 from crawlstream.tasks import together
+from crawlstream.wire import runs as wire
 
 IDLE_S, BUSY_S = 1.0, 0.1
 """Pause between two looks of a home: where it has no run that might be over, and where it has."""
 TIMES = 4
 """A pause is so many times as long as the step before it, up to IDLE_S."""
 RUNS_A_LOOK = 200
+READ_WITHIN_MS = 1_000
+"""So long after its last seed a run does not expire: partitions may be about to read it."""
 FULL_LOOK_S = 5.0
 """A run that has work in some partition is looked at in the others, too, so often: what has work
 there and is not confirmed is asked about."""
@@ -46,7 +59,8 @@ class Endings:
     A run is over if one look at all partitions says so, in whatever order they are looked at; a
     partition that does not answer leaves all runs open. A run that had work in some partition is
     looked at there first, and left alone as long as it has: most open runs cost one report, not
-    one of each partition.
+    one of each partition. A run whose time is over ends whoever answers, as soon as Kafka remembers
+    that; and so does what a crawl remembers of its pages.
     """
 
     def __init__(
@@ -55,14 +69,19 @@ class Endings:
         partition: int,
         labelling: Labelling,
         *,
+        outbound: Outbound,
         sleeper: Sleeper,
         grace_ms: int,
+        dedupe_ms: int,
         links_topic: Callable[[], Awaitable[str]],
     ) -> None:
         """``sleeper`` is woken when the home has something new.
 
         ``links_topic`` answers the UUID of the topic of links, and is asked once.
         """
+        self._outbound = outbound
+        self._dedupe_ms = dedupe_ms
+        self._partition = partition
         self._frontiers = frontiers
         self._home = frontiers[partition].home
         self._labelling = labelling
@@ -85,8 +104,9 @@ class Endings:
         runs, passed = await self._home.quiet(self._grace_ms, start=self._start, most=RUNS_A_LOOK)
         await self._look(await self._perhaps_over(runs))
         self._go_on(passed)
+        next_s = await self._lapse()
         if not (runs or told):
-            return IDLE_S
+            return min(next_s, IDLE_S)
         return min(max(BUSY_S, TIMES * (time.monotonic() - began)), IDLE_S)
 
     def _go_on(self, passed: int) -> None:
@@ -152,6 +172,23 @@ class Endings:
             Question(run.context, is_of_credits=True) for run, report in pairs if report.is_short
         ]
         self._labelling.ask(partition, [*unconfirmed, *short])
+
+    async def _lapse(self) -> float:
+        """Let end what the home's clock ends; seconds until there may be more."""
+        to_note, next_ms = await self._home.overdue(READ_WITHIN_MS, self._dedupe_ms)
+        if to_note:
+            await self._outbound.send([self._record(note) for note in to_note])
+        for note in to_note:
+            ended = await self._home.lapse(note)
+            log.info("homes", outcome=note.how, crawl=str(note.crawl), run=note.run, ended=ended)
+        if to_note or next_ms is None:
+            return BUSY_S if to_note else IDLE_S
+        return max(next_ms / 1000, BUSY_S)
+
+    def _record(self, note: ToNote) -> Out:
+        mark, topic = note.mark(), self._outbound.topics.runs
+        key = Topics.home_key(self._partition, mark)
+        return Out(topic, wire.encode_home(self._partition, mark), key, partition=0)
 
     async def _tell(self) -> int:
         """Tell partitions what is new, and their home what they answer; how many were told.

@@ -14,6 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from crawlstream.bus.outbound import Outbound
+from crawlstream.bus.records import Out
 from crawlstream.errors import NotRestored
 from crawlstream.frontier.codec.link_records import pack_links, read_links
 from crawlstream.frontier.partitions.frontiers import Frontiers
@@ -21,7 +23,7 @@ from crawlstream.frontier.partitions.home import Home
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.frontier.partitions.reading import LinkBatch
 from crawlstream.frontier.worker_session import WorkerSession
-from crawlstream.keys import Partitions
+from crawlstream.keys import Partitions, Topics
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import (
     Effect,
@@ -35,15 +37,17 @@ from crawlstream.model.effects import (
     Requeue,
     Settle,
 )
-from crawlstream.model.partitions.messages import HomeMark, StopToNote, survivors
+from crawlstream.model.partitions.messages import HomeMark, ToNote, survivors
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.tasks import wait_until
+from crawlstream.wire.runs import decode_home
 from kafka_monitor.partitions.intake import DividedIntake
 from redis_monitor.partitions.endings import Endings
 from support.frontier.bench import CRAWL, GRACE_MS, WIDE_OPEN, Feed, url_of
 
 LINKS = "links"
+DEDUPE_MS = 600_000
 PLACE = "topic", 0
 ASKED_AGAIN_MS = 50
 """After so long a domain is looked at again whose home had to be asked."""
@@ -69,17 +73,14 @@ class _Homes:
             )
         return await question(home)
 
-    async def note_stop(self, partition: int, stop: StopToNote, place: str, at_ms: int) -> None:
-        epoch = await self._frontiers[partition].contexts.epoch()
-        mark = HomeMark(
-            kind="stop",
-            redis_epoch=epoch,
-            crawl=stop.crawl,
-            generation=stop.generation,
-            positions={place: stop.offset + 1},
-            at_ms=at_ms,
-        )
-        self._marks[partition].append(mark)
+    async def note(self, partition: int, note: ToNote, at_ms: int) -> None:
+        self._marks[partition].append(note.mark(at_ms))
+
+    async def send(self, records: Sequence[Out]) -> None:
+        """What the clocks of homes end is noted by redis-monitor."""
+        for record in records:
+            home, mark = decode_home(record.value)
+            self._marks[home].append(mark)
 
 
 class Whole:
@@ -93,6 +94,7 @@ class Whole:
         self._labelling = Labelling(frontiers)
         self._homes = _Homes(frontiers)
         homes: Any = self._homes
+        self._topic: Any = self._homes
         self._divided = DividedIntake(frontiers, homes, self._labelling)
         self._sessions: dict[tuple[str, int], WorkerSession] = {}
         self._logs: list[list[bytes]] = [[] for _ in self.every]
@@ -109,8 +111,10 @@ class Whole:
             self.frontiers,
             partition,
             self._labelling,
+            outbound=Outbound(self._topic, Topics()),
             sleeper=self.frontiers.sleeper(partition, "homes"),
             grace_ms=GRACE_MS,
+            dedupe_ms=DEDUPE_MS,
             links_topic=links_topic,
         )
 

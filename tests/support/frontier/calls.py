@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from crawlstream.frontier.moving.withdrawal import Withdrawal
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import FiringKey
+from crawlstream.model.effects import Seed
 from crawlstream.model.egress.book import (
     PoolSpend,
     ProxyBan,
@@ -35,6 +37,7 @@ from support.frontier.witness import Witness
 from support.partitions.limits.replay import replay_credits
 from support.partitions.moving import frontiers_in
 from support.partitions.traces import replay_walk
+from support.partitions.two import open_two
 
 AT = 2_000_000_000
 LIVES = 8
@@ -75,7 +78,20 @@ async def note_calls(port: int) -> Sequence[Call]:
             for seed in WALKS:
                 await replay_walk(redis, Random(seed), f"{seed}")
             await replay_credits(redis, Random(0))
+            await _expire(redis)
     return seen
+
+
+async def _expire(redis: Redis) -> None:
+    """What the clock of a home does, and what it is asked."""
+    two = await open_two(redis)
+    two.records = [replace(seed, expires=1) for seed in two.records if isinstance(seed, Seed)]
+    await two.feed()
+    home = two.parts[0].home
+    for note in (await home.overdue(0, 0)).to_note:
+        await home.lapse(note)
+    await home.runs([two.crawl])
+    await home.reread(two.batch(0, 1))
 
 
 async def _ask(redis: Redis) -> None:

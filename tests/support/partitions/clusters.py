@@ -54,6 +54,16 @@ CLUSTERS = {
     "links, a stop, one goes back": Explored(_HOP._replace(incoming="a!c", crashes=1), 11_120_019),
 }
 
+EXPIRING = {
+    "a run expires": Explored(_HOP._replace(incoming="a", lapses=1), 1_024),
+    "a run expires, and is fed again": Explored(_PAIR._replace(lapses=1), 11_771),
+    "a run expires, and is stopped": Explored(_PAIR._replace(incoming="a!", lapses=1), 2_998),
+    "a run expires, one goes back": Explored(
+        Cluster({"a": 0}, {}, "a", partitions=1, lapses=1, crashes=1), 15_780
+    ),
+}
+"""Clusters in which the home's clock ends a run at any moment; no second program has seen them."""
+
 _STOP_AND_BACK = _PAIR._replace(incoming="a!b", crashes=1, crashing=(0,))
 
 PLANTED = {
@@ -69,6 +79,7 @@ PLANTED = {
     Bug.LEFTOVERS_DROPPED: _PAIR._replace(crashes=1, crashing=(0,)),
     Bug.NOT_RESTORED: _STOP_AND_BACK,
     Bug.STOP_NOT_NOTED: _STOP_AND_BACK,
+    Bug.LAPSE_NOT_NOTED: _PAIR._replace(lapses=1, crashes=1, crashing=(0,)),
 }
 """Where each bug breaks a law within some ten thousand states."""
 

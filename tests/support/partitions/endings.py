@@ -32,7 +32,8 @@ def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
 
 def _begin(state: State) -> Iterator[Step[State]]:
     registry, life = state.registry, state.partitions[HOME].life
-    if registry.is_open and registry.restored == life and registry.is_published:
+    is_ready = registry.restored == life and registry.is_published
+    if registry.is_open and is_ready and not registry.has_lapsed:
         look = Look(state.version, registry.generation, registry.run, registry.position)
         yield Step("look", state._replace(look=look))
 
@@ -62,6 +63,8 @@ def _is_over(cluster: Cluster, state: State, look: Look) -> bool:
 def _is_unchanged(cluster: Cluster, state: State, look: Look) -> bool:
     """Compare and set: whatever was enrolled or stopped since the look has another version."""
     registry, life = state.registry, state.partitions[HOME].life
+    if registry.has_lapsed:
+        return False
     if cluster.bug is Bug.NO_COMPARE_AND_SET:
         is_same_run = (registry.generation, registry.run) == (look.generation, look.run)
         return registry.is_open and registry.restored == life and is_same_run

@@ -46,12 +46,12 @@ class Crawl:
             and not home.tell
             and not any(state.jobs)
             and all(_is_read(self.cluster, state, p) for p in range(self.cluster.partitions))
-            and self.cluster.due(len(self.cluster.incoming)) <= state.results
+            and self.cluster.due(len(self.cluster.incoming), _expired(state)) <= state.results
         )
 
 
 def _ended_early(cluster: Cluster, before: State) -> str | None:
-    missing = cluster.due(before.registry.position) - before.results
+    missing = cluster.due(before.registry.position, _expired(before)) - before.results
     if not missing:
         return None
     return f"a run ended before {', '.join(sorted(missing))} was delivered"
@@ -71,9 +71,15 @@ def _leased_late(before: State, step: Step[State]) -> str | None:
 def _fetched_again(cluster: Cluster, before: State, step: Step[State]) -> str | None:
     """A page is fetched once, unless it is a seed, a stop came between, or something failed."""
     has_failed = (before.crashes, before.deaths) != (cluster.crashes, cluster.deaths)
-    if has_failed or "!" in cluster.incoming or step.url in cluster.incoming:
+    has_ended = "!" in cluster.incoming or cluster.lapses
+    if has_failed or has_ended or step.url in cluster.incoming:
         return None
     return f"{step.url} was fetched twice, and nothing had failed"
+
+
+def _expired(state: State) -> int:
+    """Below this offset seeds belong to runs that have expired, or are going to."""
+    return max((mark.offset for mark in state.marks() if mark.kind == "lapse"), default=0)
 
 
 def _is_read(cluster: Cluster, state: State, place: int) -> bool:

@@ -26,8 +26,9 @@ def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
     if registry.restored != state.partitions[HOME].life:
         yield Step("restore", _restored(cluster, state))
         return
-    if registry.position < len(cluster.incoming):
+    if _may_enroll(cluster, registry):
         yield _enroll(cluster, state)
+    yield from _lapses(cluster, state)
     for partition in state.partitions:
         offset = partition.seeds_position
         if offset < registry.position and all(stamp.offset != offset for stamp in state.stamps):
@@ -38,6 +39,28 @@ def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
         after = state.with_registry(registry._replace(tell=registry.tell - {tell}))
         is_dead = tell.generation < registry.generation
         yield Step("label_ended", told(cluster, after, tell, 0, is_dead=is_dead))
+
+
+def _may_enroll(cluster: Cluster, registry: Registry) -> bool:
+    if registry.position == len(cluster.incoming):
+        return False
+    return not registry.has_lapsed or cluster.incoming[registry.position] == "!"
+
+
+def _lapses(cluster: Cluster, state: State) -> Iterator[Step[State]]:
+    """The clock says that a run is to end, which stays so; when Kafka has that, it ends."""
+    registry = state.registry
+    if registry.is_open and state.lapses and not registry.has_lapsed:
+        lapsed = state.with_registry(registry._replace(has_lapsed=True))
+        yield Step("overdue", lapsed._replace(lapses=state.lapses - 1))
+    if not registry.has_lapsed:
+        return
+    generation = registry.generation + 1
+    mark = Mark("lapse", state.version.life, generation, offset=registry.position)
+    if mark in state.runs or cluster.bug is Bug.LAPSE_NOT_NOTED:
+        yield Step("lapse", _stopped(state, generation, registry.position))
+    elif mark not in state.endings:
+        yield Step("ask_lapse", state._replace(endings=state.endings | {mark}))
 
 
 def _enroll(cluster: Cluster, state: State) -> Step[State]:
@@ -80,6 +103,7 @@ def _stopped(state: State, generation: int, offset: int) -> State:
         is_published=True,
         owed=None,
         over=max(registry.over, offset),
+        has_lapsed=False,
         tell=registry.tell | {Tell(p, each, version) for p in places for each in ended},
     )
     return state.with_registry(stopped)
@@ -112,7 +136,7 @@ def _restored(cluster: Cluster, state: State) -> State:
             latest = max(latest, mark.life)
         elif mark.life < latest and cluster.bug is not Bug.NO_FENCE:
             continue
-        elif mark.kind == "stop" and mark.generation > state.registry.generation:
+        elif mark.kind in {"stop", "lapse"} and mark.generation > state.registry.generation:
             state = _stopped(state, mark.generation, mark.offset)
         elif mark.kind == "end":
             state = _ended(state, mark)

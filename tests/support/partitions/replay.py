@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from crawlstream.errors import NotRestored
 from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.model.partitions.messages import (
+    Ending,
     HomeMark,
     Label,
     Look,
     OpenRun,
     Question,
     Stamp,
+    ToNote,
     survivors,
 )
 from support.partitions import values as model
@@ -24,6 +26,13 @@ from support.partitions.protocol import Crawl
 from support.partitions.real import LINKS, PLACE, Moment, RealCluster, Work
 from support.partitions.system import Step
 from support.partitions.values import HOME, State
+
+_KINDS: dict[str, Ending | Literal["end"]] = {
+    "stop": "stopped",
+    "lapse": "expired",
+    "end": "end",
+}
+"""What marks of the model are called in reality."""
 
 _TRIED = 3
 """How often a lease is asked for that must be given: a domain may have to wait for its turn."""
@@ -81,7 +90,7 @@ class Replay:
             return HomeMark(kind="life", redis_epoch=epoch)
         offset = mark.offset + (mark.kind == "stop")
         return HomeMark(
-            kind=mark.kind,
+            kind=_KINDS[mark.kind],
             redis_epoch=epoch,
             crawl=self.real.crawl,
             generation=mark.generation,
@@ -90,11 +99,15 @@ class Replay:
             at_ms=mark.offset,
         )
 
+    def _note(self, mark: model.Mark) -> ToNote:
+        epoch = self.real.parts[HOME].epochs[mark.life]
+        return ToNote(self.real.crawl, mark.generation, "stopped", epoch)
+
     # The home.
 
     async def _enroll(self, before: State, after: State) -> None:
         offset = before.registry.position
-        noted = [m.generation for m in before.runs if m.kind == "stop" and m.offset == offset]
+        noted = [self._note(m) for m in before.runs if m.kind == "stop" and m.offset == offset]
         batch = self.real.batch(offset, offset + 1)
         home = self.real.parts[HOME].home
         done = await home.enroll(batch, {offset: noted[-1]} if noted else {})

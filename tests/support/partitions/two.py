@@ -10,8 +10,14 @@ from crawlstream.frontier.codec.link_records import read_links
 from crawlstream.frontier.partitions.confirm import confirm
 from crawlstream.frontier.partitions.reading import LinkBatch
 from crawlstream.model.crawl import Hold
-from crawlstream.model.effects import Command, Seed
-from crawlstream.model.partitions.messages import LinkOrigin, Question, Stamp
+from crawlstream.model.effects import Command, IntakeBatch, OutboxRecord, Seed
+from crawlstream.model.partitions.messages import (
+    Enrolled,
+    HomeMark,
+    LinkOrigin,
+    Question,
+    Stamp,
+)
 from support.partitions.real import LINKS, RealCluster
 from support.partitions.values import Cluster
 
@@ -30,6 +36,16 @@ class Two(RealCluster):
             batch = replace(self.batch(0, 2), records=records)
             await part.reading.take(batch, stamps)
         return stamps
+
+    async def enroll(self, batch: IntakeBatch) -> Enrolled:
+        """Enroll records; what has to be noted of one of them is."""
+        home = self.parts[0].home
+        done = await home.enroll(batch)
+        if done.note is not None and done.note.offset is not None:
+            self.marks.append(done.note.mark())
+            done = await home.enroll(batch, {done.note.offset: done.note})
+        assert done.note is None
+        return done
 
     def _is_in(self, seed: Seed, place: int) -> bool:
         return self.partitions.of(seed.domain) == place
@@ -64,6 +80,17 @@ class Two(RealCluster):
         """A stop of the crawl."""
         return Command(
             offset=offset, timestamp_ms=offset, name="stop", request=b"{}", crawl=self.crawl
+        )
+
+    def end_mark(self, owed: OutboxRecord) -> HomeMark:
+        """How Kafka remembers an ending."""
+        return HomeMark(
+            kind="end",
+            redis_epoch=owed.redis_epoch,
+            crawl=owed.crawl,
+            generation=owed.generation or 0,
+            run=owed.run,
+            positions=owed.positions,
         )
 
     async def tell(self) -> int:

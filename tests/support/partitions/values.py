@@ -6,6 +6,7 @@ can go back to an earlier moment; what is in Kafka cannot. `docs/partitions.md` 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import Literal, NamedTuple
 
@@ -90,11 +91,11 @@ class Partition(NamedTuple):
 class Mark(NamedTuple):
     """A record of `runs`."""
 
-    kind: Literal["stop", "end", "life"]
+    kind: Literal["stop", "lapse", "end", "life"]
     life: int
     """Life of the home in which it was written."""
     generation: int = 0
-    """Of a stop, the one that it begins."""
+    """Of a stop, or a lapse, the one that it begins."""
     run: int = 0
     offset: int = 0
     """Seeds below it belong to what is over."""
@@ -127,6 +128,8 @@ class Registry(NamedTuple):
     owed: Mark | None = None
     """The ending that is to be published."""
     tell: frozenset[Tell] = frozenset()
+    has_lapsed: bool = False
+    """Its clock has said that the run is to end, with its generation."""
 
 
 class Record(NamedTuple):
@@ -217,6 +220,8 @@ class State(NamedTuple):
     deaths: int
     jobs: tuple[Job | None, ...]
     """By worker."""
+    lapses: int = 0
+    """How often the home's clock may still end a run."""
     runs: tuple[Mark, ...] = ()
     results: frozenset[str] = frozenset()
     look: Look | None = None
@@ -249,6 +254,15 @@ class State(NamedTuple):
         """The same with a worker that does something else."""
         return self._replace(jobs=(*self.jobs[:worker], job, *self.jobs[worker + 1 :]))
 
+    def marks(self) -> Iterator[Mark]:
+        """What counts of ``runs``: all but what an earlier life wrote behind a later one."""
+        latest = 1
+        for mark in self.runs:
+            if mark.kind == "life":
+                latest = max(latest, mark.life)
+            elif mark.life >= latest:
+                yield mark
+
     def with_record(self, place: int, record: Record) -> State:
         """The same with one more record for a partition."""
         log = (*self.links[place], record)
@@ -271,6 +285,7 @@ class Bug(Enum):
     NOT_RESTORED = "the home goes back in time and does not read what it has told others"
     STOP_NOT_NOTED = "a stop takes effect before Kafka has it"
     NO_FENCE = "an ending that an earlier life of the home publishes late counts"
+    LAPSE_NOT_NOTED = "a run expires before Kafka has that"
 
 
 class Cluster(NamedTuple):
@@ -286,6 +301,8 @@ class Cluster(NamedTuple):
     workers: int = 1
     crashes: int = 0
     deaths: int = 0
+    lapses: int = 0
+    """How often a run may expire, at any moment."""
     crashing: tuple[int, ...] | None = None
     """Partitions that may crash; None: all."""
     bug: Bug | None = None
@@ -299,10 +316,14 @@ class Cluster(NamedTuple):
             offset += 1
         return offset
 
-    def due(self, end: int) -> frozenset[str]:
-        """What must be delivered of the records below an offset: all that no stop has covered."""
+    def due(self, end: int, covered: int = 0) -> frozenset[str]:
+        """What must be delivered of the records below an offset: all that no stop has covered.
+
+        ``covered``: below it the seeds' runs have expired.
+        """
         found: set[str] = set()
-        left = [*self.incoming[:end].rpartition("!")[2]]
+        begin = max(self.incoming[:end].rfind("!") + 1, covered)
+        left = [*self.incoming[begin:end]]
         while left:
             url = left.pop()
             if url not in found:
@@ -314,7 +335,7 @@ class Cluster(NamedTuple):
 def beginning(cluster: Cluster) -> State:
     """Nothing has happened yet."""
     n = cluster.partitions
-    contexts = (Context((0,) * n),) * (1 + cluster.incoming.count("!"))
+    contexts = (Context((0,) * n),) * (1 + cluster.incoming.count("!") + cluster.lapses)
     return State(
         partitions=tuple(Partition(1, 0, cluster.next_seed(p, 0), contexts) for p in range(n)),
         registry=Registry(),
@@ -324,4 +345,5 @@ def beginning(cluster: Cluster) -> State:
         crashes=cluster.crashes,
         deaths=cluster.deaths,
         jobs=(None,) * cluster.workers,
+        lapses=cluster.lapses,
     )

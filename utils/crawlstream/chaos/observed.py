@@ -56,7 +56,10 @@ class Observed:
         except (CrawlstreamError, RedisError, OSError, TimeoutError):
             return None
         self._latest |= answers.by_partition
-        return merge_frontier(self._latest, answers.missing, workers=0, servers=self.names)
+        crawls = max((state.crawls for state in self._latest.values()), default=0)
+        return merge_frontier(
+            self._latest, answers.missing, crawls=crawls, workers=0, servers=self.names
+        )
 
     async def ask(self, question: Callable[[Frontiers], Awaitable[T]]) -> T:
         """What the frontier answers once Redis has loaded all it is to load."""

@@ -30,6 +30,8 @@ from crawlstream.model.runs import RunMark
 
 CLAIM_MS = 10_000
 """For so long nobody else looks at a schedule that is due, unless it is done before."""
+OCCASIONS_A_PART = 4096
+"""Records of an occasion that one key has a bit for, as ``includes/occasions.lua`` has it."""
 MARKS_A_CALL = 100
 """Marks that are told at once, so that no call takes long."""
 _LATEST_EDITION = MOST_NUMBERS // MOST_SEEDS - 2
@@ -117,6 +119,21 @@ class Schedules:
             fields = await self._redis.hgetall(self._keys.schedule(field))
             due = await self._redis.zscore(self._keys.schedules(), field)
         return None if due is None else _state(field.encode(), _texts(fields), due)
+
+    async def has_had_last(self, state: ScheduleState) -> bool:
+        """Whether the last seed of the latest firing has taken effect, as far as is known here."""
+        field = FrontierKeys.schedule_field(*state.schedule.key)
+        part, bit = divmod(state.last_number, OCCASIONS_A_PART)
+        key = self._keys.occasion(f"{field}:{state.fired_at}", part)
+        with our_errors():
+            return bool(await self._redis.getbit(key, bit))
+
+    async def _count_repeated(self, repeated: Mapping[str, int]) -> None:
+        with our_errors():
+            for field, count in repeated.items():
+                key = self._keys.schedule(field)
+                if await self._redis.hexists(key, "definition"):
+                    await self._redis.hincrby(key, "repeated", count)
 
     async def reinstate(self, marks: Sequence[ScheduleMark]) -> int:
         """Tell a Redis that has forgotten what Kafka remembers; it keeps what is newer.

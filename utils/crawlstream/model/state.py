@@ -68,6 +68,9 @@ class CrawlState:
     far as its domains were listed."""
     missing_partitions: Sequence[int] = ()
     """Partitions that did not answer: what they have is not counted."""
+    in_transit: int = 0
+    """Records of links that partitions have to read before the run can end; known of a single crawl
+    only."""
 
     @property
     def is_under_way(self) -> bool:

@@ -67,6 +67,8 @@ def info_crawl(request: ActionRequest, state: CrawlState | None, *, server_time:
         "domains": domains,
     } | _ledger(state)
     record |= _cut(state) | _missing(state)
+    if state.in_transit:
+        record["in_transit"] = state.in_transit
     if state.expires:
         record["expires"] = str(state.expires)
     if state.paused_until:

@@ -82,8 +82,9 @@ def frontier(state: FrontierState) -> View:
 
 def _told(fields: dict[str, Any]) -> dict[str, Any]:
     """Without what is only said of several partitions, if all have answered."""
-    if not fields["missing_partitions"]:
-        del fields["missing_partitions"]
+    for name in ("missing_partitions", "in_transit"):
+        if not fields.get(name, True):
+            del fields[name]
     return fields
 
 

@@ -18,7 +18,7 @@ from crawlstream.frontier.streams import Streams
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Command, OutboxRecord, Outcome, Settle
-from crawlstream.model.partitions.messages import HomeMark, StopToNote
+from crawlstream.model.partitions.messages import HomeMark
 from support.partitions.real import LINKS, Moment
 from support.partitions.two import Two, open_two
 
@@ -98,18 +98,6 @@ async def test_what_a_run_had_come_to_is_forgotten_when_the_next_is_open(two: Tw
     assert summed(run, looks, 0)["done"] == 0
 
 
-def _mark(note: StopToNote) -> HomeMark:
-    return HomeMark(
-        kind="stop",
-        redis_epoch=1,
-        crawl=note.crawl,
-        generation=note.generation,
-        run=note.run,
-        positions={"incoming:0": note.offset + 1},
-        at_ms=2,
-    )
-
-
 async def _stopped(two: Two, stop: Command) -> tuple[HomeMark, Hold]:
     """A run is stopped while one of its pages is in flight."""
     await two.feed()
@@ -118,8 +106,8 @@ async def _stopped(two: Two, stop: Command) -> tuple[HomeMark, Hold]:
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
     note = (await two.parts[0].home.enroll(batch)).note
     assert note
-    assert (await two.parts[0].home.enroll(batch, {2: 1})).note is None
-    return _mark(note), hold
+    assert (await two.parts[0].home.enroll(batch, {2: note})).note is None
+    return note.mark(at_ms=2), hold
 
 
 async def _settle(two: Two, hold: Hold) -> None:

@@ -167,7 +167,9 @@ async def test_what_waits_is_refused_with_its_generation(limited: Limited) -> No
     assert await limited.waiting(1) == 2
     stop = two.stop(1)
     batch = replace(two.batch(0, 0), start=1, next=2, records=[stop])
-    await two.parts[0].home.enroll(batch, {1: 1})
+    note = (await two.parts[0].home.enroll(batch)).note
+    assert note is not None
+    await two.parts[0].home.enroll(batch, {1: note})
     await two.tell()
     assert not await limited.redis.keys("*limbo*")
     assert await limited.redis.hgetall(two.parts[0].keys.tag + "credits") == {}

@@ -76,16 +76,16 @@ BUGS = {
         first=28,
     ),
     "an ended run goes on": Bug(
-        right="return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context)",
-        wrong="return not of.is_unconfirmed(crawl.context)",
+        right="return crawl.run ~= '0' and not of.is_unconfirmed(",
+        wrong="return not of.is_unconfirmed(",
     ),
     "seeds of an ended run are enrolled again": Bug(
-        right="if offset < (crawl.over[place] or 0) or was_stopped_after(",
-        wrong="if was_stopped_after(",
+        right="    if offset < (crawl.over[place] or 0) and not is_again then",
+        wrong="    if false then",
         first=8,
     ),
     "a seed opens no run": Bug(
-        right="crawl.run, crawl.is_open = crawl.run + 1, true",
+        right="crawl.run, crawl.is_open, crawl.is_bare = crawl.run + 1, true, nil",
         wrong="crawl.run = crawl.run + 1",
     ),
     "a change makes no version": Bug(
@@ -93,13 +93,13 @@ BUGS = {
         wrong="crawl.is_new = nil",
     ),
     "a stop takes effect before Kafka has it": Bug(
-        right="if noted ~= crawl.g + 1 then",
+        right="if not is_noted(crawl, record[10]) then",
         wrong="if false then",
         first=6,
     ),
     "a stop that was forgotten is not restored": Bug(
-        right="  if generation > crawl.g then\n",
-        wrong="  if false then\n",
+        right="  if generation <= crawl.g then\n",
+        wrong="  if true then\n",
         first=17,
     ),
     "an ending that was forgotten is not restored": Bug(

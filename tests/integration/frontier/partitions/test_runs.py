@@ -12,7 +12,8 @@ from crawlstream.frontier.codec.link_records import pack_links
 from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Command, OutboxRecord, Outcome, Settle
-from crawlstream.model.partitions.messages import StopToNote
+from crawlstream.model.partitions.messages import ToNote
+from support.frontier.planting import Bug, assert_found
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two
 
@@ -96,7 +97,7 @@ async def test_a_generation_that_is_over_takes_nothing(two: Two) -> None:
     _, origin = await two.page(0)
     stop = two.stop(2)
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
-    await two.parts[0].home.enroll(batch, {2: 1})
+    await two.enroll(batch)
     await two.tell()
     reading = two.parts[1].reading
     done = await reading.apply(two.link_batch(*pack_links(origin, two.links("b"))))
@@ -117,7 +118,7 @@ async def test_a_later_generation_ends_the_one_before_it(two: Two) -> None:
     stop = two.stop(2)
     seed = replace(two.records[1], offset=3)
     batch = replace(two.batch(0, 2), start=2, next=4, records=[stop, seed])
-    stamps = (await two.parts[0].home.enroll(batch, {2: 1})).stamps
+    stamps = (await two.enroll(batch)).stamps
     assert (stamps[3].generation, stamps[3].run) == (1, 2)
     taken = await two.parts[1].reading.take(replace(batch, records=[seed]), stamps)
     assert [question.context.generation for question in taken.unconfirmed] == [1]
@@ -227,8 +228,9 @@ async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flig
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
     home = two.parts[0].home
     note = (await home.enroll(batch)).note
-    assert note == StopToNote(2, two.crawl, 1, run=1)
-    assert (await home.enroll(batch, {2: 1})).note is None
+    epoch = two.parts[0].epochs[1]
+    assert note == ToNote(two.crawl, 1, "stopped", epoch, offset=2, run=1, covers={"incoming:0": 3})
+    assert (await home.enroll(batch, {2: note})).note is None
     streams = Streams(redis, two.parts[0].keys, "reader")
     assert not await streams.actions(count=10, block_ms=0)
     assert [await two.tell(), await two.tell()] == [1, 1]
@@ -243,3 +245,63 @@ async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flig
     counters = [ended.counters[name] for name in ("admitted", "done", "stopped")]
     assert counters == [2, 1, 1]
     assert await redis.keys("*closing*") == []
+
+
+async def test_seeds_that_a_late_stop_does_not_mean_enter_the_next_run(two: Two) -> None:
+    """They were written after it, and read before it: asked again they enter once."""
+    home, redis = two.parts[0].home, two.redis
+    for part in two.parts:
+        await redis.hset(part.keys.enrolled(), "incoming:1", 0)
+        await redis.hset(part.keys.positions(), "incoming:1", 0)
+    two.records = [replace(two.records[n], timestamp_ms=at) for n, at in enumerate((5, 9))]
+    await two.feed()
+    stop = replace(two.stop(0), timestamp_ms=7)
+    late = replace(two.batch(0, 1), kafka_partition=1, records=[stop])
+    await two.enroll(late)
+    await two.tell()
+    assert await home.again() == {("incoming", 0): 0}
+    for _ in range(2):
+        stamps = (await home.enroll(two.batch(0, 2))).stamps
+        assert [stamps[n].generation for n in (0, 1)] == [None, 1]
+        assert [stamps[n].is_again for n in (0, 1)] == [False, True]
+        batch = replace(two.batch(0, 2), records=[two.records[1]])
+        await two.parts[1].reading.take(batch, stamps)
+    await home.reread(two.batch(0, 2))
+    assert await home.again() == {}
+    (report,) = (await two.parts[1].contexts.look([two.context(1)])).reports
+    assert report.ledger["queued"] == 1
+
+
+async def test_a_stop_that_is_older_than_all_seeds_means_older_ones_only(two: Two) -> None:
+    """The run was fed after it, and read before; what is older and comes now is refused."""
+    home = two.parts[0].home
+    await two.redis.hset(two.parts[0].keys.enrolled(), "incoming:1", 0)
+    two.records = [replace(two.records[n], timestamp_ms=at) for n, at in enumerate((9, 3))]
+    await home.enroll(two.batch(0, 1))
+    stop = replace(two.stop(0), timestamp_ms=7)
+    done = await home.enroll(replace(two.batch(0, 1), kafka_partition=1, records=[stop]))
+    assert done.note is None
+    assert (await home.runs([two.crawl]))[two.crawl].state == "running"
+    late = await home.enroll(two.batch(1, 2))
+    assert late.stopped == [1]
+    assert late.stamps[1].generation is None
+
+
+BUGS = {
+    "what enters once more does so for all who ask": Bug(
+        right="return redis.call('SISMEMBER', K.taken, place .. ' ' .. int(offset)) == 0",
+        wrong="return redis.call('SISMEMBER', K.taken, place .. ' ' .. int(offset)) >= 0",
+        found_by=test_seeds_that_a_late_stop_does_not_mean_enter_the_next_run,
+    ),
+    "a late stop takes younger seeds along": Bug(
+        right="      owe_again(seeds_of(crawl), name, topic, place, timestamp, K.enrolled)\n",
+        wrong="",
+        found_by=test_seeds_that_a_late_stop_does_not_mean_enter_the_next_run,
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_a_bug_is_found(redis: Redis, bug: Bug) -> None:
+    """Each of these rules is needed."""
+    await assert_found(redis, bug)

@@ -9,9 +9,7 @@ from redis.asyncio import Redis
 
 from crawlstream.errors import FrontierFull, PositionGap
 from crawlstream.frontier.codec.link_records import pack_links
-from crawlstream.model.effects import Seed
 from crawlstream.model.partitions.messages import Question, Stamp, Version
-from crawlstream.model.recurring.schedule import Occasion
 from support.partitions.two import Two, open_two
 
 pytest_plugins = ("support.frontier.fixtures",)
@@ -132,14 +130,3 @@ async def test_links_wait_for_the_profile_of_their_page(two: Two) -> None:
         assert found
         urls.add((found[1], found[0].hold.profile.useragent))
     assert urls == {("b", hold.profile.useragent), ("c", "c")}
-
-
-async def test_what_homes_do_not_know_yet_is_refused(two: Two) -> None:
-    """Rather than half done."""
-    seed = two.records[0]
-    assert isinstance(seed, Seed)
-    occasion = Occasion(schedule="nightly", at=1, n=0)
-    for other in (replace(seed, expires=9), replace(seed, occasion=occasion)):
-        batch = replace(two.batch(0, 1), records=[other])
-        with pytest.raises(ValueError, match="schedules and expiry"):
-            await two.parts[0].home.enroll(batch)

@@ -38,7 +38,7 @@ def pack_intake(batch: IntakeBatch, site_of: SiteOf) -> bytes:
     """A batch of records; equal profiles travel once."""
     profiles = Profiles()
     records = [
-        _pack_seed(record, profiles, site_of) if isinstance(record, Seed) else _pack_other(record)
+        _pack_seed(record, profiles, site_of) if isinstance(record, Seed) else pack_other(record)
         for record in batch.records
     ]
     place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
@@ -74,7 +74,7 @@ class Profiles:
 def _pack_seed(seed: Seed, profiles: Profiles, site_of: SiteOf) -> list[object]:
     site = site_of(seed)
     if seed.occasion or seed.remember is not None:
-        occasion = _pack_occasion(seed.crawl.appid, seed.occasion) if seed.occasion else ["", 0]
+        occasion = pack_occasion(seed.crawl.appid, seed.occasion) if seed.occasion else ["", 0]
         more = [site or "", none_as(seed.remember), *occasion]
     else:
         more = [site] if site else []
@@ -98,14 +98,16 @@ def _pack_seed(seed: Seed, profiles: Profiles, site_of: SiteOf) -> list[object]:
     ]
 
 
-def _pack_occasion(appid: str, occasion: Occasion) -> list[object]:
+def pack_occasion(appid: str, occasion: Occasion) -> list[object]:
+    """Its name, and which of its records it is."""
     field = FrontierKeys.schedule_field(appid, occasion.schedule)
     return [f"{field}:{occasion.at}", occasion.n]
 
 
-def _pack_other(record: Effect) -> list[object]:
+def pack_other(record: Effect) -> list[object]:
+    """What is no seed."""
     if isinstance(record, Seen):
-        occasion = _pack_occasion(record.appid, record.occasion)
+        occasion = pack_occasion(record.appid, record.occasion)
         return ["seen", record.offset, record.timestamp_ms, *occasion]
     if isinstance(record, ScheduleChange):
         return [
@@ -132,7 +134,7 @@ def _pack_command(command: Command) -> list[object]:
         command.request,
         name,
         command.priority or min(command.until, LATEST_S),
-        *(_pack_occasion(command.appid, command.occasion) if command.occasion else []),
+        *(pack_occasion(command.appid, command.occasion) if command.occasion else []),
     ]
 
 

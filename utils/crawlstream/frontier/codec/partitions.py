@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from crawlstream.frontier.codec.intake import LATEST_S, Profiles, SiteOf
+from crawlstream.frontier.codec.intake import (
+    LATEST_S,
+    Profiles,
+    SiteOf,
+    pack_occasion,
+    pack_other,
+)
 from crawlstream.frontier.codec.values import crawl_from, none_as, pack, pairs
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.effects import Command, IntakeBatch, Seed
+from crawlstream.model.effects import Command, Effect, IntakeBatch, Seed
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.partitions.messages import (
     ContextKey,
@@ -18,28 +24,40 @@ from crawlstream.model.partitions.messages import (
     OpenRun,
     Question,
     Report,
+    RunAtHome,
     Stamp,
-    StopToNote,
     Tell,
     Told,
+    ToNote,
     Version,
 )
+from crawlstream.model.recurring.schedule import Occasion
 
 
-def pack_enroll(batch: IntakeBatch, noted: Mapping[int, int]) -> bytes:
-    """Records for the home of their crawls. ValueError: one that homes do not know yet."""
+def pack_enroll(batch: IntakeBatch, noted: Mapping[int, ToNote]) -> bytes:
+    """Records for the home of their crawls, with what Kafka remembers before those at an offset."""
     profiles = Profiles()
     records = [_record(record, profiles, noted) for record in batch.records]
     place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
     return pack([*place, profiles.numbered(), records])
 
 
-def _record(record: object, profiles: Profiles, noted: Mapping[int, int]) -> list[object]:
-    if isinstance(record, Seed) and not (record.occasion or record.expires):
-        name = FrontierKeys.crawl_field(record.crawl)
-        number = profiles.number(record.profile)
-        return ["seed", record.offset, record.timestamp_ms, name, number, record.priority]
-    if isinstance(record, Command) and not record.occasion:
+def _record(record: Effect, profiles: Profiles, noted: Mapping[int, ToNote]) -> list[object]:
+    if isinstance(record, Seed):
+        return [
+            "seed",
+            record.offset,
+            record.timestamp_ms,
+            FrontierKeys.crawl_field(record.crawl),
+            profiles.number(record.profile),
+            record.priority,
+            min(record.expires, LATEST_S),
+            none_as(record.remember),
+            *_occasion(record.crawl.appid, record.occasion),
+            record.profile.uuid or "",
+            _noted(record, noted),
+        ]
+    if isinstance(record, Command):
         return [
             "command",
             record.offset,
@@ -48,22 +66,71 @@ def _record(record: object, profiles: Profiles, noted: Mapping[int, int]) -> lis
             record.request,
             FrontierKeys.crawl_field(record.crawl) if record.crawl else "",
             record.priority or min(record.until, LATEST_S),
-            noted.get(record.offset, -1),
+            *_occasion(record.appid, record.occasion),
+            _noted(record, noted),
         ]
-    raise ValueError("schedules and expiry need a frontier of one partition")
+    return pack_other(record)
+
+
+def _occasion(appid: str, occasion: Occasion | None) -> list[object]:
+    return pack_occasion(appid, occasion) if occasion else ["", 0]
+
+
+def _noted(record: Seed | Command, noted: Mapping[int, ToNote]) -> list[object]:
+    note = noted.get(record.offset)
+    return [note.generation, note.redis_epoch] if note else []
 
 
 def unpack_stamps(redis_epoch: int, flat: Sequence[int]) -> dict[int, Stamp]:
     """Stamps by offset."""
     return {
-        offset: Stamp(None if generation < 0 else generation, Version(redis_epoch, number), run)
-        for offset, generation, number, run in zip(*[iter(flat)] * 4, strict=True)
+        offset: Stamp(
+            None if generation < 0 else generation,
+            Version(redis_epoch, number),
+            run,
+            is_again=is_again,
+        )
+        for offset, generation, number, run, is_again in zip(*[iter(flat)] * 5, strict=True)
     }
 
 
-def unpack_note(note: Sequence[Any]) -> StopToNote | None:
-    """A stop that is to be noted; of nothing None."""
-    return StopToNote(note[0], crawl_from(note[1]), note[2], note[3]) if note else None
+def unpack_note(redis_epoch: int, packed: Sequence[Any]) -> ToNote | None:
+    """What is to be noted; of nothing None."""
+    if not packed:
+        return None
+    offset, name, generation, how, run, covered = packed
+    return ToNote(
+        crawl_from(name),
+        generation,
+        how.decode(),
+        redis_epoch,
+        offset=None if offset < 0 else offset,
+        run=run,
+        covers={place.decode(): at for place, at in zip(*[iter(covered)] * 2, strict=True)},
+    )
+
+
+def pack_lapse(note: ToNote) -> bytes:
+    """What the clock of a home ends, and Kafka remembers."""
+    return pack([_name(note.crawl), note.generation, note.redis_epoch])
+
+
+def unpack_runs_at_home(
+    crawls: Sequence[CrawlKey], packed: Sequence[Any]
+) -> dict[CrawlKey, RunAtHome]:
+    """What a home says of those of these crawls that it knows."""
+    return {
+        crawl: RunAtHome(
+            run=run[0],
+            state=run[1].decode(),
+            paused_until=None if run[2] < 0 else run[2],
+            expires=run[3],
+            remember=None if run[4] < 0 else run[4],
+            generation=run[5],
+        )
+        for crawl, run in zip(crawls, packed, strict=True)
+        if run
+    }
 
 
 def pack_take(batch: IntakeBatch, stamps: Mapping[int, Stamp], site_of: SiteOf) -> bytes:
@@ -96,6 +163,7 @@ def _stamped(seed: Seed, stamp: Stamp, profiles: Profiles, site_of: SiteOf) -> l
         int(min(seed.not_before, LATEST_S) * 1000),
         seed.profile.uuid or "",
         site_of(seed) or "",
+        stamp.is_again,
     ]
 
 
@@ -133,11 +201,12 @@ def unpack_labels(
             state=state.decode(),
             paused_until=None if paused_until < 0 else paused_until,
             shift=shift,
+            expires=expires,
+            occasion=occasion.decode(),
             profiles=dict(zip(profiles[::2], profiles[1::2], strict=True)),
         )
-        for asked, (number, run, state, paused_until, shift, profiles) in zip(
-            questions, packed, strict=True
-        )
+        for asked, said in zip(questions, packed, strict=True)
+        for number, run, state, paused_until, shift, expires, occasion, profiles in [said]
     ]
 
 
@@ -154,6 +223,8 @@ def pack_labels(redis_epoch: int, labels: Iterable[Label]) -> bytes:
                     label.state,
                     none_as(label.paused_until),
                     label.shift,
+                    label.expires,
+                    label.occasion,
                     [part for pair in label.profiles.items() for part in pair],
                 ]
                 for label in labels
@@ -169,9 +240,11 @@ def pack_tells(tells: Iterable[Tell]) -> bytes:
             *_context(told.context),
             *told.version,
             0,
-            "dead" if told.is_dead else told.what,
+            "dead" if told.is_dead and told.what != "expired" else told.what,
             -1,
             0,
+            0,
+            "",
             [],
         ]
         for told in tells
@@ -221,7 +294,7 @@ def _tell(name: str, *, is_dead: bool) -> Tell:
         context=ContextKey(crawl_from(crawl.encode()), int(generation)),
         version=Version(int(redis_epoch), int(number)),
         partition=int(partition),
-        what="ended" if what == "ended" else "changed",
+        what=cast(Any, what),
         is_dead=is_dead,
         name=name,
     )
@@ -251,7 +324,7 @@ def offsets_in(flat: Sequence[Any]) -> dict[tuple[str, int], int]:
 
 def unpack_report(packed: Sequence[Any]) -> Report:
     """What a partition says of one context."""
-    is_idle, is_leasable, need, ledger, is_short = packed
+    is_idle, is_leasable, need, run, ledger, is_short = packed
     needed = {int(q): int(at) for q, at in zip(need[::2], need[1::2], strict=True)}
     counters = _counters(ledger)
     kept = {
@@ -264,6 +337,7 @@ def unpack_report(packed: Sequence[Any]) -> Report:
         bool(is_idle),
         bool(is_leasable),
         needed,
+        run,
         counters,
         is_short=bool(is_short),
         kept_run=kept_run,

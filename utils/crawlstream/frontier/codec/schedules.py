@@ -38,6 +38,7 @@ def state_from(fields: Mapping[str, str], due: float) -> ScheduleState:
         is_paused="paused" in fields,
         is_stopping="stops" in fields,
         is_awaited="awaits" in fields,
+        last_number=int(fields.get("awaits", "0 0").split(" ")[1]),
         due=-1 if due == float("inf") else int(due),
         last_crawl=crawl_from(fields["crawl"].encode()) if fields.get("crawl") else None,
         reason=fields.get("reason", ""),

@@ -18,6 +18,8 @@ _CARRIED = (
     *(b"occasion", b"steered", b"recovered"),
 )
 """What a frontier of one partition has of a run besides, for another one of one partition."""
+_KEPT_AT_HOME = ("expires", "remember", "occasion", "ending", "is_bare")
+"""What the home of a crawl knows of it besides; the first two with the place of their seed."""
 _SLAB_IS_FULL = b"32"
 _PROFILE_OF = b"#"
 _NO_PROFILES: Fields = {}
@@ -42,6 +44,8 @@ class MovedCrawl:
     """Epoch seconds; 0: until somebody resumes it; None: it is not paused."""
     shift: int = 0
     top: int | None = None
+    at_home: Mapping[str, Any] = field(default_factory=dict)
+    """See ``_KEPT_AT_HOME``."""
     contexts: list[Context] = field(default_factory=list)
     profiles: Fields = field(default_factory=dict)
     """By hash."""
@@ -85,6 +89,7 @@ class MovedCrawl:
             "over": self.over,
             "seeds": self.seeds,
         }
+        packed |= self.at_home
         if self.paused_until is not None:
             packed |= {"paused": True, "until_s": self.paused_until}
         if self.shift:
@@ -98,6 +103,11 @@ class MovedCrawl:
         own = {b"run": b"%d" % self.run, b"state": b"running" if self.is_open else b"finished"}
         for context in self.contexts:
             own |= {name: context.ledger[name] for name in _CARRIED if name in context.ledger}
+        for name in ("expires", "remember") if self.is_open else ("remember",):
+            if name in self.at_home:
+                value, (at, place, offset) = self.at_home[name]
+                own[name.encode()] = b"%d" % value
+                own[name.encode() + b"_by"] = b"%d %d %d" % (at, place, offset)
         if self.top is not None:
             own[b"top"] = b"%d" % self.top
         if self.paused_until is not None:
@@ -155,6 +165,7 @@ def of_one(contexts: Iterable[Context], positions: Positions) -> Iterator[MovedC
             paused_until=_paused_until(ledger) if is_open else None,
             shift=context.shift,
             top=int(ledger[b"top"]) if is_open and b"top" in ledger else None,
+            at_home=_of_ledger(ledger, is_open=is_open),
             contexts=[context] if context.is_live else [],
             profiles=_by_hash(context),
         )
@@ -183,9 +194,26 @@ def of_several(
             paused_until=int(known.get(b"until_s", 0)) if known.get(b"paused") else None,
             shift=int(known.get(b"shift", 0)),
             top=int(known[b"top"]) if b"top" in known else None,
+            at_home={
+                name: known[name.encode()] for name in _KEPT_AT_HOME if name.encode() in known
+            },
             contexts=live,
             profiles=union,
         )
+
+
+def _of_ledger(ledger: Fields, *, is_open: bool) -> dict[str, Any]:
+    """What the home of a crawl is to know, from the ledger of a frontier with one partition."""
+    found: dict[str, Any] = {
+        name: [int(ledger[name.encode()]), [*map(int, ledger[name.encode() + b"_by"].split())]]
+        for name in ("expires", "remember")
+        if name.encode() + b"_by" in ledger and (is_open or name == "remember")
+    }
+    if b"occasion" in ledger:
+        found["occasion"] = ledger[b"occasion"]
+    if not is_open:
+        found["ending"] = ledger.get(b"state", b"finished")
+    return found
 
 
 def _paused_until(ledger: Fields) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from itertools import zip_longest
 from typing import Any
 
 from redis.asyncio.cluster import RedisCluster
@@ -86,7 +87,7 @@ async def _read(redis: Any, key: bytes) -> Any:
 async def _write(redis: Any, key: bytes, found: Any) -> None:
     kind, value, lives_ms = found
     if kind == b"string":
-        await redis.set(key, value)
+        await redis.set(key, _united(key, value, await redis.get(key)))
     elif kind == b"hash":
         await redis.hset(key, mapping=value)
     elif kind == b"set":
@@ -95,6 +96,15 @@ async def _write(redis: Any, key: bytes, found: Any) -> None:
         await redis.zadd(key, dict(value))
     if lives_ms > 0:
         await redis.pexpire(key, lives_ms)
+
+
+def _united(key: bytes, one: bytes, other: bytes | None) -> bytes:
+    """What two old partitions know: the bits of both of an occasion, the later of two stops."""
+    if other is not None and b"}occasion:" in key:
+        return bytes(a | b for a, b in zip_longest(one, other, fillvalue=0))
+    if other is not None and b"}stop:" in key:
+        return max(one, other, key=lambda stop: float(stop.split()[0]))
+    return one
 
 
 def _node_of(scripts: Scripts) -> dict[str, Any]:

@@ -54,14 +54,15 @@ def is_over(run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: s
 
 
 def summed(run: OpenRun, looks: Sequence[Look], reports: int) -> Mapping[str, int]:
-    """The counters of a run in all partitions together.
+    """The counters of a run in all partitions together; some may still have those of another.
 
     One may have heard that it was over, from a home that has gone back to before that.
     """
     total = Counter[str]()
     for look in looks:
         report = look.reports[reports]
-        total.update(report.ledger)
+        if report.run in {0, run.run}:
+            total.update(report.ledger)
         if report.kept_run == run.run:
             total.update(report.kept)
             total["admitted"] += sum(report.kept.get(end, 0) for end in ENDS)

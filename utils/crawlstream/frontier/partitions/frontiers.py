@@ -20,6 +20,7 @@ from crawlstream.frontier.maintenance import FrontierLimits
 from crawlstream.frontier.partitions.asking import ANSWER_S, Answers, Question, T, ask_all
 from crawlstream.frontier.partitions.inspection import DividedInspector
 from crawlstream.frontier.partitions.queries import DividedQueries
+from crawlstream.frontier.partitions.schedules import DividedSchedules
 from crawlstream.frontier.partitions.tables import DividedPools, DividedRules
 from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.frontier.schedules import Schedules
@@ -170,7 +171,7 @@ class Frontiers:
     @property
     def schedules(self) -> Schedules:
         """The schedules of all applications."""
-        return self.root.schedules
+        return self.root.schedules if len(self) == 1 else DividedSchedules(self)
 
     async def ask(self, question: Question[T], *, within_s: float = ANSWER_S) -> Answers[T]:
         """Ask all partitions at once; one alone takes the time that it needs.

@@ -11,11 +11,13 @@ from crawlstream.frontier.codec.partitions import (
     pack_enroll,
     pack_fates,
     pack_finish,
+    pack_lapse,
     pack_questions,
     pack_told,
     unpack_labels,
     unpack_note,
     unpack_runs,
+    unpack_runs_at_home,
     unpack_stamps,
     unpack_tells,
 )
@@ -32,22 +34,27 @@ from crawlstream.model.partitions.messages import (
     HomeMark,
     Label,
     OpenRun,
+    Overdue,
     Question,
+    RunAtHome,
     Tell,
     Told,
+    ToNote,
 )
 
+RUNS_A_CALL = 200
+"""Runs that a home is asked about at once."""
 FATES_A_CALL = 200
 """Fates that a home is told at once, so that no call takes long."""
-_NOTHING_NOTED: Mapping[int, int] = {}
+_NOTHING_NOTED: Mapping[int, ToNote] = {}
 
 
 class Home:
     """What a home is told of its crawls, and says of them.
 
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe. But for
-    ``begin`` and ``restore`` they raise NotRestored, and do nothing, where what Kafka knows has not
-    been told in this epoch of Redis.
+    ``begin``, ``restore`` and those about runs they raise NotRestored, and do nothing, where what
+    Kafka knows has not been told in this epoch of Redis.
     """
 
     def __init__(self, scripts: Scripts) -> None:
@@ -68,12 +75,12 @@ class Home:
             return read_positions(await self._redis.hgetall(self._keys.enrolled()))
 
     async def enroll(
-        self, batch: IntakeBatch, noted: Mapping[int, int] = _NOTHING_NOTED
+        self, batch: IntakeBatch, noted: Mapping[int, ToNote] = _NOTHING_NOTED
     ) -> Enrolled:
-        """Let consecutive records take effect: the seeds and commands of crawls with this home.
+        """Let consecutive records take effect: what is said to its crawls, or to schedules.
 
-        ``noted``: by offset of a stop, the generation under which Kafka has it. Seeds below the
-        position are answered again. PositionGap: records before the batch are missing.
+        ``noted``: what Kafka remembers, by the offset of the record that has to wait for it. Seeds
+        below the position are answered again. PositionGap: records before the batch are missing.
         """
         try:
             answer = await self._ask("enroll", pack_enroll(batch, noted))
@@ -81,8 +88,29 @@ class Home:
             raise PositionGap(-1) from None
         if answer[0] == b"GAP":
             raise PositionGap(answer[1])
-        _, redis_epoch, stamps, note = answer
-        return Enrolled(unpack_stamps(redis_epoch, stamps), unpack_note(note))
+        _, redis_epoch, stamps, note, stopped, repeated = answer
+        return Enrolled(
+            unpack_stamps(redis_epoch, stamps),
+            unpack_note(redis_epoch, note),
+            stopped,
+            {key.decode(): n for key, n in zip(*[iter(repeated)] * 2, strict=True)},
+        )
+
+    async def again(self) -> Mapping[tuple[str, int], int]:
+        """First offset whose seeds may enter once more, by topic UUID and Kafka partition.
+
+        They were written after a stop, and read before it.
+        """
+        with our_errors():
+            fields = await self._redis.hgetall(self._keys.again())
+        return read_positions(
+            {field: min(one[2] for one in unpack(value)) for field, value in fields.items()}
+        )
+
+    async def reread(self, batch: IntakeBatch) -> None:
+        """Partitions have the seeds of these records that were to enter once more."""
+        place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+        await self._scripts.run("reread", pack(place))
 
     async def labels(self, questions: Sequence[Question]) -> list[Label]:
         """What is true of some contexts, in the order of the questions."""
@@ -110,6 +138,35 @@ class Home:
         _, redis_epoch, runs, passed = await self._ask("quiet", grace_ms, start, most)
         return unpack_runs(redis_epoch, runs), passed
 
+    async def overdue(self, grace_ms: int, dedupe_ms: int, *, most: int = 50) -> Overdue:
+        """What the home's clock ends, to be remembered by Kafka and then to be told to ``lapse``.
+
+        A run whose time is over, ``grace_ms`` after its last seed; what a crawl without a run has
+        seen, ``dedupe_ms`` after it, or as long as its seeds have said.
+        """
+        _, redis_epoch, notes, next_ms = await self._ask("overdue", grace_ms, dedupe_ms, most)
+        found = [unpack_note(redis_epoch, note) for note in notes]
+        return Overdue([one for one in found if one], None if next_ms < 0 else next_ms)
+
+    async def lapse(self, note: ToNote) -> bool:
+        """Kafka remembers it: let it take effect, unless the generation has ended otherwise."""
+        return await self._scripts.run("lapse", pack_lapse(note)) == 1
+
+    async def runs(self, crawls: Sequence[CrawlKey]) -> Mapping[CrawlKey, RunAtHome]:
+        """The latest runs of those of these crawls that the home knows."""
+        found: dict[CrawlKey, RunAtHome] = {}
+        for start in range(0, len(crawls), RUNS_A_CALL):
+            asked = crawls[start : start + RUNS_A_CALL]
+            names = [FrontierKeys.crawl_field(crawl) for crawl in asked]
+            found |= unpack_runs_at_home(asked, unpack(await self._scripts.run("runs", *names)))
+        return found
+
+    async def under_way(self) -> int:
+        """How many runs are open, or end just now."""
+        with our_errors():
+            is_open = await self._redis.zcard(self._keys.open_runs())
+            return int(is_open + await self._redis.hlen(self._keys.closing()))
+
     async def finish(self, run: OpenRun, ledger: Mapping[str, int]) -> bool:
         """End a run that a look has found to be over, unless anything has changed since it began.
 
@@ -122,7 +179,7 @@ class Home:
         await self._scripts.run("published", pack([FrontierKeys.crawl_field(crawl), run]))
 
     async def restore(self, redis_epoch: int, marks: Sequence[HomeMark]) -> bool:
-        """Tell a home that may have gone back which stops and ends Kafka knows.
+        """Tell a home that may have gone back what Kafka knows of its generations and runs.
 
         First have Kafka remember that this epoch has begun; then read up to there. ``marks`` are
         those that survive (``survivors``), in the order of the log. False: it is in another epoch.

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.partitions.messages import Look, RunAtHome
 from crawlstream.model.state import UNDER_WAY, CrawlState, DomainBacklog, FrontierState
 
 _BESIDE_NAME = 60
@@ -51,17 +54,67 @@ def merge_crawl(
     )
 
 
+def as_home_says(state: CrawlState | None, crawl: CrawlKey, said: RunAtHome) -> CrawlState:
+    """A crawl as its home has it: which run is the latest, and how it is.
+
+    ``state`` is what partitions tell, None: nothing; of an earlier run its counters are none of the
+    latest one, of which no partition has anything yet. A home that has gone back knows less.
+    """
+    if state is not None and state.run > said.run:
+        return state
+    if state is None or state.run < said.run:
+        empty: dict[str, Any] = dict.fromkeys(("last_activity", *_LEDGER), 0)
+        missing = state.missing_partitions if state else ()
+        state = CrawlState(
+            crawl=crawl,
+            run=said.run,
+            state=said.state,
+            started_at=0,
+            expires=said.expires,
+            missing_partitions=missing,
+            **empty,
+        )
+    return replace(
+        state,
+        state=said.state,
+        paused_until=said.paused_until or 0,
+        expires=said.expires,
+        remember=said.remember,
+    )
+
+
+def in_transit(looks: Mapping[int, tuple[Look, Collection[str]]]) -> int:
+    """Records that partitions have not read, as far as a context needs them, which was looked at.
+
+    ``looks``: of each partition, with the topics of requests; any other topic has links.
+    """
+    needed = Counter[int]()
+    for look, _ in looks.values():
+        for q, offset in look.reports[0].need.items():
+            needed[q] = max(needed[q], offset)
+    waiting = 0
+    for q, (look, requests) in looks.items():
+        read = [
+            at
+            for (topic, number), at in look.positions.items()
+            if number == q and topic not in requests
+        ]
+        waiting += max(needed[q] - max(read, default=0), 0)
+    return waiting
+
+
 def merge_frontier(
     parts: Mapping[int, FrontierState],
     missing: Collection[int],
     *,
+    crawls: int,
     workers: int,
     servers: Sequence[str],
 ) -> FrontierState:
     """The counters of all partitions that answered.
 
-    ``workers`` is how many are registered in any; ``servers`` has the server of each partition: the
-    memory of one counts once.
+    ``crawls`` is how many runs their homes know to be under way, ``workers`` how many are
+    registered in any; ``servers`` has the server of each partition: the memory of one counts once.
     """
     states = [parts[p] for p in sorted(parts)]
     by_server = {servers[p]: parts[p] for p in sorted(parts)}.values()
@@ -71,7 +124,7 @@ def merge_frontier(
         life=max(state.life for state in states),
         clock_ms=max(state.clock_ms for state in states),
         rules_known=all(state.rules_known for state in states),
-        crawls=max(state.crawls for state in states),
+        crawls=crawls,
         workers=workers,
         memory_used=sum(state.memory_used for state in by_server),
         memory_limit=sum(limits) if all(limits) else 0,

@@ -9,11 +9,17 @@ from dataclasses import replace
 from crawlstream.errors import NoFrontier
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.asking import Answers, Asking, T
-from crawlstream.frontier.partitions.merging import merge_crawl, merge_frontier
+from crawlstream.frontier.partitions.merging import (
+    as_home_says,
+    in_transit,
+    merge_crawl,
+    merge_frontier,
+)
 from crawlstream.frontier.queries import LISTED_BYTES, FrontierQueries
 from crawlstream.frontier.scripts import our_errors
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.partitions.messages import ContextKey, Look, RunAtHome
 from crawlstream.model.state import CrawlState, FrontierState
 
 
@@ -32,7 +38,12 @@ class DividedQueries(FrontierQueries):
             lambda frontier: frontier.queries.crawl_state(crawl, with_domains=with_domains)
         )
         known = {p: state for p, state in answers.by_partition.items() if state is not None}
-        return self._merged(crawl, known, answers) if known else None
+        merged = self._merged(crawl, known, answers) if known else None
+        said = (await self._at_homes([crawl])).get(crawl)
+        if said is None:
+            return merged
+        in_transit = await self._in_transit(ContextKey(crawl, said.generation))
+        return replace(as_home_says(merged, crawl, said), in_transit=in_transit)
 
     async def crawls(
         self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
@@ -43,7 +54,7 @@ class DividedQueries(FrontierQueries):
                 spiderid=spiderid, appid=appid, with_domains=with_domains
             )
         )
-        return self._all(answers)
+        return await self._all(answers)
 
     async def with_lanes(
         self, crawls: Iterable[CrawlState], spiders: Collection[str]
@@ -71,34 +82,67 @@ class DividedQueries(FrontierQueries):
         async def look(frontier: Frontier) -> Sequence[CrawlState]:
             return list((await frontier.queries.states(asked)).values())
 
-        return {state.crawl: state for state in self._all(await self._frontiers.ask(look))}
+        answers = await self._frontiers.ask(look)
+        return {state.crawl: state for state in await self._all(answers, asked)}
 
     async def state(self) -> FrontierState:
         """Counters of the frontier."""
 
-        async def look(frontier: Frontier) -> tuple[FrontierState, Collection[bytes]]:
+        async def look(frontier: Frontier) -> tuple[FrontierState, Collection[bytes], int]:
             scripts = frontier.scripts
             with our_errors():
                 workers = await scripts.redis.zrange(scripts.keys.workers(), 0, -1)
                 if not await scripts.redis.exists(scripts.keys.meta()):
                     raise NoFrontier("it has no data")
-            return await frontier.queries.state(), workers
+            return await frontier.queries.state(), workers, await frontier.home.under_way()
 
         answers = await self._frontiers.ask(look)
         return merge_frontier(
-            {p: state for p, (state, _) in answers.by_partition.items()},
+            {p: state for p, (state, _, _) in answers.by_partition.items()},
             answers.missing,
-            workers=len({name for _, names in answers.values for name in names}),
+            crawls=sum(under_way for _, _, under_way in answers.values),
+            workers=len({name for _, names, _ in answers.values for name in names}),
             servers=[self._frontiers.machine(p) for p in range(self._frontiers.partitions.number)],
         )
 
-    def _all(self, answers: Answers[Sequence[CrawlState]]) -> Sequence[CrawlState]:
+    async def _all(
+        self, answers: Answers[Sequence[CrawlState]], also: Iterable[CrawlKey] = ()
+    ) -> Sequence[CrawlState]:
+        """The crawls in the answers, and those of ``also`` that only their homes know, by name."""
         found: dict[CrawlKey, dict[int, CrawlState]] = defaultdict(dict)
         for p, states in answers.by_partition.items():
             for state in states:
                 found[state.crawl][p] = state
-        by_name = sorted(found, key=FrontierKeys.crawl_field)
-        return [self._merged(crawl, found[crawl], answers) for crawl in by_name]
+        merged = {crawl: self._merged(crawl, found[crawl], answers) for crawl in found}
+        said = await self._at_homes({*found, *also})
+        every = merged | {
+            crawl: as_home_says(merged.get(crawl), crawl, run) for crawl, run in said.items()
+        }
+        return [every[crawl] for crawl in sorted(every, key=FrontierKeys.crawl_field)]
+
+    async def _at_homes(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, RunAtHome]:
+        """What homes say of crawls; those of a home that does not answer are not in it."""
+        by_home = defaultdict[Frontier, list[CrawlKey]](list)
+        for crawl in crawls:
+            by_home[self._frontiers[self._frontiers.partitions.home(crawl)]].append(crawl)
+        if not by_home:
+            return {}
+
+        async def look(frontier: Frontier) -> Mapping[CrawlKey, RunAtHome]:
+            return await frontier.home.runs(by_home[frontier]) if frontier in by_home else {}
+
+        answers = await self._frontiers.ask(look)
+        return {crawl: run for said in answers.values for crawl, run in said.items()}
+
+    async def _in_transit(self, context: ContextKey) -> int:
+        """How many records of links partitions have to read that pages of a crawl have written."""
+
+        async def look(frontier: Frontier) -> tuple[Look, Collection[str]]:
+            requests = {topic for topic, _ in await frontier.home.enrolled()}
+            return await frontier.contexts.look([context]), requests
+
+        answers = await self._frontiers.ask(look)
+        return in_transit(answers.by_partition)
 
     def _merged(
         self, crawl: CrawlKey, parts: Mapping[int, CrawlState], answers: Answers[T]

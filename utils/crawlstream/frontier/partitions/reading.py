@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from crawlstream.errors import FrontierFull, NoFrontier, PositionGap
+from crawlstream.errors import FrontierFull, NoFrontier, OutdatedStamp, PositionGap
 from crawlstream.frontier.codec.intake import why_full
 from crawlstream.frontier.codec.partitions import pack_take, unpack_context, unpack_questions
 from crawlstream.frontier.codec.values import pack, unpack
@@ -53,6 +53,7 @@ class Reading:
 
         Of the records of ``batch``, seeds of this partition's domains are left; its ``next`` covers
         the others. PositionGap: records before it are missing. FrontierFull: seeds wait.
+        OutdatedStamp: a run has expired since, its home is to be asked again.
         """
         packed = pack_take(batch, stamps, self._sites.of_seed)
         applied, refused, unconfirmed, short = await self._run("take", packed)
@@ -85,6 +86,8 @@ class Reading:
             raise PositionGap(-1) from None
         if answer[0] == b"GAP":
             raise PositionGap(answer[1])
+        if answer[0] == b"OUTDATED":
+            raise OutdatedStamp
         if answer[0] == b"FULL":
             raise FrontierFull(why_full(*answer[1:]))
         return cast(Sequence[Any], answer[1:])

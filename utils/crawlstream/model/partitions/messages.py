@@ -32,17 +32,49 @@ class Stamp(NamedTuple):
     """None: its run is over, or it was stopped; partitions only move their positions."""
     version: Version
     run: int
+    is_again: bool = False
+    """It enters once more, also below the position: it was written after a stop that came late."""
 
 
-class StopToNote(NamedTuple):
-    """A stop that Kafka has to remember before it takes effect."""
+Ending = Literal["stopped", "expired", "forgotten"]
+"""How a generation ends: by a client; by the home's clock, with its run or some time after it."""
 
-    offset: int
+
+class ToNote(NamedTuple):
+    """What ends a generation, and Kafka has to remember before it takes effect."""
+
     crawl: CrawlKey
     generation: int
-    """The one that it begins."""
+    """The one that begins."""
+    how: Ending
+    redis_epoch: int
+    """Of the home, as it said so: in another one it has to say so again."""
+    offset: int | None = None
+    """Of the record that waits for it; None: no record does."""
     run: int = 0
-    """The one that it ends; 0: none was open."""
+    """The run that ends; 0: none is open."""
+    covers: Mapping[str, int] = {}
+    """By place, ``<topic UUID>:<partition>``, the offset up to which its seeds are over."""
+
+    def mark(self, at_ms: int = 0) -> HomeMark:
+        """How Kafka remembers it; ``at_ms`` is the time of the record of a stop."""
+        return HomeMark(
+            kind=self.how,
+            redis_epoch=self.redis_epoch,
+            crawl=self.crawl,
+            generation=self.generation,
+            run=self.run,
+            positions=self.covers,
+            at_ms=at_ms,
+        )
+
+
+class Overdue(NamedTuple):
+    """What the clock of a home ends."""
+
+    to_note: Sequence[ToNote]
+    next_ms: int | None
+    """How long until a run expires; None: none has a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +83,12 @@ class Enrolled:
 
     stamps: Mapping[int, Stamp]
     """By offset."""
-    note: StopToNote | None = None
+    note: ToNote | None = None
     """What stands in the way: nothing from its offset on has taken effect."""
+    stopped: Sequence[int] = ()
+    """Offsets of seeds that do not enter, as a stop elsewhere is younger."""
+    repeated: Mapping[str, int] = field(default_factory=dict)
+    """By the key of a schedule, records of its occasions that came again."""
 
 
 class Question(NamedTuple):
@@ -65,7 +101,7 @@ class Question(NamedTuple):
     """Links wait for credits of a page limit; whether the label counts is another question."""
 
 
-LabelState = Literal["open", "ended", "dead", "pending"]
+LabelState = Literal["open", "ended", "dead", "expired", "pending"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +111,17 @@ class Label:
     context: ContextKey
     version: Version
     state: LabelState
-    """``dead``: its generation is over. ``pending``: ask again, Kafka has not all yet."""
+    """``dead``, ``expired``: its generation is over. ``pending``: ask again, Kafka lags behind."""
     run: int = 0
     """The run that is open; 0: none."""
     paused_until: int | None = None
     """Epoch seconds; 0: until it is resumed; None: it is not paused."""
     shift: int = 0
     """By which its priorities are raised."""
+    expires: int = 0
+    """Epoch seconds; 0: never. Nothing is leased from then on; the home says that it is over."""
+    occasion: str = ""
+    """The latest that its seeds name."""
     profiles: Mapping[bytes, bytes] = field(default_factory=dict)
     """Those that were asked for, by hash."""
 
@@ -92,7 +132,7 @@ class Tell(NamedTuple):
     context: ContextKey
     version: Version
     partition: int
-    what: Literal["ended", "changed"]
+    what: Literal["ended", "expired", "changed"]
     is_dead: bool
     """Its generation is over, not only its run."""
     name: str
@@ -129,6 +169,8 @@ class Report(NamedTuple):
     """It may be leased from. If it may not, and is not idle, its home is to be asked."""
     need: Mapping[int, int]
     """By partition, the offset up to which it must read its links."""
+    run: int
+    """What its ledger is of; 0: no run has come there yet."""
     ledger: Mapping[str, int]
     """Counters of the run, among them those by reason: ``n:<reason>``, ``f:…``, ``z:…``."""
     is_short: bool = False
@@ -152,23 +194,24 @@ class Look(NamedTuple):
 class HomeMark:
     """What Kafka remembers for a home that goes back to an earlier moment."""
 
-    kind: Literal["stop", "end", "life"]
+    kind: Ending | Literal["end", "life"]
     redis_epoch: int
     """Of the home, as it was written."""
     crawl: CrawlKey | None = None
     """None: of a life, which concerns all."""
     generation: int = 0
-    """Of a stop, the one that it begins."""
+    """Of an end, the one of its run; otherwise the one that begins."""
     run: int = 0
+    """The one that ends; 0: none was open."""
     positions: Mapping[str, int] = field(default_factory=dict)
-    """Of a stop its own place, ``<topic UUID>:<partition>``, and the offset behind it; of an end,
-    the offsets behind the seeds that it covers."""
+    """By place, ``<topic UUID>:<partition>``, the offset behind the seeds that it covers; that of a
+    stop is its own."""
     at_ms: int = 0
     """Time of the record that told of a stop."""
 
 
 def survivors(marks: Iterable[tuple[int, HomeMark]]) -> list[HomeMark]:
-    """The stops and ends that count: all but those of an earlier life of a home behind a later one.
+    """What counts of them, without lives: all but those of an earlier life behind a later one.
 
     ``marks`` and their homes are in the order of the log.
     """
@@ -219,3 +262,19 @@ class Applied:
     admitted: int
     """Links that entered; the others were duplicates or refused by a cap, and counted so."""
     unconfirmed: Sequence[Question]
+
+
+class RunAtHome(NamedTuple):
+    """What the home says of the latest run of a crawl."""
+
+    run: int
+    state: str
+    """As of ``CrawlState``."""
+    paused_until: int | None
+    """Epoch seconds; 0: until it is resumed; None: it is not paused."""
+    expires: int
+    """Epoch seconds; 0: never."""
+    remember: int | None
+    """Seconds for which what it has seen outlives it; None: no seed has said so."""
+    generation: int
+    """The present one; it may have had no run yet."""

@@ -95,6 +95,8 @@ class ScheduleState:
     """When the last firing was fed."""
     is_awaited: bool = False
     """Whether seeds of the last firing are still on their way through Kafka."""
+    last_number: int = 0
+    """Number of its last seed, as long as it is awaited."""
     fired: int = 0
     """How often it has fired."""
     skipped: int = 0

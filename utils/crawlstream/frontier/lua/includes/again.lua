@@ -55,12 +55,13 @@ local function note_read_again(at, start, reached)
   end)
 end
 
--- A stop ends the run of crawl c: what other partitions of its topic brought after it comes again.
-local function owe_again(c, name, topic, place, timestamp)
-  for at, first in pairs(first_seeds(c)) do
+-- A stop ends a run whose first seeds these are: what other partitions of its topic brought after it comes again.
+-- `reached` is the key of how far each has been read.
+local function owe_again(seeds, name, topic, place, timestamp, reached)
+  for at, first in pairs(seeds) do
     if at ~= place and first.offset and (first.latest or NEVER) > timestamp
       and string.find(at, topic .. ':', 1, true) == 1 then
-      local upto = tonumber(redis.call('HGET', K.positions, at))
+      local upto = tonumber(redis.call('HGET', reached, at))
       table.insert(again_at(at), { name, timestamp, first.offset, upto })
       keep_again(at, function(one) return one[FROM] < one[UPTO] end)
     end

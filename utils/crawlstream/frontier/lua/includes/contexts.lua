@@ -18,6 +18,20 @@ local function close_context(name)
   redis.call('UNLINK', limbo_key, K.limbo_marks(record.c), K.limbo_domains(record.c), K.credit(record.c))
 end
 
+-- A context that was closed has expired, as its home says: it may have been closed by a page of a later generation.
+local function note_expired(c)
+  local key, states = K.ledger(c), { stopping = 'expiring', stopped = 'expired' }
+  local x = redis.call('HMGET', key, 'state', STOPPED)
+  if x[1] and states[x[1]] then
+    redis.call('HSET', key, 'state', states[x[1]])
+    crawl_cache[c] = nil
+  end
+  if x[2] then
+    redis.call('HINCRBY', key, 'expired', x[2])
+    redis.call('HDEL', key, STOPPED)
+  end
+end
+
 -- The context of a generation, made if there is none; nil where that is over.
 local function context_for(name, generation)
   local record = load_name(name) or { run = -1 }
@@ -90,12 +104,22 @@ local function drop_counters(c, run)
   redis.call('HSET', key, 'admitted', int(tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0)))
 end
 
+-- What a run of a context has come to stays for those who ask, until the next one is over.
+-- `last:<c>` HASH, as `x:<c>` was then.
+local function keep_ledger(c)
+  redis.call('DEL', K.last(c))
+  redis.call('HSET', K.last(c), unpack(redis.call('HGETALL', K.ledger(c))))
+  redis.call('HSET', K.last(c), 'state', 'finished')
+  redis.call('HDEL', K.last(c), 'paused', 'paused_until')
+end
+
 -- The home has said, in some version, for which run a context works (0: none is open). `is_sure`: that
 -- counts until something newer is heard of.
 local function relabel(c, version_life, version_number, run, is_sure)
   local crawl = crawl_of(c)
   local context, former = crawl.context, tonumber(crawl.run)
   if former ~= run and former > 0 then
+    keep_ledger(c)
     drop_counters(c, former)
     forget_steering(c)
   end

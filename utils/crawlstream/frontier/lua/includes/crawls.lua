@@ -95,10 +95,9 @@ local function note_seed_from(c, place, timestamp, offset, is_first)
   end
 end
 
--- Whether a stop means the run under way: one of its seeds came before, by offset or by time. A run
--- whose seeds are all younger was fed after the stop, though it was read before it.
-local function is_meant_by_stop(c, place, timestamp)
-  local seeds = first_seeds(c)
+-- Whether a stop means the run under way, whose first seeds these are: one of them came before, by offset or by
+-- time. A run whose seeds are all younger was fed after the stop, though it was read before it.
+local function is_meant_by_stop(seeds, place, timestamp)
   for at, first in pairs(seeds) do
     if at == place or first.time <= timestamp then
       return true

@@ -53,14 +53,18 @@ function K.stop(name) return P .. 'stop:' .. name end
 -- Partitions: the registry at the home of crawls, and what a context has beside a crawl's keys.
 K.registry = P .. 'reg'
 K.open = P .. 'open'
+K.expiring = P .. 'expiring'
+K.forgetting = P .. 'forgetting'
 K.tell = P .. 'tell'
 K.closing = P .. 'closing'
 K.closed = P .. 'closed'
 K.enrolled = P .. 'enrolled'
+K.taken = P .. 'taken'
 K.credits = P .. 'credits'
 function K.home_profiles(name) return P .. 'profiles:' .. name end
 function K.need(c) return P .. 'need:' .. c end
 function K.wanted(c) return P .. 'wanted:' .. c end
+function K.last(c) return P .. 'last:' .. c end
 function K.credit(c) return P .. 'credit:' .. c end
 function K.limbo(c) return P .. 'limbo:' .. c end
 function K.limbo_marks(c) return P .. 'limbo_marks:' .. c end

@@ -37,10 +37,11 @@ function crawl_of(c)
   return record
 end
 
--- Whether entries of crawl c may still be admitted; whether they may be leased, `bands` tells.
+-- Whether entries of crawl c may still be admitted; whether they may be leased, `bands` tells. Of several
+-- partitions, none says that the time of a run is over: its home does.
 local function is_open(c)
   local crawl = crawl_of(c)
-  return crawl.state == 'running' and (crawl.expires == 0 or crawl.expires * 1000 > wall)
+  return crawl.state == 'running' and (crawl.expires == 0 or crawl.expires * 1000 > wall or crawl.context ~= nil)
 end
 
 -- Owe the world a record of crawl c, or without one of the crawl and run that the details name;

@@ -44,6 +44,13 @@ local function note_occasion(occasion, n)
   return was_seen, part.field
 end
 
+-- Whether a record of the occasion has taken effect.
+local function is_repetition(occasion, n)
+  local offset = n % OCCASIONS_A_PART
+  local byte = part_of(occasion, (n - offset) / OCCASIONS_A_PART).bytes[math.floor(offset / 8) + 1] or 0
+  return math.floor(byte / 2 ^ (7 - offset % 8)) % 2 == 1
+end
+
 -- Write what was noted; the caller does so once, at its end.
 local function save_occasions()
   for part in pairs(unsaved) do

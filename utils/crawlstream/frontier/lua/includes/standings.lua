@@ -12,6 +12,11 @@
 --   made when they are needed, for to define one takes time in every call.
 local made_standings, made_waits
 
+-- Whether the time of a run is over by this partition's clock: it leases nothing then, and the home ends it.
+local function is_late(crawl)
+  return crawl.expires > 0 and crawl.expires * 1000 <= wall
+end
+
 local function standings()
   if made_standings then
     return made_standings
@@ -56,7 +61,7 @@ local function standings()
   end
 
   function of.may_lease(crawl)
-    return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context)
+    return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context) and not is_late(crawl)
   end
 
   return of

@@ -191,9 +191,9 @@ do
   local function stop(name, timestamp, offset)
     local record = load_name(name)
     local purged, run
-    if record and is_meant_by_stop(record.c, place, timestamp) then
+    if record and is_meant_by_stop(first_seeds(record.c), place, timestamp) then
       if record.live and crawl_of(record.c).state == 'running' then
-        owe_again(record.c, name, topic, place, timestamp)
+        owe_again(first_seeds(record.c), name, topic, place, timestamp, K.positions)
       end
       purged, run = close_run(name, 'stopping')
     end

@@ -14,7 +14,7 @@
 -- Cost: O(what is given).
 --- include: keys
 local what, arguments = ARGV[1], cmsgpack.unpack(ARGV[2])
-local FILLED = '^0'
+local FILLED, FORGET_AFTER_MS = '^0', 3600 * 1000
 local enlist = {}
 
 local function write(key, fields)
@@ -55,11 +55,18 @@ function enlist.crawl(name, text, c, ledger, profiles, steered)
 end
 
 function enlist.home(name, packed, is_open, profiles)
-  redis.call('HSET', K.registry, name, packed)
+  local crawl, clock = cmsgpack.unpack(packed), redis.call('HGET', K.meta, 'clock')
   write(K.home_profiles(name), profiles)
   if is_open then
-    redis.call('ZADD', K.open, redis.call('HGET', K.meta, 'clock'), name)
+    redis.call('ZADD', K.open, clock, name)
+    if crawl.expires then
+      redis.call('ZADD', K.expiring, crawl.expires[1], name)
+    end
+  else
+    crawl.forget_at = clock + (crawl.remember and crawl.remember[1] * 1000 or FORGET_AFTER_MS)
+    redis.call('ZADD', K.forgetting, string.format('%d', crawl.forget_at), name)
   end
+  redis.call('HSET', K.registry, name, cmsgpack.pack(crawl))
 end
 
 function enlist.slabs(c, slabs)

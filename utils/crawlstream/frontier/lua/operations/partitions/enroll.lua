@@ -3,21 +3,32 @@
 --   keep them open, and are told to what they belong; a stop ends a generation.
 -- Guarantee: each record takes effect once, in record order: records below the position change nothing, a gap
 --   writes nothing. A seed below the position gets its stamp again, as it would be now: partitions may have
---   gone back. A stop takes effect under the generation that Kafka has of it, or is answered, to be noted
---   there first; what follows it waits. Its client is answered by `told`.
+--   gone back. What ends a generation (a stop; a seed after the time of the run before it) takes effect under the
+--   generation that Kafka has of it in this life, or is answered, to be noted there first; what follows it waits.
+--   A client's stop is answered by `told`. A record that names an occasion takes effect if it is the first to.
+--   Seeds that were written after a stop in another Kafka partition, but read before it, enter the run after it: they
+--   are asked for again, as `again` tells, until `reread` says that partitions have them.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
---   seed    {'seed', offset, timestamp_ms, name, profile index, priority}
+--   seed    {'seed', offset, timestamp_ms, name, profile index, priority, expires_s, remember_s|-1, occasion|'', its
+--            number, uuid|'', what was noted}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', the priority of
---            `reprioritize` or the end of `pause` in epoch s|0, generation that was noted|-1}
--- Returns: packed {'OK', life, {offset, generation|-1, number, run …}, {} or {offset, name, generation, run|0}
---   of a stop to be noted}: life and number are the version, -1 is of a run that is over; {'GAP', position}: -1
---   where none is known; or {'RESTORE', life}
--- Cost: about two commands a crawl, three where a run opens.
+--            `reprioritize` or the end of `pause` in epoch s|0, occasion|'', its number, what was noted}
+--   schedule as of `intake`
+--   what was noted: {generation, life} or {}
+-- Returns: packed {'OK', life, {offset, generation|-1, number, run, does it enter once more …}, {} or to note,
+--   {offset …} of seeds that a stop forestalls, {schedule, repetitions …}}: life and number are the version, -1 is
+--   of a run that is over, or of a repetition; {'GAP', position}: -1 where none is known; or {'RESTORE', life}
+--   to note {offset, name, generation that begins, how: stopped, expired or forgotten, run that ends|0, {place,
+--           offset …} up to which it covers seeds}
+-- Cost: about four commands a crawl, five where a run opens.
 --- include: clock
 --- include: ledger
 --- include: crawls
+--- include: again
 --- include: registry
+--- include: schedules
+--- include: occasions
 
 local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
 local KIND, OFFSET = 1, 2
@@ -30,10 +41,11 @@ elseif position < 0 or start > position then
   return cmsgpack.pack({ 'GAP', position })
 end
 
-local stamps = {}
+local stamps, stopped, repeated_of = {}, {}, {}
+local retimed = {}  -- Crawls whose runs have another time to end, as partitions are to hear.
 
-local function stamp(offset, generation, number, run)
-  for _, value in ipairs({ offset, generation, number, run }) do
+local function stamp(offset, generation, number, run, is_again)
+  for _, value in ipairs({ offset, generation, number, run, is_again or false }) do
     stamps[#stamps + 1] = value
   end
 end
@@ -49,114 +61,284 @@ local function positions_at(offset)
   return reached
 end
 
-local function enter(name, crawl, offset, priority)
-  if not crawl.is_open then
-    crawl.run, crawl.is_open = crawl.run + 1, true
-    owe('crawl_started', nil, { name = name, run = crawl.run, positions = positions_at(offset) })
-  end
-  new_version(name, crawl)
-  crawl.seeds[place] = math.max(crawl.seeds[place] or 0, offset + 1)
-  crawl.top = math.max(crawl.top or priority, priority)
-  if redis.call('ZADD', K.open, int(now), name) == 1 then
-    redis.call(PUBLISH, K.wake_homes, '1')
-  end
+-- Whether Kafka has what ends the present generation, as it was said in this life.
+local function is_noted(crawl, noted)
+  return noted[1] == crawl.g + 1 and noted[2] == life
 end
 
-local function seed(record)
-  local offset, timestamp, name, profile, priority = unpack(record, OFFSET)
-  local crawl, hash = registered(name), profiles[profile][1]
-  -- Also of a run that is over: what it has left behind may wait for the next one.
-  redis.call('HSETNX', K.home_profiles(name), hash, profiles[profile][2])
-  if offset < (crawl.over[place] or 0) or was_stopped_after(name, place, timestamp, offset) then
-    return stamp(offset, -1, 0, 0)
+-- Whether a record of an occasion is not the first; those that are counted.
+local function is_repeated(occasion, n)
+  if occasion == '' or not is_repetition(occasion, n) then
+    return false
   end
-  if offset >= position then
-    enter(name, crawl, offset, priority)
-  end
-  stamp(offset, crawl.g, crawl.number, crawl.run)
+  local field = string.match(occasion, '^(.*):%d+$')
+  repeated_of[field] = (repeated_of[field] or 0) + 1
+  return true
 end
 
--- Whether the reply to a stop is owed still, which the home has heard of from Kafka, in an earlier life.
-local function is_closing(name, crawl, request)
-  local field = name .. ' ' .. int(crawl.g - 1)
-  local packed = redis.call('HGET', K.closing, field)
-  local closing = packed and cmsgpack.unpack(packed) or {}
-  if packed and not closing.request then
-    closing.request = request
-    redis.call('HSET', K.closing, field, cmsgpack.pack(closing))
+local seed
+do
+  local function time_of(occasion)
+    return tonumber(string.match(occasion or '', ':(%d+)$') or 0)
   end
-  return closing.request == request
-end
 
--- Stop a crawl; answers the generation that is to be noted first.
-local function stop(name, crawl, timestamp, offset, noted, request)
-  if offset < (crawl.over[place] or 0) then
-    return nil
-  elseif not crawl.is_new then
-    if noted ~= crawl.g + 1 then
-      return crawl.g + 1
+  -- Whether a record, by its {timestamp, partition, offset}, is later than the one that said something before.
+  local function is_latest(said, place_in_time)
+    for i, at in ipairs(said and said[2] or {}) do
+      if at ~= place_in_time[i] then
+        return place_in_time[i] > at
+      end
     end
-    end_generations(name, crawl, noted, request)
-    cover(crawl, place, offset + 1)
+    return true
   end
-  note_stop(name, place, timestamp, offset)
+
+  -- What a seed says of its crawl and run.
+  local function hear(crawl, was_open, record)
+    local offset, timestamp, name, _, priority, expires, remember, occasion = unpack(record, OFFSET)
+    local place_in_time = { timestamp, kafka_partition, offset }
+    crawl.top = math.max(crawl.top or priority, priority)
+    if expires ~= 0 and is_latest(crawl.expires, place_in_time) then
+      local before = crawl.expires and crawl.expires[1]
+      crawl.expires = { expires, place_in_time }
+      if was_open and before ~= expires then
+        retimed[name] = crawl
+      end
+    end
+    if remember >= 0 and is_latest(crawl.remember, place_in_time) then
+      crawl.remember = { remember, place_in_time }
+    end
+    if time_of(occasion) > time_of(crawl.occasion) then
+      crawl.occasion = occasion
+    end
+  end
+
+  local function enter(name, crawl, record)
+    local offset, occasion, was_open = record[OFFSET], record[9], crawl.is_open
+    if not was_open then
+      crawl.run, crawl.is_open, crawl.is_bare = crawl.run + 1, true, nil
+      crawl.occasion, crawl.ending = nil, nil
+      local reached = positions_at(offset)
+      -- Whatever there was before of a crawl that nobody remembers is over.
+      for i = 1, crawl.is_new and #reached or 0, 2 do
+        cover(crawl, reached[i], tonumber(reached[i + 1]))
+      end
+      owe('crawl_started', nil, { name = name, run = crawl.run, positions = reached,
+        occasion = occasion ~= '' and occasion or nil })
+    end
+    new_version(name, crawl)
+    crawl.seeds[place] = math.max(crawl.seeds[place] or 0, offset + 1)
+    crawl.first, crawl.latest = crawl.first or {}, crawl.latest or {}
+    crawl.first[place] = crawl.first[place] or { record[3], offset }
+    crawl.latest[place] = math.max(crawl.latest[place] or record[3], record[3])
+    hear(crawl, was_open, record)
+    if redis.call('ZADD', K.open, int(now), name) == 1 then
+      redis.call(PUBLISH, K.wake_homes, '1')
+    end
+  end
+
+  -- Whether the time of the open run is over, for a seed that would prolong it; once found, it stays so.
+  local function lapse_before(name, crawl, expires)
+    if crawl.is_open and not crawl.lapsed and crawl.expires and crawl.expires[1] * 1000 <= wall
+      and (expires == 0 or expires * 1000 > wall) then
+      crawl.lapsed, changed_crawls[name] = 'expired', crawl
+    end
+    return crawl.lapsed
+  end
+
+  -- A repetition: partitions pass it, also when they ask again.
+  local function pass(name, crawl, offset)
+    if crawl.is_new then
+      return
+    end
+    changed_crawls[name] = crawl
+    if not crawl.is_open then
+      return cover(crawl, place, offset + 1)
+    end
+    crawl.passed = crawl.passed or {}
+    local passed = crawl.passed[place] or {}
+    crawl.passed[place] = passed
+    if #passed == 0 or (crawl.seeds[place] or 0) > passed[#passed - 1] then
+      passed[#passed + 1] = offset
+      passed[#passed + 1] = offset + 1
+    else
+      passed[#passed] = offset + 1
+    end
+  end
+
+  local function was_passed(crawl, offset)
+    local passed = crawl.passed and crawl.passed[place] or {}
+    for i = 1, #passed, 2 do
+      if passed[i] <= offset and offset < passed[i + 1] then
+        return true
+      end
+    end
+    return false
+  end
+
+  -- A seed whose turn has come enters, or is a repetition; answers what is to be noted first, and whether it is one.
+  local function seed_in_turn(name, crawl, record)
+    local offset, expires, occasion, n, uuid, noted = record[OFFSET], record[7], unpack(record, 9)
+    if is_repeated(occasion, n) then
+      if uuid ~= '' and not crawl.is_new then
+        owe('accepted', nil, { name = name, run = crawl.run, uuid = uuid })
+      end
+      pass(name, crawl, offset)
+      return nil, true
+    elseif lapse_before(name, crawl, expires) then
+      if not is_noted(crawl, noted) then
+        return note_of_lapsed(name, crawl, offset)
+      end
+      end_generations(name, crawl, crawl.g + 1, crawl.lapsed)
+    end
+    enter(name, crawl, record)
+    if occasion ~= '' then
+      note_occasion(occasion, n)
+    end
+  end
+
+  function seed(record)
+    local offset, timestamp, name, profile = unpack(record, OFFSET)
+    local crawl, hash = registered(name), profiles[profile][1]
+    local is_its_turn = offset >= position
+    if is_its_turn or not crawl.is_new then
+      -- Also of a run that is over: what it has left behind may wait for the next one.
+      redis.call('HSETNX', K.home_profiles(name), hash, profiles[profile][2])
+    end
+    local is_again = enters_again(place, name, offset, timestamp)
+    if offset < (crawl.over[place] or 0) and not is_again then
+      if is_its_turn and record[9] ~= '' then
+        note_occasion(record[9], record[10])
+      end
+      return stamp(offset, -1, 0, 0)
+    elseif was_stopped_after(name, place, timestamp, offset) then
+      stopped[#stopped + 1] = offset
+      return stamp(offset, -1, 0, 0)
+    end
+    local to_note, is_passed = nil, was_passed(crawl, offset)
+    if is_again then
+      enter(name, crawl, record)
+    elseif is_its_turn then
+      to_note, is_passed = seed_in_turn(name, crawl, record)
+    end
+    if to_note then
+      return to_note
+    elseif crawl.is_new or is_passed then
+      return stamp(offset, -1, 0, 0)
+    end
+    stamp(offset, crawl.g, crawl.number, crawl.run, is_again)
+  end
 end
 
--- Pause, resume or reprioritize the run that is open; all partitions are to ask.
-local function steer(name, crawl, action, aim)
-  if action == 'pause' then
-    crawl.paused, crawl.until_s = true, aim
-  elseif action == 'resume' then
-    crawl.paused, crawl.until_s = nil, nil
-  else
-    crawl.shift = aim - (crawl.top or aim)
+local command
+do
+  -- The seeds of the open run by the Kafka partition they came through, as `first_seeds` has them.
+  local function seeds_of(crawl)
+    local seeds = {}
+    for at, first in pairs(crawl.first or {}) do
+      seeds[at] = { time = first[1], offset = first[2], latest = crawl.latest[at] }
+    end
+    return seeds
   end
-  new_version(name, crawl)
-  tell_all(name, crawl, crawl.g, 'changed')
-end
 
-local STEERS = { pause = true, resume = true, reprioritize = true }
-
--- A command whose turn has come; answers as `stop`.
-local function command(record)
-  local offset, timestamp, action, request, name, aim, noted = unpack(record, OFFSET)
-  local crawl, run = name ~= '' and registered(name), nil
-  if crawl and crawl.is_open and (action == 'stop' or STEERS[action]) then
-    run = crawl.run
+  -- Stop a crawl; answers what is to be noted first.
+  local function stop(name, crawl, record)
+    local offset, timestamp, _, request = unpack(record, OFFSET)
+    if offset < (crawl.over[place] or 0) then
+      return nil
+    elseif not crawl.is_new and (not crawl.is_open or is_meant_by_stop(seeds_of(crawl), place, timestamp)) then
+      if not is_noted(crawl, record[10]) then
+        return note_of(name, crawl, offset, 'stopped', { place, offset + 1 })
+      end
+      owe_again(seeds_of(crawl), name, topic, place, timestamp, K.enrolled)
+      end_generations(name, crawl, crawl.g + 1, 'stopped', request)
+      cover(crawl, place, offset + 1)
+    end
+    forget_again(name, place)
+    note_stop(name, place, timestamp, offset)
   end
-  if crawl and action == 'stop' then
-    local generation = stop(name, crawl, timestamp, offset, noted, request)
-    if generation then
-      return { offset, name, generation, run or 0 }
-    elseif run or is_closing(name, crawl, request) then
+
+  -- Whether the reply to a stop is owed still, which the home has heard of from Kafka, in an earlier life.
+  local function is_closing(name, crawl, request)
+    local field = name .. ' ' .. int(crawl.g - 1)
+    local packed = redis.call('HGET', K.closing, field)
+    local closing = packed and cmsgpack.unpack(packed) or {}
+    if packed and not closing.request and not is_answered(closing) then
+      closing.request = request
+      redis.call('HSET', K.closing, field, cmsgpack.pack(closing))
+    end
+    return closing.request == request
+  end
+
+  -- Pause, resume or reprioritize the run that is open; all partitions are to ask.
+  local function steer(name, crawl, action, aim)
+    if action == 'pause' then
+      crawl.paused, crawl.until_s = true, aim
+    elseif action == 'resume' then
+      crawl.paused, crawl.until_s = nil, nil
+    else
+      crawl.shift = aim - (crawl.top or aim)
+    end
+    new_version(name, crawl)
+    tell_all(name, crawl, crawl.g, 'changed')
+  end
+
+  local STEERS = { pause = true, resume = true, reprioritize = true }
+
+  -- A command whose turn has come; answers what is to be noted first.
+  function command(record)
+    local _, _, action, request, name, aim, occasion, n = unpack(record, OFFSET)
+    local crawl, run = name ~= '' and not is_repeated(occasion, n) and registered(name), nil
+    if crawl and crawl.is_open and (action == 'stop' or STEERS[action]) then
+      run = crawl.run
+    end
+    local to_note = crawl and action == 'stop' and stop(name, crawl, record)
+    if to_note then
+      return to_note
+    elseif crawl and occasion ~= '' then
+      note_occasion(occasion, n)
+    end
+    if crawl and action == 'stop' and (run or is_closing(name, crawl, request)) then
       return nil  -- It is answered when all partitions have been told.
+    elseif run and STEERS[action] then
+      steer(name, crawl, action, aim)
     end
-  elseif run and STEERS[action] then
-    steer(name, crawl, action, aim)
+    if request == '' then
+      return nil  -- Nobody waits for an answer any more.
+    end
+    local fields = { 'name', action, 'request', request }
+    if run then
+      fields[#fields + 1], fields[#fields + 2] = 'run', int(run)
+    end
+    redis.call('XADD', K.actions, '*', unpack(fields))
   end
-  if request == '' then
-    return nil  -- Nobody waits for an answer any more.
-  end
-  local fields = { 'name', action, 'request', request }
-  if run then
-    fields[#fields + 1], fields[#fields + 2] = 'run', int(run)
-  end
-  redis.call('XADD', K.actions, '*', unpack(fields))
 end
 
-local reached, to_note = next_offset, {}
+-- What a client says of a schedule, for redis-monitor to answer.
+local function schedule(record)
+  local _, _, action, request, field, definition, most = unpack(record, OFFSET)
+  local outcome = steer_schedule(action, field, definition, most)
+  redis.call('XADD', K.actions, '*', 'name', 'schedule', 'request', request, 'outcome', outcome)
+end
+
+local effects, reached, to_note = { seed = seed, command = command, schedule = schedule }, next_offset, {}
 for _, record in ipairs(records) do
-  if record[KIND] == 'seed' then
-    seed(record)
-  elseif record[OFFSET] >= position then
-    to_note = command(record) or {}
+  if record[KIND] == 'seed' or record[OFFSET] >= position then
+    to_note = effects[record[KIND]](record) or {}
     if #to_note > 0 then
       reached = record[OFFSET]
       break
     end
   end
 end
+for name, crawl in pairs(retimed) do
+  tell_all(name, crawl, crawl.g, 'changed')
+end
 save_registry()
+save_occasions()
 redis.call('HSET', K.enrolled, place, int(math.max(position, reached)))
+local repetitions = {}
+for field, amount in pairs(repeated_of) do
+  repetitions[#repetitions + 1], repetitions[#repetitions + 2] = field, amount
+end
 save_clock()
-return cmsgpack.pack({ 'OK', life, stamps, to_note })
+return cmsgpack.pack({ 'OK', life, stamps, to_note, stopped, repetitions })

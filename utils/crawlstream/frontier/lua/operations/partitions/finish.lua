@@ -2,7 +2,8 @@
 -- finish: a look at all partitions has found a run to be over.
 -- Guarantee: compare and set: where the registry of the crawl has changed since the look began, the home has
 --   another life, or the frontier is being moved, nothing is done. The ending is owed to the world, and all
---   partitions are to be told, in the same script. Its seeds belong to what is over from now on.
+--   partitions are to be told, in the same script. Its seeds belong to what is over from now on. A run whose time
+--   is over expires instead.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {name, generation, life of its version, number of its version, ledger {field, value …} of all
 --   partitions together}
@@ -10,11 +11,12 @@
 -- Cost: five commands, and one a partition.
 --- include: clock
 --- include: ledger
+--- include: crawls
 --- include: registry
 
 local name, generation, version_life, version_number, fields = unpack(cmsgpack.unpack(ARGV[1]))
 local crawl = registered(name)
-local is_same = crawl.is_open and crawl.g == generation and crawl.number == version_number
+local is_same = crawl.is_open and not crawl.lapsed and crawl.g == generation and crawl.number == version_number
   and version_life == life and is_restored() and redis.call('HEXISTS', K.meta, 'moving') == 0
 if is_same then
   local covered = {}
@@ -23,10 +25,10 @@ if is_same then
     covered[#covered + 1], covered[#covered + 2] = place, int(offset)
   end
   close(name, crawl)
-  crawl.is_published, crawl.owed = false, crawl.run
+  crawl.is_published, crawl.owed, crawl.ending = false, crawl.run, 'finished'
   tell_all(name, crawl, generation, 'ended')
   owe('crawl_finished', nil, { name = name, run = crawl.run, generation = generation, life = life,
-    fields = fields, positions = covered })
+    fields = fields, positions = covered, occasion = crawl.occasion, seen = seen_of(crawl.occasion) })
   save_registry()
 end
 save_clock()

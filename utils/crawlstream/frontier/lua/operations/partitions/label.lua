@@ -6,10 +6,11 @@
 -- ARGV: 1 packed {life in which the homes were asked|0, labels}; 0: the homes say so by themselves, and only
 --   that something has ended or changed
 --   label   {name, generation, life of its version, number of its version, run or 0, state, paused until|-1,
---            shift, {hash, bytes …}}; state as of `labels`, or changed: the home is to be asked
+--            shift, expires_s|0, occasion|'', {hash, bytes …}}; state as of `labels`, or changed: the home is to
+--            be asked
 -- Returns: packed {how many took effect, reports}
 --   report  {pages that were removed, is nothing in flight, ledger {field, value …}} of each label that says
---           dead, in their order
+--           dead or expired, in their order
 -- Cost: about four commands a label.
 --- include: clock
 --- include: views
@@ -40,8 +41,24 @@ local function steer_context(c, paused_until, shift)
   end
 end
 
+-- What the home says of a run beside: for those who ask, and for its pages.
+local function describe(c, expires, occasion)
+  local crawl = crawl_of(c)
+  if is_late(crawl) then
+    revisit_soon(c)  -- Its bands may have left the index, and it may have more time now.
+  end
+  crawl.expires = expires
+  redis.call('HDEL', K.ledger(c), 'expires', 'occasion')
+  if expires > 0 then
+    redis.call('HSET', K.ledger(c), 'expires', int(expires))
+  end
+  if occasion ~= '' then
+    redis.call('HSET', K.ledger(c), 'occasion', occasion)
+  end
+end
+
 local function hear(c, label)
-  local _, _, version_life, version_number, run, state, paused_until, shift, profiles = unpack(label)
+  local _, _, version_life, version_number, run, state, paused_until, shift, expires, occasion, profiles = unpack(label)
   local context = crawl_of(c).context
   for i = 1, #profiles, 2 do
     provide(c, profiles[i], profiles[i + 1])
@@ -54,17 +71,21 @@ local function hear(c, label)
   relabel(c, version_life, version_number, run, state ~= 'pending')
   if run > 0 then
     steer_context(c, paused_until, shift)
+    describe(c, expires, occasion)
   end
 end
 
 -- What a context that is over has come to; where there is none any more, to nothing.
-local function report_of(name, generation)
+local function report_of(name, generation, how)
   local c = redis.call('HGET', K.closed, name .. ' ' .. int(generation))
   save_ledger()
+  if c and how == 'expired' then
+    note_expired(c)
+  end
   local ledger, stopped, held = c and redis.call('HGETALL', K.ledger(c)) or {}, 0, 0
   for i = 1, #ledger, 2 do
-    if ledger[i] == 'stopped' then
-      stopped = tonumber(ledger[i + 1])
+    if ledger[i] == 'stopped' or ledger[i] == 'expired' then
+      stopped = stopped + ledger[i + 1]
     elseif ledger[i] == 'held' then
       held = tonumber(ledger[i + 1])
     end
@@ -74,16 +95,16 @@ end
 
 for _, label in ipairs(labels) do
   local name, generation, state = label[1], label[2], label[6]
-  local record = load_name(name)
-  if record and record.live and state == 'dead' and record.run <= generation then
+  local record, is_over = load_name(name), label[6] == 'dead' or label[6] == 'expired'
+  if record and record.live and is_over and record.run <= generation then
     close_context(name)
     applied = applied + 1
   elseif record and record.live and record.run == generation and (asked_in == life or asked_in == 0) then
     hear(record.c, label)
     applied = applied + 1
   end
-  if state == 'dead' then
-    reports[#reports + 1] = report_of(name, generation)
+  if is_over then
+    reports[#reports + 1] = report_of(name, generation, state)
   end
 end
 finish()

@@ -6,9 +6,10 @@
 -- ARGV: 1 packed {questions}
 --   question {name, generation, {hash of a profile that is wanted …}}
 -- Returns: packed {'OK', life, labels}, or {'RESTORE', life}
---   label   {number, run or 0, state, paused until|-1, shift, {hash, bytes …}}: life and number are the version;
---           state: open, ended, dead (the generation is over) or pending (ask again); 0: until it is resumed
--- Cost: one command a crawl, one more where profiles are wanted.
+--   label   {number, run or 0, state, paused until|-1, shift, expires_s|0, occasion|'', {hash, bytes …}}: life and
+--           number are the version; state: open, ended, dead or expired (the generation is over) or pending (ask
+--           again); 0: until it is resumed
+-- Cost: one command a crawl, one more where profiles are wanted, or a generation is over.
 --- include: clock
 --- include: ledger
 --- include: registry
@@ -25,9 +26,10 @@ local function profiles_of(name, hashes)
   return found
 end
 
-local function state_of_run(crawl, generation)
+local function state_of_run(name, crawl, generation)
   if generation < crawl.g then
-    return 'dead'
+    local closing = redis.call('HGET', K.closing, name .. ' ' .. int(generation))
+    return closing and cmsgpack.unpack(closing).how == 'expired' and 'expired' or 'dead'
   elseif generation > crawl.g or crawl.is_open and not crawl.is_published then
     return 'pending'
   end
@@ -44,9 +46,9 @@ local labels = {}
 for i, question in ipairs(questions) do
   local name, generation, hashes = unpack(question)
   local crawl = registered(name)
-  local state = state_of_run(crawl, generation)
+  local state = state_of_run(name, crawl, generation)
   labels[i] = { crawl.number, state == 'open' and crawl.run or 0, state, paused_until(crawl), crawl.shift or 0,
-    profiles_of(name, hashes) }
+    crawl.expires and crawl.expires[1] or 0, crawl.occasion or '', profiles_of(name, hashes) }
 end
 local is_ready = is_restored()
 save_clock()

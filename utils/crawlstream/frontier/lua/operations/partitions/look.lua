@@ -4,8 +4,8 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {{name, generation …}}
 -- Returns: packed {life, positions {place, offset …}, reports}
---   report  {is it idle, may it be leased from, need {partition, offset …}, ledger {field, value …}, does anything wait
---           for credits}
+--   report  {is it idle, may it be leased from, need {partition, offset …}, run that its ledger is of|0, ledger
+--           {field, value …}, does anything wait for credits}
 -- Cost: four commands a context.
 --- include: clock
 --- include: views
@@ -19,7 +19,7 @@ local contexts = unpack(cmsgpack.unpack(ARGV[1]))
 local function report_of(name, generation)
   local record = load_name(name)
   if not record or record.run ~= generation then
-    return { true, false, {}, {}, false }
+    return { true, false, {}, 0, {}, false }
   end
   local ledger, left = redis.call('HGETALL', K.ledger(record.c)), 0
   for i = 1, #ledger, 2 do
@@ -29,7 +29,7 @@ local function report_of(name, generation)
   end
   local is_short = redis.call('EXISTS', K.limbo(record.c)) == 1
   return { left == 0 and not is_short, record.live and may_lease(record.c), redis.call('HGETALL', K.need(record.c)),
-    ledger, is_short }
+    tonumber(crawl_of(record.c).run), ledger, is_short }
 end
 
 local reports = {}

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- quiet: open runs of a home that have had no seed for a while: whoever asks looks whether they are over.
--- Guarantee: nothing is changed. Runs whose predecessor's ending is not in Kafka yet are not among them.
+-- Guarantee: nothing is changed. Runs whose predecessor's ending is not in Kafka yet are not among them, nor
+--   those whose time is over.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 grace_ms, 2 how many of them to pass over, 3 at most
 -- Returns: packed {'OK', life, runs, how many there were}, or {'RESTORE', life}
@@ -17,7 +18,7 @@ for _, name in ipairs(names) do
   for place, offset in pairs(crawl.seeds) do
     seeds[#seeds + 1], seeds[#seeds + 2] = place, offset
   end
-  if crawl.is_published then
+  if crawl.is_published and not crawl.lapsed then
     runs[#runs + 1] = { name, crawl.g, crawl.number, crawl.run, seeds }
   end
 end

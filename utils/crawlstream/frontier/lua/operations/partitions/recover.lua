@@ -1,15 +1,16 @@
 #!lua flags=allow-oom
 -- recover: in a new life of a home, before all else: what Kafka knows to have been told, and the home may have
 --   forgotten.
--- Guarantee: safe to repeat. A stop takes effect that ends a generation which the home believes to be the
---   present one, and an ending of a run that it believes to be open, or has not heard of; nothing else
---   changes. In any other life than the one that is named nothing is done.
+-- Guarantee: safe to repeat. What ended a generation (a stop, the home's clock) takes effect where the home
+--   believes it to be the present one, and an ending of a run that it believes to be open, or has not heard of;
+--   nothing else changes. A run that ended so, but not for the world yet, is told by `told`, also if the home has
+--   not heard of it. In any other life than the one that is named nothing is done.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {life, fates, is this the last of several calls}; in the order of the log, without what an
 --   earlier life of the home has written after a later one had begun
---   fate    {'stop' or 'end', name, generation, run, {place, offset …}, timestamp_ms}: of a stop, the generation
---           that it begins, the run that it ends (0: none) and its own place; of an end, up to which offsets it
---           covers seeds
+--   fate    {kind, name, generation, run, {place, offset …}, timestamp_ms}; kind: stopped, expired or forgotten, with
+--           the generation that it begins, the run that it ends or 0, and up to which offsets it covers seeds (a stop:
+--           in its own place); or end, with the run that has ended for the world
 -- Returns: packed {life, was it this one}
 -- Cost: about two commands a crawl, and one a partition where something ends.
 --- include: clock
@@ -26,37 +27,45 @@ local function cover_all(name, crawl, covered)
   changed_crawls[name] = crawl
 end
 
-local effects = {}
-
-function effects.stop(name, generation, run, covered, timestamp)
+-- What ended a generation does so again.
+local function end_again(how, name, generation, run, covered)
   local crawl = registered(name)
-  if generation > crawl.g then
-    if run > crawl.run then
-      crawl.run, crawl.is_open = run, true  -- Its ending is owed, unless the log tells of that as well.
-    end
-    end_generations(name, crawl, generation)
-    cover_all(name, crawl, covered)
-    note_stop(name, covered[1], timestamp, covered[2] - 1)
+  if generation <= crawl.g then
+    return false
+  elseif run > crawl.run then
+    crawl.g, crawl.run, crawl.is_open = generation - 1, run, true
   end
+  end_generations(name, crawl, generation, how)
+  cover_all(name, crawl, covered)
+  return true
 end
 
-effects['end'] = function(name, generation, run, covered)
+local function end_run_of(name, generation, run, covered)
   local crawl = registered(name)
   if generation == crawl.g and (run > crawl.run or run == crawl.run and crawl.is_open) then
     close(name, crawl)
-    crawl.is_published, crawl.owed = true, nil
+    crawl.is_published, crawl.owed, crawl.ending = true, nil, 'finished'
     tell_all(name, crawl, generation, 'ended')
   end
   if generation < crawl.g then
     redis.call('HDEL', K.closing, name .. ' ' .. int(generation))  -- The world knows.
   end
-  crawl.run = math.max(crawl.run, run)
+  crawl.run, crawl.is_new = math.max(crawl.run, run), nil
+  crawl.forget_at = crawl.forget_at or now + REMEMBER_BARE_MS
   cover_all(name, crawl, covered)
+end
+
+local function take_effect(kind, name, generation, run, covered, timestamp)
+  if kind == 'end' then
+    end_run_of(name, generation, run, covered)
+  elseif end_again(kind, name, generation, run, covered) and kind == 'stopped' then
+    note_stop(name, covered[1], timestamp, covered[2] - 1)
+  end
 end
 
 local is_same = named_life == life
 for _, fate in ipairs(is_same and fates or {}) do
-  effects[fate[1]](unpack(fate, 2))
+  take_effect(unpack(fate))
 end
 save_registry()
 if is_same and is_last then

@@ -7,9 +7,11 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, seeds}
 --   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
---            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|''}
+--            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
+--            does it enter once more}: below the position, once
 -- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} of a
---   seed that waits for credits as what follows it does}, {'FULL', used, limit in bytes} where a seed must wait, or
+--   seed that waits for credits, and what follows it}, {'FULL', used, limit in bytes} where a seed must wait,
+--   {'OUTDATED'} where the home is to stamp it again as its run has expired, or
 --   {'GAP', position}: -1 where none is known
 --   unconfirmed {name, generation, {hash of a profile that is missing …}} of contexts whose homes are to be
 --               asked, for `label`
@@ -31,7 +33,8 @@
 --- include: refusals
 
 local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
-local OFFSET, NAME, GENERATION, DOMAIN, LIMIT = 1, 2, 3, 7, 14
+local OFFSET, NAME, GENERATION, DOMAIN, LIMIT, AGAIN = 1, 2, 3, 7, 14, 18
+local REMEMBER_MS = 24 * 3600 * 1000
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', K.positions, place) or -1)
 if position < 0 or start > position then
@@ -77,6 +80,24 @@ local function seed(record)
   end
 end
 
+-- Whether a seed has not entered once more. `taken` SET "<place> <offset>" of those that have, for a day.
+local function is_first_again(offset)
+  return redis.call('SISMEMBER', K.taken, place .. ' ' .. int(offset)) == 0
+end
+
+local function note_taken(offset)
+  redis.call('SADD', K.taken, place .. ' ' .. int(offset))
+  redis.call('PEXPIRE', K.taken, int(REMEMBER_MS))
+end
+
+-- Whether a seed was stamped before its run expired, perhaps by a home that has gone back since: it is another
+-- run's now, or over, as the home says if it is asked again.
+local function is_outdated(name, generation)
+  local c = redis.call('HGET', K.closed, name .. ' ' .. int(generation))
+  local state = c and redis.call('HGET', K.ledger(c), 'state')
+  return state == 'expiring' or state == 'expired'
+end
+
 -- Whether a seed has to wait for a credit: none is at hand, and nobody has said that there will be none.
 local function lacks_credit(c, domain, caps)
   flush_seeds()
@@ -109,14 +130,19 @@ local function wait_for_credit(at)
 end
 
 local used, limit = memory()
-local reached, is_waiting, short = next_offset, false, nil
+local reached, is_waiting, short, outdated = next_offset, false, nil, false
 for at, record in ipairs(records) do
-  if record[OFFSET] >= position then
+  if record[OFFSET] >= position or record[AGAIN] and is_first_again(record[OFFSET]) then
     is_waiting = is_full(used, limit)
     short = not is_waiting and wait_for_credit(at) or nil
     if is_waiting or short then
       reached = record[OFFSET]
       break
+    elseif is_outdated(record[2], record[3]) then
+      reached, outdated = record[OFFSET], true
+      break
+    elseif record[AGAIN] then
+      note_taken(record[OFFSET])
     end
     seed(record)
   end
@@ -126,7 +152,9 @@ save_refused(place)
 redis.call('HSET', K.positions, place, int(math.max(position, reached)))
 local unconfirmed = unconfirmed_of(contexts)
 finish()
-if is_waiting then
+if outdated then
+  return cmsgpack.pack({ 'OUTDATED' })
+elseif is_waiting then
   return cmsgpack.pack({ 'FULL', used, limit })
 end
 return cmsgpack.pack({ 'OK', applied, refused_before(reached), unconfirmed, short or {} })

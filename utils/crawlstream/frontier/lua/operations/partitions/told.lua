@@ -11,6 +11,7 @@
 -- Cost: about four commands a tell.
 --- include: clock
 --- include: ledger
+--- include: crawls
 --- include: registry
 
 local answers = unpack(cmsgpack.unpack(ARGV[1]))
@@ -61,15 +62,7 @@ local function reply(closing)
   closing.request = nil
 end
 
-local function is_answered(closing, partitions)
-  local answered = 0
-  for _ in pairs(closing.purged) do
-    answered = answered + 1
-  end
-  return answered == partitions
-end
-
--- Take note of what a partition says of a run that was stopped.
+-- Take note of what a partition says of a run that was stopped, or has expired.
 local function note(name, generation, partition, purged, is_drained, ledger)
   local field, partitions = name .. ' ' .. generation, amount_of_partitions()
   local packed = redis.call('HGET', K.closing, field)
@@ -78,7 +71,7 @@ local function note(name, generation, partition, purged, is_drained, ledger)
   end
   local closing = cmsgpack.unpack(packed)
   closing.purged[partition] = closing.purged[partition] or purged
-  if closing.request and is_answered(closing, partitions) then
+  if closing.request and is_answered(closing) then
     reply(closing)
   end
   if is_drained then
@@ -89,8 +82,9 @@ local function note(name, generation, partition, purged, is_drained, ledger)
     redis.call('HSET', K.closing, field, cmsgpack.pack(closing))
   else
     redis.call('HDEL', K.closing, field)
-    owe('crawl_stopped', nil, { name = name, run = closing.run, generation = tonumber(generation), life = life,
-      fields = flat(closing.fields), positions = redis.call('HGETALL', K.enrolled) })
+    owe('crawl_' .. closing.how, nil, { name = name, run = closing.run, generation = tonumber(generation),
+      life = life, fields = flat(closing.fields), positions = redis.call('HGETALL', K.enrolled),
+      occasion = closing.occasion, seen = seen_of(closing.occasion) })
   end
 end
 
@@ -99,7 +93,7 @@ for _, answer in ipairs(answers) do
   local tell, purged, is_drained, ledger = unpack(answer)
   local name, generation, partition, what = string.match(tell, '^(%S+) (%d+) %d+ %d+ (%d+) (%a+)$')
   if name and redis.call('SISMEMBER', K.tell, tell) == 1 then
-    if what == 'ended' and tonumber(generation) < registered(name).g then
+    if what ~= 'changed' and tonumber(generation) < registered(name).g then
       note(name, generation, partition, purged, is_drained, ledger)
     end
     if is_drained then

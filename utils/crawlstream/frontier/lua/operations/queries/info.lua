@@ -8,6 +8,7 @@
 -- Cost: one LLEN a band, of the page or of the last 50 domains; one HMGET where domains have rules; two more
 --   commands a domain of a crawl that has bands in parts.
 --- include: keys
+--- include: latest
 local FIELDS_WITHOUT_DOMAIN, DOMAINS_A_SCAN = 2, 50
 local call, match = redis.call, string.match
 local name, cursor, left = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -129,4 +130,4 @@ if cursor ~= '' and live == '1' then
     end
   until next_cursor == '0' or left <= 0
 end
-return cmsgpack.pack({ call('HGETALL', K.ledger(c)), next_cursor, domains, blocked(), spiders })
+return cmsgpack.pack({ ledger_for_readers(c), next_cursor, domains, blocked(), spiders })

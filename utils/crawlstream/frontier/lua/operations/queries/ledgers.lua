@@ -4,11 +4,12 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: names of crawls.
 -- Returns: packed {fields of the record …}, one each; {} for a crawl that is unknown.
--- Cost: one HGETALL a crawl.
+-- Cost: one HGETALL a crawl, or two.
 --- include: keys
+--- include: latest
 local ledgers = {}
 for i, text in ipairs(redis.call('HMGET', K.names, unpack(ARGV))) do
   local c = text and string.match(text, '^%d+')
-  ledgers[i] = c and redis.call('HGETALL', K.ledger(c)) or {}
+  ledgers[i] = c and ledger_for_readers(c) or {}
 end
 return cmsgpack.pack(ledgers)

@@ -1,0 +1,72 @@
+#!lua flags=allow-oom
+-- overdue: what the clock of a home ends: open runs whose time is over, and what crawls have seen, some time after
+--   their last run. Whoever asks has Kafka remember it, then has `lapse` do it.
+-- Guarantee: what was answered once is going to end: until then it takes no seed, and is answered again. A crawl
+--   whose generation has had no run for an hour is forgotten here and now. Nothing ends while the frontier is moved.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 grace_ms: so long after its last seed a run does not expire, as partitions may be reading it; 2 dedupe_ms
+--   (how long a crawl remembers, unless its seeds said), 3 at most of each kind.
+-- Returns: packed {'OK', life, {to note as of `enroll` …}, ms until a run expires|-1}, or {'RESTORE', life}
+-- Cost: some five commands a crawl.
+--- include: clock
+--- include: ledger
+--- include: registry
+
+local grace_ms, dedupe_ms, most = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local NOWHERE = -1
+local to_note = {}
+
+local function due_in(index_key, at)
+  return redis.call('ZRANGE', index_key, '-inf', int(at), 'BYSCORE', 'LIMIT', 0, most)
+end
+
+local function lapse(name, crawl, how)
+  if not crawl.lapsed then
+    crawl.lapsed, changed_crawls[name] = how, crawl
+  end
+  to_note[#to_note + 1] = note_of_lapsed(name, crawl, NOWHERE)
+end
+
+local function expire_all()
+  for _, name in ipairs(due_in(K.expiring, math.floor(wall / 1000))) do
+    local crawl, fed_at = registered(name), tonumber(redis.call('ZSCORE', K.open, name) or 0)
+    if crawl.is_open and (crawl.lapsed or fed_at <= now - grace_ms) then
+      lapse(name, crawl, 'expired')
+    end
+  end
+end
+
+-- Forget a crawl of which no partition has anything. Its name begins anew, above all numbers that it had.
+local function drop(name, crawl)
+  local floors = redis.call('HMGET', K.meta, 'generation_floor', 'run_floor')
+  redis.call('HSET', K.meta, 'generation_floor', int(math.max(tonumber(floors[1] or 0), crawl.g + 1)),
+    'run_floor', int(math.max(tonumber(floors[2] or 0), crawl.run)))
+  redis.call('HDEL', K.registry, name)
+  redis.call('UNLINK', K.home_profiles(name))
+  redis.call('ZREM', K.forgetting, name)
+end
+
+local function forget_all()
+  for _, name in ipairs(due_in(K.forgetting, now)) do
+    local crawl = registered(name)
+    if crawl.is_bare then
+      drop(name, crawl)
+    elseif crawl.is_published and not crawl.is_open then
+      lapse(name, crawl, 'forgotten')
+    end
+  end
+end
+
+local is_ready = is_restored()
+if is_ready and redis.call('HEXISTS', K.meta, 'moving') == 0 then
+  if redis.call('HGET', K.meta, 'dedupe') ~= dedupe_ms then
+    redis.call('HSET', K.meta, 'dedupe', dedupe_ms)
+  end
+  expire_all()
+  forget_all()
+  save_registry()
+end
+local next_at = redis.call('ZRANGE', K.expiring, 0, 0, 'WITHSCORES')[2]
+save_clock()
+return cmsgpack.pack(is_ready and { 'OK', life, to_note, next_at and math.max(next_at * 1000 - wall, 0) or -1 }
+  or { 'RESTORE', life })

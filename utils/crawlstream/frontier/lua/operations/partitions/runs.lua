@@ -1,0 +1,35 @@
+#!lua flags=allow-oom
+-- runs: what the home of crawls says of their latest runs, for those who ask about crawls.
+-- Guarantee: nothing is changed.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: names of crawls.
+-- Returns: packed {{run, state, paused until|-1, expires_s|0, remember_s|-1, generation} or {} …}; state: running,
+--   paused, stopping, expiring, finished, stopped, expired; {}: the home knows no run; 0: until it is resumed
+-- Cost: two commands a crawl.
+--- include: clock
+--- include: ledger
+--- include: registry
+
+local ENDS = { stopped = 'stopping', expired = 'expiring' }
+
+local function is_paused(crawl)
+  return crawl.paused and (crawl.until_s == 0 or crawl.until_s * 1000 > wall)
+end
+
+local function state_of(name, crawl)
+  if crawl.is_open then
+    return crawl.lapsed and ENDS[crawl.lapsed] or is_paused(crawl) and 'paused' or 'running'
+  end
+  local is_closing = redis.call('HEXISTS', K.closing, name .. ' ' .. int(crawl.g - 1)) == 1
+  return is_closing and ENDS[crawl.ending] or crawl.ending
+end
+
+local runs = {}
+for i = 1, #ARGV - 2 do
+  local crawl = registered(ARGV[i])
+  local state = not crawl.is_new and state_of(ARGV[i], crawl)
+  runs[i] = state and { crawl.run, state, is_paused(crawl) and crawl.until_s or -1,
+    crawl.expires and crawl.expires[1] or 0, crawl.remember and crawl.remember[1] or -1, crawl.g } or {}
+end
+save_clock()
+return cmsgpack.pack(runs)
