@@ -14,7 +14,7 @@ from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import Question, ToNote, survivors
-from support.frontier.planting import Bug, assert_found
+from support.partitions.planting import Bug, assert_found
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two
 from support.waiting import wait_until

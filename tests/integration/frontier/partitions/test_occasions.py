@@ -14,7 +14,7 @@ from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Effect, IntakeBatch, OutboxRecord, ScheduleChange
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 from crawlstream.model.runs import RunMark
-from support.frontier.planting import Bug, assert_found
+from support.partitions.planting import Bug, assert_found
 from support.partitions.two import Two, open_two
 
 pytest_plugins = ("support.frontier.fixtures",)

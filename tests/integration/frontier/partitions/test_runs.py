@@ -13,7 +13,7 @@ from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Command, OutboxRecord, Outcome, Settle
 from crawlstream.model.partitions.messages import ToNote
-from support.frontier.planting import Bug, assert_found
+from support.partitions.planting import Bug, assert_found
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two
 
