@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -61,6 +62,7 @@ async def test_each_page_of_all_partitions_comes_once(
     """Links lead through Kafka; the run ends when all partitions are through, and says so once."""
     partitions = Partitions(cluster.prefix, 3)
     assert {partitions.of(host) for host in HOSTS} == {0, 1, 2}
+    fed_at = int(time.time())
     with running(cluster):
         witness.feed(request(site, "all"))
         ending = await witness.ended("all")
@@ -71,6 +73,7 @@ async def test_each_page_of_all_partitions_comes_once(
     }
     counters = ending["counters"]
     assert counters["admitted"] == counters["done"] == len(urls)
+    assert fed_at <= ending["started"] <= time.time()
     assert len(witness.events("all", "crawl_finished")) == 1
 
 
@@ -104,8 +107,9 @@ async def test_a_stop_reaches_all_partitions(
         stop = {"appid": APP, "crawlid": "stopped", "spiderid": "link", "action": "stop"}
         witness.feed({**stop, "uuid": "stop"})
         reply = await witness.answered("stop")
-        await wait_until(lambda: witness.ending("stopped"))
+        ending = await wait_until(lambda: witness.ending("stopped"))
         seen = len(site.visits)
         await asyncio.sleep(2)
         assert len(site.visits) == seen
     assert reply["total_purged"] > 0
+    assert 0 <= time.time() - ending["started"] < 600

@@ -4,17 +4,18 @@
 --   home before `recover` has said what had been told in earlier ones.
 -- `reg` HASH name -> packed {g, run, is_open, number, is_published, owed, over {place -> offset}, seeds {place ->
 --   offset}, first {place -> {ms, offset}}, latest {place -> ms}, passed {place -> {from, behind …}}, paused,
---   until_s, shift, top, expires, remember, occasion, ending, lapsed, forget_at, is_bare}. is_published: Kafka has
+--   until_s, shift, top, started, expires, remember, occasion, ending, lapsed, forget_at, is_bare}. is_published: Kafka has
 --   the ending of the run before; owed: the run whose ending it has not. over: seeds below belong to runs that are
 --   over; seeds: behind the last that was enrolled; first, latest: of the open run's seeds; passed: repetitions
 --   among them. g: generation, which a stop ends, and so does the home's clock: `lapsed` says that it is to end so
---   (expired, forgotten), and stays until it has; nothing enters meanwhile. expires, remember: {value, place in time
+--   (expired, forgotten), and stays until it has; nothing enters meanwhile. started: wall ms
+--   at which the open run began. expires, remember: {value, place in time
 --   of its record}, as of `told` in a frontier of one partition. ending: how the latest run ended. is_bare: its
 --   generation has had no run.
 -- `tell` SET "<name> <generation> <life> <number> <partition> <what>": what partitions are to hear; what: ended or
 --   expired, or changed, which has them ask. `closing` HASH "<name> <generation>" -> packed {how, run, request,
---   occasion, purged {partition -> pages}, fields {field -> sum}, drained}: what they have answered of a run that
---   was stopped, or has expired; drained: how many have no page of it in flight any more. `open` ZSET name ->
+--   started, occasion, purged {partition -> pages}, fields {field -> sum}, drained}: what they have answered of a run
+--   that was stopped, or has expired; drained: how many have no page of it in flight any more. `open` ZSET name ->
 --   frontier ms of the last seed of its open run. `expiring` ZSET name -> epoch s at which its open run expires.
 --   `forgetting` ZSET name -> frontier ms at which a crawl without a run forgets what it has seen, and is then
 --   forgotten itself.
@@ -105,7 +106,7 @@ local function close(name, crawl)
     cover(crawl, place, passed[#passed])
   end
   crawl.is_open, crawl.paused, crawl.until_s, crawl.shift, crawl.top = false, nil, nil, nil, nil
-  crawl.expires, crawl.passed, crawl.first, crawl.latest = nil, nil, nil, nil
+  crawl.expires, crawl.passed, crawl.first, crawl.latest, crawl.started = nil, nil, nil, nil, nil
   local remember_ms = crawl.remember and crawl.remember[1] * 1000
   crawl.forget_at = now + (remember_ms or tonumber(redis.call('HGET', K.meta, 'dedupe') or DEDUPE_MS))
   new_version(name, crawl)
@@ -117,7 +118,7 @@ local function end_generations(name, crawl, generation, how, request)
   if crawl.is_open then
     crawl.ending = how
     redis.call('HSET', K.closing, name .. ' ' .. int(crawl.g), cmsgpack.pack({ how = how, run = crawl.run,
-      request = request, occasion = crawl.occasion, purged = {}, fields = {}, drained = 0 }))
+      request = request, started = crawl.started, occasion = crawl.occasion, purged = {}, fields = {}, drained = 0 }))
   end
   for place, offset in pairs(crawl.seeds) do
     cover(crawl, place, offset)

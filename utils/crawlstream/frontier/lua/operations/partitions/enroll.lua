@@ -116,7 +116,7 @@ do
     local offset, occasion, was_open = record[OFFSET], record[9], crawl.is_open
     if not was_open then
       crawl.run, crawl.is_open, crawl.is_bare = crawl.run + 1, true, nil
-      crawl.occasion, crawl.ending = nil, nil
+      crawl.occasion, crawl.ending, crawl.started = nil, nil, wall
       local reached = positions_at(offset)
       -- Whatever there was before of a crawl that nobody remembers is over.
       for i = 1, crawl.is_new and #reached or 0, 2 do

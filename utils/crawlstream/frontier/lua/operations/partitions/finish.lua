@@ -20,6 +20,7 @@ local is_same = crawl.is_open and not crawl.lapsed and crawl.g == generation and
   and version_life == life and is_restored() and redis.call('HEXISTS', K.meta, 'moving') == 0
 if is_same then
   local covered = {}
+  fields[#fields + 1], fields[#fields + 2] = 'started', int(crawl.started or 0)
   for place, offset in pairs(crawl.seeds) do
     cover(crawl, place, offset)
     covered[#covered + 1], covered[#covered + 2] = place, int(offset)

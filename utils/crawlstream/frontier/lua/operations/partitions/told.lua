@@ -82,6 +82,7 @@ local function note(name, generation, partition, purged, is_drained, ledger)
     redis.call('HSET', K.closing, field, cmsgpack.pack(closing))
   else
     redis.call('HDEL', K.closing, field)
+    closing.fields.started = closing.started
     owe('crawl_' .. closing.how, nil, { name = name, run = closing.run, generation = tonumber(generation),
       life = life, fields = flat(closing.fields), positions = redis.call('HGETALL', K.enrolled),
       occasion = closing.occasion, seen = seen_of(closing.occasion) })
