@@ -404,7 +404,7 @@ BUGS = FETCH_BUGS | {
     ),
     "reading begins behind what was not told": Bug(
         module="crawlstream.frontier.positions",
-        right="return min([position, again, *untold])",
+        right="return min([position, again, *untold_in(refused)])",
         wrong="return min([position, again])",
         test="integration/kafka_monitor/test_order_of_effects.py::refuses_is_told",
     ),

@@ -118,7 +118,7 @@ BUGS = {
         wrong="if true then",
     ),
     "a stop takes what was written after it, elsewhere": Bug(
-        right="owe_again(record.c, name, topic, place, timestamp)",
+        right="owe_again(first_seeds(record.c), name, topic, place, timestamp, K.positions)",
         wrong="assert(owe_again)",
     ),
     "all seeds of other partitions survive a late stop": Bug(
@@ -164,8 +164,8 @@ BUGS = {
         wrong="if true then",
     ),
     "a run is of the occasion that came last": Bug(
-        right="if time_of(occasion) > time_of(crawl.occasion) then",
-        wrong="if true then",
+        right="if time_of(occasion) > time_of(crawl.occasion) then\n      redis",
+        wrong="if true then\n      redis",
     ),
     "a pause has no end": Bug(
         right="due_in(K.pauses, math.floor(wall / 1000))",

@@ -27,14 +27,14 @@ do
 local UNREPORTED, CONCURRENT, LIFE, BONUS, SENDS, LATEST, IN_LATEST, OLDER = 1, 2, 4, 5, 6, 7, 8, 9
 local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE, CARE = '<IIdIBIdI', 37, '<dI', 12, '<BBddI4d'
 local EXACT_HITS, COARSE_BUCKETS, LONG_HISTORY = 128, 32, 48 * 12
-local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 0, 1, 2, 3
-local CONCURRENCY_RECHECK_MS, FIELDS_WITHOUT_DOMAIN = 1000, 2
+local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT, CONCURRENCY_RECHECK_MS = 0, 1, 2, 3, 1000
 local STRIKES, SILENCES, STRUCK_AT, SINCE, DELAY, DELAY_UNTIL = 10, 11, 12, 13, 14, 15
-local LONG_AGO, MOST, SILENCES_A_STRIKE = 1, 255, 5
+local LONG_AGO, MOST, SILENCES_A_STRIKE, FIELDS_WITHOUT_DOMAIN = 1, 255, 5, 2
 local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
 local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
 local LONGEST_DELAY_MS, DELAY_KEPT_MS, UNHEARD_MS, PAUSE_RECHECK_MS = 300000, 86400000, 1000, 60000
 local rule_cache, default_rule, has_own_rules = {}
+local short_life = life % 4294967296  -- What a state has of it: two of the same are seven weeks apart.
 
 -- "hits window_ms moderated concurrency[ paused_until_s[ render]]" -> table; hits 0 holds it back; render: crawlers'
 local function parse_rule(text)
@@ -184,7 +184,7 @@ end
 -- The first look after a restart: as if the allowance had been used up to it, and as long as workers
 -- may send without word from it. The last of that may have been a robots.txt and a page at once.
 local function charge_restart(state)
-  state[LIFE] = life
+  state[LIFE] = short_life
   local hits, last = state.rule.hits, restart + UNHEARD_MS
   if last + state.rule.window > now then
     add_sends(state, last, math.max(hits, 1))
@@ -232,10 +232,10 @@ function allowance(state, enough)
   if enough and not rule.moderated and state[IN_LATEST] > 0
     and state[SENDS] + state[UNREPORTED] + enough <= rule.hits
     and state[CONCURRENT] + enough <= rule.concurrency and state[NOT_BEFORE] == 0
-    and state[LIFE] == life and #state[OLDER] <= LONG_HISTORY then
+    and state[LIFE] == short_life and #state[OLDER] <= LONG_HISTORY then
     return enough
   end
-  if state[LIFE] ~= life then
+  if state[LIFE] ~= short_life then
     charge_restart(state)
   end
   local room = rule.concurrency - state[CONCURRENT]

@@ -10,7 +10,7 @@
 --            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
 --            does it enter once more}: below the position, once
 -- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} of a
---   seed that waits for credits, and what follows it}, {'FULL', used, limit in bytes} where a seed must wait,
+--   seed that waits for credits as what follows it does}, {'FULL', used, limit in bytes} where a seed must wait,
 --   {'OUTDATED'} where the home is to stamp it again as its run has expired, or
 --   {'GAP', position}: -1 where none is known
 --   unconfirmed {name, generation, {hash of a profile that is missing …}} of contexts whose homes are to be
