@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.exceptions import RedisError
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.chaos.processes import Program
@@ -70,7 +71,9 @@ def argv_of(service: dict[str, Any], folder: Path, port: int) -> list[str]:
     words[2] = words[2].replace("/tmp/", f"{folder}/")  # noqa: S108  its own
     words[2] = words[2].replace("redis-cli cluster", f"redis-cli -p {port} cluster")
     words[-1] = "64mb"
-    return [*words, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
+    # By default other programs may have the port of the bus, 10,000 above.
+    own = {"port": port, "cluster-port": port + len(NODES), "bind": "127.0.0.1", "dir": folder}
+    return [*words, *(part for name, value in own.items() for part in (f"--{name}", str(value)))]
 
 
 @contextmanager
@@ -85,7 +88,9 @@ def nodes(folder: Path, first: int) -> Iterator[None]:
             service = BASE["services"].get(name, {}) | OVER["services"][name]
             environment = {**os.environ, **secrets}
             if "REDIS_NODES" in service["environment"]:
-                environment["REDIS_NODES"] = " ".join(f"127.0.0.1:{each}" for each in ports)
+                environment["REDIS_NODES"] = " ".join(
+                    f"127.0.0.1:{each}@{each + len(NODES)}" for each in ports
+                )
             argv = argv_of(service, home, port)
             node = Program(*argv, env=environment, log=home / "log")
             stack.enter_context(node.running())
@@ -100,7 +105,7 @@ def wait_until_formed(port: int) -> None:
         try:
             with Redis(port=port, password="s3cret") as redis:
                 info, known = redis.cluster("info"), redis.cluster("nodes")
-        except OSError:
+        except (OSError, RedisError):
             continue
         if info["cluster_slots_assigned"] == "16384" and str(known).count("slave") == 3:
             return
@@ -109,7 +114,7 @@ def wait_until_formed(port: int) -> None:
 
 def test_nodes_make_a_cluster_and_find_it_again(tmp_path: Path) -> None:
     """By their own commands: three primaries with a replica each, which lose and evict nothing."""
-    first = free_block(len(NODES))
+    first = free_block(2 * len(NODES))
     for _ in range(2):
         with nodes(tmp_path, first):
             wait_until_formed(first + 3)
