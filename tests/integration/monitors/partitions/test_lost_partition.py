@@ -33,7 +33,7 @@ async def test_while_one_partition_is_down_the_others_go_on(
 ) -> None:
     """When it comes back nothing is lost, and the run ends once, with every page accounted for."""
     hosts = [host for p in range(3) for host in divided.hosts(p)]
-    urls = spread(divided.site, hosts, pages=25)
+    urls = spread(divided.site, hosts, pages=60)
     others = {host for p in range(3) if p != partition for host in divided.hosts(p)}
     with divided.running():
         divided.feed("down", urls[:9])
