@@ -21,6 +21,7 @@ from redis import AuthenticationError, Redis
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.boot.variables import environment_without_settings
+from crawlstream.chaos.cluster import ChaosCluster
 from crawlstream.errors import SetupError
 from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.crawlers import note_crawlers, scaled
@@ -90,6 +91,10 @@ async def test_what_dies_comes_back_and_what_is_left_is_cleared_up(cluster: Loca
     await wait_until(are_back, timeout_s=20)
     with pytest.raises(SetupError, match="already running"):
         LocalCluster(cluster.home.path, env=cluster.environment()).start()
+    with pytest.raises(SetupError, match="a cluster is running in"):
+        async with ChaosCluster(cluster.home.path, pages=50, hosts=2, workers=1):
+            pytest.fail("chaos began in the home of another")
+    assert (cluster.home.path / "data").exists()
 
     supervisord = cluster._supervisor.pid()
     assert supervisord is not None

@@ -136,7 +136,12 @@ class ChaosCluster:
         self._frozen: set[int] = set()
 
     async def __aenter__(self) -> Self:
-        """Start everything, and let it end with the block."""
+        """Start everything, and let it end with the block; SetupError: another one has the home."""
+        if LocalCluster(self.home, env=dict(os.environ)).is_running:
+            raise SetupError(
+                f"a cluster is running in {self.home}: wait for its end, stop it with"
+                f" CRAWLSTREAM_HOME={self.home} ./crawlstream down, or set another home"
+            )
         shutil.rmtree(self.home / "data", ignore_errors=True)
         shutil.rmtree(self.home / "logs", ignore_errors=True)
         (self.home / "logs").mkdir(parents=True)
