@@ -73,7 +73,7 @@ local function unconfirmed_of(contexts)
 end
 
 -- What a run of a context has come to stays, until another run is open: `kept` is its number, `kept:<field>` are
--- its counters. A home that goes back to before its ending asks for them once more.
+-- its counters. Who asks sees them, and a home that goes back to before its ending asks for them once more.
 local function drop_kept(c)
   for _, field in ipairs(redis.call('HKEYS', K.ledger(c))) do
     if string.find(field, '^kept') then
@@ -104,22 +104,12 @@ local function drop_counters(c, run)
   redis.call('HSET', key, 'admitted', int(tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0)))
 end
 
--- What a run of a context has come to stays for those who ask, until the next one is over.
--- `last:<c>` HASH, as `x:<c>` was then.
-local function keep_ledger(c)
-  redis.call('DEL', K.last(c))
-  redis.call('HSET', K.last(c), unpack(redis.call('HGETALL', K.ledger(c))))
-  redis.call('HSET', K.last(c), 'state', 'finished')
-  redis.call('HDEL', K.last(c), 'paused', 'paused_until')
-end
-
 -- The home has said, in some version, for which run a context works (0: none is open). `is_sure`: that
 -- counts until something newer is heard of.
 local function relabel(c, version_life, version_number, run, is_sure)
   local crawl = crawl_of(c)
   local context, former = crawl.context, tonumber(crawl.run)
   if former ~= run and former > 0 then
-    keep_ledger(c)
     drop_counters(c, former)
     forget_steering(c)
   end

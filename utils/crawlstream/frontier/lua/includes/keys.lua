@@ -64,7 +64,6 @@ K.credits = P .. 'credits'
 function K.home_profiles(name) return P .. 'profiles:' .. name end
 function K.need(c) return P .. 'need:' .. c end
 function K.wanted(c) return P .. 'wanted:' .. c end
-function K.last(c) return P .. 'last:' .. c end
 function K.credit(c) return P .. 'credit:' .. c end
 function K.limbo(c) return P .. 'limbo:' .. c end
 function K.limbo_marks(c) return P .. 'limbo_marks:' .. c end

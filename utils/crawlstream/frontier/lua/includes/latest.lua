@@ -1,10 +1,23 @@
 -- The ledger of a crawl as whoever asks sees it.
 -- Guarantee: of a context that works for no run, it is that of its latest one.
--- Needs: keys. Cost: one command; one more in one of several partitions, whose keys have a dot.
+-- Needs: keys, kept. Cost: one command.
 local function ledger_for_readers(c)
-  local last = string.find(K.meta, '.', 1, true) and redis.call('HGETALL', K.last(c)) or {}
-  if #last > 0 and redis.call('HGET', K.ledger(c), 'run') == '0' then
-    return last
+  local ledger = redis.call('HGETALL', K.ledger(c))
+  if not string.find(K.meta, '.', 1, true) then
+    return ledger  -- The one partition of a frontier keeps nothing beside: keys of several have a dot.
   end
-  return redis.call('HGETALL', K.ledger(c))
+  local run, latest = nil, nil
+  for i = 1, #ledger, 2 do
+    run = ledger[i] == 'run' and ledger[i + 1] or run
+    latest = ledger[i] == 'kept' and ledger[i + 1] or latest
+  end
+  if run ~= '0' or not latest then
+    return ledger
+  end
+  local found, shown = with_kept(ledger, latest), {}
+  found.run, found.state = latest, 'finished'
+  for field, value in pairs(found) do
+    shown[#shown + 1], shown[#shown + 2] = field, tonumber(value) and string.format('%.0f', value) or value
+  end
+  return shown
 end

@@ -107,7 +107,7 @@ local function forget(c)
   local context = crawl_of(c).context
   if context then
     redis.call('HDEL', K.closed, name .. ' ' .. int(context.generation))
-    redis.call('UNLINK', K.last(c), K.need(c), K.wanted(c))
+    redis.call('UNLINK', K.need(c), K.wanted(c))
   end
   redis.call('UNLINK', K.ledger(c))
   redis.call('ZREM', K.forget, c)

@@ -13,6 +13,7 @@
 --- include: ledger
 --- include: crawls
 --- include: registry
+--- include: kept
 
 local answers = unpack(cmsgpack.unpack(ARGV[1]))
 if not is_restored() then
@@ -20,24 +21,10 @@ if not is_restored() then
   return cmsgpack.pack({ 'RESTORE', life })
 end
 
-local ENDS = { done = true, failed = true, redirected = true, stopped = true, expired = true }
-
--- Sums by field, of what is a number. What the ledger has of the run from before it was told to be over, by a
--- home that has gone back to before that, counts as well.
+-- Sums by field, of what is a number.
 local function add(sums, ledger, run)
-  local of = {}
-  for i = 1, #ledger, 2 do
-    of[ledger[i]] = tonumber(ledger[i + 1])
-  end
-  for field, value in pairs(of) do
-    local kept = string.match(field, '^kept:(.+)$')
-    local into = kept or field
-    if not kept or of.kept == run then
-      sums[into] = (sums[into] or 0) + value
-      if kept and ENDS[kept] then
-        sums.admitted = (sums.admitted or 0) + value
-      end
-    end
+  for field, value in pairs(with_kept(ledger, run)) do
+    sums[field] = tonumber(value) and (sums[field] or 0) + value
   end
 end
 

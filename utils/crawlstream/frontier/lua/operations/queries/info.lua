@@ -8,6 +8,7 @@
 -- Cost: one LLEN a band, of the page or of the last 50 domains; one HMGET where domains have rules; two more
 --   commands a domain of a crawl that has bands in parts.
 --- include: keys
+--- include: kept
 --- include: latest
 local FIELDS_WITHOUT_DOMAIN, DOMAINS_A_SCAN = 2, 50
 local call, match = redis.call, string.match

@@ -6,6 +6,7 @@
 -- Returns: packed {fields of the record …}, one each; {} for a crawl that is unknown.
 -- Cost: one HGETALL a crawl, or two.
 --- include: keys
+--- include: kept
 --- include: latest
 local ledgers = {}
 for i, text in ipairs(redis.call('HMGET', K.names, unpack(ARGV))) do
