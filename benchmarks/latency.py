@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
 
 import orjson
 from lib.harness import Benchmark, Figures, Line
@@ -74,10 +75,21 @@ class Site:
             writer.close()
 
 
+class Answering(Protocol):
+    """A site that answers connections, and is told where it is."""
+
+    port: int
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection until the client closes it."""
+
+
+S = TypeVar("S", bound=Answering)
+
+
 @asynccontextmanager
-async def serving() -> AsyncIterator[Site]:
+async def serving(site: S) -> AsyncIterator[S]:
     """A site on all of 127.0.0.0/8, for the length of the block."""
-    site = Site()
     server = await asyncio.start_server(site.answer, "0.0.0.0", 0)  # noqa: S104  all of 127/8
     site.port = server.sockets[0].getsockname()[1]
     try:
@@ -101,7 +113,7 @@ async def measure(redis: Redis) -> Figures:
         async with own_kafka(folder, partitions=4) as kafka:
             env = environment(redis, kafka, folder)
             with running(*MONITOR, folder=folder, **env), running(*CRAWLER, folder=folder, **env):
-                async with serving() as site, KafkaSink(Kafka([kafka])) as sink:
+                async with serving(Site()) as site, KafkaSink(Kafka([kafka])) as sink:
                     took_ms = await site.delays_ms(sink, WARM_UP + SEEDS)
     return percentiles(took_ms[WARM_UP:])
 

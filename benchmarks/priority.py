@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from latency import percentiles, request, serving
+from latency import Site, percentiles, request, serving
 from lib.crawlers import WARM_UP_PAGES, Web, stage
 from lib.harness import Benchmark, Figures, Line
 from lib.load import KEYS, WIDE_OPEN
@@ -32,7 +32,7 @@ async def measure(redis: Redis) -> Figures:
     async with stage(redis, Web()) as on:
         monitor = running(*MONITOR, folder=on.folder, **on.environment)
         with monitor, running(*CRAWLER, folder=on.folder, **on.environment):
-            async with serving() as site, KafkaSink(Kafka([on.kafka])) as sink:
+            async with serving(Site()) as site, KafkaSink(Kafka([on.kafka])) as sink:
                 await sink.send([request(url, "backlog", maxdepth=100) for url in on.web.seeds])
                 while on.web.served() < WARM_UP_PAGES:
                     await asyncio.sleep(0.1)

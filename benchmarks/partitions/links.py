@@ -11,12 +11,11 @@ import asyncio
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from latency import percentiles, request
+from latency import percentiles, request, serving
 from lib.divided import open_divided
 from lib.harness import Benchmark, Figures, Line, measured
 from lib.load import SPIDER, domain_name, links
@@ -77,18 +76,6 @@ class Site:
         return (arrived_at - self.answered_at[here]) * 1000
 
 
-@asynccontextmanager
-async def serving() -> AsyncIterator[Site]:
-    """The site on all of 127.0.0.0/8, for the length of the block."""
-    site = Site()
-    server = await asyncio.start_server(site.answer, "0.0.0.0", 0)  # noqa: S104  all of 127/8
-    site.port = server.sockets[0].getsockname()[1]
-    try:
-        yield site
-    finally:
-        server.close()
-
-
 def hosts_of(partition: int) -> Iterator[str]:
     """Addresses that lie in a partition."""
     partitions = Partitions(number=NUMBER)
@@ -100,7 +87,7 @@ async def delays_ms(kafka: str, folder: str, env: Mapping[str, str]) -> Sequence
     """One page after the other."""
     monitor = running(*MONITOR, folder=folder, **env)
     with monitor, running(*CRAWLER, folder=folder, **env):
-        async with serving() as site, KafkaSink(Kafka([kafka])) as sink:
+        async with serving(Site()) as site, KafkaSink(Kafka([kafka])) as sink:
             took_ms = []
             pairs = zip(*map(hosts_of, range(NUMBER)), range(WARM_UP + PAGES), strict=False)
             for *hosts, number in pairs:

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 
-import pytest
-
-from crawlstream.chaos.processes import RunningServer
 from support.crawler.spread_web import spread
-from support.partitions.servers.crawled import Divided, crawled
+from support.partitions.servers.crawled import Divided
 from support.waiting import wait_until
+
+pytest_plugins = ("support.partitions.servers.fixtures",)
 
 HITS = 4
 """Requests to a host in any second."""
 TOLERANCE_S = 0.005
-
-
-@pytest.fixture
-def divided(
-    kafka_server: RunningServer,
-    zookeeper_server: RunningServer,
-    fresh_name: str,
-    tmp_path: Path,
-) -> Iterator[Divided]:
-    """A cluster of this test's own."""
-    with crawled((kafka_server, zookeeper_server), fresh_name, tmp_path) as divided:
-        yield divided
 
 
 async def test_partitions_that_are_struck_in_turn_lose_no_page(divided: Divided) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from random import Random
+from typing import Final, NamedTuple
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
 from support.frontier.lua import planted
 from support.partitions.two import open_two
+
+_RED: Final = (AssertionError, CrawlstreamError, LookupError, RedisError, TimeoutError, ValueError)
+"""What a test or a walk ends with that has found something."""
 
 
 class Bug(NamedTuple):
@@ -26,6 +31,25 @@ async def assert_found(redis: Redis, bug: Bug) -> None:
     """The test of a bug fails with it, in whatever way."""
     given = {"two": await open_two(redis), "redis": redis}
     asked = {name: given[name] for name in inspect.signature(bug.found_by).parameters}
-    errors = AssertionError, CrawlstreamError, LookupError, TimeoutError, ValueError
-    with planted(bug.right, bug.wrong), pytest.raises((*errors, pytest.fail.Exception)):
+    with planted(bug.right, bug.wrong), pytest.raises((*_RED, pytest.fail.Exception)):
         await bug.found_by(**asked)
+
+
+class WalkBug(NamedTuple):
+    """The same, found by random walks."""
+
+    right: str
+    wrong: str
+    first: int = 0
+    """The walk that finds it, or one a little before."""
+
+
+async def is_found(bug: WalkBug, walk: Callable[[Random], Awaitable[object]], most: int) -> bool:
+    """Whether some of ``most`` walks comes to something else than its model."""
+    with planted(bug.right, bug.wrong):
+        for seed in range(bug.first, bug.first + most):
+            try:
+                await walk(Random(seed))
+            except _RED:
+                return True
+    return False

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import os
 from random import Random
-from typing import NamedTuple
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
-from crawlstream.errors import CrawlstreamError
-from support.frontier.lua import planted
 from support.partitions.limits.replay import replay_credits
+from support.partitions.planting import WalkBug, is_found
 
 WALKS = int(os.environ.get("CREDIT_WALKS", "12"))
 SEARCHED = 12
@@ -24,75 +21,67 @@ SEARCHED = 12
 pytest_plugins = ("support.frontier.fixtures",)
 
 
-class Bug(NamedTuple):
-    """What stands in exactly one place of the Lua, and what is put there instead."""
-
-    right: str
-    wrong: str
-    first: int = 0
-
-
 BUGS = {
-    "a partition that restarts keeps what it has not spent": Bug(
+    "a partition that restarts keeps what it has not spent": WalkBug(
         right="account.drawn, account.unspent = life, account.drawn - account.unspent, 0",
         wrong="account.drawn = life, account.drawn",
         first=55,
     ),
-    "a home that has gone back does not count": Bug(
+    "a home that has gone back does not count": WalkBug(
         right="if book.life ~= life then",
         wrong="if not book.life then",
         first=14,
     ),
-    "answers of a former home count": Bug(
+    "answers of a former home count": WalkBug(
         right="if home_life < account.home_life or account_life",
         wrong="if account_life",
         first=1519,
     ),
-    "answers to a former life count": Bug(
+    "answers to a former life count": WalkBug(
         right="or account_life ~= account.life or",
         wrong="or",
         first=708,
     ),
-    "answers to a former account count": Bug(
+    "answers to a former account count": WalkBug(
         right="or number ~= account.number then",
         wrong="then",
         first=608,
     ),
-    "an older account is heard": Bug(
+    "an older account is heard": WalkBug(
         right="elseif not is_older(account, known) and account[DRAWN] == known[DRAWN] then",
         wrong="elseif is_older(account, known) then book.accounts[partition] = account else",
         first=8,
     ),
-    "an old draw is granted again": Bug(
+    "an old draw is granted again": WalkBug(
         right="if wanted > 0 and asked[DRAWN] == known[DRAWN] and",
         wrong="if wanted > 0 and",
     ),
-    "more is granted than there is": Bug(
+    "more is granted than there is": WalkBug(
         right="local more = math.min(wanted, left)",
         wrong="local more = wanted",
     ),
-    "the limit is reached when all is drawn": Bug(
+    "the limit is reached when all is drawn": WalkBug(
         right="wanted > 0 and spent >= limit and limit or 0",
         wrong="wanted > 0 and rank >= limit and limit or 0",
         first=8,
     ),
-    "what others could give back is not waited for": Bug(
+    "what others could give back is not waited for": WalkBug(
         right="rank, spent - known[DRAWN] + known[UNSPENT],",
         wrong="rank, rank - known[DRAWN],",
     ),
-    "nothing is given back": Bug(
+    "nothing is given back": WalkBug(
         right="local surplus = is_return and account.unspent - needed or 0",
         wrong="local surplus = is_return and 0 or 0",
     ),
-    "an account that has given back is as before": Bug(
+    "an account that has given back is as before": WalkBug(
         right="account.unspent = account.number + 1, account.drawn - surplus, needed",
         wrong="account.unspent = account.number, account.drawn - surplus, needed",
     ),
-    "a credit is spent again and again": Bug(
+    "a credit is spent again and again": WalkBug(
         right="account.unspent = account.unspent - spent",
         wrong="do return spent end",
     ),
-    "more wait than could ever enter": Bug(
+    "more wait than could ever enter": WalkBug(
         right="elseif #packed >= room then",
         wrong="elseif false and room then",
     ),
@@ -110,16 +99,6 @@ async def test_scripts_do_what_the_model_does(redis: Redis) -> None:
 
 @pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
-async def test_a_bug_is_found(redis: Redis, bug: Bug) -> None:
+async def test_a_bug_is_found(redis: Redis, bug: WalkBug) -> None:
     """Some walk comes to something else than the model."""
-    with planted(bug.right, bug.wrong):
-        assert await _found_by(redis, bug.first) is not None
-
-
-async def _found_by(redis: Redis, first: int) -> int | None:
-    for seed in range(first, first + SEARCHED):
-        try:
-            await replay_credits(redis, Random(seed))
-        except (AssertionError, CrawlstreamError, LookupError, RedisError, ValueError):
-            return seed
-    return None
+    assert await is_found(bug, lambda chance: replay_credits(redis, chance), SEARCHED)

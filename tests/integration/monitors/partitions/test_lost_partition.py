@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
 from support.crawler.spread_web import spread
-from support.partitions.servers.crawled import Divided, crawled
+from support.partitions.servers.crawled import Divided
 from support.waiting import wait_until
 
-
-@pytest.fixture
-def divided(
-    kafka_server: RunningServer,
-    zookeeper_server: RunningServer,
-    fresh_name: str,
-    tmp_path: Path,
-) -> Iterator[Divided]:
-    """A cluster of this test's own."""
-    with crawled((kafka_server, zookeeper_server), fresh_name, tmp_path) as divided:
-        yield divided
+pytest_plugins = ("support.partitions.servers.fixtures",)
 
 
 @pytest.mark.parametrize("partition", [0, 2])
