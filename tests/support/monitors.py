@@ -54,6 +54,11 @@ class Servers(NamedTuple):
     zookeeper: RunningServer
 
 
+def named_after(file: Path) -> str:
+    """The name of a cluster for one file of tests; another may have the same in its folder."""
+    return f"{file.parent.name}_{file.stem}"
+
+
 class MonitorCluster:
     """The servers that both monitors work with, under a prefix and a namespace of their own."""
 

@@ -11,7 +11,7 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.witness import Witness
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.maintenance import FrontierLimits
-from support.monitors import MonitorCluster, Servers
+from support.monitors import MonitorCluster, Servers, named_after
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def cluster(
 ) -> MonitorCluster:
     """The servers, with topics, keys and a node of this module's own."""
     home = tmp_path_factory.mktemp("monitors")
-    return MonitorCluster(servers, name=request.path.stem, home=home)
+    return MonitorCluster(servers, name=named_after(request.path), home=home)
 
 
 @pytest.fixture(scope="module")

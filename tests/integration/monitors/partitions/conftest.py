@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.monitors import MonitorCluster, Servers
+from support.monitors import MonitorCluster, Servers, named_after
 
 PARTITIONS = 3
 
@@ -16,4 +16,4 @@ def cluster(
     """The servers, with topics, keys and a node of this module's own."""
     home = tmp_path_factory.mktemp("partitions")
     divided = {"CRAWLSTREAM_PARTITIONS": str(PARTITIONS)}
-    return MonitorCluster(servers, name=request.path.stem, home=home, more=divided)
+    return MonitorCluster(servers, name=named_after(request.path), home=home, more=divided)

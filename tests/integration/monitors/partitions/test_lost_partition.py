@@ -25,6 +25,8 @@ async def test_while_one_partition_is_down_the_others_go_on(
     with divided.running():
         divided.feed("down", urls[:9])
         await wait_until(lambda: len(divided.site.visits) > 30)
+        # The home of this crawl is partition 0: whoever has to ask it waits for it.
+        await wait_until(divided.agree)
         divided.redis[partition].kill()
         # What had been granted may still leave.
         await asyncio.sleep(2)

@@ -22,7 +22,7 @@ from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.wire import runs
 from support.forks.program import run
 from support.frontier.bench import GRACE_MS, Bench, Feed, links, open_bench
-from support.monitors import MonitorCluster, Servers
+from support.monitors import MonitorCluster, Servers, named_after
 from support.partitions.moving import frontiers_in, ledgers_in, seen_in, waiting_in
 
 STEPS = ("begun", "noted", "stopped", "frozen", "wiped", "page", "page", "copied", "opened")
@@ -64,7 +64,7 @@ def cluster(
     """The servers; the frontier is called as usual."""
     home = tmp_path_factory.mktemp("cut_off")
     more = {"CRAWLSTREAM_NAMESPACE": "cs"}
-    return MonitorCluster(servers, name=request.path.stem, home=home, more=more)
+    return MonitorCluster(servers, name=named_after(request.path), home=home, more=more)
 
 
 @pytest.fixture

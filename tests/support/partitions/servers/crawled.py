@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from redis import Redis
 
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.scripted_site import CrawlerSite, serving
@@ -49,6 +52,17 @@ class Divided:
         """Feed a seed to each of these."""
         crawl = {"appid": APP, "crawlid": crawlid, "maxdepth": 60, **more}
         self.witness.feed(*({"url": url, **crawl} for url in urls))
+
+    def agree(self) -> bool:
+        """Whether all know the same of the first crawl, so that none has to ask its home."""
+        known = set[bytes]()
+        for p, server in enumerate(self.redis):
+            with Redis(port=server.port) as redis:
+                label: Any = redis.hget(
+                    Partitions(self.cluster.prefix, 3).keys(p).tag + "x:1", "label"
+                )
+            known.add(b" ".join((label or f"none {p} {p}".encode()).split()[1:3]))
+        return len(known) == 1
 
     def home(self, crawlid: str) -> int:
         """The partition that knows which run of a crawl is open."""
