@@ -20,10 +20,13 @@ from crawlstream.stats.tally import Tally
 from kafka_monitor.intake import Intake, Standing, WayIn
 from kafka_monitor.intake_loop import IntakeLoop
 from kafka_monitor.offset_gaps import OffsetGapPolicy
+from kafka_monitor.partitions.catch_up import CatchUp
 from kafka_monitor.partitions.homes import Homes
 from kafka_monitor.partitions.intake import DividedIntake
+from kafka_monitor.partitions.leaving import Leaving
 from kafka_monitor.partitions.links import LinkReader
 from kafka_monitor.partitions.positions import DividedPositions
+from kafka_monitor.partitions.steps import Steps
 from kafka_monitor.poison import PoisonDetector
 from kafka_monitor.recall import Recall
 from kafka_monitor.recovery import Recovery
@@ -89,7 +92,7 @@ def _whole(resources: Resources) -> Assembly:
         frontier.intake, resources.router, recovery, kafka=kafka, topic=topics.incoming
     )
     recall = Recall(frontier.overflow, rejects, kafka=kafka, topics=topics, group=group)
-    source, loop = _intake(resources, frontier.intake, recovery, full=ahead.is_wanted)
+    source, _, loop = _intake(resources, frontier.intake, recovery, full=ahead.is_wanted)
     helpers = (recall.run(), ahead.run())
     return Assembly(source=source, loop=loop, helpers=helpers, livenesses=[recall.liveness])
 
@@ -99,13 +102,24 @@ def _divided(resources: Resources) -> Assembly:
     topics, kafka, group = settings.topics, resources.kafka, settings.kafka_group
     labelling = Labelling(frontiers)
     homes = Homes(frontiers, resources.sink, kafka, topics)
-    intake = DividedIntake(frontiers, homes, labelling)
+    steps, leaving = Steps(frontiers, homes, labelling), Leaving(len(frontiers))
+    way_in = DividedIntake(frontiers, steps, leaving)
     links = LinkReader(frontiers, labelling, rejects, kafka=kafka, topics=topics, group=group)
-    positions = DividedPositions(intake, kafka, topics, group=group)
-    source, loop = _intake(resources, intake, positions, full=asyncio.Event())
+    positions = DividedPositions(way_in, kafka, topics, group=group)
+    source, intake, loop = _intake(resources, way_in, positions, full=asyncio.Event())
+    catch_up = CatchUp(
+        frontiers,
+        steps,
+        leaving,
+        intake=intake,
+        rejects=rejects,
+        kafka=kafka,
+        topic=topics.incoming,
+    )
+    leaving.catch_up = catch_up.run
 
     async def stop() -> None:
-        await intake.stop()
+        await way_in.stop()
         await labelling.stop()
 
     return Assembly(
@@ -119,7 +133,7 @@ def _divided(resources: Resources) -> Assembly:
 
 def _intake(
     resources: Resources, way_in: WayIn, standing: Standing, *, full: asyncio.Event
-) -> tuple[Source, IntakeLoop]:
+) -> tuple[Source, Intake, IntakeLoop]:
     settings, rejects = resources.settings, resources.rejects
     breaker = PoisonDetector(resources.frontier.positions)
     source = make_source(
@@ -131,4 +145,4 @@ def _intake(
     )
     intake = Intake(way_in, resources.router, standing, breaker)
     loop = IntakeLoop(source, intake, rejects, recovery=standing, full=full, tally=resources.tally)
-    return source, loop
+    return source, intake, loop

@@ -73,6 +73,12 @@ class Standing(Protocol):
     def note_reached(self, partition: int, position: int) -> None:
         """The frontier has moved a position."""
 
+    def settled(self, partition: int, reached: int) -> int:
+        """Up to where all has taken effect everywhere, once it has ``reached`` an offset."""
+
+    def caught_up(self) -> dict[int, int]:
+        """The same by partition, where it has gone up without new records."""
+
     async def misplaced(self) -> dict[int, str]:
         """Topic UUID by partition, of those to be read from an earlier offset on."""
 
@@ -142,6 +148,11 @@ class Intake:
             elif verdict is not None:
                 effects.append(verdict)
         return JudgedBatch(batch, effects, rejected, handled, self._pack_ahead(batch, effects))
+
+    async def judge_again(self, batch: Batch) -> list[Effect]:
+        """The effects of records that were judged before, and told of if they were rejected."""
+        verdicts = [await self._judge_again(record) for record in batch.records]
+        return [effect for effect in verdicts if effect is not None]
 
     async def put(self, judged: JudgedBatch) -> IntakeResult:
         """Let the effects and the position take hold, both or neither.

@@ -25,7 +25,7 @@ from crawlstream.tasks import let_leave
 from kafka_monitor.consumer import PartitionConsumer
 from kafka_monitor.intake import Intake, JudgedBatch, Standing, sentence_of
 from kafka_monitor.metrics import RECORDS, REPEATED, REQUESTS
-from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
+from kafka_monitor.rejections import RejectedRecord, RejectionPublisher, not_admitted
 
 POLL_S = 0.5
 """Longest wait for records, and so for the notice of a stop."""
@@ -122,7 +122,7 @@ class IntakeLoop:
             return partition
         self._recovery.note_reached(partition, reached)
         if not self._recovery.is_past(partition, reached):
-            await self._consumer.commit(partition, reached)
+            await self._consumer.commit(partition, self._recovery.settled(partition, reached))
         return None
 
     async def _locate(self, topic_id: str, partition: int) -> int:
@@ -148,6 +148,8 @@ class IntakeLoop:
             return
         for partition, topic_id in misplaced.items():
             await self._consumer.place(topic_id, partition)
+        for partition, settled in self._recovery.caught_up().items():
+            await self._consumer.commit(partition, settled)
 
     async def _put_all(self, judged: JudgedBatch) -> None:
         """Let a batch take effect, or isolate the one record in it that makes this impossible."""
@@ -181,7 +183,9 @@ class IntakeLoop:
         answer = await self.liveness.retry(partial(self._put, judged))
         failpoint("after_put")
         if answer.refused:
-            await self.liveness.retry(partial(self._rejects.publish, _refused(judged, answer)))
+            await self.liveness.retry(
+                partial(self._rejects.publish, not_admitted(judged.batch.records, answer.refused))
+            )
             await self.liveness.retry(partial(self._intake.note_told, judged.batch))
         self._count(judged, answer)
         log.info(
@@ -222,11 +226,3 @@ class IntakeLoop:
         for name, handled in judged.handled.items():
             self._tally.count("kafka-monitor", "plugins", name, by=handled)
             REQUESTS.labels(name).inc(handled)
-
-
-def _refused(judged: JudgedBatch, answer: IntakeResult) -> list[RejectedRecord]:
-    return [
-        RejectedRecord(record, reason, [f"$: not admitted to the frontier: {reason}"])
-        for record in judged.batch.records
-        if (reason := answer.refused.get(record.offset))
-    ]

@@ -17,7 +17,7 @@ import structlog
 
 from crawlstream.bus.protocols import Locate
 from crawlstream.bus.records import Batch
-from crawlstream.errors import CrawlstreamError, FrontierFull
+from crawlstream.errors import CrawlstreamError, FrontierFull, Unavailable
 from crawlstream.frontier.intake import RECORDS_PER_CALL
 from crawlstream.frontier.positions import Positions
 
@@ -38,7 +38,7 @@ class PoisonDetector:
         self._careful_until: dict[int, int] = {}
 
     def noting(self, locate: Locate) -> Locate:
-        """The same answer, noted; errors as of ``locate`` and RedisUnavailable."""
+        """The same answer, noted if Redis has room and answers; errors as of ``locate``."""
 
         async def located(topic_id: str, partition: int) -> int | None:
             position = await locate(topic_id, partition)
@@ -75,11 +75,11 @@ class PoisonDetector:
     async def _was_here(self, topic_id: str, partition: int, position: int) -> bool:
         try:
             return await self._positions.assigned(topic_id, partition, position)
-        except FrontierFull:
+        except (FrontierFull, Unavailable):
             return False
 
     async def _begun(self, topic_id: str, partition: int, position: int) -> int:
         try:
             return await self._positions.begun(topic_id, partition, position)
-        except FrontierFull:
+        except (FrontierFull, Unavailable):
             return 0

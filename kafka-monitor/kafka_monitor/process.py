@@ -80,7 +80,7 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
             work=lambda: Work(total_of(RECORDS)),
             also=frontiers.heartbeats[1:],
         )
-        await root.rules.agree(settings.throttle_scope)
+        await frontiers.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
         resources = Resources(
             settings=settings,

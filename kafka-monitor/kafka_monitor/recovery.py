@@ -113,6 +113,14 @@ class Recovery:
         """The frontier has moved a position."""
         self._reached[partition] = position
 
+    def settled(self, _partition: int, reached: int) -> int:
+        """All that was put has taken effect everywhere."""
+        return reached
+
+    def caught_up(self) -> dict[int, int]:
+        """Nothing is left behind."""
+        return {}
+
     def reached(self) -> dict[int, tuple[str, int]]:
         """Topic UUID and next offset to read, by partition that was ever ours."""
         return {p: (topic_id, self._reached[p]) for p, topic_id in self._located.items()}

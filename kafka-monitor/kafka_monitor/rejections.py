@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -90,3 +90,12 @@ class RejectionPublisher:
             )
             records += self._outbound.reply(ids.get("appid", ""), reply)
         return records
+
+
+def not_admitted(records: Sequence[Record], refused: Mapping[int, str]) -> list[RejectedRecord]:
+    """Those that the frontier has refused, by offset."""
+    return [
+        RejectedRecord(record, reason, [f"$: not admitted to the frontier: {reason}"])
+        for record in records
+        if (reason := refused.get(record.offset))
+    ]

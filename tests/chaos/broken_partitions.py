@@ -66,10 +66,10 @@ async def _look_later(self: endings.Endings, runs: Sequence[OpenRun]) -> None:
     while asyncio.get_running_loop().time() < until:
         later = [await partition.look([]) for partition in partitions]
         looks = [
-            Look(before.redis_epoch, now.positions, before.reports)
+            Look(before.redis_epoch, now.positions, before.reports, now.late)
             for before, now in zip(first, later, strict=True)
         ]
-        if is_over(runs[0], looks, 0, self._topic_id):
+        if is_over(runs[0], looks, 0, self._topic_id, home=self._partition):
             await self._home.finish(runs[0], {})
             return
         await asyncio.sleep(0.01)

@@ -28,7 +28,6 @@ from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, RunMark
 
 _TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 
-
 _FIREHOSE = "firehose"
 
 
@@ -85,6 +84,10 @@ class FrontierKeys:
     def enrolled(self) -> str:
         """Next offset to enroll, by topic UUID and Kafka partition."""
         return self.tag + "enrolled"
+
+    def late(self) -> str:
+        """Next offset to apply of seeds of homes that were away, by place and home."""
+        return self.tag + "late"
 
     def open_runs(self) -> str:
         """Open runs of the crawls whose home this is, by their last seed."""
@@ -242,7 +245,6 @@ class FrontierKeys:
 
 SLOTS = 16384
 """Hash slots of a Redis Cluster."""
-
 MOST_PARTITIONS = 256
 
 

@@ -62,8 +62,8 @@ class Clients:
             ],
             sleepers=[frontiers.sleeper(p, worker) for p in range(len(frontiers))],
             labelling=Labelling(frontiers) if len(frontiers) > 1 else None,
-            rules=root.rules,
-            pools=root.pools,
+            rules=frontiers.rules,
+            pools=frontiers.pools,
             book=root.book.session(worker),
             handshakes=root.handshakes,
             kafka=kafka,
@@ -83,7 +83,7 @@ class Clients:
     async def wait_for_redis(self, settings: Settings) -> None:
         """Return when Redis answers, holds what we know, and agrees about limits."""
         await until_ready("redis", partial(check_frontiers, self.frontiers, "away"))
-        await self.rules.agree(settings.throttle_scope)
+        await self.frontiers.rules.agree(settings.throttle_scope)
 
     async def close(self) -> None:
         """Let go of Redis; the sink has been stopped."""

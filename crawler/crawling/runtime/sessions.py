@@ -83,11 +83,20 @@ class Sessions:
             each.loop.drain()
 
     async def blame(self, crash: Crash) -> None:
-        """Take back what a dead worker of this slot held; RedisUnavailable."""
+        """Take back what a dead worker of this slot held, where that can be told.
+
+        A partition that is away finds out by itself. RedisUnavailable: the only one is away.
+        """
         for each in self._sessions:
             is_there = each.session.partition == crash.partition
-            returned = await each.session.blame(crash.worker, crash.token if is_there else "")
-            log.warning("blame", worker=crash.worker, token=crash.token, returned=returned)
+            told = {"worker": crash.worker, "token": crash.token}
+            try:
+                returned = await each.session.blame(crash.worker, crash.token if is_there else "")
+                log.warning("blame", **told, returned=returned)
+            except RedisUnavailable as error:
+                if len(self._sessions) == 1:
+                    raise
+                log.warning("blame", **told, outcome="no_answer", error=str(error))
 
     async def start(self, tasks: Tasks, on_beat: Callable[[], None]) -> None:
         """Begin to lease; ``on_beat`` is called after each beat."""

@@ -2,23 +2,25 @@
 
 Homes enroll the seeds and commands of their crawls, in record order; with what they say of each
 seed, the partitions of their domains take them. Every home and every partition has a position of
-its own: one that a batch does not concern is told shortly after it.
+its own: one that a batch does not concern is told shortly after it, and one that is away or full is
+left behind, and catches up.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import structlog
 
-from crawlstream.errors import FrontierFull, RedisUnavailable
+from crawlstream.errors import FrontierFull, Unavailable
 from crawlstream.frontier.codec.intake import WHILE_MOVED
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.frontier.partitions.reading import Reached
 from crawlstream.frontier.partitions.schedules import DividedSchedules
 from crawlstream.model.effects import (
     Command,
@@ -28,82 +30,64 @@ from crawlstream.model.effects import (
     ScheduleChange,
     Seed,
 )
-from crawlstream.model.partitions.messages import ContextKey, Enrolled, Stamp, Taken, ToNote
-from crawlstream.tasks import end, together
-from kafka_monitor.partitions.homes import Homes
+from crawlstream.model.partitions.messages import Enrolled, SeedsOf, Stamp, Taken
+from crawlstream.tasks import together
+from kafka_monitor.partitions.cursors import Cursors, Place
+from kafka_monitor.partitions.leaving import Leaving
+from kafka_monitor.partitions.steps import Steps
 
 MOVE_AFTER_S = 0.2
 """So long after a batch, positions are brought on that nothing has moved; runs wait for it."""
 MOVE_AGAIN_S = 2.0
 """The same, once somebody did not answer."""
-DRAW_AGAIN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Pauses between attempts to draw credits for a seed."""
-
-Place = tuple[str, int]
-"""Topic UUID and Kafka partition."""
 
 log = structlog.get_logger()
-
-
-@dataclass(slots=True)
-class _Cursors:
-    """The positions of a Kafka partition, as far as they are known here."""
-
-    enrolled: dict[int, int] = field(default_factory=dict)
-    """By home."""
-    taken: dict[int, int] = field(default_factory=dict)
-    """By partition."""
-    untold: set[int] = field(default_factory=set)
-    """Partitions that have refused seeds, until they hear that this was told."""
-    next: IntakeBatch | None = None
-    """The batch, without its records, that all have to come to."""
-    moving: asyncio.Task[None] | None = None
-    again_below: int = 0
-    """Seeds may enter once more below it, as homes say."""
-    past: int = 0
-    """What schedules were told below it has been done, perhaps in a Redis that was lost."""
-
-    def lowest(self) -> int:
-        return min([*self.enrolled.values(), *self.taken.values()])
-
-    def highest(self) -> int:
-        return max([*self.enrolled.values(), *self.taken.values()])
 
 
 class DividedIntake:
     """Lets records take effect in all partitions that they concern, each exactly once."""
 
-    def __init__(self, frontiers: Frontiers, homes: Homes, labelling: Labelling) -> None:
+    def __init__(self, frontiers: Frontiers, steps: Steps, leaving: Leaving) -> None:
         self._frontiers = frontiers
-        self._homes = homes
-        self._labelling = labelling
-        self._cursors: dict[Place, _Cursors] = {}
+        self._steps = steps
+        self._leaving = leaving
+        self._cursors: dict[Place, Cursors] = {}
 
     async def begin(
         self, topic_id: str, kafka_partition: int, oldest: int, *, committed: int = 0
     ) -> int:
         """Where reading begins: at the lowest position; ``oldest`` where one has none.
 
-        ``committed``: up to here the group has told Kafka that all has taken effect.
-        RedisUnavailable: a partition does not answer.
+        ``committed``: up to here the group has told Kafka that all has taken effect. Partitions
+        that do not answer are left behind; RedisUnavailable: none does.
         """
-        every = range(len(self._frontiers))
         place = topic_id, kafka_partition
-        enrolled = [self._frontiers[p].home.begin(*place, oldest) for p in every]
-        taken = [self._frontiers[p].reading.begin(*place, oldest) for p in every]
-        found = await together([*enrolled, *taken])
-        again = await together(each.home.again() for each in self._frontiers)
+
+        async def positions(frontier: Frontier) -> tuple[int, Reached, int | None]:
+            enrolled = await frontier.home.begin(*place, oldest)
+            again = (await frontier.home.again()).get(place)
+            return enrolled, await frontier.reading.reached(*place, oldest), again
+
+        answers = await self._frontiers.ask(positions)
         known = self._cursors.get(place)
-        cursors = _Cursors(
-            dict(enumerate(found[: len(every)])),
-            dict(enumerate(found[len(every) :])),
-            past=max(committed, known.enrolled[0] if known else 0),
+        if known:
+            await self._leaving.end(known)
+        cursors = self._cursors[place] = Cursors(place, oldest, committed)
+        cursors.past = max(committed, known.enrolled.get(0, 0) if known else 0)
+        lowest = []
+        for p, (enrolled, reached, again) in answers.by_partition.items():
+            cursors.enrolled[p], cursors.taken[p] = enrolled, reached.position
+            lowest += [enrolled, reached.lowest(but=answers.missing.keys())]
+            lowest += [] if again is None else [again]
+        if any(again is not None for *_, again in answers.values):
+            cursors.again_below = cursors.highest
+        begin = min(lowest)
+        cursors.next = IntakeBatch(
+            topic_id=topic_id, kafka_partition=kafka_partition, start=begin, next=begin, records=()
         )
-        self._cursors[place] = cursors
-        once_more = [known[place] for known in again if place in known]
-        if once_more:
-            cursors.again_below = cursors.highest()
-        return min([cursors.lowest(), *once_more])
+        for p, why in answers.missing.items():
+            self._leaving.leave_behind(cursors, p, why, is_away=True)
+        return begin
 
     async def misplaced(self) -> Sequence[Place]:
         """Kafka partitions of which some partition has gone back to an earlier position."""
@@ -124,6 +108,7 @@ class DividedIntake:
             if any(
                 at[n][0] < cursors.enrolled[p] or at[n][1] < cursors.taken[p]
                 for p, at in answers.by_partition.items()
+                if p not in cursors.left
             )
         ]
 
@@ -131,22 +116,27 @@ class DividedIntake:
         """Nothing is packed ahead: what a home says of a seed comes first."""
         return batch
 
+    def settled(self, place: Place, reached: int) -> int:
+        """Up to where all has taken effect everywhere, once the loop has ``reached`` an offset."""
+        return self._cursors[place].settled(reached)
+
     async def apply(self, batch: IntakeBatch) -> IntakeResult:
         """Let consecutive records take effect, with their positions.
 
         PositionGap: some are missing before. FrontierFull: seeds wait. Unavailable: a partition or
         Kafka does not answer. In each case some may have taken effect: repeat.
         """
-        place = batch.topic_id, batch.kafka_partition
-        cursors = self._cursors[place]
-        if cursors.lowest() >= batch.start and cursors.highest() <= batch.start:
-            await self._refuse_while_moved()
-        enrolled = await self._enroll(batch, cursors)
-        stamps = {offset: stamp for one in enrolled for offset, stamp in one.stamps.items()}
-        taken = await self._take(batch, stamps, cursors)
-        if batch.start < cursors.again_below:
-            await together(each.home.reread(batch) for each in self._frontiers)
-        cursors.next = replace(batch, records=())
+        cursors = self._cursors[batch.topic_id, batch.kafka_partition]
+        async with cursors.turn:
+            if cursors.is_even_at(batch.start):
+                await self._refuse_while_moved(cursors)
+            homes = self._steps.homes_of(batch.records)
+            enrolled = await self._enroll(batch, cursors, homes)
+            stamps = {offset: stamp for one in enrolled for offset, stamp in one.stamps.items()}
+            taken = await self._take(batch, stamps, cursors, homes)
+            if batch.start < cursors.again_below and not cursors.left:
+                await together(each.home.reread(batch) for each in self._frontiers)
+            cursors.next = replace(batch, records=())
         if cursors.moving is None:
             cursors.moving = asyncio.create_task(self._move(cursors))
         repeated = await self._note_repeated(enrolled)
@@ -160,9 +150,13 @@ class DividedIntake:
             repeated=repeated,
         )
 
-    async def _refuse_while_moved(self) -> None:
+    async def _refuse_while_moved(self, cursors: Cursors) -> None:
         """FrontierFull while the frontier is being moved; what has begun is brought to its end."""
-        if await self._frontiers.root.positions.are_moved():
+        asked = next(p for p in range(len(self._frontiers)) if p not in cursors.away)
+        moved = await self._leaving.each(
+            cursors, {asked: self._frontiers[asked].positions.are_moved()}
+        )
+        if any(moved.values()):
             raise FrontierFull(WHILE_MOVED)
 
     async def _note_repeated(self, enrolled: Sequence[Enrolled]) -> int:
@@ -171,89 +165,81 @@ class DividedIntake:
         for one in enrolled:
             repeated.update(one.repeated)
         if repeated:
-            await DividedSchedules(self._frontiers).note_repeated(repeated)
+            # A count for people, in partition 0: what has taken effect does not wait for it.
+            with contextlib.suppress(Unavailable):
+                await DividedSchedules(self._frontiers).note_repeated(repeated)
         return repeated.total()
 
-    async def _enroll(self, batch: IntakeBatch, cursors: _Cursors) -> Sequence[Enrolled]:
-        by_home = defaultdict[int, list[Effect]](list)
+    async def _enroll(
+        self, batch: IntakeBatch, cursors: Cursors, homes: Mapping[int, int]
+    ) -> Sequence[Enrolled]:
+        by_home, away = defaultdict[int, list[Effect]](list), cursors.away
         for record in batch.records:
-            if not isinstance(record, ScheduleChange) or record.offset >= cursors.past:
-                by_home[self._home_of(record)].append(record)
-        return await together(
-            self._enroll_at(home, replace(batch, records=records), cursors)
+            if (home := homes[record.offset]) not in away:
+                by_home[home].append(record)
+        work = {
+            home: self._steps.enroll(home, replace(batch, records=records), cursors)
             for home, records in by_home.items()
-        )
-
-    def _home_of(self, record: Effect) -> int:
-        """Schedules are in partition 0; of what else concerns no crawl, any home would do."""
-        crawl = record.crawl if isinstance(record, Seed | Command) else None
-        return self._frontiers.partitions.home(crawl) if crawl else 0
-
-    async def _enroll_at(self, home: int, batch: IntakeBatch, cursors: _Cursors) -> Enrolled:
-        """Have one home learn of its records; what ends a generation is noted on the way."""
-        batch = replace(batch, start=min(batch.start, cursors.enrolled[home]))
-        times = {record.offset: record.timestamp_ms for record in batch.records}
-        noted: dict[int, ToNote] = {}
-        while True:
-            done = await self._homes.ask(home, lambda its: its.enroll(batch, noted))
-            if done.note is None:
-                cursors.enrolled[home] = max(cursors.enrolled[home], batch.next)
-                return done
-            assert done.note.offset is not None
-            await self._homes.note(home, done.note, times[done.note.offset])
-            noted[done.note.offset] = done.note
+        }
+        return [*(await self._leaving.each(cursors, work)).values()]
 
     async def _take(
-        self, batch: IntakeBatch, stamps: Mapping[int, Stamp], cursors: _Cursors
+        self,
+        batch: IntakeBatch,
+        stamps: Mapping[int, Stamp],
+        cursors: Cursors,
+        homes: Mapping[int, int],
     ) -> Sequence[Taken]:
         by_partition = defaultdict[int, list[Effect]](list)
+        seeds_of = self._seeds_of(cursors, homes)
         for record in batch.records:
-            if isinstance(record, Seed):
+            if isinstance(record, Seed) and homes[record.offset] not in seeds_of.absent:
                 by_partition[self._frontiers.partitions.of(record.domain)].append(record)
         for partition in cursors.untold:
             by_partition[partition] += []
-        return await together(
-            self._take_at(partition, replace(batch, records=seeds), stamps, cursors)
+        work = {
+            partition: self._take_at(
+                partition, replace(batch, records=seeds), stamps, cursors, seeds_of=seeds_of
+            )
             for partition, seeds in by_partition.items()
-        )
+            if partition not in cursors.left
+        }
+        return [*(await self._leaving.each(cursors, work)).values()]
+
+    def _seeds_of(self, cursors: Cursors, homes: Mapping[int, int]) -> SeedsOf:
+        return SeedsOf(len(self._frontiers), homes, cursors.away, cursors.told_elsewhere())
 
     async def _take_at(
-        self, partition: int, batch: IntakeBatch, stamps: Mapping[int, Stamp], cursors: _Cursors
+        self,
+        partition: int,
+        batch: IntakeBatch,
+        stamps: Mapping[int, Stamp],
+        cursors: Cursors,
+        *,
+        seeds_of: SeedsOf,
     ) -> Taken:
         batch = replace(batch, start=min(batch.start, cursors.taken[partition]))
-        reading, applied = self._frontiers[partition].reading, 0
-        while True:
-            done = await reading.take(batch, stamps)
-            self._labelling.ask(partition, done.unconfirmed)
-            applied += done.applied
-            if done.short is None:
-                break
-            await self._draw(partition, done.short)
+        done = await self._steps.take(partition, batch, stamps, seeds_of)
         cursors.taken[partition] = max(cursors.taken[partition], batch.next)
         (cursors.untold.add if done.refused else cursors.untold.discard)(partition)
-        return replace(done, applied=applied)
+        return done
 
-    async def _draw(self, partition: int, short: ContextKey) -> None:
-        """Have credits of a page limit carried that a seed waits for; RedisUnavailable: not yet."""
-        for pause_s in DRAW_AGAIN_S:
-            if any(await self._labelling.credits.draw(partition, short)):
-                return
-            await asyncio.sleep(pause_s)
-        name = self._frontiers.name(partition)
-        raise RedisUnavailable(f"a seed of {short.crawl} waits for credits in {name}")
-
-    async def _move(self, cursors: _Cursors) -> None:
+    async def _move(self, cursors: Cursors) -> None:
         """Bring on the positions that nothing has moved, until all have come to the last batch."""
         pause_s = MOVE_AFTER_S
         while True:
             await asyncio.sleep(pause_s)
             batch = cursors.next
-            if batch is None or cursors.lowest() >= batch.next:
+            if batch is None or cursors.are_all_at(batch.next):
                 cursors.moving = None
                 return
+            seeds_of = self._seeds_of(cursors, {})
             moves = [
-                *(self._enroll_at(p, batch, cursors) for p in _behind(cursors.enrolled, batch)),
-                *(self._take_at(p, batch, {}, cursors) for p in _behind(cursors.taken, batch)),
+                *(self._steps.enroll(p, batch, cursors) for p in cursors.homes_behind(batch.next)),
+                *(
+                    self._take_at(p, batch, {}, cursors, seeds_of=seeds_of)
+                    for p in cursors.partitions_behind(batch.next)
+                ),
             ]
             ended = await asyncio.gather(*moves, return_exceptions=True)
             failed = [each for each in ended if isinstance(each, BaseException)]
@@ -263,11 +249,8 @@ class DividedIntake:
 
     async def stop(self) -> None:
         """End what is under way."""
-        await end([one.moving for one in self._cursors.values() if one.moving])
-
-
-def _behind(positions: Mapping[int, int], batch: IntakeBatch) -> list[int]:
-    return [p for p, position in positions.items() if position < batch.next]
+        for cursors in self._cursors.values():
+            await self._leaving.end(cursors)
 
 
 def _commands_in(batch: IntakeBatch) -> int:

@@ -30,16 +30,29 @@ class DividedPositions:
         self._intake = intake
         self._offsets = partial(partition_offsets, kafka, topics.incoming, group=group)
         self._committed: dict[int, int] = {}
+        self._topic_ids: dict[int, str] = {}
+        self._unsettled: set[int] = set()
 
     async def locate(self, topic_id: str, partition: int) -> int:
         """The offset to read a Kafka partition from; Unavailable."""
         found = (await self._offsets())[partition]
         self._committed[partition] = found.applied
+        self._topic_ids[partition] = topic_id
         return await self._intake.begin(topic_id, partition, found.oldest, committed=found.applied)
 
     def note_reached(self, partition: int, position: int) -> None:
-        """All partitions have come so far."""
+        """All partitions have come so far, but for those that are left behind."""
         self._committed[partition] = max(position, self._committed.get(partition, 0))
+
+    def settled(self, partition: int, reached: int) -> int:
+        """Up to where all has taken effect, also in partitions that were left behind."""
+        settled = self._intake.settled((self._topic_ids[partition], partition), reached)
+        (self._unsettled.add if settled < reached else self._unsettled.discard)(partition)
+        return settled
+
+    def caught_up(self) -> dict[int, int]:
+        """The same by Kafka partition, where it was less than was reached."""
+        return {each: self.settled(each, self._committed[each]) for each in [*self._unsettled]}
 
     async def misplaced(self) -> dict[int, str]:
         """Topic UUID by Kafka partition, of those to be read from an earlier offset on."""

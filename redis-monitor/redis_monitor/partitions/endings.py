@@ -147,7 +147,7 @@ class Endings:
             self._confirm(partition, runs, look)
         for number, run in enumerate(runs):
             self._note_busy(run, looks, number)
-            if is_over(run, looks, number, self._topic_id):
+            if is_over(run, looks, number, self._topic_id, home=self._partition):
                 ended = await self._home.finish(run, summed(run, looks, number))
                 log.info(
                     "homes", outcome="over", crawl=str(run.context.crawl), run=run.run, ended=ended

@@ -43,6 +43,8 @@ from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.tasks import wait_until
 from crawlstream.wire.runs import decode_home
 from kafka_monitor.partitions.intake import DividedIntake
+from kafka_monitor.partitions.leaving import Leaving
+from kafka_monitor.partitions.steps import Steps
 from redis_monitor.partitions.endings import Endings
 from support.frontier.bench import CRAWL, GRACE_MS, WIDE_OPEN, Feed, url_of
 
@@ -95,7 +97,8 @@ class Whole:
         self._homes = _Homes(frontiers)
         homes: Any = self._homes
         self._topic: Any = self._homes
-        self._divided = DividedIntake(frontiers, homes, self._labelling)
+        steps = Steps(frontiers, homes, self._labelling)
+        self._divided = DividedIntake(frontiers, steps, Leaving(len(frontiers)))
         self._sessions: dict[tuple[str, int], WorkerSession] = {}
         self._logs: list[list[bytes]] = [[] for _ in self.every]
         self._applied = [0 for _ in self.every]

@@ -305,7 +305,7 @@ class Replay:
 
     async def _finish(self, before: State, after: State) -> None:
         assert self.look
-        assert is_over(self.look, self.looks, 0, LINKS)
+        assert is_over(self.look, self.looks, 0, LINKS, home=0)
         ledger = summed(self.look, self.looks, 0)
         assert not Counter(ledger)["queued"] + Counter(ledger)["held"]
         assert await self.real.parts[HOME].home.finish(self.look, ledger)
@@ -313,7 +313,7 @@ class Replay:
 
     async def _give_up(self, _before: State, _after: State) -> None:
         assert self.look
-        if is_over(self.look, self.looks, 0, LINKS):
+        if is_over(self.look, self.looks, 0, LINKS, home=0):
             assert not await self.real.parts[HOME].home.finish(self.look, {})
 
     # What fails.

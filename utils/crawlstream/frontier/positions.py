@@ -28,6 +28,16 @@ def read_positions(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int], int]:
     return positions
 
 
+def late_in(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int, int], int]:
+    """Offsets by topic UUID, Kafka partition and home, from the hash of those that were away."""
+    late = {}
+    for field, offset in fields.items():
+        place, _, home = field.decode().rpartition(" ")
+        topic_id, _, partition = place.rpartition(":")
+        late[topic_id, int(partition), int(home)] = int(offset)
+    return late
+
+
 class Positions:
     """The positions that `intake` moves, for those who decide where reading begins.
 
@@ -45,6 +55,11 @@ class Positions:
         with our_errors():
             fields = await self._redis.hgetall(self._keys.positions())
         return read_positions(fields)
+
+    async def late(self) -> dict[tuple[str, int, int], int]:
+        """The same of seeds whose home was away, by topic UUID, Kafka partition and home."""
+        with our_errors():
+            return late_in(await self._redis.hgetall(self._keys.late()))
 
     async def again(self) -> dict[tuple[str, int], int]:
         """First offset to be read once more below the position, by topic UUID and partition."""

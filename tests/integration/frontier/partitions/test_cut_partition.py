@@ -157,7 +157,7 @@ class Crawl(RealCluster):
         runs, _ = await home.quiet(0)
         for run in runs:
             looks = [await part.contexts.look([run.context]) for part in self.parts]
-            if is_over(run, looks, 0, LINKS):
+            if is_over(run, looks, 0, LINKS, home=0):
                 assert await home.finish(run, summed(run, looks, 0))
                 return True
         return bool(self._endings())

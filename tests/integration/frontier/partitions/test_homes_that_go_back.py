@@ -47,7 +47,7 @@ async def _end(two: Two) -> None:
     home = two.parts[0].home
     (run,), _ = await home.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
-    assert is_over(run, looks, 0, LINKS)
+    assert is_over(run, looks, 0, LINKS, home=0)
     assert await home.finish(run, summed(run, looks, 0))
 
 

@@ -250,7 +250,7 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
     assert await overdue(two) == []
     (run,), _ = await home.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
-    assert is_over(run, looks, 0, LINKS)
+    assert is_over(run, looks, 0, LINKS, home=0)
     assert await home.finish(run, summed(run, looks, 0))
     assert (await home.runs([two.crawl]))[two.crawl].state == "finished"
     await home.published(two.crawl, 1)

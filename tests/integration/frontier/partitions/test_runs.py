@@ -62,7 +62,7 @@ async def test_a_run_ends_once_with_the_counters_of_all(two: Two, redis: Redis) 
     home = two.parts[0].home
     (run,), _ = await home.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
-    assert is_over(run, looks, 0, LINKS)
+    assert is_over(run, looks, 0, LINKS, home=0)
     assert await home.finish(run, summed(run, looks, 0))
     assert not await home.finish(run, summed(run, looks, 0))
     owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)

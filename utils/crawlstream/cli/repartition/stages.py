@@ -166,6 +166,7 @@ class Stages:
             for place in {place for each in enrolled for place in each}
             if len({each.get(place) for each in (*positions, *enrolled)}) > 1
         }
+        uneven |= {place[:2] for each in self.old for place in await each.positions.late()}
         topic = await topic_id_of(self.kafka, self.topics.links)
         offsets = await partition_offsets(self.kafka, self.topics.links, group=self.group)
         links = sum(

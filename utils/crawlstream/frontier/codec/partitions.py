@@ -25,6 +25,7 @@ from crawlstream.model.partitions.messages import (
     Question,
     Report,
     RunAtHome,
+    SeedsOf,
     Stamp,
     Tell,
     Told,
@@ -133,16 +134,21 @@ def unpack_runs_at_home(
     }
 
 
-def pack_take(batch: IntakeBatch, stamps: Mapping[int, Stamp], site_of: SiteOf) -> bytes:
+def pack_take(
+    batch: IntakeBatch, stamps: Mapping[int, Stamp], site_of: SiteOf, seeds_of: SeedsOf
+) -> bytes:
     """Seeds for the partition of their domains; those of runs that are over are left out."""
     profiles = Profiles()
+    homes = seeds_of.by_offset
     seeds = [
-        _stamped(record, stamps[record.offset], profiles, site_of)
+        [*_stamped(record, stamps[record.offset], profiles, site_of), homes.get(record.offset, 0)]
         for record in batch.records
         if isinstance(record, Seed) and stamps[record.offset].generation is not None
     ]
     place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
-    return pack([*place, profiles.numbered(), seeds])
+    untold = [offset for span in seeds_of.told_elsewhere for offset in span]
+    whose = [seeds_of.homes, sorted(seeds_of.absent), untold]
+    return pack([*place, profiles.numbered(), seeds, *whose])
 
 
 def _stamped(seed: Seed, stamp: Stamp, profiles: Profiles, site_of: SiteOf) -> list[object]:

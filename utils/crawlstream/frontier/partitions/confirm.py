@@ -34,11 +34,14 @@ async def confirm(
     return told
 
 
-def is_over(run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: str) -> bool:
+def is_over(
+    run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: str, *, home: int
+) -> bool:
     """Whether a run is over, as far as one look at each partition tells, in their order.
 
-    ``reports``: the place of the run's context in each look. Every partition was idle, has read the
-    seeds that were enrolled, and the links that any of them needs it to have read.
+    ``reports``: the place of the run's context in each look. ``home``: that of its crawl. Every
+    partition was idle, has read the seeds that were enrolled, and the links that any of them needs
+    it to have read.
     """
     said = [look.reports[reports] for look in looks]
     reached = [look.positions.get((links_topic_id, p), 0) for p, look in enumerate(looks)]
@@ -46,7 +49,7 @@ def is_over(run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: s
         all(report.is_idle for report in said)
         and all(reached[q] >= needed for report in said for q, needed in report.need.items())
         and all(
-            look.positions.get(place, 0) >= seeds
+            look.reached(place, home) >= seeds
             for look in looks
             for place, seeds in run.seeds.items()
         )

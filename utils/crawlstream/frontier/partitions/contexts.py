@@ -15,6 +15,7 @@ from crawlstream.frontier.codec.partitions import (
     unpack_told,
 )
 from crawlstream.frontier.codec.values import pack, unpack
+from crawlstream.frontier.positions import late_in
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.partitions.credits import Draw, Grant
@@ -81,5 +82,8 @@ class Contexts:
             for crawl, generation in contexts
             for part in (FrontierKeys.crawl_field(crawl), generation)
         ]
-        redis_epoch, positions, reports = unpack(await self._scripts.run("look", pack([asked])))
-        return Look(redis_epoch, offsets_in(positions), [*map(unpack_report, reports)])
+        answer = unpack(await self._scripts.run("look", pack([asked])))
+        redis_epoch, positions, reports, late = answer
+        fields = dict(zip(late[::2], late[1::2], strict=True))
+        told = [*map(unpack_report, reports)]
+        return Look(redis_epoch, offsets_in(positions), told, late_in(fields))

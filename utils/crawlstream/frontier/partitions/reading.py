@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from crawlstream.errors import FrontierFull, NoFrontier, OutdatedStamp, PositionGap
 from crawlstream.frontier.codec.intake import why_full
@@ -12,16 +12,33 @@ from crawlstream.frontier.codec.partitions import pack_take, unpack_context, unp
 from crawlstream.frontier.codec.values import pack, unpack
 from crawlstream.frontier.host_sites import HostSites
 from crawlstream.frontier.overflow import SpillBatch
-from crawlstream.frontier.positions import untold_in
+from crawlstream.frontier.positions import late_in, untold_in
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.model.effects import IntakeBatch
-from crawlstream.model.partitions.messages import Applied, Stamp, Taken
+from crawlstream.model.partitions.messages import Applied, SeedsOf, Stamp, Taken
+
+_OF_ONE_HOME = SeedsOf()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkBatch(SpillBatch):
     """Consecutive records of links to one partition: offsets from ``start`` up to ``next``."""
+
+
+class Reached(NamedTuple):
+    """How far a Kafka partition of requests has been read."""
+
+    position: int
+    late: Mapping[int, int]
+    """The same by home, of those whose seeds are further behind."""
+    untold: Sequence[int]
+    """Offsets of seeds that were refused, perhaps without having been told."""
+
+    def lowest(self, but: Collection[int] = ()) -> int:
+        """Where to begin, if the seeds of some homes are left out."""
+        late = [at for home, at in self.late.items() if home not in but]
+        return min([self.position, *late, *self.untold])
 
 
 class Reading:
@@ -41,21 +58,31 @@ class Reading:
 
         That is before its position if the refusal of a seed may not have been told.
         """
+        return (await self.reached(topic_id, kafka_partition, offset)).lowest()
+
+    async def reached(self, topic_id: str, kafka_partition: int, offset: int) -> Reached:
+        """The same; answers all that is known of it."""
         key, field = self._keys.positions(), f"{topic_id}:{kafka_partition}"
         with our_errors():
             await self._redis.hsetnx(key, field, offset)
             position = int(await self._redis.hget(key, field))
             refused = await self._redis.hget(self._keys.refused(), field)
-        return min([position, *untold_in(refused)])
+            late = late_in(await self._redis.hgetall(self._keys.late()))
+        here = topic_id, kafka_partition
+        ours = {home: at for (*place, home), at in late.items() if (*place,) == here}
+        return Reached(position, ours, untold_in(refused))
 
-    async def take(self, batch: IntakeBatch, stamps: Mapping[int, Stamp]) -> Taken:
+    async def take(
+        self, batch: IntakeBatch, stamps: Mapping[int, Stamp], seeds_of: SeedsOf = _OF_ONE_HOME
+    ) -> Taken:
         """Let seeds enter, with what their homes have said of each.
 
         Of the records of ``batch``, seeds of this partition's domains are left; its ``next`` covers
-        the others. PositionGap: records before it are missing. FrontierFull: seeds wait.
-        OutdatedStamp: a run has expired since, its home is to be asked again.
+        the others, but for those of homes that are absent. PositionGap: records before it are
+        missing. FrontierFull: seeds wait. OutdatedStamp: a run has expired since, its home is to be
+        asked again.
         """
-        packed = pack_take(batch, stamps, self._sites.of_seed)
+        packed = pack_take(batch, stamps, self._sites.of_seed, seeds_of)
         applied, refused, unconfirmed, short = await self._run("take", packed)
         return Taken(
             applied=applied,

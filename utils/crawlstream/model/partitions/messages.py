@@ -36,6 +36,19 @@ class Stamp(NamedTuple):
     """It enters once more, also below the position: it was written after a stop that came late."""
 
 
+class SeedsOf(NamedTuple):
+    """Of which homes the seeds are that a partition is to take."""
+
+    homes: int = 1
+    """How many there are."""
+    by_offset: Mapping[int, int] = {}
+    """The home of each seed; 0 for those that are not named."""
+    absent: frozenset[int] = frozenset()
+    """Homes whose seeds are left out, as they could not be asked: they are taken later."""
+    told_elsewhere: Sequence[tuple[int, int]] = ()
+    """Ranges of offsets whose refusals somebody else is about to tell."""
+
+
 Ending = Literal["stopped", "expired", "forgotten"]
 """How a generation ends: by a client; by the home's clock, with its run or some time after it."""
 
@@ -188,6 +201,12 @@ class Look(NamedTuple):
     positions: Mapping[tuple[str, int], int]
     """Next offset to apply, by topic UUID and Kafka partition, of seeds and of links."""
     reports: Sequence[Report]
+    late: Mapping[tuple[str, int, int], int] = {}
+    """The same for seeds of homes that were away, by topic UUID, Kafka partition and home."""
+
+    def reached(self, place: tuple[str, int], home: int) -> int:
+        """Up to which offset the seeds of a home have been read."""
+        return self.late.get((*place, home), self.positions.get(place, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

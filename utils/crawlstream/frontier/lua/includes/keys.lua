@@ -60,6 +60,7 @@ K.closing = P .. 'closing'
 K.closed = P .. 'closed'
 K.enrolled = P .. 'enrolled'
 K.taken = P .. 'taken'
+K.late = P .. 'late'
 K.credits = P .. 'credits'
 function K.home_profiles(name) return P .. 'profiles:' .. name end
 function K.need(c) return P .. 'need:' .. c end

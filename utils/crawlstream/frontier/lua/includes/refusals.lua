@@ -1,28 +1,44 @@
 -- Seeds that were refused, until their sender has been told.
 -- Guarantee: a refusal is answered to every call that begins at or before it, until one begins behind it: its
---   sender has told it.
+--   sender has told it, unless somebody else is about to.
 -- `refused` HASH place -> {offset, reason …}, packed.
 -- Needs: clock. Cost: one command a call, two where something is refused.
-local refused, was_refused = {}, nil
+local refused, others, was_refused = {}, {}, nil
 
 local function refuse(offset, reason)
   refused[#refused + 1] = offset
   refused[#refused + 1] = reason
 end
 
--- What was refused and perhaps not told yet: of earlier calls with the same records, too.
-local function load_refused(place, start)
+-- What was refused and perhaps not told yet, of earlier calls with the same records, too. What somebody else is
+-- about to tell lies in `ranges` {from, to …} of offsets.
+local function load_refused(place, start, ranges)
+  local function is_told_by_others(offset)
+    for i = 1, #(ranges or {}), 2 do
+      if ranges[i] <= offset and offset < ranges[i + 1] then
+        return true
+      end
+    end
+    return false
+  end
+
   was_refused = redis.call('HGET', K.refused, place)
   local untold = was_refused and cmsgpack.unpack(was_refused) or {}
   for i = 1, #untold, 2 do
-    if untold[i] >= start then
+    if is_told_by_others(untold[i]) then
+      others[#others + 1], others[#others + 2] = untold[i], untold[i + 1]
+    elseif untold[i] >= start then
       refuse(untold[i], untold[i + 1])
     end
   end
 end
 
 local function save_refused(place)
-  local packed = #refused > 0 and cmsgpack.pack(refused)
+  local all = { unpack(others) }
+  for _, value in ipairs(refused) do
+    all[#all + 1] = value
+  end
+  local packed = #all > 0 and cmsgpack.pack(all)
   if packed and packed ~= was_refused then
     redis.call('HSET', K.refused, place, packed)
   elseif was_refused and not packed then

@@ -3,7 +3,7 @@
 -- Guarantee: nothing is changed, and all of it is true at the same time.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {{name, generation …}}
--- Returns: packed {life, positions {place, offset …}, reports}
+-- Returns: packed {life, positions {place, offset …}, reports, late {"<place> <home>", offset …}}
 --   report  {is it idle, may it be leased from, need {partition, offset …}, run that its ledger is of|0, ledger
 --           {field, value …}, does anything wait for credits}
 -- Cost: four commands a context.
@@ -37,4 +37,4 @@ for i = 1, #contexts, 2 do
   reports[#reports + 1] = report_of(contexts[i], contexts[i + 1])
 end
 save_clock()
-return cmsgpack.pack({ life, redis.call('HGETALL', K.positions), reports })
+return cmsgpack.pack({ life, redis.call('HGETALL', K.positions), reports, redis.call('HGETALL', K.late) })

@@ -2,13 +2,15 @@
 -- take: seeds of consecutive records of one Kafka partition enter, each in the partition of its domain, with
 --   the position of that partition.
 -- Guarantee: each enters once, whoever brings it and how often: records below the position are skipped, a gap
---   writes nothing. One of a generation that is over only moves the position. Seeds wait while Redis is full, and
+--   writes nothing. One of a generation that is over only moves the position. Seeds of homes that are away are read
+--   later: for each of these there is a position of its own until then. Seeds wait while Redis is full, and
 --   for the credits of a page limit. What is refused is answered as by `intake`.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, seeds}
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, seeds, number of homes,
+--         homes {home …} whose seeds are left out, offsets {from, to …} of refusals that are being told}
 --   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
 --            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
---            does it enter once more}: below the position, once
+--            does it enter once more, home}: once more: below the position, once
 -- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} of a
 --   seed that waits for credits as what follows it does}, {'FULL', used, limit in bytes} where a seed must wait,
 --   {'OUTDATED'} where the home is to stamp it again as its run has expired, or
@@ -31,18 +33,20 @@
 --- include: contexts
 --- include: profiles
 --- include: refusals
+--- include: late
 
-local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
-local OFFSET, NAME, GENERATION, DOMAIN, LIMIT, AGAIN = 1, 2, 3, 7, 14, 18
+local topic, kafka_partition, start, next_offset, profiles, records, homes, absent, untold =
+  unpack(cmsgpack.unpack(ARGV[1]))
+local OFFSET, NAME, GENERATION, DOMAIN, LIMIT, AGAIN, HOME = 1, 2, 3, 7, 14, 18, 19
 local REMEMBER_MS = 24 * 3600 * 1000
 local place = topic .. ':' .. int(kafka_partition)
-local position = tonumber(redis.call('HGET', K.positions, place) or -1)
-if position < 0 or start > position then
-  return cmsgpack.pack({ 'GAP', position })
+local reading = reading_of(place, absent, homes)
+if start > reading.lowest() then
+  return cmsgpack.pack({ 'GAP', reading.lowest() })
 end
 
 local applied, contexts = 0, {}
-load_refused(place, start)
+load_refused(place, start, untold)
 
 -- Admit a seed that a cap may refuse, or that is to wait; answers whether it entered, else why not.
 local function admit_alone(c, domain, links, caps, not_before)
@@ -132,7 +136,7 @@ end
 local used, limit = memory()
 local reached, is_waiting, short, outdated = next_offset, false, nil, false
 for at, record in ipairs(records) do
-  if record[OFFSET] >= position or record[AGAIN] and is_first_again(record[OFFSET]) then
+  if record[OFFSET] >= reading.of(record[HOME]) or record[AGAIN] and is_first_again(record[OFFSET]) then
     is_waiting = is_full(used, limit)
     short = not is_waiting and wait_for_credit(at) or nil
     if is_waiting or short then
@@ -149,7 +153,7 @@ for at, record in ipairs(records) do
 end
 flush_seeds()
 save_refused(place)
-redis.call('HSET', K.positions, place, int(math.max(position, reached)))
+reading.move(reached)
 local unconfirmed = unconfirmed_of(contexts)
 finish()
 if outdated then

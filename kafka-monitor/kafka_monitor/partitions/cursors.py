@@ -1,0 +1,104 @@
+"""How far requests have come in the partitions of the frontier, as one process knows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from crawlstream.model.effects import IntakeBatch
+
+Place = tuple[str, int]
+"""Topic UUID and Kafka partition."""
+
+
+@dataclass(slots=True)
+class LeftBehind:
+    """A partition of the frontier without which the others go on, until it has caught up."""
+
+    is_away: bool
+    """It does not answer, and is not asked as a home; else it only has no room for seeds."""
+    catching_up: asyncio.Task[None] | None = None
+    telling: tuple[int, int] = (0, 0)
+    """Offsets of the records that it is given just now: what it refuses of them is told then."""
+
+
+@dataclass(slots=True)
+class Cursors:
+    """The positions of one Kafka partition in all partitions of the frontier."""
+
+    place: Place
+    oldest: int
+    """Offset of the oldest record that Kafka has."""
+    settled_before: int
+    """Up to here all has taken effect, as the group has told Kafka."""
+    enrolled: dict[int, int] = field(default_factory=dict)
+    """By home."""
+    taken: dict[int, int] = field(default_factory=dict)
+    """By partition."""
+    left: dict[int, LeftBehind] = field(default_factory=dict)
+    """Partitions that are away or full."""
+    untold: set[int] = field(default_factory=set)
+    """Partitions that have refused seeds, until they hear that this was told."""
+    next: IntakeBatch | None = None
+    """The batch, without its records, that all have to come to."""
+    moving: asyncio.Task[None] | None = None
+    again_below: int = 0
+    """Seeds may enter once more below it, as homes say."""
+    past: int = 0
+    """What schedules were told below it has been done, perhaps in a Redis that was lost."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Of a batch, or of the moment in which a partition is found to have caught up."""
+
+    @property
+    def highest(self) -> int:
+        """Behind it nothing has taken effect."""
+        return max([*self.enrolled.values(), *self.taken.values()])
+
+    @property
+    def reached(self) -> int:
+        """Up to here partitions have come that are not left behind."""
+        return self.next.next if self.next else 0
+
+    @property
+    def away(self) -> frozenset[int]:
+        """Partitions that are not asked as homes."""
+        return frozenset(p for p, each in self.left.items() if each.is_away)
+
+    def is_even_at(self, offset: int) -> bool:
+        """Whether all have come to an offset, and none further, but for those left behind."""
+        positions = [*self._of_homes.values(), *self._of_others.values()]
+        return all(position == offset for position in positions)
+
+    def are_all_at(self, offset: int) -> bool:
+        """Whether all have come so far, but for those left behind."""
+        positions = [*self._of_homes.values(), *self._of_others.values()]
+        return all(position >= offset for position in positions)
+
+    def settled(self, reached: int) -> int:
+        """Up to where all has taken effect in all partitions, if the others have come so far."""
+        if not self.left:
+            return reached
+        known = [each.get(p, 0) for p in self.left for each in (self.enrolled, self.taken)]
+        return max(self.settled_before, min(reached, *known))
+
+    def told_elsewhere(self, but: int = -1) -> list[tuple[int, int]]:
+        """What partitions that catch up are about to tell."""
+        return [each.telling for p, each in self.left.items() if p != but and each.telling[1]]
+
+    @property
+    def _of_homes(self) -> Mapping[int, int]:
+        away = self.away
+        return {p: position for p, position in self.enrolled.items() if p not in away}
+
+    @property
+    def _of_others(self) -> Mapping[int, int]:
+        return {p: position for p, position in self.taken.items() if p not in self.left}
+
+    def homes_behind(self, offset: int) -> list[int]:
+        """Homes that have to come to an offset, but for those left behind."""
+        return [p for p, position in self._of_homes.items() if position < offset]
+
+    def partitions_behind(self, offset: int) -> list[int]:
+        """Partitions that have to come to an offset, but for those left behind."""
+        return [p for p, position in self._of_others.items() if position < offset]

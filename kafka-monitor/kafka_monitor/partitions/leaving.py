@@ -1,0 +1,102 @@
+"""Partitions that do not answer, or are full: how long they are waited for, and who goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import structlog
+
+from crawlstream.errors import FrontierFull, RedisUnavailable
+from crawlstream.tasks import end
+from kafka_monitor.metrics import LEFT_BEHIND
+from kafka_monitor.partitions.cursors import Cursors, LeftBehind
+
+LEAVE_AFTER_S = 3.0
+"""So long a partition that does not answer is waited for before the others go on without it."""
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class HomeAway(RedisUnavailable):
+    """It is not the partition that was asked which does not answer, but a home."""
+
+    def __init__(self, text: str, home: int) -> None:
+        super().__init__(text)
+        self.home = home
+
+
+class Leaving:
+    """Decides which partitions are left behind, and has them catch up."""
+
+    catch_up: Callable[[Cursors, int], Coroutine[Any, Any, None]]
+    """Ends when a partition has come as far as the others; to be set before anything is done."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._failing_since: dict[int, float] = {}
+
+    async def each(
+        self, cursors: Cursors, work: Mapping[int, Awaitable[T]], *, waits_for: int = -1
+    ) -> dict[int, T]:
+        """What partitions answer, without those that are left behind from now on.
+
+        RedisUnavailable, FrontierFull: one is to be waited for, as the one that ``waits_for`` names
+        always is. Any other error of one of them is raised.
+        """
+        ended = await asyncio.gather(*work.values(), return_exceptions=True)
+        answers: dict[int, T] = {}
+        waiting: list[BaseException] = []
+        for partition, answer in zip(work, ended, strict=True):
+            if not isinstance(answer, BaseException):
+                self._failing_since.pop(partition, None)
+                answers[partition] = answer
+            elif not isinstance(answer, RedisUnavailable | FrontierFull):
+                raise answer
+            elif partition == waits_for or not self._may_leave(cursors, partition, answer):
+                waiting.append(answer)
+        if waiting:
+            raise waiting[0]
+        return answers
+
+    def _may_leave(
+        self, cursors: Cursors, partition: int, error: RedisUnavailable | FrontierFull
+    ) -> bool:
+        """Leave a partition behind, unless it may answer soon, or no other would go on."""
+        if isinstance(error, HomeAway):
+            partition = error.home
+        is_away = isinstance(error, RedisUnavailable)
+        since = self._failing_since.setdefault(partition, time.monotonic())
+        if is_away and time.monotonic() - since < LEAVE_AFTER_S:
+            return False
+        if len(cursors.left.keys() | {partition}) == self._partitions:
+            return False
+        self.leave_behind(cursors, partition, str(error), is_away=is_away)
+        return True
+
+    def leave_behind(self, cursors: Cursors, partition: int, why: str, *, is_away: bool) -> None:
+        """The others go on without it from now on; one that is full may be away later, too."""
+        left = cursors.left.setdefault(partition, LeftBehind(is_away=is_away))
+        left.is_away = left.is_away or is_away
+        if left.catching_up is None:
+            log.warning("put", outcome="left_behind", frontier_partition=partition, why=why)
+            LEFT_BEHIND.labels(partition, cursors.place[1]).set(1)
+            left.catching_up = asyncio.create_task(self.catch_up(cursors, partition))
+
+    def rejoin(self, cursors: Cursors, partition: int) -> None:
+        """It has caught up."""
+        del cursors.left[partition]
+        self._failing_since.pop(partition, None)
+        LEFT_BEHIND.labels(partition, cursors.place[1]).set(0)
+        log.info("put", outcome="caught_up", frontier_partition=partition)
+
+    async def end(self, cursors: Cursors) -> None:
+        """End what is under way; who is left behind, is so until somebody begins again."""
+        for partition in cursors.left:
+            LEFT_BEHIND.labels(partition, cursors.place[1]).set(0)
+        tasks = [each.catching_up for each in cursors.left.values()]
+        await end([task for task in [*tasks, cursors.moving] if task])

@@ -1,0 +1,87 @@
+"""What homes and partitions are asked to do with records: one home, one partition at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.model.effects import Command, Effect, IntakeBatch, ScheduleChange, Seed
+from crawlstream.model.partitions.messages import (
+    ContextKey,
+    Enrolled,
+    SeedsOf,
+    Stamp,
+    Taken,
+    ToNote,
+)
+from kafka_monitor.partitions.cursors import Cursors
+from kafka_monitor.partitions.homes import Homes
+from kafka_monitor.partitions.leaving import HomeAway
+
+DRAW_AGAIN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Pauses between attempts to draw credits for a seed."""
+
+
+class Steps:
+    """Each can be repeated; RedisUnavailable: who was asked does not answer."""
+
+    def __init__(self, frontiers: Frontiers, homes: Homes, labelling: Labelling) -> None:
+        self._frontiers = frontiers
+        self._homes = homes
+        self._labelling = labelling
+
+    def homes_of(self, records: Sequence[Effect]) -> Mapping[int, int]:
+        """By offset. Schedules are in partition 0; what else concerns no crawl, any could do."""
+        home_of = self._frontiers.partitions.home
+        return {
+            record.offset: home_of(record.crawl)
+            if isinstance(record, Seed | Command) and record.crawl
+            else 0
+            for record in records
+        }
+
+    async def enroll(self, home: int, batch: IntakeBatch, cursors: Cursors) -> Enrolled:
+        """Have one home learn of its records; what ends a generation is noted on the way."""
+        records = [
+            record
+            for record in batch.records
+            if not isinstance(record, ScheduleChange) or record.offset >= cursors.past
+        ]
+        start = min(batch.start, cursors.enrolled.get(home, batch.start))
+        batch = replace(batch, start=start, records=records)
+        times = {record.offset: record.timestamp_ms for record in batch.records}
+        noted: dict[int, ToNote] = {}
+        while True:
+            done = await self._homes.ask(home, lambda its: its.enroll(batch, noted))
+            if done.note is None:
+                cursors.enrolled[home] = max(cursors.enrolled.get(home, 0), batch.next)
+                return done
+            assert done.note.offset is not None
+            await self._homes.note(home, done.note, times[done.note.offset])
+            noted[done.note.offset] = done.note
+
+    async def take(
+        self, partition: int, batch: IntakeBatch, stamps: Mapping[int, Stamp], seeds_of: SeedsOf
+    ) -> Taken:
+        """Have a partition take seeds, with the credits that they need; FrontierFull."""
+        reading, applied = self._frontiers[partition].reading, 0
+        while True:
+            done = await reading.take(batch, stamps, seeds_of)
+            self._labelling.ask(partition, done.unconfirmed)
+            applied += done.applied
+            if done.short is None:
+                return replace(done, applied=applied)
+            await self._draw(partition, done.short)
+
+    async def _draw(self, partition: int, short: ContextKey) -> None:
+        """Have credits of a page limit carried that a seed waits for; RedisUnavailable: not yet."""
+        for pause_s in DRAW_AGAIN_S:
+            if any(await self._labelling.credits.draw(partition, short)):
+                return
+            await asyncio.sleep(pause_s)
+        name = self._frontiers.name(partition)
+        home = self._frontiers.partitions.home(short.crawl)
+        raise HomeAway(f"a seed of {short.crawl} waits for credits in {name}", home)

@@ -1,0 +1,109 @@
+"""Seeds of homes that are away are read later: each once, in whatever order they are brought."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.errors import PositionGap
+from crawlstream.model.effects import Seed
+from crawlstream.model.partitions.messages import SeedsOf, Stamp
+from support.partitions.real import Part
+from support.partitions.two import Two, open_two
+
+pytest_plugins = ("support.frontier.fixtures",)
+pytestmark = pytest.mark.usefixtures("still")
+
+HOMES = 3
+SEEDS = 12
+
+
+class Log:
+    """Seeds of several homes for one partition, and how they are brought to it."""
+
+    def __init__(self, two: Two, stamp: Stamp) -> None:
+        self._two = two
+        self.part: Part = two.parts[1]
+        seeds = [r for r in two.records if isinstance(r, Seed) and two.partitions.of(r.domain) == 1]
+        template = seeds[0]
+        self.seeds = [
+            replace(template, offset=n, fingerprint=f"{n:0{len(template.fingerprint)}d}")
+            for n in range(SEEDS)
+        ]
+        self.stamps = dict.fromkeys(range(SEEDS), stamp)
+        self.homes = {n: n % HOMES for n in range(SEEDS)}
+
+    async def bring(self, start: int, end: int, *absent: int) -> int:
+        """Some of them, without those of some homes; answers how many entered."""
+        seeds = [s for s in self.seeds[start:end] if self.homes[s.offset] not in absent]
+        batch = replace(self._two.batch(0, 1), start=start, next=end, records=seeds)
+        seeds_of = SeedsOf(HOMES, self.homes, frozenset(absent))
+        return (await self.part.reading.take(batch, self.stamps, seeds_of)).applied
+
+    async def positions(self) -> tuple[int, dict[int, int]]:
+        """The position, and those of homes that are late."""
+        reached = await self.part.reading.reached("incoming", 0, 0)
+        return reached.position, dict(reached.late)
+
+
+@pytest.fixture
+async def log(redis: Redis) -> Log:
+    """Nothing has been read of it."""
+    two = await open_two(redis)
+    stamps = (await two.parts[0].home.enroll(two.batch(0, 2))).stamps
+    return Log(two, stamps[0])
+
+
+async def test_seeds_of_a_home_that_is_away_are_read_later(log: Log) -> None:
+    """Its position stays, the others go on, and it is forgotten once it is where they are."""
+    assert await log.bring(0, 6, 1) == 4
+    assert await log.positions() == (6, {1: 0})
+    with pytest.raises(PositionGap) as gap:
+        await log.bring(6, 9)
+    assert gap.value.position == 0
+    assert await log.bring(6, 9, 1) == 2
+    assert await log.bring(0, 4, 0, 2) == 1
+    assert await log.positions() == (9, {1: 4})
+    assert await log.bring(4, 9, 0, 2) == 2
+    assert await log.positions() == (9, {})
+    assert await log.bring(0, 9) == 0
+    assert await log.bring(9, 12) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_each_enters_once_in_any_order(log: Log, seed: int) -> None:
+    """Whoever brings them, from wherever, without whichever homes: what is missing is a gap."""
+    chosen, entered = random.Random(seed), 0
+    for _ in range(60):
+        start = chosen.randrange(SEEDS)
+        end = chosen.randrange(start + 1, SEEDS + 1)
+        absent = chosen.sample(range(HOMES), chosen.randrange(HOMES))
+        before = await log.positions()
+        try:
+            entered += await log.bring(start, end, *absent)
+        except PositionGap:
+            assert await log.positions() == before
+        after = await log.positions()
+        for home in range(HOMES):
+            was, now = (at[1].get(home, at[0]) for at in (before, after))
+            assert now >= was
+            assert now == was or (start <= was and home not in absent)
+        assert entered == sum(
+            offset < after[1].get(home, after[0]) for offset, home in log.homes.items()
+        )
+    for home in _late(await log.positions()):
+        others = [other for other in range(HOMES) if other != home]
+        position, late = await log.positions()
+        entered += await log.bring(late[home], position, *others)
+    position, late = await log.positions()
+    assert not late
+    entered += await log.bring(position, SEEDS) if position < SEEDS else 0
+    assert entered == SEEDS
+
+
+def _late(positions: tuple[int, dict[int, int]]) -> Iterator[int]:
+    yield from positions[1]

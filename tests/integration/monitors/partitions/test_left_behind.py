@@ -1,0 +1,104 @@
+"""Requests go on where one partition is away or full: it catches up, and no seed is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+
+import pytest
+from redis import Redis
+
+from support.crawler.spread_web import spread
+from support.partitions.servers.crawled import Divided
+from support.waiting import wait_until
+
+pytest_plugins = ("support.partitions.servers.fixtures",)
+
+
+def named(divided: Divided, home: int) -> str:
+    """A crawl whose home is some partition."""
+    names = (f"at{home}x{n}" for n in count())
+    return next(name for name in names if divided.home(name) == home)
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+async def test_seeds_enter_while_one_partition_is_away(divided: Divided, partition: int) -> None:
+    """Those of its crawls and of its domains wait for it; stops take effect elsewhere."""
+    here, other, third = partition, (partition + 1) % 3, (partition + 2) % 3
+    hosts = {p: divided.hosts(p) for p in range(3)}
+    urls = spread(divided.site, [host for each in hosts.values() for host in each], pages=4)
+    by_host = {
+        host: [url for url in urls if f"//{host}:" in url] for p in hosts for host in hosts[p]
+    }
+    first = {p: [by_host[host][0] for host in hosts[p]] for p in range(3)}
+    its_own, theirs, stopped = (named(divided, home) for home in (here, other, third))
+    with divided.running():
+        divided.feed("warm", [first[other][0]], maxdepth=0)
+        await divided.witness.ended("warm", timeout_s=60)
+        divided.redis[partition].kill()
+        # Of each crawl a seed in every partition; those that have to wait come first.
+        for crawl in (its_own, theirs):
+            divided.feed(crawl, [first[p][0] for p in (here, other, third)], maxdepth=0)
+        divided.feed(stopped, [first[here][1]], maxdepth=0)
+        divided.witness.feed(
+            {
+                "appid": "faults",
+                "crawlid": stopped,
+                "action": "stop",
+                "spiderid": "link",
+                "uuid": "stop",
+            }
+        )
+        wanted = {first[other][0], first[third][0]}
+        await wait_until(
+            lambda: {one["url"] for one in divided.witness.results(theirs)} == wanted, timeout_s=90
+        )
+        assert divided.witness.ending(theirs) is None
+        assert not divided.witness.results(its_own)
+        divided.redis[partition].start()
+        for crawl in (its_own, theirs):
+            ending = await divided.witness.ended(crawl, timeout_s=150)
+            assert ending["counters"]["admitted"] == ending["counters"]["done"] == 3
+        await divided.witness.answered("stop")
+    for crawl in (its_own, theirs):
+        results = Counter(one["url"] for one in divided.witness.results(crawl))
+        assert results == Counter(first[p][0] for p in range(3))
+    assert not divided.witness.results(stopped)
+    with Redis(port=divided.redis[other].port) as redis:
+        assert not list(redis.scan_iter("*}late"))
+
+
+async def test_a_monitor_that_starts_while_a_partition_is_away(divided: Divided) -> None:
+    """It reads without it, and does not forget that it has not read."""
+    hosts = {p: divided.hosts(p, 1) for p in range(3)}
+    urls = spread(divided.site, [hosts[p][0] for p in range(3)], pages=1)
+    crawl = named(divided, 1)
+    with divided.running():
+        divided.feed("warm", urls[1:2], maxdepth=0)
+        await divided.witness.ended("warm", timeout_s=60)
+    divided.redis[0].kill()
+    divided.feed(crawl, urls, maxdepth=0)
+    with divided.running():
+        await wait_until(lambda: len(divided.witness.results(crawl)) == 2, timeout_s=90)
+        divided.redis[0].start()
+        ending = await divided.witness.ended(crawl, timeout_s=150)
+    assert ending["counters"]["done"] == 3
+    assert Counter(one["url"] for one in divided.witness.results(crawl)) == Counter(urls)
+
+
+async def test_seeds_enter_while_one_partition_is_full(divided: Divided) -> None:
+    """Its own seeds wait until it has room again; the others, and stops, do not wait for them."""
+    hosts = {p: divided.hosts(p, 1) for p in range(3)}
+    urls = spread(divided.site, [hosts[p][0] for p in range(3)], pages=1)
+    crawl = named(divided, 1)
+    with Redis(port=divided.redis[2].port) as redis, divided.running():
+        divided.feed("warm", urls[1:2], maxdepth=0)
+        await divided.witness.ended("warm", timeout_s=60)
+        redis.config_set("maxmemory", int(redis.info("memory")["used_memory"] * 1.2))
+        divided.feed(crawl, urls[::-1], maxdepth=0)
+        await wait_until(lambda: len(divided.witness.results(crawl)) == 2, timeout_s=60)
+        assert divided.witness.ending(crawl) is None
+        redis.config_set("maxmemory", 0)
+        ending = await divided.witness.ended(crawl, timeout_s=60)
+    assert ending["counters"]["done"] == 3
+    assert Counter(one["url"] for one in divided.witness.results(crawl)) == Counter(urls)
