@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,6 +11,7 @@ from redis.asyncio import Redis
 from crawlstream.errors import PositionGap
 from crawlstream.model.effects import Seed
 from crawlstream.model.partitions.messages import SeedsOf, Stamp
+from support.partitions.planting import WalkBug, is_found
 from support.partitions.real import Part
 from support.partitions.two import Two, open_two
 
@@ -50,12 +50,17 @@ class Log:
         return reached.position, dict(reached.late)
 
 
-@pytest.fixture
-async def log(redis: Redis) -> Log:
+async def opened(redis: Redis) -> Log:
     """Nothing has been read of it."""
     two = await open_two(redis)
     stamps = (await two.parts[0].home.enroll(two.batch(0, 2))).stamps
     return Log(two, stamps[0])
+
+
+@pytest.fixture
+async def log(redis: Redis) -> Log:
+    """Nothing has been read of it."""
+    return await opened(redis)
 
 
 async def test_seeds_of_a_home_that_is_away_are_read_later(log: Log) -> None:
@@ -77,7 +82,46 @@ async def test_seeds_of_a_home_that_is_away_are_read_later(log: Log) -> None:
 @pytest.mark.parametrize("seed", range(20))
 async def test_each_enters_once_in_any_order(log: Log, seed: int) -> None:
     """Whoever brings them, from wherever, without whichever homes: what is missing is a gap."""
-    chosen, entered = random.Random(seed), 0
+    await bring_at_random(log, random.Random(seed))
+
+
+BUGS = {
+    "seeds of a home that is away are passed": WalkBug(
+        right="local after = is_absent[home] and before or math.max(before, offset)",
+        wrong="local after = math.max(before, offset)",
+    ),
+    "seeds of a late home may be missing": WalkBug(
+        right="if start > reading.lowest() then",
+        wrong="if start > reading.position then",
+    ),
+    "seeds of a late home count as read with the others": WalkBug(
+        right="record[OFFSET] >= reading.of(record[HOME])",
+        wrong="record[OFFSET] >= reading.position",
+    ),
+    "a home that has caught up stays late": WalkBug(
+        right="elseif after == position and late_of[home] then",
+        wrong="elseif after == position and not late_of[home] then",
+    ),
+    "the position goes back": WalkBug(
+        right="local position = math.max(reading.position, offset)",
+        wrong="local position = offset",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_a_bug_is_found(redis: Redis, bug: WalkBug) -> None:
+    """Some order of bringing them shows it."""
+
+    async def walk(chance: random.Random) -> None:
+        await bring_at_random(await opened(redis), chance)
+
+    assert await is_found(bug, walk, 40)
+
+
+async def bring_at_random(log: Log, chosen: random.Random) -> None:
+    """In the end each has entered, and at any time those below their positions."""
+    entered = 0
     for _ in range(60):
         start = chosen.randrange(SEEDS)
         end = chosen.randrange(start + 1, SEEDS + 1)
@@ -95,7 +139,7 @@ async def test_each_enters_once_in_any_order(log: Log, seed: int) -> None:
         assert entered == sum(
             offset < after[1].get(home, after[0]) for offset, home in log.homes.items()
         )
-    for home in _late(await log.positions()):
+    for home in sorted((await log.positions())[1]):
         others = [other for other in range(HOMES) if other != home]
         position, late = await log.positions()
         entered += await log.bring(late[home], position, *others)
@@ -103,7 +147,3 @@ async def test_each_enters_once_in_any_order(log: Log, seed: int) -> None:
     assert not late
     entered += await log.bring(position, SEEDS) if position < SEEDS else 0
     assert entered == SEEDS
-
-
-def _late(positions: tuple[int, dict[int, int]]) -> Iterator[int]:
-    yield from positions[1]
