@@ -63,10 +63,14 @@ class CatchUp:
         pauses = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             try:
+                # Whether it answers at all is asked first: nobody waits for that.
+                begin = await self._begin(cursors, partition)
+                if begin < cursors.reached:
+                    await self._read(cursors, partition, begin)
+                    pauses.reset()
+                    continue
                 if await self._has_caught_up(cursors, partition):
                     return
-                await self._read(cursors, partition)
-                pauses.reset()
             except (Unavailable, FrontierFull, PositionGap) as error:
                 log.info(
                     "catch_up", outcome="waiting", frontier_partition=partition, why=str(error)
@@ -112,9 +116,8 @@ class CatchUp:
             return []
         return [p for p in range(len(self._frontiers)) if p not in cursors.left]
 
-    async def _read(self, cursors: Cursors, partition: int) -> None:
+    async def _read(self, cursors: Cursors, partition: int, begin: int) -> None:
         """Let it read up to where the others are now."""
-        begin = await self._begin(cursors, partition)
         async for batch in self._batches(cursors, begin):
             for part in [*batch.chunks(self._intake.most(batch), BYTES_PER_CALL)] or [batch]:
                 effects = await self._intake.judge_again(part)
@@ -161,12 +164,9 @@ class CatchUp:
             records=effects,
         )
         left.telling = part.start, part.next
-        try:
-            refused = await self._bring_on(cursors, partition, batch)
-            if refused:
-                await self._rejects.publish(not_admitted(part.records, refused))
-        finally:
-            left.telling = 0, 0
+        refused = await self._bring_on(cursors, partition, batch)
+        await self._rejects.publish(not_admitted(part.records, refused))
+        left.telling = 0, 0
         if refused:
             await self._bring_on(cursors, partition, replace(batch, start=batch.next, records=()))
 
@@ -177,14 +177,15 @@ class CatchUp:
 
         Answers what was refused, by offset. Errors as of `DividedIntake.apply`.
         """
-        homes = self._steps.homes_of(batch.records)
+        homes, away = self._steps.homes_of(batch.records), cursors.away - {partition}
+        is_asked_first = cursors.left[partition].is_away
         takers = {partition, *self._others(cursors, partition)}
         by_home, by_taker = defaultdict[int, list[Effect]](list), defaultdict[int, list[Seed]](list)
         for record in batch.records:
             home = homes[record.offset]
             taker = self._frontiers.partitions.of(record.domain) if isinstance(record, Seed) else -1
             is_its_own = partition in {home, taker}
-            if is_its_own and (home == partition or home not in cursors.away):
+            if is_its_own and home not in away:
                 by_home[home].append(record)
                 if isinstance(record, Seed) and taker in takers:
                     by_taker[taker].append(record)
@@ -195,7 +196,7 @@ class CatchUp:
         }
         enrolled = await self._leaving.each(cursors, enrolling, waits_for=partition)
         stamps = {at: stamp for one in enrolled.values() for at, stamp in one.stamps.items()}
-        away = cursors.away - {partition}
+        away |= by_home.keys() - enrolled.keys()
         others = frozenset(range(len(self._frontiers))) - {partition}
         untold = cursors.told_elsewhere(but=partition)
 
@@ -208,7 +209,9 @@ class CatchUp:
         left = cursors.left.keys() - {partition}
         taking = {taker: take(taker) for taker in takers - left}
         taken = await self._leaving.each(cursors, taking, waits_for=partition)
+        # What other homes have said of seeds has been told before.
+        stopped = enrolled[partition].stopped if is_asked_first else ()
         return {
-            **{at: "stopped" for one in enrolled.values() for at in one.stopped},
+            **dict.fromkeys(stopped, "stopped"),
             **{at: why for one in taken.values() for at, why in one.refused.items()},
         }
