@@ -183,9 +183,8 @@ class IntakeLoop:
         answer = await self.liveness.retry(partial(self._put, judged))
         failpoint("after_put")
         if answer.refused:
-            await self.liveness.retry(
-                partial(self._rejects.publish, not_admitted(judged.batch.records, answer.refused))
-            )
+            refused = not_admitted(judged.batch.records, answer.refused)
+            await self.liveness.retry(partial(self._rejects.publish, refused))
             await self.liveness.retry(partial(self._intake.note_told, judged.batch))
         self._count(judged, answer)
         log.info(

@@ -27,9 +27,3 @@ PAUSED = Gauge(
     " has lost records that had taken effect.",
     ["partition"],
 )
-LEFT_BEHIND = Gauge(
-    "crawlstream_intake_left_behind",
-    "1 for each partition of the frontier that is away or full, so that requests are taken by the"
-    " others without it, until it has caught up; by partition of `incoming`, too.",
-    ["partition", "incoming"],
-)

@@ -81,12 +81,12 @@ BUGS = FETCH_BUGS | {
     "a refusal is noted as told before it is": Bug(
         module="kafka_monitor.intake_loop",
         right=(
-            "            await self.liveness.retry(partial(self._rejects.publish, _refused(judged, answer)))\n"
+            "            await self.liveness.retry(partial(self._rejects.publish, refused))\n"
             "            await self.liveness.retry(partial(self._intake.note_told, judged.batch))\n"
         ),
         wrong=(
             "            await self.liveness.retry(partial(self._intake.note_told, judged.batch))\n"
-            "            await self.liveness.retry(partial(self._rejects.publish, _refused(judged, answer)))\n"
+            "            await self.liveness.retry(partial(self._rejects.publish, refused))\n"
         ),
         test="integration/kafka_monitor/test_order_of_effects.py::refuses_is_told",
     ),

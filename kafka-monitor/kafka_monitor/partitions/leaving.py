@@ -11,7 +11,6 @@ import structlog
 
 from crawlstream.errors import FrontierFull, RedisUnavailable
 from crawlstream.tasks import end
-from kafka_monitor.metrics import LEFT_BEHIND
 from kafka_monitor.partitions.cursors import Cursors, LeftBehind
 
 LEAVE_AFTER_S = 3.0
@@ -84,19 +83,15 @@ class Leaving:
         left.is_away = left.is_away or is_away
         if left.catching_up is None:
             log.warning("put", outcome="left_behind", frontier_partition=partition, why=why)
-            LEFT_BEHIND.labels(partition, cursors.place[1]).set(1)
             left.catching_up = asyncio.create_task(self.catch_up(cursors, partition))
 
     def rejoin(self, cursors: Cursors, partition: int) -> None:
         """It has caught up."""
         del cursors.left[partition]
         self._failing_since.pop(partition, None)
-        LEFT_BEHIND.labels(partition, cursors.place[1]).set(0)
         log.info("put", outcome="caught_up", frontier_partition=partition)
 
     async def end(self, cursors: Cursors) -> None:
         """End what is under way; who is left behind, is so until somebody begins again."""
-        for partition in cursors.left:
-            LEFT_BEHIND.labels(partition, cursors.place[1]).set(0)
         tasks = [each.catching_up for each in cursors.left.values()]
         await end([task for task in [*tasks, cursors.moving] if task])
