@@ -56,6 +56,10 @@ class Leaving:
                 answers[partition] = answer
             elif not isinstance(answer, RedisUnavailable | FrontierFull):
                 raise answer
+            elif isinstance(answer, HomeAway):
+                # Who was asked is there, and has to be asked again, without the seeds of that home.
+                self._may_leave(cursors, answer.home, answer)
+                waiting.append(answer)
             elif partition == waits_for or not self._may_leave(cursors, partition, answer):
                 waiting.append(answer)
         if waiting:
@@ -66,8 +70,6 @@ class Leaving:
         self, cursors: Cursors, partition: int, error: RedisUnavailable | FrontierFull
     ) -> bool:
         """Leave a partition behind, unless it may answer soon, or no other would go on."""
-        if isinstance(error, HomeAway):
-            partition = error.home
         is_away = isinstance(error, RedisUnavailable)
         since = self._failing_since.setdefault(partition, time.monotonic())
         if is_away and time.monotonic() - since < LEAVE_AFTER_S:

@@ -1,0 +1,64 @@
+"""Who is left behind when partitions fail, and who is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import NoReturn
+
+import pytest
+
+from crawlstream.errors import FrontierFull, RedisUnavailable
+from kafka_monitor.partitions import leaving
+from kafka_monitor.partitions.cursors import Cursors
+from kafka_monitor.partitions.leaving import HomeAway, Leaving
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> Leaving:
+    """Of three partitions those that fail are left at once, and never catch up."""
+    monkeypatch.setattr(leaving, "LEAVE_AFTER_S", 0.0)
+
+    async def catch_up(_cursors: Cursors, _partition: int) -> None:
+        await asyncio.Event().wait()
+
+    made = Leaving(3)
+    made.catch_up = catch_up
+    return made
+
+
+def failing(error: Exception) -> Coroutine[None, None, NoReturn]:
+    """What a partition answers that fails."""
+
+    async def ask() -> NoReturn:
+        raise error
+
+    return ask()
+
+
+async def answering(partition: int) -> int:
+    """What others answer."""
+    return partition
+
+
+async def test_who_lacks_a_home_is_asked_again(three: Leaving) -> None:
+    """It has not taken the seeds of other homes either: the batch may not go on without it."""
+    cursors = Cursors(("topic", 0), 0, 0)
+    with pytest.raises(HomeAway):
+        await three.each(cursors, {0: answering(0), 1: failing(HomeAway("credits", 2))})
+    assert set(cursors.left) == {2}
+    assert cursors.away == {2}
+    await three.end(cursors)
+
+
+async def test_the_last_one_is_waited_for(three: Leaving) -> None:
+    """One that is full is asked as a home; where nobody else is left, all wait."""
+    cursors = Cursors(("topic", 0), 0, 0)
+    work = {0: answering(0), 1: failing(FrontierFull("full"))}
+    assert await three.each(cursors, work) == {0: 0}
+    assert (set(cursors.left), set(cursors.away)) == ({1}, set())
+    assert await three.each(cursors, {2: failing(RedisUnavailable("away"))}) == {}
+    with pytest.raises(RedisUnavailable):
+        await three.each(cursors, {0: failing(RedisUnavailable("away"))})
+    assert set(cursors.left) == {1, 2}
+    await three.end(cursors)
