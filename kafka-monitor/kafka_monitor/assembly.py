@@ -101,7 +101,8 @@ def _divided(resources: Resources) -> Assembly:
     settings, frontiers, rejects = resources.settings, resources.frontiers, resources.rejects
     topics, kafka, group = settings.topics, resources.kafka, settings.kafka_group
     labelling = Labelling(frontiers)
-    homes = Homes(frontiers, resources.sink, kafka, topics)
+    dedupe_ms = settings.dupefilter_timeout * 1000
+    homes = Homes(frontiers, resources.sink, kafka, topics, dedupe_ms=dedupe_ms)
     steps, leaving = Steps(frontiers, homes, labelling), Leaving(len(frontiers))
     way_in = DividedIntake(frontiers, steps, leaving)
     links = LinkReader(frontiers, labelling, rejects, kafka=kafka, topics=topics, group=group)

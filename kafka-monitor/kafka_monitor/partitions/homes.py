@@ -1,8 +1,9 @@
 """Homes of crawls, and what Kafka remembers for them.
 
-A home that goes back to an earlier moment has forgotten stops, expiries and endings. So what ends a
-generation is on `<prefix>.runs` before it takes effect, each ending before another run is worked
-for; and in a new epoch of its Redis a home does nothing before it has been told of them, and of the
+A home that goes back to an earlier moment has forgotten stops, expiries and endings, and with which
+numbers crawls have begun. So what ends a generation is on `<prefix>.runs` before it takes effect,
+what begins before partitions hear of it, each ending before another run is worked for; and in a new
+epoch of its Redis a home does nothing before it has been told of them, and of the
 occasions that have taken effect; partition 0 of schedules, too. A mark of the new epoch comes
 first: whatever an earlier one still writes behind it does not count.
 """
@@ -25,7 +26,7 @@ from crawlstream.errors import NotRestored, Unavailable
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.home import Home
 from crawlstream.keys import Topics
-from crawlstream.model.partitions.messages import HomeMark, ToNote
+from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.wire import runs
 from kafka_monitor.schedule_memory import ScheduleMemory
 
@@ -40,8 +41,12 @@ log = structlog.get_logger()
 class Homes:
     """Asks homes, and restores those that have to be told first what they may have forgotten."""
 
-    def __init__(self, frontiers: Frontiers, sink: Sink, kafka: Kafka, topics: Topics) -> None:
+    def __init__(
+        self, frontiers: Frontiers, sink: Sink, kafka: Kafka, topics: Topics, *, dedupe_ms: int
+    ) -> None:
+        """``dedupe_ms``: so long after its last run a crawl remembers its pages."""
         self._frontiers = frontiers
+        self._dedupe_ms = dedupe_ms
         self._sink = sink
         self._topic = topics.runs
         self._read = partial(read_all, kafka, topics.runs)
@@ -70,12 +75,9 @@ class Homes:
                 await self._restore(partition, error.redis_epoch)
         return await question(home)
 
-    async def note(self, partition: int, note: ToNote, at_ms: int) -> None:
-        """Have Kafka remember what ends a generation before it takes effect; KafkaUnavailable.
-
-        ``at_ms`` is the time of the record that waits for it.
-        """
-        await self._write(partition, note.mark(at_ms))
+    async def note(self, partition: int, marks: Sequence[HomeMark]) -> None:
+        """Have Kafka remember what has begun or ends, before it takes effect; KafkaUnavailable."""
+        await self._sink.send([self._out(partition, mark) for mark in marks])
 
     async def _restore(self, partition: int, redis_epoch: int) -> None:
         home = self._frontiers[partition].home
@@ -85,11 +87,11 @@ class Homes:
             redis_epoch = error.redis_epoch
         else:
             return
-        await self._write(partition, HomeMark(kind="life", redis_epoch=redis_epoch))
+        await self.note(partition, [HomeMark(kind="life", redis_epoch=redis_epoch)])
         records = await self._read()
         await self._remind(partition, records)
         marks = self._marks(partition, records)
-        if await home.restore(redis_epoch, marks):
+        if await home.restore(redis_epoch, marks, dedupe_ms=self._dedupe_ms):
             log.warning("homes", outcome="restored", partition=partition, marks=len(marks))
 
     async def _remind(self, partition: int, records: Sequence[Record]) -> None:
@@ -112,11 +114,6 @@ class Homes:
         marks = runs.surviving(values)
         return [mark for mark in marks if mark.crawl and at_home(mark.crawl) == partition]
 
-    async def _write(self, partition: int, mark: HomeMark) -> None:
-        out = Out(
-            self._topic,
-            runs.encode_home(partition, mark),
-            Topics.home_key(partition, mark),
-            partition=0,
-        )
-        await self._sink.send([out])
+    def _out(self, partition: int, mark: HomeMark) -> Out:
+        value, key = runs.encode_home(partition, mark), Topics.home_key(partition, mark)
+        return Out(self._topic, value, key, partition=0)

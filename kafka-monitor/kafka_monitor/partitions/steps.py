@@ -10,6 +10,7 @@ from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.model.effects import Command, Effect, IntakeBatch, ScheduleChange, Seed
 from crawlstream.model.partitions.messages import (
+    Begun,
     ContextKey,
     Enrolled,
     SeedsOf,
@@ -44,7 +45,7 @@ class Steps:
         }
 
     async def enroll(self, home: int, batch: IntakeBatch, cursors: Cursors) -> Enrolled:
-        """Have one home learn of its records; what ends a generation is noted on the way."""
+        """Have one home learn of its records; what Kafka is to remember is noted on the way."""
         records = [
             record
             for record in batch.records
@@ -54,14 +55,19 @@ class Steps:
         batch = replace(batch, start=start, records=records)
         times = {record.offset: record.timestamp_ms for record in batch.records}
         noted: dict[int, ToNote] = {}
+        begun: list[Begun] = []
         while True:
-            done = await self._homes.ask(home, lambda its: its.enroll(batch, noted))
-            if done.note is None:
+            done = await self._homes.ask(home, lambda its: its.enroll(batch, noted, begun))
+            if done.note is None and not done.begun:
                 cursors.enrolled[home] = max(cursors.enrolled.get(home, 0), batch.next)
                 return done
-            assert done.note.offset is not None
-            await self._homes.note(home, done.note, times[done.note.offset])
-            noted[done.note.offset] = done.note
+            begun[:] = done.begun
+            marks = [one.mark() for one in begun]
+            if done.note is not None:
+                assert done.note.offset is not None
+                noted[done.note.offset] = done.note
+                marks.append(done.note.mark(times[done.note.offset]))
+            await self._homes.note(home, marks)
 
     async def take(
         self, partition: int, batch: IntakeBatch, stamps: Mapping[int, Stamp], seeds_of: SeedsOf

@@ -30,6 +30,7 @@ class Homes:
             generation=owed.generation,
             run=owed.run,
             positions=owed.positions,
+            remember=owed.remember,
         )
         key = topics.home_key(self._partition, mark)
         return [Out(topics.runs, runs.encode_home(self._partition, mark), key, partition=0)]

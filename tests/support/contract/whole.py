@@ -37,7 +37,7 @@ from crawlstream.model.effects import (
     Requeue,
     Settle,
 )
-from crawlstream.model.partitions.messages import HomeMark, ToNote, survivors
+from crawlstream.model.partitions.messages import HomeMark, survivors
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.tasks import wait_until
@@ -75,8 +75,8 @@ class _Homes:
             )
         return await question(home)
 
-    async def note(self, partition: int, note: ToNote, at_ms: int) -> None:
-        self._marks[partition].append(note.mark(at_ms))
+    async def note(self, partition: int, marks: Sequence[HomeMark]) -> None:
+        self._marks[partition] += marks
 
     async def send(self, records: Sequence[Out]) -> None:
         """What the clocks of homes end is noted by redis-monitor."""

@@ -27,6 +27,9 @@ TWO = Cluster({"a": 0, "b": 1, "c": 1}, {"a": "b"}, "ac")
 class Two(RealCluster):
     """Two partitions whose seeds are where they belong, and that have their labels."""
 
+    generation = 0
+    """The one of the crawl that partitions ask about."""
+
     async def feed(self) -> dict[int, Stamp]:
         """Enroll and take all seeds."""
         stamps = dict((await self.parts[0].home.enroll(self.batch(0, 2))).stamps)
@@ -53,7 +56,7 @@ class Two(RealCluster):
     async def confirm(self, place: int) -> int:
         """Ask the home for a partition's label."""
         contexts = self.parts[place].contexts
-        question = Question(self.context(0), await self.wanted(place))
+        question = Question(self.context(self.generation), await self.wanted(place))
         epoch = await contexts.epoch()
         return await confirm(lambda _: self.parts[0].home, contexts, epoch, [question])
 
@@ -91,6 +94,7 @@ class Two(RealCluster):
             generation=owed.generation or 0,
             run=owed.run,
             positions=owed.positions,
+            remember=owed.remember,
         )
 
     async def tell(self) -> int:

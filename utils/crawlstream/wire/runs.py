@@ -76,6 +76,8 @@ def encode_home(home: int, mark: HomeMark) -> bytes:
     }
     if mark.crawl is not None:
         record |= asdict(mark.crawl)
+    if mark.remember is not None:
+        record["remember"] = mark.remember
     return jsontext.dumps(record)
 
 
@@ -99,6 +101,7 @@ def decode_home(value: bytes) -> tuple[int, HomeMark]:
             run=int(record["run"]),
             positions={place: int(at) for place, at in record["positions"].items()},
             at_ms=int(record["at_ms"]),
+            remember=record.get("remember"),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not what a home is told: {value[:40]!r}") from error

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.boot.redis_check import refuse_layout
@@ -16,6 +16,7 @@ from crawlstream.bus.records import Out
 from crawlstream.errors import ConfigError, CrawlstreamError, FrontierFull, NoFrontier
 from crawlstream.frontier.codec.values import crawl_from
 from crawlstream.frontier.layout import BEING_FILLED, Layout
+from crawlstream.frontier.moving.crawls import MovedCrawl
 from crawlstream.frontier.moving.filling import Filling, Founding
 from crawlstream.frontier.moving.kept import delete_all
 from crawlstream.frontier.moving.move import Move, OldFrontier, Progress, read_frontier
@@ -185,16 +186,8 @@ class Stages:
             for home in range(max(len(self.old), len(self.new)))
         ]
         for crawl in old.crawls:
-            ended = crawl.run - 1 if crawl.is_open else crawl.run
-            mark = HomeMark(
-                kind="end",
-                redis_epoch=founding.epoch,
-                crawl=crawl_from(crawl.name),
-                generation=crawl.generation,
-                run=ended,
-                positions={place.decode(): at for place, at in crawl.over.items()},
-            )
-            marks += [(self._filling.home_of(crawl), mark)] if ended > 0 else []
+            home = self._filling.home_of(crawl)
+            marks += [(home, mark) for mark in _numbers_of(crawl, founding.epoch)]
         async with make_sink(self.kafka) as sink:
             for start in range(0, len(marks), 1000):
                 await sink.send([self._out(*mark) for mark in marks[start : start + 1000]])
@@ -268,3 +261,22 @@ async def until_nobody_lives(old: Frontiers, wait_s: float, say: Callable[[str],
 
 def _listed(under_way: Mapping[str, int]) -> str:
     return ", ".join(f"{amount:,} {UNDER_WAY[name]}" for name, amount in under_way.items())
+
+
+def _numbers_of(crawl: MovedCrawl, epoch: int) -> Iterator[HomeMark]:
+    """What Kafka is to remember of a crawl: its open run, and the one that has ended before."""
+    ended = crawl.run - 1 if crawl.is_open else crawl.run
+    remember, _ = crawl.at_home.get("remember", (None, ()))
+    end = HomeMark(
+        kind="end",
+        redis_epoch=epoch,
+        crawl=crawl_from(crawl.name),
+        generation=crawl.generation,
+        run=ended,
+        positions={place.decode(): at for place, at in crawl.over.items()},
+        remember=remember,
+    )
+    if crawl.is_open:
+        yield replace(end, kind="begun", run=crawl.run, positions={}, remember=None)
+    if ended > 0:
+        yield end

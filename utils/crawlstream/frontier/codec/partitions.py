@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from crawlstream.frontier.codec.intake import (
-    LATEST_S,
-    Profiles,
-    SiteOf,
-    pack_occasion,
-    pack_other,
-)
+from crawlstream.frontier.codec.intake import LATEST_S, Profiles, SiteOf
 from crawlstream.frontier.codec.values import crawl_from, none_as, pack, pairs
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.effects import Command, Effect, IntakeBatch, Seed
+from crawlstream.model.effects import IntakeBatch, Seed
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.partitions.messages import (
     ContextKey,
-    HomeMark,
     Label,
     OpenRun,
     Question,
@@ -29,91 +22,8 @@ from crawlstream.model.partitions.messages import (
     Stamp,
     Tell,
     Told,
-    ToNote,
     Version,
 )
-from crawlstream.model.recurring.schedule import Occasion
-
-
-def pack_enroll(batch: IntakeBatch, noted: Mapping[int, ToNote]) -> bytes:
-    """Records for the home of their crawls, with what Kafka remembers before those at an offset."""
-    profiles = Profiles()
-    records = [_record(record, profiles, noted) for record in batch.records]
-    place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
-    return pack([*place, profiles.numbered(), records])
-
-
-def _record(record: Effect, profiles: Profiles, noted: Mapping[int, ToNote]) -> list[object]:
-    if isinstance(record, Seed):
-        return [
-            "seed",
-            record.offset,
-            record.timestamp_ms,
-            FrontierKeys.crawl_field(record.crawl),
-            profiles.number(record.profile),
-            record.priority,
-            min(record.expires, LATEST_S),
-            none_as(record.remember),
-            *_occasion(record.crawl.appid, record.occasion),
-            record.profile.uuid or "",
-            _noted(record, noted),
-        ]
-    if isinstance(record, Command):
-        return [
-            "command",
-            record.offset,
-            record.timestamp_ms,
-            record.name,
-            record.request,
-            FrontierKeys.crawl_field(record.crawl) if record.crawl else "",
-            record.priority or min(record.until, LATEST_S),
-            *_occasion(record.appid, record.occasion),
-            _noted(record, noted),
-        ]
-    return pack_other(record)
-
-
-def _occasion(appid: str, occasion: Occasion | None) -> list[object]:
-    return pack_occasion(appid, occasion) if occasion else ["", 0]
-
-
-def _noted(record: Seed | Command, noted: Mapping[int, ToNote]) -> list[object]:
-    note = noted.get(record.offset)
-    return [note.generation, note.redis_epoch] if note else []
-
-
-def unpack_stamps(redis_epoch: int, flat: Sequence[int]) -> dict[int, Stamp]:
-    """Stamps by offset."""
-    return {
-        offset: Stamp(
-            None if generation < 0 else generation,
-            Version(redis_epoch, number),
-            run,
-            is_again=is_again,
-        )
-        for offset, generation, number, run, is_again in zip(*[iter(flat)] * 5, strict=True)
-    }
-
-
-def unpack_note(redis_epoch: int, packed: Sequence[Any]) -> ToNote | None:
-    """What is to be noted; of nothing None."""
-    if not packed:
-        return None
-    offset, name, generation, how, run, covered = packed
-    return ToNote(
-        crawl_from(name),
-        generation,
-        how.decode(),
-        redis_epoch,
-        offset=None if offset < 0 else offset,
-        run=run,
-        covers={place.decode(): at for place, at in zip(*[iter(covered)] * 2, strict=True)},
-    )
-
-
-def pack_lapse(note: ToNote) -> bytes:
-    """What the clock of a home ends, and Kafka remembers."""
-    return pack([_name(note.crawl), note.generation, note.redis_epoch])
 
 
 def unpack_runs_at_home(
@@ -373,23 +283,6 @@ def pack_finish(run: OpenRun, ledger: Mapping[str, int]) -> bytes:
     """That a run is over, with the counters of all partitions."""
     fields = [str(part) for pair in ledger.items() for part in pair]
     return pack([*_context(run.context), *run.version, fields])
-
-
-def pack_fates(redis_epoch: int, marks: Sequence[HomeMark], *, is_last: bool) -> bytes:
-    """What a home is told in a new life."""
-    fates = [
-        [
-            mark.kind,
-            _name(mark.crawl),
-            mark.generation,
-            mark.run,
-            [part for pair in mark.positions.items() for part in pair],
-            mark.at_ms,
-        ]
-        for mark in marks
-        if mark.crawl is not None
-    ]
-    return pack([redis_epoch, fates, is_last])
 
 
 def _name(crawl: CrawlKey) -> str:

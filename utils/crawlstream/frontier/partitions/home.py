@@ -7,18 +7,21 @@ from typing import Any, cast
 
 from crawlstream.errors import NoFrontier, NotRestored, PositionGap
 from crawlstream.frontier.codec.credits import pack_draws, unpack_grant
-from crawlstream.frontier.codec.partitions import (
+from crawlstream.frontier.codec.homes import (
     pack_enroll,
     pack_fates,
-    pack_finish,
     pack_lapse,
+    unpack_begun,
+    unpack_note,
+    unpack_stamps,
+)
+from crawlstream.frontier.codec.partitions import (
+    pack_finish,
     pack_questions,
     pack_told,
     unpack_labels,
-    unpack_note,
     unpack_runs,
     unpack_runs_at_home,
-    unpack_stamps,
     unpack_tells,
 )
 from crawlstream.frontier.codec.values import pack, unpack
@@ -29,6 +32,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import IntakeBatch
 from crawlstream.model.partitions.credits import Draw, Grant, NoGrant
 from crawlstream.model.partitions.messages import (
+    Begun,
     ContextKey,
     Enrolled,
     HomeMark,
@@ -75,25 +79,30 @@ class Home:
             return read_positions(await self._redis.hgetall(self._keys.enrolled()))
 
     async def enroll(
-        self, batch: IntakeBatch, noted: Mapping[int, ToNote] = _NOTHING_NOTED
+        self,
+        batch: IntakeBatch,
+        noted: Mapping[int, ToNote] = _NOTHING_NOTED,
+        begun: Sequence[Begun] = (),
     ) -> Enrolled:
         """Let consecutive records take effect: what is said to its crawls, or to schedules.
 
-        ``noted``: what Kafka remembers, by the offset of the record that has to wait for it. Seeds
-        below the position are answered again. PositionGap: records before the batch are missing.
+        ``noted``: what Kafka remembers, by the offset of the record that has to wait for it;
+        ``begun``: what it remembers of crawls in the answer before. Seeds below the position are
+        answered again. PositionGap: records before the batch are missing.
         """
         try:
-            answer = await self._ask("enroll", pack_enroll(batch, noted))
+            answer = await self._ask("enroll", pack_enroll(batch, noted, begun))
         except NoFrontier:
             raise PositionGap(-1) from None
         if answer[0] == b"GAP":
             raise PositionGap(answer[1])
-        _, redis_epoch, stamps, note, stopped, repeated = answer
+        _, redis_epoch, stamps, note, stopped, repeated, new = answer
         return Enrolled(
             unpack_stamps(redis_epoch, stamps),
             unpack_note(redis_epoch, note),
             stopped,
             {key.decode(): n for key, n in zip(*[iter(repeated)] * 2, strict=True)},
+            unpack_begun(redis_epoch, new),
         )
 
     async def again(self) -> Mapping[tuple[str, int], int]:
@@ -178,16 +187,19 @@ class Home:
         """Kafka has the ending of a run: the next one may be worked for."""
         await self._scripts.run("published", pack([FrontierKeys.crawl_field(crawl), run]))
 
-    async def restore(self, redis_epoch: int, marks: Sequence[HomeMark]) -> bool:
+    async def restore(
+        self, redis_epoch: int, marks: Sequence[HomeMark], *, dedupe_ms: int = 600_000
+    ) -> bool:
         """Tell a home that may have gone back what Kafka knows of its generations and runs.
 
         First have Kafka remember that this epoch has begun; then read up to there. ``marks`` are
-        those that survive (``survivors``), in the order of the log. False: it is in another epoch.
+        those that survive (``survivors``), in the order of the log. ``dedupe_ms``: so long after
+        its last run a crawl remembers its pages. False: the home is in another epoch.
         """
         for start in range(0, max(len(marks), 1), FATES_A_CALL):
             part = marks[start : start + FATES_A_CALL]
             is_last = start + FATES_A_CALL >= len(marks)
-            packed = pack_fates(redis_epoch, part, is_last=is_last)
+            packed = pack_fates(redis_epoch, part, dedupe_ms, is_last=is_last)
             _, is_same = unpack(await self._scripts.run("recover", packed))
             if not is_same:
                 return False

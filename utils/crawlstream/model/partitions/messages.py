@@ -90,6 +90,29 @@ class Overdue(NamedTuple):
     """How long until a run expires; None: none has a time."""
 
 
+class Begun(NamedTuple):
+    """A crawl that its home knew nothing of; Kafka has to remember it before its stamps are used.
+
+    Its numbers follow what was there before, which a home without its data could not tell.
+    """
+
+    crawl: CrawlKey
+    generation: int
+    run: int
+    redis_epoch: int
+    """Of the home, as it said so."""
+
+    def mark(self) -> HomeMark:
+        """How Kafka remembers it."""
+        return HomeMark(
+            kind="begun",
+            redis_epoch=self.redis_epoch,
+            crawl=self.crawl,
+            generation=self.generation,
+            run=self.run,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Enrolled:
     """What the home has learned of a batch."""
@@ -102,6 +125,8 @@ class Enrolled:
     """Offsets of seeds that do not enter, as a stop elsewhere is younger."""
     repeated: Mapping[str, int] = field(default_factory=dict)
     """By the key of a schedule, records of its occasions that came again."""
+    begun: Sequence[Begun] = ()
+    """What Kafka is to remember before the stamps are used; the home is told that it does."""
 
 
 class Question(NamedTuple):
@@ -213,7 +238,7 @@ class Look(NamedTuple):
 class HomeMark:
     """What Kafka remembers for a home that goes back to an earlier moment."""
 
-    kind: Ending | Literal["end", "life"]
+    kind: Ending | Literal["begun", "end", "life"]
     redis_epoch: int
     """Of the home, as it was written."""
     crawl: CrawlKey | None = None
@@ -221,12 +246,14 @@ class HomeMark:
     generation: int = 0
     """Of an end, the one of its run; otherwise the one that begins."""
     run: int = 0
-    """The one that ends; 0: none was open."""
+    """The one that ends, or has begun; 0: none was open."""
     positions: Mapping[str, int] = field(default_factory=dict)
     """By place, ``<topic UUID>:<partition>``, the offset behind the seeds that it covers; that of a
     stop is its own."""
     at_ms: int = 0
     """Time of the record that told of a stop."""
+    remember: int | None = None
+    """Of an end: seconds for which the crawl remembers its pages; None: as long as all do."""
 
 
 def survivors(marks: Iterable[tuple[int, HomeMark]]) -> list[HomeMark]:

@@ -4,13 +4,14 @@
 --   home before `recover` has said what had been told in earlier ones.
 -- `reg` HASH name -> packed {g, run, is_open, number, is_published, owed, over {place -> offset}, seeds {place ->
 --   offset}, first {place -> {ms, offset}}, latest {place -> ms}, passed {place -> {from, behind …}}, paused,
---   until_s, shift, top, started, expires, remember, occasion, ending, lapsed, forget_at, is_bare}. is_published:
---   Kafka has the ending of the run before; owed: the run whose ending it has not. over: seeds below belong to runs
---   that are over; seeds: behind the last that was enrolled; first, latest: of the open run's seeds; passed:
---   repetitions among them. g: generation, which a stop ends, and so does the home's clock: `lapsed` says that it is
---   to end so (expired, forgotten), and stays until it has; nothing enters meanwhile. started: wall ms at which the
---   open run began. expires, remember: {value, place in time of its record}, as of `told` in a frontier of one
---   partition. ending: how the latest run ended. is_bare: its generation has had no run.
+--   until_s, shift, top, started, expires, remember, occasion, ending, lapsed, forget_at, is_bare, is_unsaid,
+--   is_new}. is_published: Kafka has the ending of the run before; owed: the run whose ending it has not. over: seeds
+--   below belong to runs that are over; seeds: behind the last that was enrolled; first, latest: of the open run's
+--   seeds; passed: repetitions among them. g: generation, which a stop ends, and so does the home's clock: `lapsed`
+--   says that it is to end so (expired, forgotten), and stays until it has; nothing enters meanwhile. started: wall
+--   ms at which the open run began. expires, remember: {value, place in time of its record}, as of `told` in a
+--   frontier of one partition. ending: how the latest run ended. is_bare: its generation has had no run. is_unsaid:
+--   Kafka does not have its numbers yet. is_new: it has not begun, though from Kafka its numbers are known.
 -- `tell` SET "<name> <generation> <life> <number> <partition> <what>": what partitions are to hear; what: ended or
 --   expired, or changed, which has them ask. `closing` HASH "<name> <generation>" -> packed {how, run, request,
 --   started, occasion, purged {partition -> pages}, fields {field -> sum}, drained}: what they have answered of a run

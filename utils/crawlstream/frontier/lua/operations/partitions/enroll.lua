@@ -6,19 +6,23 @@
 --   gone back. What ends a generation (a stop; a seed after the time of the run before it) takes effect under the
 --   generation that Kafka has of it in this life, or is answered, to be noted there first; what follows it waits.
 --   A client's stop is answered by `told`. A record that names an occasion takes effect if it is the first to.
+--   A crawl that the home knew nothing of is answered as begun, until Kafka has it in this life: its stamps are not to
+--   be used before.
 --   Seeds that were written after a stop in another Kafka partition, but read before it, enter the run after it: they
 --   are asked for again, as `again` tells, until `reread` says that partitions have them.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records, begun}
 --   seed    {'seed', offset, timestamp_ms, name, profile index, priority, expires_s, remember_s|-1, occasion|'', its
 --            number, uuid|'', what was noted}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', the priority of
 --            `reprioritize` or the end of `pause` in epoch s|0, occasion|'', its number, what was noted}
 --   schedule as of `intake`
 --   what was noted: {generation, life} or {}
+--   begun   {life in which that was answered, {name, generation …}} or {}: Kafka has it
 -- Returns: packed {'OK', life, {offset, generation|-1, number, run, does it enter once more …}, {} or to note,
---   {offset …} of seeds that a stop forestalls, {schedule, repetitions …}}: life and number are the version, -1 is
---   of a run that is over, or of a repetition; {'GAP', position}: -1 where none is known; or {'RESTORE', life}
+--   {offset …} of seeds that a stop forestalls, {schedule, repetitions …}, {name, generation, run …} of those that
+--   have begun}: life and number are the version, -1 is of a run that is over, or of a repetition; {'GAP', position}:
+--   -1 where none is known; or {'RESTORE', life}
 --   to note {offset, name, generation that begins, how: stopped, expired or forgotten, run that ends|0, {place,
 --           offset …} up to which it covers seeds}
 -- Cost: about four commands a crawl, five where a run opens.
@@ -30,7 +34,7 @@
 --- include: schedules
 --- include: occasions
 
-local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
+local topic, kafka_partition, start, next_offset, profiles, records, begun = unpack(cmsgpack.unpack(ARGV[1]))
 local KIND, OFFSET = 1, 2
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', K.enrolled, place) or -1)
@@ -42,7 +46,15 @@ elseif position < 0 or start > position then
 end
 
 local stamps, stopped, repeated_of = {}, {}, {}
+local unsaid = {}  -- Crawls that have begun, and Kafka does not have that yet.
 local retimed = {}  -- Crawls whose runs have another time to end, as partitions are to hear.
+
+for i = 2, begun[1] == life and #begun or 0, 2 do
+  local crawl = registered(begun[i])
+  if crawl.g == begun[i + 1] then
+    crawl.is_unsaid, changed_crawls[begun[i]] = nil, crawl
+  end
+end
 
 local function stamp(offset, generation, number, run, is_again)
   for _, value in ipairs({ offset, generation, number, run, is_again or false }) do
@@ -116,7 +128,7 @@ do
     local offset, occasion, was_open = record[OFFSET], record[9], crawl.is_open
     if not was_open then
       crawl.run, crawl.is_open, crawl.is_bare = crawl.run + 1, true, nil
-      crawl.occasion, crawl.ending, crawl.started = nil, nil, wall
+      crawl.occasion, crawl.ending, crawl.started, crawl.is_unsaid = nil, nil, wall, crawl.is_new or crawl.is_unsaid
       local reached = positions_at(offset)
       -- Whatever there was before of a crawl that nobody remembers is over.
       for i = 1, crawl.is_new and #reached or 0, 2 do
@@ -225,6 +237,7 @@ do
     elseif crawl.is_new or is_passed then
       return stamp(offset, -1, 0, 0)
     end
+    unsaid[name] = crawl.is_unsaid and crawl or nil
     stamp(offset, crawl.g, crawl.number, crawl.run, is_again)
   end
 end
@@ -340,5 +353,11 @@ local repetitions = {}
 for field, amount in pairs(repeated_of) do
   repetitions[#repetitions + 1], repetitions[#repetitions + 2] = field, amount
 end
+local new = {}
+for name, crawl in pairs(unsaid) do
+  for _, value in ipairs({ name, crawl.g, crawl.run }) do
+    new[#new + 1] = value
+  end
+end
 save_clock()
-return cmsgpack.pack({ 'OK', life, stamps, to_note, stopped, repetitions })
+return cmsgpack.pack({ 'OK', life, stamps, to_note, stopped, repetitions, new })

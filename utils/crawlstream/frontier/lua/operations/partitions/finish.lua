@@ -28,8 +28,9 @@ if is_same then
   close(name, crawl)
   crawl.is_published, crawl.owed, crawl.ending = false, crawl.run, 'finished'
   tell_all(name, crawl, generation, 'ended')
-  owe('crawl_finished', nil, { name = name, run = crawl.run, generation = generation, life = life,
-    fields = fields, positions = covered, occasion = crawl.occasion, seen = seen_of(crawl.occasion) })
+  owe('crawl_finished', nil, { name = name, run = crawl.run, generation = generation, life = life, fields = fields,
+    positions = covered, remember = crawl.remember and crawl.remember[1], occasion = crawl.occasion,
+    seen = seen_of(crawl.occasion) })
   save_registry()
 end
 save_clock()

@@ -1,16 +1,18 @@
 #!lua flags=allow-oom
 -- recover: in a new life of a home, before all else: what Kafka knows to have been told, and the home may have
 --   forgotten.
--- Guarantee: safe to repeat. What ended a generation (a stop, the home's clock) takes effect where the home
+-- Guarantee: safe to repeat. A crawl of which the home knows nothing begins again with the numbers that it had.
+--   What ended a generation (a stop, the home's clock) takes effect where the home
 --   believes it to be the present one, and an ending of a run that it believes to be open, or has not heard of;
 --   nothing else changes. A run that ended so, but not for the world yet, is told by `told`, also if the home has
 --   not heard of it. In any other life than the one that is named nothing is done.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {life, fates, is this the last of several calls}; in the order of the log, without what an
---   earlier life of the home has written after a later one had begun
---   fate    {kind, name, generation, run, {place, offset …}, timestamp_ms}; kind: stopped, expired or forgotten, with
---           the generation that it begins, the run that it ends or 0, and up to which offsets it covers seeds (a stop:
---           in its own place); or end, with the run that has ended for the world
+-- ARGV: 1 packed {life, fates, dedupe_ms, is this the last of several calls}; fates in the order of the log, without
+--   what an earlier life of the home has written after a later one had begun; dedupe_ms: as of `overdue`
+--   fate    {kind, name, generation, run, {place, offset …}, timestamp_ms, remember_s|-1}; kind: stopped, expired or
+--           forgotten, with the generation that it begins, the run that it ends or 0, and up to which offsets it
+--           covers seeds (a stop: in its own place); end, with the run that has ended for the world, and for how long
+--           its pages are remembered; or begun, with the first generation and run of a crawl
 -- Returns: packed {life, was it this one}
 -- Cost: about two commands a crawl, and one a partition where something ends.
 --- include: clock
@@ -18,13 +20,22 @@
 --- include: crawls
 --- include: registry
 
-local named_life, fates, is_last = unpack(cmsgpack.unpack(ARGV[1]))
+local named_life, fates, dedupe_ms, is_last = unpack(cmsgpack.unpack(ARGV[1]))
 
 local function cover_all(name, crawl, covered)
   for i = 1, #covered, 2 do
     cover(crawl, covered[i], covered[i + 1])
   end
   changed_crawls[name] = crawl
+end
+
+-- A crawl that had begun is about to: its seeds are read again.
+local function begin_again(name, generation, run)
+  local crawl = registered(name)
+  if crawl.is_new or generation > crawl.g and not crawl.is_open then
+    crawl.g, crawl.run, crawl.is_new, crawl.is_bare = generation, run - 1, true, true
+    crawl.forget_at, changed_crawls[name] = now + REMEMBER_BARE_MS, crawl
+  end
 end
 
 -- What ended a generation does so again.
@@ -34,17 +45,25 @@ local function end_again(how, name, generation, run, covered)
     return false
   elseif run > crawl.run then
     crawl.g, crawl.run, crawl.is_open = generation - 1, run, true
+  elseif crawl.is_new then
+    crawl.g = generation - 1
   end
   end_generations(name, crawl, generation, how)
   cover_all(name, crawl, covered)
   return true
 end
 
-local function end_run_of(name, generation, run, covered)
+local function end_run_of(name, generation, run, covered, remember)
   local crawl = registered(name)
+  if generation > crawl.g and not crawl.is_open then
+    crawl.g = generation
+  end
+  if generation == crawl.g and run >= crawl.run and remember >= 0 then
+    crawl.remember = { remember, { 0, 0, 0 } }  -- Whatever a seed says is later.
+  end
   if generation == crawl.g and (run > crawl.run or run == crawl.run and crawl.is_open) then
     close(name, crawl)
-    crawl.is_published, crawl.owed, crawl.ending = true, nil, 'finished'
+    crawl.is_published, crawl.owed, crawl.ending, crawl.is_bare = true, nil, 'finished', nil
     tell_all(name, crawl, generation, 'ended')
   end
   if generation < crawl.g then
@@ -55,17 +74,23 @@ local function end_run_of(name, generation, run, covered)
   cover_all(name, crawl, covered)
 end
 
-local function take_effect(kind, name, generation, run, covered, timestamp)
-  if kind == 'end' then
-    end_run_of(name, generation, run, covered)
+local function take_effect(fate)
+  local kind, name, generation, run, covered, timestamp, remember = unpack(fate)
+  if kind == 'begun' then
+    begin_again(name, generation, run)
+  elseif kind == 'end' then
+    end_run_of(name, generation, run, covered, remember)
   elseif end_again(kind, name, generation, run, covered) and kind == 'stopped' then
     note_stop(name, covered[1], timestamp, covered[2] - 1)
   end
 end
 
 local is_same = named_life == life
+if is_same then
+  redis.call('HSET', K.meta, 'dedupe', int(dedupe_ms))
+end
 for _, fate in ipairs(is_same and fates or {}) do
-  take_effect(unpack(fate))
+  take_effect(fate)
 end
 save_registry()
 if is_same and is_last then

@@ -1,0 +1,152 @@
+"""The numbers of crawls that begin after others were forgotten, and homes that lose their data.
+
+A name begins above all numbers that any name has had. What partitions have of a crawl is of no use
+to a home that begins it again with other ones: they have passed its seeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.frontier.partitions.confirm import is_over, summed
+from crawlstream.frontier.streams import Streams
+from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
+from crawlstream.model.partitions.messages import HomeMark
+from support.partitions.planting import Bug, assert_found
+from support.partitions.real import LINKS
+from support.partitions.two import Two, open_two
+
+pytest_plugins = ("support.frontier.fixtures",)
+pytestmark = pytest.mark.usefixtures("still")
+GENERATION, RUN = 5, 8
+FORGOTTEN = {"generation_floor": GENERATION, "run_floor": RUN - 1}
+"""What a home knows of crawls that it has forgotten."""
+DEDUPE_MS = 20_000
+
+
+@pytest.fixture
+async def two(redis: Redis) -> Two:
+    """Two partitions with nothing in them."""
+    return await open_two(redis)
+
+
+async def _begin(two: Two) -> list[HomeMark]:
+    """Other crawls are forgotten, partitions have all seeds; what Kafka remembers of that."""
+    home = two.parts[0]
+    two.generation = GENERATION
+    await home.redis.hset(home.keys.meta(), mapping=FORGOTTEN)
+    done = await home.home.enroll(two.batch(0, 2))
+    assert [(one.generation, one.run) for one in done.begun] == [(GENERATION, RUN)]
+    assert not (await home.home.enroll(two.batch(0, 2), {}, done.begun)).begun
+    await two.feed()
+    return [one.mark() for one in done.begun]
+
+
+async def _read_again(two: Two) -> None:
+    stamps = await two.feed()
+    assert {(stamp.generation, stamp.run) for stamp in stamps.values()} == {(GENERATION, RUN)}
+
+
+async def _finish(two: Two, redis: Redis) -> OutboxRecord:
+    """Each partition has a page, which gets done; how the run is told to have ended."""
+    for place in range(2):
+        assert await two.confirm(place) == 1
+        found = await two.lease(place)
+        assert found
+        settle = Settle(token=found[0].hold.token, outcome=Outcome.DONE, reason="2xx")
+        assert not (await found[0].session.exchange(settles=[settle])).stale
+    (run,), _ = await two.parts[0].home.quiet(0)
+    looks = [await part.contexts.look([run.context]) for part in two.parts]
+    assert is_over(run, looks, 0, LINKS, home=0)
+    assert await two.parts[0].home.finish(run, summed(run, looks, 0))
+    owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
+    return [one for one in owed if isinstance(one, OutboxRecord)][-1]
+
+
+async def test_a_crawl_keeps_its_numbers_when_its_home_loses_everything(
+    two: Two, redis: Redis
+) -> None:
+    """Its seeds are where they were, and it ends once, with all pages counted."""
+    home, nothing = two.parts[0], await two.parts[0].moment()
+    marks = await _begin(two)
+    await home.go_back(nothing, 2)
+    assert await home.home.restore(home.epochs[2], marks)
+    await _read_again(two)
+    ended = await _finish(two, redis)
+    assert (ended.kind, ended.run, ended.counters["done"]) == ("crawl_finished", RUN, 2)
+
+
+async def test_a_crawl_keeps_its_numbers_when_its_home_goes_back(two: Two, redis: Redis) -> None:
+    """To before it began; and another crawl is forgotten before its seeds are read again."""
+    home, before = two.parts[0], await two.parts[0].moment()
+    marks = await _begin(two)
+    await home.go_back(before, 2)
+    await home.redis.hset(home.keys.meta(), mapping={"generation_floor": 9, "run_floor": 9})
+    assert await home.home.restore(home.epochs[2], marks)
+    await _read_again(two)
+    assert (await _finish(two, redis)).run == RUN
+
+
+async def test_a_crawl_is_told_as_begun_until_kafka_has_it_in_this_life(two: Two) -> None:
+    """Whoever was told by an earlier life has to ask again."""
+    home = two.parts[0]
+    first = (await home.home.enroll(two.batch(0, 1))).begun
+    assert (await home.home.enroll(two.batch(0, 1))).begun == first
+    await home.go_back(None, 2)
+    assert await home.home.restore(home.epochs[2], [])
+    (again,) = (await home.home.enroll(two.batch(0, 1), {}, first)).begun
+    assert again == first[0]._replace(redis_epoch=home.epochs[2])
+    assert not (await home.home.enroll(two.batch(0, 1), {}, [again])).begun
+    assert not (await home.home.enroll(two.batch(0, 2))).begun
+
+
+@pytest.mark.parametrize(("remember", "for_ms"), [(None, DEDUPE_MS), (50, 50_000)])
+async def test_an_ended_crawl_is_remembered_as_long_as_before(
+    two: Two, redis: Redis, remember: int | None, for_ms: int
+) -> None:
+    """By what Kafka has of its ending, as its home has lost everything since."""
+    home, nothing = two.parts[0], await two.parts[0].moment()
+    seeds = [one for one in two.records if isinstance(one, Seed)]
+    two.records[:] = [replace(seed, remember=remember) for seed in seeds]
+    marks = await _begin(two)
+    marks.append(two.end_mark(await _finish(two, redis)))
+    await home.go_back(nothing, 2)
+    assert await home.home.restore(home.epochs[2], marks, dedupe_ms=DEDUPE_MS)
+    await home.advance(for_ms - 1_000)
+    assert not (await home.home.overdue(0, DEDUPE_MS)).to_note
+    await home.advance(2_000)
+    (note,) = (await home.home.overdue(0, DEDUPE_MS)).to_note
+    assert (note.how, note.generation) == ("forgotten", GENERATION + 1)
+
+
+BUGS = {
+    "a home without data begins crawls with other numbers": Bug(
+        right="    begin_again(name, generation, run)\n",
+        wrong="",
+        found_by=test_a_crawl_keeps_its_numbers_when_its_home_loses_everything,
+    ),
+    "a home that has gone back gives numbers that grew since": Bug(
+        right="if crawl.is_new or generation > crawl.g and not crawl.is_open then",
+        wrong="if generation > crawl.g and not crawl.is_open then",
+        found_by=test_a_crawl_keeps_its_numbers_when_its_home_goes_back,
+    ),
+    "numbers are said that Kafka does not have": Bug(
+        right="crawl.is_unsaid = nil, nil, wall, crawl.is_new or crawl.is_unsaid",
+        wrong="crawl.is_unsaid = nil, nil, wall, nil",
+        found_by=test_a_crawl_is_told_as_begun_until_kafka_has_it_in_this_life,
+    ),
+    "Kafka is believed to have what an earlier life has said": Bug(
+        right="for i = 2, begun[1] == life and #begun or 0, 2 do",
+        wrong="for i = 2, #begun, 2 do",
+        found_by=test_a_crawl_is_told_as_begun_until_kafka_has_it_in_this_life,
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_a_bug_is_found(redis: Redis, bug: Bug) -> None:
+    """The test that it names fails with it."""
+    await assert_found(redis, bug)
