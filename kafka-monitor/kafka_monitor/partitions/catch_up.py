@@ -15,6 +15,7 @@ from functools import partial
 
 import structlog
 
+from crawlstream.boot.failpoints import failpoint
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import end_offsets, read_topic
@@ -98,7 +99,8 @@ class CatchUp:
         async def its_own(frontier: Frontier) -> int:
             enrolled = await frontier.home.begin(*place, oldest)
             reached = await frontier.reading.reached(*place, oldest)
-            cursors.enrolled[partition], cursors.taken[partition] = enrolled, reached.position
+            cursors.enrolled[partition] = enrolled
+            cursors.taken[partition] = reached.of_all(but=away)
             return min(enrolled, reached.lowest(but=away))
 
         async def of_its_crawls(frontier: Frontier) -> int:
@@ -195,6 +197,7 @@ class CatchUp:
             for home, records in by_home.items()
         }
         enrolled = await self._leaving.each(cursors, enrolling, waits_for=partition)
+        failpoint("late_enrolled")
         stamps = {at: stamp for one in enrolled.values() for at, stamp in one.stamps.items()}
         away |= by_home.keys() - enrolled.keys()
         others = frozenset(range(len(self._frontiers))) - {partition}
@@ -209,6 +212,7 @@ class CatchUp:
         left = cursors.left.keys() - {partition}
         taking = {taker: take(taker) for taker in takers - left}
         taken = await self._leaving.each(cursors, taking, waits_for=partition)
+        failpoint("late_taken")
         # What other homes have said of seeds has been told before.
         stopped = enrolled[partition].stopped if is_asked_first else ()
         return {

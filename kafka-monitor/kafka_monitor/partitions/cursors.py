@@ -35,7 +35,7 @@ class Cursors:
     enrolled: dict[int, int] = field(default_factory=dict)
     """By home."""
     taken: dict[int, int] = field(default_factory=dict)
-    """By partition."""
+    """By partition: up to here it has the seeds of all homes that are not away."""
     left: dict[int, LeftBehind] = field(default_factory=dict)
     """Partitions that are away or full."""
     untold: set[int] = field(default_factory=set)
@@ -49,11 +49,6 @@ class Cursors:
     """What schedules were told below it has been done, perhaps in a Redis that was lost."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Of a batch, or of the moment in which a partition is found to have caught up."""
-
-    @property
-    def highest(self) -> int:
-        """Behind it nothing has taken effect."""
-        return max([*self.enrolled.values(), *self.taken.values()])
 
     @property
     def reached(self) -> int:

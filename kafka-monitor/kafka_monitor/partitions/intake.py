@@ -74,13 +74,16 @@ class DividedIntake:
             await self._leaving.end(known)
         cursors = self._cursors[place] = Cursors(place, oldest, committed)
         cursors.past = max(committed, known.enrolled.get(0, 0) if known else 0)
-        lowest = []
+        away, lowest = answers.missing.keys(), list[int]()
         for p, (enrolled, reached, again) in answers.by_partition.items():
-            cursors.enrolled[p], cursors.taken[p] = enrolled, reached.position
-            lowest += [enrolled, reached.lowest(but=answers.missing.keys())]
-            lowest += [] if again is None else [again]
-        if any(again is not None for *_, again in answers.values):
-            cursors.again_below = cursors.highest
+            # What is to be brought to a partition may lie before its position.
+            cursors.enrolled[p], cursors.taken[p] = enrolled, reached.of_all(but=away)
+            lowest += [enrolled, reached.lowest(but=away)]
+            if again is not None:
+                lowest.append(again)
+                cursors.again_below = max(
+                    max(enrolled, reached.position) for enrolled, reached, _ in answers.values
+                )
         begin = min(lowest)
         cursors.next = IntakeBatch(
             topic_id=topic_id, kafka_partition=kafka_partition, start=begin, next=begin, records=()

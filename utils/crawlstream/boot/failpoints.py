@@ -19,7 +19,8 @@ STEPS = (
     "after_settle",
 )
 """The steps of a page's life, in the order of its effects; where Redis is crowded, ``after_spill``
-comes before the settle. A kafka-monitor has ``after_put``: what was refused is not told yet."""
+comes before the settle. A kafka-monitor has ``after_put``: what was refused is not told yet, and
+where a partition catches up, ``late_enrolled`` and ``late_taken``."""
 
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from redis import Redis
 
-from support.crawler.spread_web import spread
+from support.crawler.spread_web import WIDE_OPEN, spread
 from support.partitions.servers.crawled import Divided
 from support.waiting import wait_until
 
@@ -19,6 +19,12 @@ def named(divided: Divided, home: int) -> str:
     """A crawl whose home is some partition."""
     names = (f"at{home}x{n}" for n in count())
     return next(name for name in names if divided.home(name) == home)
+
+
+def done_of(divided: Divided, crawl: str) -> int:
+    """Pages of all runs of a crawl that have ended."""
+    endings = divided.witness.events(crawl, "crawl_finished")
+    return sum(ending["counters"]["done"] for ending in endings)
 
 
 @pytest.mark.parametrize("partition", [0, 1])
@@ -102,3 +108,35 @@ async def test_seeds_enter_while_one_partition_is_full(divided: Divided) -> None
         ending = await divided.witness.ended(crawl, timeout_s=60)
     assert ending["counters"]["done"] == 3
     assert Counter(one["url"] for one in divided.witness.results(crawl)) == Counter(urls)
+
+
+@pytest.mark.parametrize("step", ["late_enrolled", "late_taken"])
+async def test_a_monitor_that_dies_while_a_partition_catches_up(
+    divided: Divided, step: str
+) -> None:
+    """The next one reads on from where the partition and its crawls are; no seed enters twice."""
+    hosts = {p: divided.hosts(p, 1) for p in range(3)}
+    urls = spread(divided.site, [hosts[p][0] for p in range(3)], pages=1)
+    crawls = {p: named(divided, p) for p in range(3)}
+    cluster = divided.cluster
+    with cluster.redis_monitor(**WIDE_OPEN), cluster.crawler("link"):
+        with cluster.kafka_monitor(FAILPOINT=f"{step}:kill") as dying:
+            divided.feed("warm", urls[1:2], maxdepth=0)
+            await divided.witness.ended("warm", timeout_s=60)
+            divided.redis[2].kill()
+            for crawl in crawls.values():
+                divided.feed(crawl, urls[::-1], maxdepth=0)
+            await wait_until(
+                lambda: all(len(divided.witness.results(crawls[p])) == 2 for p in (0, 1)),
+                timeout_s=90,
+            )
+            divided.redis[2].start()
+            await wait_until(lambda: not dying.is_running(), timeout_s=90)
+        # What the dead one had read of a crawl may be a run of its own.
+        with cluster.kafka_monitor():
+            await wait_until(
+                lambda: all(done_of(divided, crawl) == 3 for crawl in crawls.values()),
+                timeout_s=90,
+            )
+    for crawl in crawls.values():
+        assert Counter(one["url"] for one in divided.witness.results(crawl)) == Counter(urls)

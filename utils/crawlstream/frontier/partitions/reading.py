@@ -35,10 +35,13 @@ class Reached(NamedTuple):
     untold: Sequence[int]
     """Offsets of seeds that were refused, perhaps without having been told."""
 
+    def of_all(self, but: Collection[int] = ()) -> int:
+        """Up to here the seeds of all homes have been read, or of all but some."""
+        return min([self.position, *(at for home, at in self.late.items() if home not in but)])
+
     def lowest(self, but: Collection[int] = ()) -> int:
         """Where to begin, if the seeds of some homes are left out."""
-        late = [at for home, at in self.late.items() if home not in but]
-        return min([self.position, *late, *self.untold])
+        return min([self.of_all(but), *self.untold])
 
 
 class Reading:
