@@ -1,9 +1,11 @@
 """What a page costs all Redis together where the frontier is divided, beside one that is whole.
 
 A page is leased, has 20 children of which 70 % are known, and settles; those of its children that
-lie in other partitions are packed as for Kafka, fifty pages together, and applied there. Frontiers
-of one, two and four partitions take turns, so that a slow minute is slow for all. How much more
-several Redis do at once is judged only where there are cores for that.
+lie in other partitions are packed as for Kafka, fifty pages together, and applied there. One worker
+leaves out nearly all that it has put before, which divided is only what it has sent; of several,
+each knows little of what the others have put. Frontiers of one, two and four partitions take turns,
+so that a slow minute is slow for all. How much more several Redis do at once is judged only where
+there are cores for that.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ import asyncio
 import os
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from itertools import cycle
 from statistics import fmean, median
 
 from lib.divided import LINKS, fill_divided, hold_seeds, open_divided
@@ -35,25 +38,36 @@ NUMBERS = (1, 2, 4)
 EACH = 20
 """Pages that wait in a domain at the beginning."""
 ROUNDS, BATCHES_A_ROUND = 10, 16
+MANY_WORKERS = 8
 SHALLOW_PAGES = 20_000
 CORES = os.cpu_count() or 1
+
+Costs = dict[int, Sequence[float]]
+"""µs a page of each Redis, by number of partitions."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """A worker with a session in each partition."""
+
+    sessions: Sequence[WorkerSession]
+    settles: list[list[Settle]]
+    sent: LinkCache
+    """What it has sent: it does not do so again."""
 
 
 @dataclass(slots=True)
 class Load:
-    """One worker with a session in each partition of a frontier, and the reader of its links."""
+    """Workers that take turns, and the reader of their links."""
 
     frontiers: Frontiers
-    sessions: Sequence[WorkerSession]
+    workers: Iterator[Worker]
     web: Web
-    settles: list[list[Settle]]
     offsets: list[int]
     """Of the links of each partition: where the next record goes."""
-    sent: LinkCache
-    """What the worker has sent: it does not do so again."""
 
     @classmethod
-    async def of(cls, servers: Sequence[Redis]) -> Load:
+    async def of(cls, servers: Sequence[Redis], workers: int) -> Load:
         """A frontier with a partition on each server, and pages in all domains."""
         number = len(servers)
         frontiers = await open_divided(servers, number)
@@ -61,44 +75,52 @@ class Load:
         await fill_divided(
             frontiers, fillers, [links(domain_name(d), EACH) for d in range(DOMAINS)]
         )
-        sessions = [frontiers.session(p, "worker", SPIDER) for p in range(number)]
-        return cls(frontiers, sessions, Web({}), [[] for _ in sessions], [0] * number, LinkCache())
+        every = [
+            Worker(
+                [frontiers.session(p, f"worker{name}", SPIDER) for p in range(number)],
+                [[] for _ in range(number)],
+                LinkCache(),
+            )
+            for name in range(workers)
+        ]
+        return cls(frontiers, cycle(every), Web({}), [0] * number)
 
     async def round(self) -> Sequence[float]:
         """Some pages of all partitions; µs a page of each Redis."""
         async with AsyncExitStack() as stack:
             servers = [server.redis for server in self.frontiers.servers]
             costs = [await stack.enter_async_context(measured(redis)) for redis in servers]
-            pages = 0
-            for _ in range(BATCHES_A_ROUND // len(self.sessions)):
-                records: list[list[bytes]] = [[] for _ in self.sessions]
-                for p in range(len(self.sessions)):
-                    pages += await self._exchange(p, records)
+            pages, number = 0, len(servers)
+            for _ in range(BATCHES_A_ROUND // number):
+                records: list[list[bytes]] = [[] for _ in range(number)]
+                worker = next(self.workers)
+                for p in range(number):
+                    pages += await self._exchange(worker, p, records)
                 for p, values in enumerate(records):
                     await self._apply(p, values)
         return [cost.cpu_us / pages for cost in costs]
 
-    async def _exchange(self, p: int, records: list[list[bytes]]) -> int:
+    async def _exchange(self, worker: Worker, p: int, records: list[list[bytes]]) -> int:
         """Settle the pages of a partition and lease the next; their links go into ``records``."""
-        answer = await self.sessions[p].exchange(settles=self.settles[p], want=BATCH)
+        answer = await worker.sessions[p].exchange(settles=worker.settles[p], want=BATCH)
         foreign: dict[tuple[int, LinkOrigin], list[Links]] = defaultdict(list)
-        self.settles[p] = []
+        worker.settles[p] = []
         for hold in answer.holds:
             own = []
             for group in self.web.children(hold.domain):
                 target = self.frontiers.partitions.of(group.domain)
-                origin = self.sessions[p].origin(hold.token)
+                origin = worker.sessions[p].origin(hold.token)
                 if target == p:
                     own.append(group)
                 elif origin:
                     foreign[target, origin].append(group)
             need = {q: offset for q, offset in enumerate(self.offsets) if offset}
-            self.settles[p].append(replace(done(hold, own), need=need))
+            worker.settles[p].append(replace(done(hold, own), need=need))
         for (target, origin), groups in foreign.items():
-            new, _ = self.sent.new_of(b"", groups)
+            new, _ = worker.sent.new_of(b"", groups)
             records[target] += pack_links(origin, merged(new)) if new else ()
         for group in (group for groups in foreign.values() for group in groups):
-            self.sent.learn(0, b"", group.fingerprints)
+            worker.sent.learn(0, b"", group.fingerprints)
         return len(answer.holds)
 
     async def _apply(self, p: int, values: Sequence[bytes]) -> None:
@@ -114,7 +136,7 @@ class Load:
     async def pages_per_s(self) -> float:
         """Leases and settles without children, on all Redis at once; no more is left then."""
         began = time.perf_counter()
-        share = SHALLOW_PAGES // len(self.sessions)
+        share = SHALLOW_PAGES // len(self.frontiers)
         calls = [
             lease_and_settle(f.scripts.redis, "bulk", share, keys=f.scripts.keys)
             for f in self.frontiers
@@ -143,22 +165,37 @@ async def measure(redis: Redis) -> Figures:
     """All numbers of partitions in turns; ratios are taken within a turn."""
     async with AsyncExitStack() as stack:
         others = [await stack.enter_async_context(own_redis()) for _ in range(sum(NUMBERS) - 1)]
-        servers = [redis, *others]
-        loads = {}
-        for number in NUMBERS:
-            loads[number] = await Load.of([servers.pop() for _ in range(number)])
-            await loads[number].round()
-        rounds = [{n: await load.round() for n, load in loads.items()} for _ in range(ROUNDS)]
-        speeds = {n: await load.pages_per_s() for n, load in loads.items()}
+        of_one, _ = await _rounds([redis, *others], workers=1)
+        of_many, speeds = await _rounds([redis, *others], workers=MANY_WORKERS)
+    return {
+        **_costs(of_one),
+        **{f"many_{name}": value for name, value in _costs(of_many).items()},
+        **{f"speed_{n}_per_1": speeds[n] / speeds[1] for n in NUMBERS[1:]},
+        **{f"wall_pages_per_s_{n}": speed for n, speed in speeds.items()},
+    }
+
+
+async def _rounds(servers: list[Redis], *, workers: int) -> tuple[list[Costs], dict[int, float]]:
+    """What a page costs each Redis in each round, by number of partitions; how fast all are."""
+    left, loads = [*servers], dict[int, Load]()
+    for number in NUMBERS:
+        loads[number] = await Load.of([left.pop() for _ in range(number)], workers)
+    for _ in range(workers):
+        for load in loads.values():
+            await load.round()
+    rounds = [{n: await load.round() for n, load in loads.items()} for _ in range(ROUNDS)]
+    return rounds, {n: await load.pages_per_s() for n, load in loads.items()}
+
+
+def _costs(rounds: list[Costs]) -> dict[str, float]:
     figures = {f"us_a_page_{n}": median(sum(us[n]) for us in rounds) for n in NUMBERS}
     for n in NUMBERS[1:]:
         of_each = [fmean(us[n][p] for us in rounds) for p in range(n)]
         figures |= {
             f"cost_{n}_per_1": median(sum(us[n]) / sum(us[1]) for us in rounds),
             f"share_max_per_mean_{n}": max(of_each) / fmean(of_each),
-            f"speed_{n}_per_1": speeds[n] / speeds[1],
         }
-    return figures | {f"wall_pages_per_s_{n}": speed for n, speed in speeds.items()}
+    return figures
 
 
 SPEED = {"speed_2_per_1": Line(floor=1.8, goal=1.9, unit="", more=True)}
@@ -170,6 +207,7 @@ if __name__ == "__main__":
         measure=measure,
         lines={
             **{f"cost_{n}_per_1": Line(floor=1.25, goal=1.1, unit="") for n in NUMBERS[1:]},
+            **{f"many_cost_{n}_per_1": Line(floor=1.25, goal=1.1, unit="") for n in NUMBERS[1:]},
             **{f"share_max_per_mean_{n}": Line(floor=1.15, goal=1.1, unit="") for n in NUMBERS[1:]},
             **(SPEED if CORES >= 4 else {}),
         },

@@ -43,6 +43,8 @@ async def test_each_link_enters_once_however_large_a_domain_is(bench: Bench) -> 
     assert len(sets) > 10
     for key in sets:
         assert await bench.redis.object("encoding", key) == INTEGERS.encode(), key
+    # Each is in one of them, and so is the seed.
+    assert sum([await bench.redis.scard(key) for key in sets]) == sum(pages.values()) + 1
     await bench.worker.settle(hold)
 
 

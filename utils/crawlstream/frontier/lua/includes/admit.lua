@@ -3,30 +3,12 @@
 --   but its count under `filtered`. What is refused is counted by reason, never dropped silently.
 -- Links travel as one flat list, for tables are dear in Lua; whoever reads it moves along:
 --   for each lot   priority, spider, do they count for caps, site|'', groups: how many follow
---   for each group domain, n, n fingerprints, n entries (complete: header and body)
+--   for each group domain, n, n fingerprints, n entries (header and body, or a body whose header comes beside)
 --   With a site they wait under its name; dedupe and caps are those of the domain.
 -- Needs: clock, ledger, throttle, bands, dedupe. Cost: HMGET and HSET; per group SMISMEMBER, and where
 --   something is new SCARD, SADD and RPUSH.
+--- include: domains
 --- include: credits
-
-local function parse_domain_record(text)
-  if not text then
-    return { counted = 0, slab = NO_SLAB, own = 0, bands = '' }
-  end
-  local counted, slab, own, bands = string.match(text, '^(%d+) (%d+) (%d+) (.*)$')
-  return { counted = counted + 0, slab = slab, own = own + 0, bands = bands }
-end
-
--- Domains of one call have about as many pages: each of these numbers is formatted once.
-local digits = setmetatable({}, { __index = function(known_digits, number)
-  local text = int(number)
-  known_digits[number] = text
-  return text
-end })
-
-local function domain_record_text(record)
-  return digits[record.counted] .. ' ' .. record.slab .. ' ' .. digits[record.own] .. ' ' .. record.bands
-end
 
 -- The domains of a list of links, added to `domains`.
 local function add_domains(links, domains)
@@ -52,62 +34,6 @@ local function amount_of(links)
     end
   end
   return amount
-end
-
-local records_of, changed_records = {}, {}
-
--- Records of domains of crawl c by name, these among them: one HMGET. The throttle states of those
--- that are new to the crawl are loaded. Callers that change a record must add it to
--- `changed_of(c)`; `save_domain_records` writes it.
-local function load_domain_records(c, domains)
-  local records, missing = records_of[c] or {}, {}
-  records_of[c] = records
-  for i = 1, #domains do
-    local domain = domains[i]
-    if records[domain] == nil then
-      records[domain], missing[#missing + 1] = false, domain
-    end
-  end
-  if #missing == 0 then
-    return records
-  end
-  local texts, new = redis.call('HMGET', K.domains(c), unpack(missing)), {}
-  for i = 1, #missing do
-    records[missing[i]] = parse_domain_record(texts[i])
-    if not texts[i] then
-      new[#new + 1] = missing[i]
-    end
-  end
-  if scope == '' then
-    load_states(new)
-  end
-  return records
-end
-
-local function changed_of(c)
-  changed_records[c] = changed_records[c] or {}
-  return changed_records[c]
-end
-
-local MANY_DOMAINS = 32
-
--- Many at once come with a long value, which has Redis keep them in a table for good: the compact form
--- is searched from end to end, and a broad crawl would pay for that until its 513th domain.
-local function save_domain_records()
-  for c, changed in pairs(changed_records) do
-    local key, fields, n = K.domains(c), {}, 0
-    for domain, record in pairs(changed) do
-      fields[n + 1], fields[n + 2] = domain, domain_record_text(record)
-      n = n + 2
-    end
-    if n > 2 * MANY_DOMAINS then
-      redis.call('HSET', key, PAD, PADDING, unpack(fields))
-      redis.call('HDEL', key, PAD)
-    else
-      redis.call('HSET', key, unpack(fields))
-    end
-  end
-  changed_records = {}
 end
 
 local kinds = {}
@@ -282,6 +208,15 @@ local function count_entered(terms, amount)
   end
 end
 
+-- Some entries of a list, with what comes before each.
+local function with_header(header, list, first, last)
+  local entries = {}
+  for i = first, last do
+    entries[i - first + 1] = header .. list[i]
+  end
+  return entries
+end
+
 -- Queue admitted entries of a domain, `amount` from list[first] on, or keep them back until they are
 -- due. `terms` as in `admit`; `record` is that of the domain.
 local function enqueue(terms, domain, record, list, first, amount)
@@ -299,6 +234,9 @@ local function enqueue(terms, domain, record, list, first, amount)
     return
   end
   local last = first + amount - 1
+  if terms.header then
+    list, first, last = with_header(terms.header, list, first, last), 1, amount
+  end
   if crawl_of(c).parts and append_to_tail(kind.spider, kind.tag, domain, list, first, last) then
     return
   end
@@ -355,15 +293,15 @@ end
 
 -- Admit links into crawl c, in order; the records of their domains are loaded. `caps` as `caps_of` has
 -- them. `seed` ({due}) if it is one: it comes alone and enters also if it is known; with a `due` it is
--- kept back until then. Answers how many entered, and a cap that refused others.
-local function admit(c, links, caps, seed)
+-- kept back until then. `header` of entries that have none. Answers how many entered, and a cap that refused others.
+local function admit(c, links, caps, seed, header)
   local due, is_seed = seed and seed.due, seed and true
   local records, admitted, duplicates, refusal = records_of[c], 0, 0, nil
   local at, uncounted = 1, 0
   while links[at] do
     local priority, S, counts, site, groups = unpack(links, at, at + 4)
     local terms = { c = c, kind = kind_of(c, S, priority), counts = counts, caps = caps, due = due,
-      site = site ~= '' and site or nil, is_seed = is_seed }
+      site = site ~= '' and site or nil, is_seed = is_seed, header = header }
     at = at + 5
     for group = 1, groups do
       local domain, amount = links[at], links[at + 1]
@@ -384,9 +322,9 @@ end
 
 -- Admit what a page of crawl c led to; answers how many entered, and what refused others. What comes
 -- after the run's end is counted.
-local function admit_children(c, links, caps)
+local function admit_children(c, links, caps, header)
   if is_open(c) then
-    return admit(c, links, caps)
+    return admit(c, links, caps, nil, header)
   end
   count(c, 'z:ended_run', amount_of(links))
   return 0, 'ended_run'

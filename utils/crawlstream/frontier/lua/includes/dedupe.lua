@@ -150,16 +150,18 @@ local function mark(c, domain, record, list, first, amount)
 end
 
 -- Mark one fingerprint, whatever caps say; answers whether it is new. Where its set has room one
--- command does both.
+-- command does both; most of those that are known are in the domain's own sets, if it has any.
 local function mark_one(c, domain, record, fingerprint)
   local own = record.own
   local sets = own < OWN_SPLIT_FROM and 1 or sets_for(own)
   if own > 0 and (own < OWN_SPLIT_FROM or sets == sets_for(own + 1)) then
-    if record.slab ~= NO_SLAB
+    local key = own_key(c, domain, set_of(fingerprint, sets))
+    local added = redis.call('SADD', key, fingerprint)
+    if added == 1 and record.slab ~= NO_SLAB
       and redis.call('SISMEMBER', K.slab(c, record.slab), fingerprint) == 1 then
+      redis.call('SREM', key, fingerprint)
       return false
     end
-    local added = redis.call('SADD', own_key(c, domain, set_of(fingerprint, sets)), fingerprint)
     record.own = own + added
     return added == 1
   elseif own == 0 and record.slab ~= NO_SLAB then

@@ -66,8 +66,11 @@ local function apply(record)
   applied, contexts[c] = applied + 1, true
   raise_hint(c, version_life, version_number)
   load_domain_records(c, add_domains(links, {}))
-  admitted = admitted
-    + admit_children(c, with_headers(links, profile_number(c, profile) .. ','), caps_of(domain_cap, crawl_cap))
+  local header, caps = profile_number(c, profile) .. ',', caps_of(domain_cap, crawl_cap)
+  if caps then
+    links, header = with_headers(links, header), nil  -- They may have to wait for credits.
+  end
+  admitted = admitted + admit_children(c, links, caps, header)
   touched[c] = true
 end
 
