@@ -35,6 +35,8 @@ pytestmark = [
 
 LOOKED_AT_S = 4
 """A run that has had no seed lately is looked at within this."""
+FED_BESIDE = 10
+"""So many crawls at least."""
 IN_TURN = (
     "kill-partition", "freeze-partition", "cut-partition", "wipe-partition", "kill-home",
     "cut-home", "wipe-home", "lag-links", "kill-redis", "power-cut", "empty-redis",
@@ -52,6 +54,13 @@ async def test_stops_are_answered_while_their_home_is_struck(divided_cluster: Ch
     """Each is answered once, and its run ends once."""
     outcome = await play(divided_cluster, replace(SCENARIOS["home-stop"], rate=4))
     assert not outcome.violations
+
+
+async def test_seeds_enter_while_who_they_are_for_is_struck(divided_cluster: ChaosCluster) -> None:
+    """Each crawl that was fed meanwhile comes to its end, with all of its pages."""
+    outcome = await play(divided_cluster, SCENARIOS["partition-feed"], seconds=20)
+    assert not outcome.violations
+    assert len(outcome.facts.fed) > FED_BESIDE
 
 
 async def test_whatever_strikes_in_turn_breaks_no_law(divided_cluster: ChaosCluster) -> None:

@@ -306,7 +306,10 @@ class Round:
         crawlids = [fed.crawlid for fed in self.fed]
         return Facts(
             fed=self.fed,
-            records=[record for name in crawlids for record in self.cluster.recorder.crawl(name)],
+            records=sorted(
+                (record for name in crawlids for record in self.cluster.recorder.crawl(name)),
+                key=lambda record: record.at,
+            ),
             visits=[v for v in self.cluster.site_log.visits if v.mono >= self.began * 1000],
             rules=self.cluster.rules,
             samples=self.samples,

@@ -19,6 +19,7 @@ from crawlstream.chaos.scenes.rendered import play_rendered
 from crawlstream.chaos.scripts import (
     ask_much,
     die_at_each_step,
+    feed_beside,
     feed_much,
     live_full,
     lose_a_log,
@@ -51,6 +52,8 @@ class Scenario:
     """Whether browsers make all pages, on a web whose links only scripts make."""
     partitions: Divided = "any"
     """How many partitions the frontier may have for it: one, several, or any number."""
+    is_fed_beside: bool = False
+    """Whether small crawls are fed all the while, where there are several partitions."""
 
     def fits(self, partitions: int) -> bool:
         """Whether it can be played on a frontier of so many."""
@@ -63,7 +66,10 @@ class Scenario:
         rate = self.rate or rate_for(round_)
         if self.is_proxied:
             return await play_proxied(round_, rate=rate)
-        return await round_.play(self.script, rate=rate)
+        script = self.script
+        if self.is_fed_beside and len(round_.cluster.frontier) > 1:
+            script = partial(feed_beside, script)
+        return await round_.play(script, rate=rate)
 
 
 def _named(*names: str) -> Sequence[Fault]:
@@ -185,6 +191,17 @@ SCENARIOS: Mapping[str, Scenario] = {
             partitions="several",
         ),
         Scenario(
+            "partition-feed",
+            "small crawls are fed all the while partitions, homes and their readers are struck",
+            _in_turn(
+                *("kill-partition", "freeze-partition", "cut-partition", "kill-home"),
+                *("cut-home", "wipe-home", "wipe-partition", "kill-kafka-monitor"),
+            ),
+            shortest_s=30,
+            partitions="several",
+            is_fed_beside=True,
+        ),
+        Scenario(
             "home-stop",
             "crawls are stopped, each twice, while their homes are killed and cut off",
             partial(ask_much, _named("kill-home", "cut-home", "kill-redis-monitor")),
@@ -238,7 +255,10 @@ SCENARIOS: Mapping[str, Scenario] = {
             has_shelf=True,
         ),
         Scenario(
-            "combined", "three faults at a time, of all kinds", partial(strike_at_once, EVERY)
+            "combined",
+            "three faults at a time, of all kinds",
+            partial(strike_at_once, EVERY),
+            is_fed_beside=True,
         ),
     )
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from random import Random
 
 from redis.exceptions import RedisError
 
@@ -47,7 +49,9 @@ async def _strike(faults: Sequence[Fault], round_: Round, *, number: int = 0) ->
         await asyncio.sleep(context.between(*round_.pause_s))
         if round_.is_over() or (not order and time.monotonic() > until):
             return
-        await round_.strike(order.pop() if order else context.random.choice(faults), context)
+        fault = order.pop() if order else context.random.choice(faults)
+        # What has been fed since may be struck, and come again, too.
+        await round_.strike(fault, replace(context, crawls=round_.context.crawls))
 
 
 async def _first_pages(round_: Round) -> None:
@@ -60,6 +64,37 @@ async def strike_at_once(faults: Sequence[Fault], round_: Round) -> None:
     async with asyncio.TaskGroup() as group:
         for number in range(_AT_ONCE):
             group.create_task(_strike(faults, round_, number=number))
+
+
+_FED_BESIDE, _SEEDS_EACH = 25, 3
+"""So many small crawls in a round, if it lasts long enough; sampling asks about each of them."""
+_FEED_EVERY_S = 1.0
+
+
+async def feed_beside(script: Callable[[Round], Awaitable[None]], round_: Round) -> None:
+    """Whatever is done, small crawls are fed all the while: who is away must not lose their seeds.
+
+    Their pages lie anywhere, so each needs several partitions, where there are several.
+    """
+    is_over = asyncio.Event()
+    urls, random = round_.cluster.plain_urls(), Random(f"{round_.seed}/beside")
+
+    async def feed() -> None:
+        pause_s = max(_FEED_EVERY_S, round_.seconds / _FED_BESIDE)
+        for number in itertools.count():
+            fed = round_.crawl_of(f"beside-{number}", random.sample(urls, _SEEDS_EACH))
+            await round_.feed(fed, *fed.delivered, maxdepth=0, priority=90)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(is_over.wait(), pause_s)
+                return
+
+    async with asyncio.TaskGroup() as group:
+        # Not cut off: what is not known to be fed could not be judged.
+        group.create_task(feed())
+        try:
+            await script(round_)
+        finally:
+            is_over.set()
 
 
 async def die_at_each_step(round_: Round) -> None:

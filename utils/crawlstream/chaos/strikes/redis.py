@@ -146,10 +146,10 @@ def wipes(choose: Choose) -> Inject:
 _LOSE_ALL = """#!lua flags=allow-oom
 local pages = 0
 for _, key in ipairs(redis.call('KEYS', KEYS[1] .. 'x:*')) do
-  local ledger = redis.call('HMGET', key, 'name', 'done', 'held')
+  local ledger = redis.call('HMGET', key, 'name', 'done', 'held', 'kept:done')
   for _, name in ipairs(ARGV) do
     if ledger[1] == name then
-      pages = pages + tonumber(ledger[2] or 0) + tonumber(ledger[3] or 0)
+      pages = pages + tonumber(ledger[2] or 0) + tonumber(ledger[3] or 0) + tonumber(ledger[4] or 0)
     end
   end
 end
