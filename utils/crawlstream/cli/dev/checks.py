@@ -18,8 +18,8 @@ from crawlstream.local.home import checkout
 
 _TOOLS = Path(sys.executable).parent
 
-_SIDE_BY_SIDE = ("-n", "5", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Most of a test's time is waiting for servers: five files run at once, the long ones first."""
+_SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Most of a test's time is waiting for servers: four files run at once, the long ones first."""
 
 _NOT_SOURCES = frozenset({"docker", "docs"})
 
@@ -44,7 +44,7 @@ def run_tests(
 ) -> None:
     """Run all tests, or those that pytest's arguments select.
 
-    Tests start their own servers on free ports. Five test files run in parallel (-n 0: one).
+    Tests start their own servers on free ports. Four test files run in parallel (-n 0: one).
 
     Example: crawlstream test tests/unit -x
     """
