@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import compileall
 import os
 import subprocess
 import sys
@@ -20,8 +19,6 @@ _TOOLS = Path(sys.executable).parent
 
 _SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
 """Most of a test's time is waiting for servers: four files run at once, the long ones first."""
-
-_NOT_SOURCES = frozenset({"docker", "docs"})
 
 _CHECKS_AT_ONCE = 2
 """The types take as long as all others together."""
@@ -48,19 +45,12 @@ def run_tests(
 
     Example: crawlstream test tests/unit -x
     """
-    root = checkout("tests").parent
-    os.chdir(root)
-    _compile(root)
+    os.chdir(checkout("tests").parent)
+    # Hundreds of processes are started, and each would compile what it imports, and rewrite tests.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # In place of this process, so that whatever ends the command ends the tests.
     argv = (sys.executable, "-m", "pytest", *_SIDE_BY_SIDE, *(arguments or ()))
     os.execv(sys.executable, argv)  # noqa: S606  no shell
-
-
-def _compile(root: Path) -> None:
-    """Compile what has changed once, not in each of the processes that tests start."""
-    for folder in root.iterdir():
-        if folder.is_dir() and folder.name[0] != "." and folder.name not in _NOT_SOURCES:
-            compileall.compile_dir(folder, quiet=2)
 
 
 def run_checks() -> None:
