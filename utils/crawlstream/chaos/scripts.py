@@ -67,7 +67,7 @@ async def strike_at_once(faults: Sequence[Fault], round_: Round) -> None:
 
 
 _FED_BESIDE, _SEEDS_EACH = 25, 3
-"""So many small crawls in a round, if it lasts long enough; sampling asks about each of them."""
+"""So many small crawls in the seconds of a round, if these are enough; sampling asks about each."""
 _FEED_EVERY_S = 1.0
 
 

@@ -260,7 +260,10 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
     await two.parts[0].advance(2)
     (note,) = await overdue(two)
     assert (note.how, note.run, note.generation) == ("forgotten", 0, 1)
+    profiles = two.parts[0].keys.tag + "profiles:*"
+    assert await redis.keys(profiles)
     assert await home.lapse(note)
+    assert not await redis.keys(profiles)
     assert await two.tell() == 0
     assert await redis.scard(two.parts[1].keys.tag + "sweep") == 1
     await two.parts[0].advance(3_600_001)

@@ -5,7 +5,7 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {name, generation that begins, life in which it was said}
 -- Returns: 1 if it has ended now, else 0.
--- Cost: five commands, and one a partition.
+-- Cost: six commands, and one a partition.
 --- include: clock
 --- include: ledger
 --- include: registry
@@ -16,6 +16,7 @@ local is_meant = crawl.lapsed and crawl.g + 1 == generation and said_in == life 
   and redis.call('HEXISTS', K.meta, 'moving') == 0
 if is_meant then
   end_generations(name, crawl, generation, crawl.lapsed)
+  redis.call('UNLINK', K.home_profiles(name))  -- Those of the next one come with its seeds.
   save_registry()
 end
 save_clock()
