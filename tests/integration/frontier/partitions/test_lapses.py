@@ -263,6 +263,7 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
     profiles = two.parts[0].keys.tag + "profiles:*"
     assert await redis.keys(profiles)
     assert await home.lapse(note)
+    await home.enroll(two.batch(0, 2))
     assert not await redis.keys(profiles)
     assert await two.tell() == 0
     assert await redis.scard(two.parts[1].keys.tag + "sweep") == 1

@@ -211,12 +211,12 @@ do
   function seed(record)
     local offset, timestamp, name, profile = unpack(record, OFFSET)
     local crawl, hash = registered(name), profiles[profile][1]
-    local is_its_turn = offset >= position
-    if is_its_turn or not crawl.is_new then
+    local is_its_turn, is_again = offset >= position, enters_again(place, name, offset, timestamp)
+    local is_forgotten = crawl.is_bare and offset < (crawl.over[place] or 0) and not is_again
+    if (is_its_turn or not crawl.is_new) and not is_forgotten then
       -- Also of a run that is over: what it has left behind may wait for the next one.
       redis.call('HSETNX', K.home_profiles(name), hash, profiles[profile][2])
     end
-    local is_again = enters_again(place, name, offset, timestamp)
     if offset < (crawl.over[place] or 0) and not is_again then
       if is_its_turn and record[9] ~= '' then
         note_occasion(record[9], record[10])
