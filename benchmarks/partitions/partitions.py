@@ -2,10 +2,10 @@
 
 A page is leased, has 20 children of which 70 % are known, and settles; those of its children that
 lie in other partitions are packed as for Kafka, fifty pages together, and applied there. One worker
-leaves out nearly all that it has put before, which divided is only what it has sent; of several,
-each knows little of what the others have put. Frontiers of one, two and four partitions take turns,
-so that a slow minute is slow for all. How much more several Redis do at once is judged only where
-there are cores for that.
+leaves out nearly all that it has put before; divided, that is all that it has sent, and in each
+partition what it has put there. Of several workers each knows little of what the others have put.
+Frontiers of one, two and four partitions take turns, so that a slow minute is slow for all. How
+much more several Redis do at once is judged only where there are cores for that.
 """
 
 from __future__ import annotations
@@ -107,9 +107,10 @@ class Load:
         worker.settles[p] = []
         for hold in answer.holds:
             own = []
-            for group in self.web.children(hold.domain):
+            new, _ = worker.sent.new_of(b"", self.web.children(hold.domain))
+            origin = worker.sessions[p].origin(hold.token)
+            for group in new:
                 target = self.frontiers.partitions.of(group.domain)
-                origin = worker.sessions[p].origin(hold.token)
                 if target == p:
                     own.append(group)
                 elif origin:
@@ -117,10 +118,9 @@ class Load:
             need = {q: offset for q, offset in enumerate(self.offsets) if offset}
             worker.settles[p].append(replace(done(hold, own), need=need))
         for (target, origin), groups in foreign.items():
-            new, _ = worker.sent.new_of(b"", groups)
-            records[target] += pack_links(origin, merged(new)) if new else ()
-        for group in (group for groups in foreign.values() for group in groups):
-            worker.sent.learn(0, b"", group.fingerprints)
+            records[target] += pack_links(origin, merged(groups))
+            for group in groups:
+                worker.sent.learn(0, b"", group.fingerprints)
         return len(answer.holds)
 
     async def _apply(self, p: int, values: Sequence[bytes]) -> None:
@@ -145,20 +145,16 @@ class Load:
 
 
 def merged(groups: Sequence[Links]) -> list[Links]:
-    """Those of one domain together, as a crawler gathers them."""
+    """Those of one domain together, each once, as a crawler gathers them."""
     by_domain = dict[str, Links]()
+    entries = defaultdict[str, dict[str, bytes]](dict)
     for group in groups:
-        known = by_domain.get(group.domain)
-        by_domain[group.domain] = group if known is None else _sum(known, group)
-    return [*by_domain.values()]
-
-
-def _sum(one: Links, other: Links) -> Links:
-    return replace(
-        one,
-        fingerprints=[*one.fingerprints, *other.fingerprints],
-        entries=[*one.entries, *other.entries],
-    )
+        by_domain[group.domain] = group
+        entries[group.domain].update(zip(group.fingerprints, group.entries, strict=True))
+    return [
+        replace(group, fingerprints=[*entries[domain]], entries=[*entries[domain].values()])
+        for domain, group in by_domain.items()
+    ]
 
 
 async def measure(redis: Redis) -> Figures:

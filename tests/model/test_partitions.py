@@ -20,6 +20,7 @@ from support.partitions.clusters import (
     EXPIRING,
     LATE_ENDING,
     LATE_ENDING_CLUSTER,
+    LEAVING_OUT,
     PLANTED,
     Explored,
 )
@@ -45,6 +46,12 @@ def test_every_state_keeps_the_laws(known: Explored) -> None:
 @pytest.mark.parametrize("known", EXPIRING.values(), ids=EXPIRING)
 def test_a_run_may_expire_at_any_moment(known: Explored) -> None:
     """Seeds that its end does not cover are delivered all the same."""
+    assert explore(Crawl(known.cluster), most=known.states) == Found(known.states, None)
+
+
+@pytest.mark.parametrize("known", LEAVING_OUT.values(), ids=LEAVING_OUT)
+def test_what_kafka_has_may_be_left_out(known: Explored) -> None:
+    """Whoever sent it, for the same partition or another; whoever leaves it out needs it."""
     assert explore(Crawl(known.cluster), most=known.states) == Found(known.states, None)
 
 

@@ -2,8 +2,9 @@
 
 A page is held until Kafka has those of its links that lie in other partitions; then it settles with
 the others, and with its *need*: how far each partition must have read before the run can end. Links
-of several pages share records, as long as they have the same origin and the same target. Most links
-of a page were sent before, and are left out: its need covers all that this process has sent.
+of several pages share records, as long as they have the same origin and the same target. A link
+that was sent before is left out, also where its own partition has it: the need covers all that this
+process has sent.
 """
 
 from __future__ import annotations
@@ -149,10 +150,8 @@ class LinkSender:
         self._sent = LinkCache()
 
     def takes(self, page: Page) -> bool:
-        """Whether any link of a page lies in another partition, or its own has no room for any."""
-        here, partition_of = page.hold.partition, self._partitions.of
-        is_crowded = self._holds.of(here).is_crowded
-        return is_crowded or any(partition_of(group.domain) != here for group in page.links)
+        """Whether its links may be for Kafka, or there: of one partition only while it is full."""
+        return self._partitions.number > 1 or self._holds.of(page.hold.partition).is_crowded
 
     def begin(self, page: Page, settle: Settle) -> None:
         """Send in a task beside; the page counts as held until its settle has been told."""
@@ -162,9 +161,9 @@ class LinkSender:
             log.warning("links", outcome="released", token=settle.token)
             self._holds.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))
             return
-        own, others = self._apart(page, settle.links)
         scope = _scope_of(page, origin)
-        others, again = self._sent.new_of(scope, others)
+        new, again = self._sent.new_of(scope, settle.links)
+        own, others = self._apart(page, new)
         batch = self._open_batch() if others else None
         if batch:
             batch.scopes[scope] += others

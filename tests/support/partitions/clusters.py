@@ -64,6 +64,12 @@ EXPIRING = {
 }
 """Clusters in which the home's clock ends a run at any moment; no second program has seen them."""
 
+LEAVING_OUT = {
+    "one of two goes back": Explored(_TWO._replace(crashes=1, leaves_out=True), 25_540),
+    "a stop": Explored(_HOP._replace(incoming="a!c", workers=2, leaves_out=True), 34_529),
+}
+"""Clusters in which no link is sent, or put, that Kafka has; no second program has seen these."""
+
 _STOP_AND_BACK = _PAIR._replace(incoming="a!b", crashes=1, crashing=(0,))
 
 PLANTED = {
@@ -79,6 +85,7 @@ PLANTED = {
     Bug.LEFTOVERS_DROPPED: _PAIR._replace(crashes=1, crashing=(0,)),
     Bug.NOT_RESTORED: _STOP_AND_BACK,
     Bug.STOP_NOT_NOTED: _STOP_AND_BACK,
+    Bug.LEFT_OUT_NOT_NEEDED: _TWO._replace(crashes=1, leaves_out=True),
     Bug.LAPSE_NOT_NOTED: _PAIR._replace(lapses=1, crashes=1, crashing=(0,)),
 }
 """Where each bug breaks a law within some ten thousand states."""

@@ -176,6 +176,8 @@ class Job(NamedTuple):
     stage: Literal["fetched", "published", "settled"]
     """`settled`: before it was published, which is a bug."""
     need: Need = ()
+    own: frozenset[str] | None = None
+    """Links that the settle carries, where some of those to its partition may be left out."""
 
 
 class Report(NamedTuple):
@@ -286,6 +288,7 @@ class Bug(Enum):
     STOP_NOT_NOTED = "a stop takes effect before Kafka has it"
     NO_FENCE = "an ending that an earlier life of the home publishes late counts"
     LAPSE_NOT_NOTED = "a run expires before Kafka has that"
+    LEFT_OUT_NOT_NEEDED = "a page needs only its own records, not those that it left links out for"
 
 
 class Cluster(NamedTuple):
@@ -306,6 +309,8 @@ class Cluster(NamedTuple):
     crashing: tuple[int, ...] | None = None
     """Partitions that may crash; None: all."""
     bug: Bug | None = None
+    leaves_out: bool = False
+    """Whether workers leave out what Kafka has from them, or all others, for the generation."""
     follows: bool = False
     """Whether what comes of a later generation ends the earlier ones, as in the scripts; else only
     the home does."""

@@ -48,4 +48,5 @@ def _any_cluster(random: Random) -> Cluster:
         workers=random.choice((1, 2, 3)),
         crashes=random.choice((0, 1, 2, 3)),
         deaths=random.choice((0, 2)),
+        leaves_out=random.choice((False, True)),
     )

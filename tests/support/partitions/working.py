@@ -42,7 +42,8 @@ def _publish(cluster: Cluster, state: State, worker: int, job: Job) -> Step[Stat
     """The result and the links to other partitions are in Kafka; their offsets are needed."""
     after, need = _sent(cluster, state, job)
     after = after._replace(results=state.results | {job.url})
-    published = job._replace(stage="published", need=need)
+    own = _left(cluster, state, job, job.partition) if cluster.leaves_out else None
+    published = job._replace(stage="published", need=need, own=own)
     return Step("publish", after.with_job(worker, published), job.url)
 
 
@@ -50,11 +51,22 @@ def _sent(cluster: Cluster, state: State, job: Job) -> tuple[State, Need]:
     """The state with the page's links to other partitions, and the offsets behind their records."""
     need = [0] * cluster.partitions
     for place in range(cluster.partitions):
-        urls = _children(cluster, job.url, place)
+        urls = _left(cluster, state, job, place)
         if urls and place != job.partition:
             state = state.with_record(place, Record(job.generation, job.version, urls))
             need[place] = len(state.links[place])
+        if cluster.leaves_out and cluster.bug is not Bug.LEFT_OUT_NOT_NEEDED:
+            need[place] = len(state.links[place])
     return state, tuple(need)
+
+
+def _left(cluster: Cluster, state: State, job: Job, place: int) -> frozenset[str]:
+    """The page's links to one partition, but for those that it has from Kafka, or will have."""
+    urls = _children(cluster, job.url, place)
+    if not (urls and cluster.leaves_out):
+        return urls
+    records = (each for each in state.links[place] if each.generation == job.generation)
+    return urls.difference(*(record.urls for record in records))
 
 
 def _children(cluster: Cluster, url: str, place: int) -> frozenset[str]:
@@ -73,7 +85,8 @@ def _settled(cluster: Cluster, state: State, worker: int, job: Job) -> State:
         return state
     context = context._replace(held=context.held - {hold})
     if not context.is_dead:
-        context = context.admit(_children(cluster, job.url, job.partition), NEVER)
+        own = _children(cluster, job.url, job.partition) if job.own is None else job.own
+        context = context.admit(own, NEVER)
         need = () if cluster.bug is Bug.NEED_FORGOTTEN else job.need
         if need:
             context = context._replace(need=tuple(map(max, context.need, need)))

@@ -45,7 +45,7 @@ def domain_in(partition: int) -> str:
 class Sending:
     """A worker with pages of partition 0, and a Kafka that answers when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, partitions: Partitions = PARTITIONS) -> None:
         self.may_answer = asyncio.Event()
         self.records: list[Out] = []
         self.refused: Sequence[bytes] = ()
@@ -57,7 +57,7 @@ class Sending:
         self.topic = LinkTopic(publisher, Kafka(()), "links", group="g")
         self.holds.spiller = LinkSender(
             self.topic,
-            PARTITIONS,
+            partitions,
             origin_of=lambda _: self.origin,
             holds=self.holds,
             tasks=self.tasks,
@@ -73,10 +73,10 @@ class Sending:
             raise RecordTooLarge("too large", bad)
         return [self.offset_of(len(self.records) - len(records) + n) for n, _ in enumerate(records)]
 
-    def done(self, *partitions: int, run: int = 1) -> Page:
-        """A page that is done, and leads to one link of each of these."""
+    def done(self, *partitions: int, run: int = 1, here: int = 0) -> Page:
+        """A page of one partition that is done, and leads to one link of each of these."""
         self._pages += 1
-        page = self.holds.admit(replace(hold(self._pages), run=run))
+        page = self.holds.admit(replace(hold(self._pages), run=run, partition=here))
         page.links = [
             Links(domain=domain_in(p), priority=1, fingerprints=[f"{p}"], entries=[b"e%d" % p])
             for p in partitions
@@ -84,11 +84,11 @@ class Sending:
         self.holds.settle(page, Outcome.DONE, "2xx")
         return page
 
-    async def settles(self) -> Sequence[Settle]:
-        """What the partition is told, once nothing is under way."""
+    async def settles(self, of: int = 0) -> Sequence[Settle]:
+        """What a partition is told, once nothing is under way."""
         self.may_answer.set()
         await self.tasks.finish(5)
-        return self.holds.of(0).take_owed().settles
+        return self.holds.of(of).take_owed().settles
 
 
 @pytest.fixture
@@ -146,6 +146,36 @@ async def test_what_was_sent_before_is_left_out_and_needed(sending: Sending) -> 
     (settle,) = await sending.settles()
     assert len(sending.records) == 1
     assert (settle.need, settle.filtered, settle.links) == ({1: 101}, {"duplicate": 1}, [])
+
+
+async def test_what_was_sent_is_not_put_where_it_was_sent_to(sending: Sending) -> None:
+    """A page of that partition leaves it out as well, and needs that it is read there."""
+    sending.done(1)
+    await sending.settles()
+    sending.done(1, 0, here=1)
+    (settle,) = await sending.settles(of=1)
+    assert [group.domain for group in settle.links] == []
+    assert (settle.need, settle.filtered) == ({0: 102, 1: 101}, {"duplicate": 1})
+    assert [record.partition for record in sending.records] == [1, 0]
+
+
+async def test_what_a_page_has_put_is_sent_from_elsewhere(sending: Sending) -> None:
+    """A partition that goes back forgets what it was put, and only that page comes again."""
+    sending.done(1, here=1)
+    sending.done(1)
+    assert [settle.need for settle in await sending.settles()] == [{1: 101}]
+    (settle,) = await sending.settles(of=1)
+    assert [group.domain for group in settle.links] == [domain_in(1)]
+
+
+async def test_one_partition_leaves_nothing_to_kafka() -> None:
+    """Its pages settle as they are, unless it has no room."""
+    sending = Sending(Partitions("cs", 1))
+    page = sending.done(0)
+    assert page.phase is Phase.ENDED
+    (settle,) = await sending.settles()
+    assert [group.domain for group in settle.links] == [domain_in(0)]
+    assert not settle.need
 
 
 async def test_what_is_on_its_way_is_sent_again(sending: Sending) -> None:
