@@ -1,7 +1,10 @@
 """What a page costs all Redis together where the frontier is divided, beside one that is whole.
 
 A page is leased, has 20 children of which 70 % are known, and settles; those of its children that
-lie in other partitions are packed as for Kafka, fifty pages together, and applied there. One worker
+lie in other partitions are packed as for Kafka, fifty pages together, and applied there: those of
+800 pages in as few calls as kafka-monitor makes, for so many pages a Redis that is busy all the time
+has in the 80 ms for which crawlers gather links. (`eager_`: after every fifty pages of each, as
+where Redis is idle in between, and little depends on what it costs.) One worker
 leaves out nearly all that it has put before; divided, that is all that it has sent, and in each
 partition what it has put there. Of several workers each knows little of what the others have put.
 Frontiers of one, two and four partitions take turns, so that a slow minute is slow for all. How
@@ -65,6 +68,8 @@ class Load:
     web: Web
     offsets: list[int]
     """Of the links of each partition: where the next record goes."""
+    is_eager: bool = False
+    """Whether links are applied once each partition has had an exchange."""
 
     @classmethod
     async def of(cls, servers: Sequence[Redis], workers: int) -> Load:
@@ -91,13 +96,15 @@ class Load:
             servers = [server.redis for server in self.frontiers.servers]
             costs = [await stack.enter_async_context(measured(redis)) for redis in servers]
             pages, number = 0, len(servers)
-            for _ in range(BATCHES_A_ROUND // number):
-                records: list[list[bytes]] = [[] for _ in range(number)]
-                worker = next(self.workers)
-                for p in range(number):
-                    pages += await self._exchange(worker, p, records)
-                for p, values in enumerate(records):
-                    await self._apply(p, values)
+            records: list[list[bytes]] = [[] for _ in range(number)]
+            for batch in range(BATCHES_A_ROUND):
+                if batch % number == 0:
+                    worker = next(self.workers)
+                pages += await self._exchange(worker, batch % number, records)
+                if self.is_eager and batch % number == number - 1 or batch == BATCHES_A_ROUND - 1:
+                    for p, values in enumerate(records):
+                        await self._apply(p, values)
+                        values.clear()
         return [cost.cpu_us / pages for cost in costs]
 
     async def _exchange(self, worker: Worker, p: int, records: list[list[bytes]]) -> int:
@@ -162,20 +169,25 @@ async def measure(redis: Redis) -> Figures:
     async with AsyncExitStack() as stack:
         others = [await stack.enter_async_context(own_redis()) for _ in range(sum(NUMBERS) - 1)]
         of_one, _ = await _rounds([redis, *others], workers=1)
+        eager, _ = await _rounds([redis, *others], workers=1, is_eager=True)
         of_many, speeds = await _rounds([redis, *others], workers=MANY_WORKERS)
     return {
         **_costs(of_one),
+        **{f"eager_{name}": value for name, value in _costs(eager).items()},
         **{f"many_{name}": value for name, value in _costs(of_many).items()},
         **{f"speed_{n}_per_1": speeds[n] / speeds[1] for n in NUMBERS[1:]},
         **{f"wall_pages_per_s_{n}": speed for n, speed in speeds.items()},
     }
 
 
-async def _rounds(servers: list[Redis], *, workers: int) -> tuple[list[Costs], dict[int, float]]:
+async def _rounds(
+    servers: list[Redis], *, workers: int, is_eager: bool = False
+) -> tuple[list[Costs], dict[int, float]]:
     """What a page costs each Redis in each round, by number of partitions; how fast all are."""
     left, loads = [*servers], dict[int, Load]()
     for number in NUMBERS:
         loads[number] = await Load.of([left.pop() for _ in range(number)], workers)
+        loads[number].is_eager = is_eager
     for _ in range(workers):
         for load in loads.values():
             await load.round()
