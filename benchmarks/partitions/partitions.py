@@ -2,9 +2,9 @@
 
 A page is leased, has 20 children of which 70 % are known, and settles; those of its children that
 lie in other partitions are packed as for Kafka, fifty pages together, and applied there: those of
-800 pages in as few calls as kafka-monitor makes, for so many pages a Redis that is busy all the time
-has in the 80 ms for which crawlers gather links. (`eager_`: after every fifty pages of each, as
-where Redis is idle in between, and little depends on what it costs.) One worker
+800 pages in as few calls as kafka-monitor makes, for so many pages come in the 80 ms for which
+crawlers gather links where Redis is busy all the time. (`eager_`: after every fifty pages of each
+partition, as where Redis is idle in between, and little depends on what it costs.) One worker
 leaves out nearly all that it has put before; divided, that is all that it has sent, and in each
 partition what it has put there. Of several workers each knows little of what the others have put.
 Frontiers of one, two and four partitions take turns, so that a slow minute is slow for all. How
@@ -101,7 +101,8 @@ class Load:
                 if batch % number == 0:
                     worker = next(self.workers)
                 pages += await self._exchange(worker, batch % number, records)
-                if self.is_eager and batch % number == number - 1 or batch == BATCHES_A_ROUND - 1:
+                is_last_partition = batch % number == number - 1
+                if batch == BATCHES_A_ROUND - 1 or (self.is_eager and is_last_partition):
                     for p, values in enumerate(records):
                         await self._apply(p, values)
                         values.clear()

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
 
-from crawlstream.frontier.codec.link_records import pack_links, read_links
-from crawlstream.frontier.codec.links import LINKS_PER_CALL
+from crawlstream.frontier.codec.link_records import (
+    LinkRecord,
+    join_links,
+    pack_links,
+    read_links,
+)
+from crawlstream.frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
 from crawlstream.frontier.codec.spill import BYTES_PER_RECORD, LINKS_PER_RECORD
+from crawlstream.frontier.partitions.reading import LinkBatch
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Links
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
@@ -50,14 +58,57 @@ def test_a_record_has_these_bytes() -> None:
 def test_a_record_says_what_was_packed() -> None:
     """As `apply.lua` takes it, with its size for those who cut batches."""
     record = read_links(3, GOLDEN)
-    assert (record.offset, record.size, record.links, record.groups) == (3, len(GOLDEN), 3, 2)
-    name, *numbers, flat = record.fields
+    assert (record.offset, record.size, record.links, len(record.groups)) == (3, len(GOLDEN), 3, 2)
+    ((name, *numbers, flat),) = _joined([record])
     assert name == b"link:app:a%20crawl"
     assert numbers == [2, 1_700_000_000, 7, b"0123456789abcdef", -1, 10]
     assert flat == [
         *(40, b"link", True, b"", 1, b"a.example", 2, b"11", b"-12", b"k", b"l"),
         *(-5, b"wan%20der", False, b"", 1, "ü.example".encode(), 1, b"5", b"\x00m"),
     ]
+
+
+def test_links_of_one_kind_come_together() -> None:
+    """Those of all records with one head, in their order; other heads have others."""
+    first, second = (
+        read_links(n, *pack_links(ORIGIN, [_links("a.example", f), _links(f"{f}.example", f + 1)]))
+        for n, f in enumerate((10, 20))
+    )
+    (stranger,) = pack_links(replace(ORIGIN, max_pages=9), [_links("a.example", 30)])
+    lot = 1, b"link", True, b""
+    assert [each[-1] for each in _joined([first, read_links(2, stranger), second])] == [
+        [
+            *(*lot, 3, b"a.example", 2, b"10", b"20", b"e10", b"e20"),
+            *(b"10.example", 1, b"11", b"e11", b"20.example", 1, b"21", b"e21"),
+        ],
+        [*lot, 1, b"a.example", 1, b"30", b"e30"],
+    ]
+    assert [*first.groups.values()] == [([b"10"], [b"e10"]), ([b"11"], [b"e11"])]
+
+
+@pytest.mark.parametrize(
+    ("domains", "most_links"), [(10, LINKS_PER_CALL), (40_000, GROUPS_PER_CALL)]
+)
+def test_a_script_takes_many_records_to_the_same_domains(domains: int, most_links: int) -> None:
+    """It takes a number of links, and a number of domains; no offset is left out between calls."""
+    random = Random(2)
+    records = [
+        read_links(
+            10 + n,
+            *pack_links(ORIGIN, [_links(f"{random.randrange(domains)}.x", f) for f in range(50)]),
+        )
+        for n in range(60)
+    ]
+    batch = LinkBatch(topic_id="t", kafka_partition=0, start=5, next=99, records=records)
+    parts = [*batch.parts()]
+    assert [record for part in parts for record in part.records] == records
+    assert [part.start for part in parts] == [5, *(part.next for part in parts[:-1])]
+    assert parts[-1].next == 99
+    for part in parts[:-1]:
+        links = sum(record.links for record in part.records)
+        assert most_links - 50 <= links <= most_links + 5  # Some domains come twice.
+        ((*_, flat),) = _joined(part.records)
+        assert flat[4] <= GROUPS_PER_CALL
 
 
 @pytest.mark.parametrize("size", [10, 2_000])
@@ -78,6 +129,19 @@ def test_records_have_a_bounded_size(size: int) -> None:
 def test_no_links_are_no_record() -> None:
     """Nothing is sent to a partition that a page does not lead to."""
     assert pack_links(ORIGIN, []) == []
+
+
+def _links(domain: str, fingerprint: int) -> Links:
+    return Links(
+        domain=domain,
+        priority=1,
+        fingerprints=[str(fingerprint)],
+        entries=[b"e%d" % fingerprint],
+    )
+
+
+def _joined(records: Sequence[LinkRecord]) -> list[Any]:
+    return join_links(records)
 
 
 def _fields(**changed: Any) -> list[Any]:

@@ -61,7 +61,7 @@ async def test_an_unknown_topic_has_no_position(two: Two) -> None:
 
 
 async def test_records_of_links_take_effect_once(two: Two) -> None:
-    """Read again from before the position they are passed; what comes behind them enters."""
+    """Read again they are passed; of those that are in, and others behind them, none enters."""
     await two.feed()
     assert await two.confirm(0) == 1
     _, origin = await two.page(0)
@@ -69,7 +69,10 @@ async def test_records_of_links_take_effect_once(two: Two) -> None:
     reading = two.parts[1].reading
     done = await reading.apply(two.link_batch(first))
     assert (done.applied, done.ignored, done.admitted) == (1, 0, 1)
-    done = await reading.apply(two.link_batch(first, second))
+    with pytest.raises(PositionGap) as gap:
+        await reading.apply(two.link_batch(first, second))
+    assert gap.value.position == 1
+    done = await reading.apply(two.link_batch(second, start=1))
     assert (done.applied, done.admitted) == (1, 0)  # The seed is known.
     done = await reading.apply(two.link_batch(first, second))
     assert (done.applied, done.ignored, done.admitted) == (0, 0, 0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from crawlstream.frontier.codec.links import LINKS_PER_CALL, flatten
-from crawlstream.frontier.codec.spill import LINKS_PER_RECORD, SpillRecord, parts_of
+from crawlstream.frontier.codec.links import LINKS_PER_CALL, Group, Lot, flatten
+from crawlstream.frontier.codec.spill import LINKS_PER_RECORD, parts_of
 from crawlstream.frontier.codec.values import none_as, pack, unpack
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.effects import Links
@@ -28,9 +29,23 @@ _HASH = re.compile(rb"[0-9a-f]{16}")
 _FINGERPRINT = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
 
+Kind = tuple[Lot, object]
+"""What some links have in common: their lot, and their domain."""
+_Links = tuple[list[object], list[object]]
+"""Fingerprints and entries, in parallel."""
+
+
 @dataclass(frozen=True, slots=True)
-class LinkRecord(SpillRecord):
+class LinkRecord:
     """A record of the topic: links of some pages, to one partition."""
+
+    offset: int
+    size: int
+    """Of its value, in bytes."""
+    links: int
+    head: tuple[object, ...]
+    """What all of them have in common, as ``apply.lua`` takes it."""
+    groups: Mapping[Kind, _Links]
 
 
 def pack_links(origin: LinkOrigin, links: Sequence[Links]) -> list[bytes]:
@@ -76,22 +91,50 @@ def read_links(offset: int, value: bytes | None) -> LinkRecord:
         raise ValueError("not the name of a crawl, or not the hash of a profile")
     if not all(0 <= n < _LARGEST for n in numbers) or min(domain_cap, crawl_cap) < -1:
         raise ValueError("a number that cannot be")
-    sizes = [*_groups_in(flat)]
-    if not sizes or sum(sizes) > LINKS_PER_CALL:
-        raise ValueError(f"{sum(sizes)} links; a record has 1 to {LINKS_PER_CALL}")
-    return LinkRecord(offset, len(value or b""), sum(sizes), len(sizes), fields[1:])
+    groups = _joined(_groups_in(flat))
+    links = sum(len(entries) for _, entries in groups.values())
+    if not 1 <= links <= LINKS_PER_CALL:
+        raise ValueError(f"{links} links; a record has 1 to {LINKS_PER_CALL}")
+    return LinkRecord(offset, len(value or b""), links, tuple(fields[1:-1]), groups)
 
 
-def _groups_in(flat: Sequence[object]) -> Iterator[int]:
-    """How many links each group has; ValueError: something is not as ``admit.lua`` takes it."""
+def join_links(records: Iterable[LinkRecord]) -> list[object]:
+    """Records as ``apply.lua`` takes them: those with one head as one, with one group a kind."""
+    heads = defaultdict[tuple[object, ...], list[LinkRecord]](list)
+    for record in records:
+        heads[record.head].append(record)
+    return [[*head, flatten(_groups_of(alike))] for head, alike in heads.items()]
+
+
+def _groups_of(records: Sequence[LinkRecord]) -> Iterator[Group]:
+    groups = ((*kind, *links) for record in records for kind, links in record.groups.items())
+    return ((*kind, *links) for kind, links in _joined(groups).items())
+
+
+def _joined(groups: Iterable[tuple[Lot, object, list[object], list[object]]]) -> dict[Kind, _Links]:
+    """Groups by kind, in the order in which the first of each came."""
+    joined: dict[Kind, _Links] = {}
+    for lot, domain, fingerprints, entries in groups:
+        known = joined.get(kind := (lot, domain))
+        links = fingerprints, entries
+        joined[kind] = links if known is None else (known[0] + links[0], known[1] + links[1])
+    return joined
+
+
+def _groups_in(
+    flat: list[object],
+) -> Iterator[tuple[Lot, object, list[object], list[object]]]:
+    """All groups; ValueError: something is not as ``admit.lua`` takes it."""
     at = 0
     while at < len(flat):
         groups = _groups_of_lot(flat, at)
+        priority, spider, counts, site = flat[at : at + _LOT - 1]
         at += _LOT
         for _ in range(groups):
             size = _size_of_group(flat, at)
-            yield size
-            at += 2 + 2 * size
+            first, end = at + 2 + size, at + 2 + 2 * size
+            yield (priority, spider, counts, site), flat[at], flat[at + 2 : first], flat[first:end]
+            at = end
 
 
 def _groups_of_lot(flat: Sequence[object], at: int) -> int:

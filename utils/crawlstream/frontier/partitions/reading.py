@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 from crawlstream.errors import FrontierFull, NoFrontier, OutdatedStamp, PositionGap
 from crawlstream.frontier.codec.intake import why_full
+from crawlstream.frontier.codec.link_records import Kind, LinkRecord, join_links
+from crawlstream.frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
 from crawlstream.frontier.codec.partitions import pack_take, unpack_context, unpack_questions
+from crawlstream.frontier.codec.spill import BYTES_PER_CALL
 from crawlstream.frontier.codec.values import pack, unpack
 from crawlstream.frontier.host_sites import HostSites
-from crawlstream.frontier.overflow import SpillBatch
 from crawlstream.frontier.positions import late_in, untold_in
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.frontier.throttle_rules import ThrottleRules
@@ -22,8 +25,35 @@ _OF_ONE_HOME = SeedsOf()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkBatch(SpillBatch):
+class LinkBatch:
     """Consecutive records of links to one partition: offsets from ``start`` up to ``next``."""
+
+    topic_id: str
+    kafka_partition: int
+    start: int
+    next: int
+    records: Sequence[LinkRecord]
+
+    def parts(self) -> Iterator[LinkBatch]:
+        """Cut into batches that a script takes at once; they leave no offset uncovered.
+
+        Many records fit where they lead to the same domains, for these come together.
+        """
+        start, part = self.start, list[LinkRecord]()
+        links = groups = size = 0
+        kinds = defaultdict[object, set[Kind]](set)
+        for record in self.records:
+            links, size = links + record.links, size + record.size
+            groups += len(record.groups.keys() - kinds[record.head])
+            shares = links / LINKS_PER_CALL, groups / GROUPS_PER_CALL, size / BYTES_PER_CALL
+            if part and max(shares) > 1:
+                yield replace(self, start=start, next=record.offset, records=part)
+                start, part = record.offset, []
+                links, groups, size = record.links, len(record.groups), record.size
+                kinds.clear()
+            part.append(record)
+            kinds[record.head] |= record.groups.keys()
+        yield replace(self, start=start, records=part)
 
 
 class Reached(NamedTuple):
@@ -97,9 +127,10 @@ class Reading:
     async def apply(self, batch: LinkBatch) -> Applied:
         """Let links enter, as many as one of ``batch.parts()`` has.
 
-        PositionGap: records before it are missing. FrontierFull: Redis has no room for links.
+        PositionGap: records before it are missing, or some of them are in. FrontierFull: Redis has
+        no room for links.
         """
-        records = [part for one in batch.records for part in (one.offset, one.fields)]
+        records = join_links(batch.records)
         place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
         applied, ignored, admitted, unconfirmed = await self._run("apply", pack([*place, records]))
         return Applied(

@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 -- apply: links that pages in other partitions led to enter, with the position of this partition in its topic.
--- Guarantee: each record takes effect once, whoever brings it and how often: records below the position are
---   skipped, a gap writes nothing. A dead generation takes nothing; one that is unknown gets a context, which
---   leases nothing before its home was asked. While Redis is crowded nothing enters.
+-- Guarantee: each record takes effect once, whoever brings it and how often: what is below the position is
+--   skipped, a gap writes nothing, nor do records of which some are below. A dead generation takes nothing; one
+--   that is unknown gets a context, which leases nothing before its home was asked. While Redis is crowded
+--   nothing enters.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {topic uuid, kafka partition, start, next, {offset, record …}}
---   record  {name, generation, life of its version, number of its version, hash of the profile, domain_cap|-1,
---            crawl_cap|-1, links as in `admit`, their entries without headers}
--- Returns: packed {'OK', records applied, records ignored, links admitted, unconfirmed as of `take`},
---   {'FULL', used, limit in bytes} or {'GAP', position}: -1 where none is known
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, {what is in these offsets …}}
+--   each    {name, generation, life of its version, number of its version, hash of the profile, domain_cap|-1,
+--            crawl_cap|-1, links as in `admit`, their entries without headers}: those of records with the same
+--            come together
+-- Returns: packed {'OK', how many were applied, how many ignored, links admitted, unconfirmed as of `take`},
+--   {'FULL', used, limit in bytes} or {'GAP', position} to go on from: -1 where none is known
 -- Cost: as the children of a settle.
 --- include: clock
 --- include: views
@@ -27,7 +29,7 @@
 local topic, kafka_partition, start, next_offset, records = unpack(cmsgpack.unpack(ARGV[1]))
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', K.positions, place) or -1)
-if position < 0 or start > position then
+if position < 0 or start > position or #records > 0 and start < position and position < next_offset then
   return cmsgpack.pack({ 'GAP', position })
 end
 local used, limit = memory()
@@ -74,10 +76,8 @@ local function apply(record)
   touched[c] = true
 end
 
-for i = 1, #records, 2 do
-  if records[i] >= position then
-    apply(records[i + 1])
-  end
+for i = 1, position < next_offset and #records or 0 do
+  apply(records[i])
 end
 redis.call('HSET', K.positions, place, int(math.max(position, next_offset)))
 save_domain_records()
