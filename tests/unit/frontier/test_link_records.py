@@ -58,7 +58,8 @@ def test_a_record_has_these_bytes() -> None:
 def test_a_record_says_what_was_packed() -> None:
     """As `apply.lua` takes it, with its size for those who cut batches."""
     record = read_links(3, GOLDEN)
-    assert (record.offset, record.size, record.links, len(record.groups)) == (3, len(GOLDEN), 3, 2)
+    assert (record.offset, record.size, record.links) == (3, len(GOLDEN), 3)
+    assert record.domains == [b"a.example", "ü.example".encode()]
     ((name, *numbers, flat),) = _joined([record])
     assert name == b"link:app:a%20crawl"
     assert numbers == [2, 1_700_000_000, 7, b"0123456789abcdef", -1, 10]
@@ -68,22 +69,32 @@ def test_a_record_says_what_was_packed() -> None:
     ]
 
 
-def test_links_of_one_kind_come_together() -> None:
+def test_links_to_one_domain_come_together() -> None:
     """Those of all records with one head, in their order; other heads have others."""
-    first, second = (
-        read_links(n, *pack_links(ORIGIN, [_links("a.example", f), _links(f"{f}.example", f + 1)]))
-        for n, f in enumerate((10, 20))
+    first, second, stranger = (
+        read_links(n, *pack_links(origin, [_links("a.x", f), _links("b.x", f + 1)]))
+        for n, (origin, f) in enumerate(
+            [(ORIGIN, 10), (ORIGIN, 20), (replace(ORIGIN, max_pages=9), 30)]
+        )
     )
-    (stranger,) = pack_links(replace(ORIGIN, max_pages=9), [_links("a.example", 30)])
-    lot = 1, b"link", True, b""
-    assert [each[-1] for each in _joined([first, read_links(2, stranger), second])] == [
+    lot = 1, b"link", True, b"", 2
+    assert [each[-1] for each in _joined([first, stranger, second])] == [
         [
-            *(*lot, 3, b"a.example", 2, b"10", b"20", b"e10", b"e20"),
-            *(b"10.example", 1, b"11", b"e11", b"20.example", 1, b"21", b"e21"),
+            *lot,
+            *(b"a.x", 2, b"10", b"20", b"e10", b"e20"),
+            *(b"b.x", 2, b"11", b"21", b"e11", b"e21"),
         ],
-        [*lot, 1, b"a.example", 1, b"30", b"e30"],
+        [*lot, *(b"a.x", 1, b"30", b"e30"), *(b"b.x", 1, b"31", b"e31")],
     ]
-    assert [*first.groups.values()] == [([b"10"], [b"e10"]), ([b"11"], [b"e11"])]
+    assert first == read_links(0, *pack_links(ORIGIN, [_links("a.x", 10), _links("b.x", 11)]))
+
+
+def test_links_to_many_domains_stay_apart() -> None:
+    """To sort them would take longer than it saves."""
+    records = [
+        read_links(n, *pack_links(ORIGIN, [_links("a.x", n), _links(f"{n}.x", n)])) for n in (1, 2)
+    ]
+    assert [each[-1] for each in _joined(records)] == [record.flat for record in records]
 
 
 @pytest.mark.parametrize(
@@ -107,8 +118,8 @@ def test_a_script_takes_many_records_to_the_same_domains(domains: int, most_link
     for part in parts[:-1]:
         links = sum(record.links for record in part.records)
         assert most_links - 50 <= links <= most_links + 5  # Some domains come twice.
-        ((*_, flat),) = _joined(part.records)
-        assert flat[4] <= GROUPS_PER_CALL
+        groups = [flat[4] for *_, flat in _joined(part.records)]
+        assert groups == ([domains] if domains == 10 else [50] * len(part.records))
 
 
 @pytest.mark.parametrize("size", [10, 2_000])

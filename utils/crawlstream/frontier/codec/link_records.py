@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
-from crawlstream.frontier.codec.links import LINKS_PER_CALL, Group, Lot, flatten
+from crawlstream.frontier.codec.links import LINKS_PER_CALL, Lot, flatten
 from crawlstream.frontier.codec.spill import LINKS_PER_RECORD, parts_of
 from crawlstream.frontier.codec.values import none_as, pack, unpack
 from crawlstream.keys import FrontierKeys, encode_id
@@ -29,8 +30,6 @@ _HASH = re.compile(rb"[0-9a-f]{16}")
 _FINGERPRINT = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
 
-Kind = tuple[Lot, object]
-"""What some links have in common: their lot, and their domain."""
 _Links = tuple[list[object], list[object]]
 """Fingerprints and entries, in parallel."""
 
@@ -43,9 +42,12 @@ class LinkRecord:
     size: int
     """Of its value, in bytes."""
     links: int
+    domains: Sequence[object]
+    """Of its groups."""
     head: tuple[object, ...]
     """What all of them have in common, as ``apply.lua`` takes it."""
-    groups: Mapping[Kind, _Links]
+    flat: list[object]
+    """The links, as ``admit.lua`` takes them."""
 
 
 def pack_links(origin: LinkOrigin, links: Sequence[Links]) -> list[bytes]:
@@ -91,50 +93,66 @@ def read_links(offset: int, value: bytes | None) -> LinkRecord:
         raise ValueError("not the name of a crawl, or not the hash of a profile")
     if not all(0 <= n < _LARGEST for n in numbers) or min(domain_cap, crawl_cap) < -1:
         raise ValueError("a number that cannot be")
-    groups = _joined(_groups_in(flat))
-    links = sum(len(entries) for _, entries in groups.values())
+    groups = [*_groups_in(flat)]
+    links = sum(size for _, size in groups)
     if not 1 <= links <= LINKS_PER_CALL:
         raise ValueError(f"{links} links; a record has 1 to {LINKS_PER_CALL}")
-    return LinkRecord(offset, len(value or b""), links, tuple(fields[1:-1]), groups)
+    domains = [domain for domain, _ in groups]
+    return LinkRecord(offset, len(value or b""), links, domains, tuple(fields[1:-1]), flat)
 
 
-def join_links(records: Iterable[LinkRecord]) -> list[object]:
-    """Records as ``apply.lua`` takes them: those with one head as one, with one group a kind."""
-    heads = defaultdict[tuple[object, ...], list[LinkRecord]](list)
-    for record in records:
-        heads[record.head].append(record)
-    return [[*head, flatten(_groups_of(alike))] for head, alike in heads.items()]
-
-
-def _groups_of(records: Sequence[LinkRecord]) -> Iterator[Group]:
-    groups = ((*kind, *links) for record in records for kind, links in record.groups.items())
-    return ((*kind, *links) for kind, links in _joined(groups).items())
-
-
-def _joined(groups: Iterable[tuple[Lot, object, list[object], list[object]]]) -> dict[Kind, _Links]:
-    """Groups by kind, in the order in which the first of each came."""
-    joined: dict[Kind, _Links] = {}
-    for lot, domain, fingerprints, entries in groups:
-        known = joined.get(kind := (lot, domain))
-        links = fingerprints, entries
-        joined[kind] = links if known is None else (known[0] + links[0], known[1] + links[1])
-    return joined
-
-
-def _groups_in(
-    flat: list[object],
-) -> Iterator[tuple[Lot, object, list[object], list[object]]]:
-    """All groups; ValueError: something is not as ``admit.lua`` takes it."""
+def _groups_in(flat: list[object]) -> Iterator[tuple[object, int]]:
+    """The domain of each group, and how many links; ValueError: it is not as ``admit.lua`` says."""
     at = 0
     while at < len(flat):
         groups = _groups_of_lot(flat, at)
-        priority, spider, counts, site = flat[at : at + _LOT - 1]
         at += _LOT
         for _ in range(groups):
             size = _size_of_group(flat, at)
-            first, end = at + 2 + size, at + 2 + 2 * size
-            yield (priority, spider, counts, site), flat[at], flat[at + 2 : first], flat[first:end]
-            at = end
+            yield flat[at], size
+            at += 2 + 2 * size
+
+
+def join_links(records: Iterable[LinkRecord]) -> list[object]:
+    """Records as ``apply.lua`` takes them.
+
+    Those with one head are one, with one group a domain, if most of their domains come twice: then
+    Redis saves more time than it takes here.
+    """
+    heads = defaultdict[tuple[object, ...], list[LinkRecord]](list)
+    for record in records:
+        heads[record.head].append(record)
+    return [[*head, flat] for head, alike in heads.items() for flat in _joined(alike)]
+
+
+def _joined(records: Sequence[LinkRecord]) -> list[list[object]]:
+    domains = [domain for record in records for domain in record.domains]
+    if len({*domains}) > len(domains) / 2:
+        return [record.flat for record in records]
+    return [_one_of([record.flat for record in records])]
+
+
+def _one_of(flats: Sequence[list[object]]) -> list[object]:
+    lots = defaultdict[Lot, dict[object, _Links]](dict)
+    for flat in flats:
+        at = 0
+        while at < len(flat):
+            priority, spider, counts, site, groups = flat[at : at + _LOT]
+            domains = lots[priority, spider, counts, site]
+            at += _LOT
+            for _ in range(cast(int, groups)):
+                domain, first = flat[at], at + 2
+                middle = first + cast(int, flat[at + 1])
+                at = middle + middle - first
+                fingerprints, entries = flat[first:middle], flat[middle:at]
+                if known := domains.get(domain):
+                    known[0].extend(fingerprints)
+                    known[1].extend(entries)
+                else:
+                    domains[domain] = fingerprints, entries
+    return flatten(
+        (lot, domain, *links) for lot, domains in lots.items() for domain, links in domains.items()
+    )
 
 
 def _groups_of_lot(flat: Sequence[object], at: int) -> int:

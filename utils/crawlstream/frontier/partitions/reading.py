@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from crawlstream.errors import FrontierFull, NoFrontier, OutdatedStamp, PositionGap
 from crawlstream.frontier.codec.intake import why_full
-from crawlstream.frontier.codec.link_records import Kind, LinkRecord, join_links
+from crawlstream.frontier.codec.link_records import LinkRecord, join_links
 from crawlstream.frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
 from crawlstream.frontier.codec.partitions import pack_take, unpack_context, unpack_questions
 from crawlstream.frontier.codec.spill import BYTES_PER_CALL
@@ -41,18 +41,19 @@ class LinkBatch:
         """
         start, part = self.start, list[LinkRecord]()
         links = groups = size = 0
-        kinds = defaultdict[object, set[Kind]](set)
+        known = defaultdict[object, set[object]](set)
         for record in self.records:
             links, size = links + record.links, size + record.size
-            groups += len(record.groups.keys() - kinds[record.head])
+            domains = set(record.domains)
+            groups += len(domains - known[record.head])
             shares = links / LINKS_PER_CALL, groups / GROUPS_PER_CALL, size / BYTES_PER_CALL
             if part and max(shares) > 1:
                 yield replace(self, start=start, next=record.offset, records=part)
                 start, part = record.offset, []
-                links, groups, size = record.links, len(record.groups), record.size
-                kinds.clear()
+                links, groups, size = record.links, len(domains), record.size
+                known.clear()
             part.append(record)
-            kinds[record.head] |= record.groups.keys()
+            known[record.head] |= domains
         yield replace(self, start=start, records=part)
 
 
