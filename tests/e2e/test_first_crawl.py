@@ -131,7 +131,7 @@ async def test_a_crawl_can_be_left_and_followed_again(
     """
     file = tmp_path / "pages.jsonl"
     async with serve(hosts=1, pages=4, slow_pages=0) as served, asyncio.timeout(120):
-        await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "60")
+        await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "20")
         left = await cluster.run("crawl", served.web.seed_url, "-d", "9", "--detach")
         assert left.status == 0, left.err
         crawlid = left.out.strip()

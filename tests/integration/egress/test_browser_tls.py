@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from crawling.failures import TransferFailed
+from crawling.lease import holds
 from crawling.lease.holds import GrantExpired
 from crawling.tls.targets import TARGETS, require
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite
@@ -108,10 +109,13 @@ async def test_a_connection_is_kept_and_no_request_is_sent_twice(
 
 
 async def test_many_connections_are_kept_side_by_side(
-    browsing: Visitor, secret: CrawlerSite
+    browsing: Visitor, secret: CrawlerSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No bound of libcurl's own ends one that a page has begun to use."""
     assert isinstance(secret, TlsSite)
+    for limit in ("START_BY_S", "WORD_BY_S"):
+        # So many handshakes at once may take longer on a busy machine than a grant lasts.
+        monkeypatch.setattr(holds, limit, 5.0)
     urls = [secret.url("/", f"127.0.0.{number}") for number in range(1, 25)]
     for _ in range(3):
         outcomes = await asyncio.gather(*(browsing.outcome(url, tls="chrome") for url in urls))
