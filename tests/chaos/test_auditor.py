@@ -351,6 +351,20 @@ def test_what_an_emptied_shelf_had_need_not_come() -> None:
     assert [v.law for v in told] == ["the ledger adds up"]
 
 
+def test_what_redis_forgot_before_a_stop_is_not_done_again() -> None:
+    """A page that came is counted as stopped then, and the start may be told by nobody."""
+    stopped = replace(GOOD, fed=[replace(FED, is_stopped=True)], samples=[])
+    fewer = ending(9_000, "crawl_stopped", done=4, stopped=2)
+    more_than_came = ending(9_000, "crawl_stopped", done=7, admitted=9)
+    untold = without(EVENTS[0])(stopped)
+    cut = [STRIKE, replace(STRIKE, fault="cut-home")]
+    seen = instead(EVENTS[2], fewer)(untold)
+    assert {found.law for found in audit(seen)} == {"one ending a run", "the ledger adds up"}
+    assert audit(replace(seen, strikes=cut)) == []
+    seen = replace(instead(EVENTS[2], more_than_came)(untold), strikes=cut)
+    assert [violation.law for violation in audit(seen)] == ["the ledger adds up"]
+
+
 def test_a_crawl_that_was_stopped_need_not_be_whole() -> None:
     """What came by then is all of it, and it ends as stopped."""
     stopped = replace(FED, is_stopped=True)

@@ -25,6 +25,10 @@ _LATE_MS = 10_000
 _GIVEN_MS = 100
 """What the frontier clock may gain where Redis' clock is set, and nowhere else: ADR 13."""
 STEPS_CLOCK, EMPTIES_SHELF = "step-clock", "empty-shelf"
+GOES_BACK = frozenset(
+    {"power-cut", "cut-partition", "cut-home", "empty-redis", "wipe-partition", "wipe-home"}
+)
+"""Faults after which a Redis has forgotten its last second, or all."""
 
 Law = Callable[[Facts], Iterator[str]]
 
@@ -46,6 +50,11 @@ def _may_miss(facts: Facts, fed: FedCrawl) -> bool:
     """
     is_emptied = any(strike.fault == EMPTIES_SHELF for strike in facts.strikes)
     return fed.is_stopped or (is_emptied and facts.shelf_lost.get(fed.crawlid, 0) > 0)
+
+
+def _may_forget(facts: Facts, fed: FedCrawl) -> bool:
+    """Whether a Redis may have forgotten of a crawl what a stop then kept from happening again."""
+    return fed.is_stopped and any(strike.fault in GOES_BACK for strike in facts.strikes)
 
 
 def nothing_lost(facts: Facts) -> Iterator[str]:
@@ -167,7 +176,8 @@ def _last_account(facts: Facts, fed: FedCrawl, counters: Mapping[str, int]) -> I
     if not _may_miss(facts, fed):
         seen["redirected"] = fed.redirected
     for name, count in seen.items():
-        if counters[name] != count:
+        is_forgotten = counters[name] < count and _may_forget(facts, fed)
+        if counters[name] != count and not is_forgotten:
             yield f"{fed.crawlid}: {counters[name]} counted as {name}, {count} to be seen"
 
 
@@ -175,10 +185,11 @@ def one_ending(facts: Facts) -> Iterator[str]:
     """A crawl that was started ends once, in one way, and is over then."""
     for fed in facts.fed:
         events = {identity(r.value): r for r in facts.on(EVENTS, fed.crawlid)}
+        endings = [r for r in events.values() if r.value["event"] in ENDINGS]
         runs = [r.value["run"] for r in events.values() if r.value["event"] == "crawl_started"]
+        runs = runs or _forgotten_runs(facts, fed, endings)
         if len(runs) != 1:
             yield f"{fed.crawlid}: started as runs {runs}"
-        endings = [r for r in events.values() if r.value["event"] in ENDINGS]
         ways = [(r.value["event"], r.value["run"]) for r in endings]
         wanted = "crawl_stopped" if fed.is_stopped else "crawl_finished"
         if ways != [(wanted, run) for run in runs]:
@@ -191,6 +202,10 @@ def one_ending(facts: Facts) -> Iterator[str]:
             for record in facts.on(RESULTS, fed.crawlid):
                 if record.at > ending.at + _LATE_MS:
                     yield f"{fed.crawlid}: {record.value['url']} came after its end"
+
+
+def _forgotten_runs(facts: Facts, fed: FedCrawl, endings: Sequence[Record]) -> list[object]:
+    return [r.value["run"] for r in endings[:1] if _may_forget(facts, fed)]
 
 
 @dataclass(frozen=True, slots=True)
