@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from crawlstream.chaos.auditor import LAWS, audit, endings_told
+from crawlstream.chaos.auditor import GOES_BACK, LAWS, audit, endings_told
 from crawlstream.chaos.facts import APP, ByProxies, Facts, FedCrawl, Record, Rule, Sample, Strike
+from crawlstream.chaos.nemesis import FAULTS
 from crawlstream.chaos.pipelines.laws import LAWS as OF_PIPELINES
 from crawlstream.demo.visits import Visit
 from crawlstream.model.crawl import CrawlKey
@@ -363,6 +364,7 @@ def test_what_redis_forgot_before_a_stop_is_not_done_again() -> None:
     assert audit(replace(seen, strikes=cut)) == []
     seen = replace(instead(EVENTS[2], more_than_came)(untold), strikes=cut)
     assert [violation.law for violation in audit(seen)] == ["the ledger adds up"]
+    assert FAULTS.keys() >= GOES_BACK
 
 
 def test_a_crawl_that_was_stopped_need_not_be_whole() -> None:
