@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import orjson
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from redis.asyncio import Redis
 
 from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import read_all
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Out
 from crawlstream.bus.shape import TopicShape
@@ -73,6 +75,12 @@ class LinkTopic:
             yield
         await labelling.stop()
 
+    async def rejected(self) -> list[object]:
+        """Offset and reason of each record that was refused."""
+        records = await read_all(self._kafka, self._topics.rejected)
+        told = [orjson.loads(record.value or b"{}") for record in records]
+        return [(each["offset"], each["reason"]) for each in told]
+
     async def queued(self) -> int:
         """Links that wait in partition 1."""
         return (await self.two.parts[PLACE].frontier.queries.state()).queued
@@ -123,6 +131,22 @@ async def test_links_wait_until_a_lost_partition_has_its_seeds(topic: LinkTopic)
         assert await topic.queued() == 1
         await part.redis.hset(part.keys.positions(), "incoming:0", 1)
         await wait_until(lambda: _has(topic, 2))
+
+
+async def test_what_is_no_record_of_links_is_told_and_passed(topic: LinkTopic) -> None:
+    """Links before and behind it enter, and each is refused by name."""
+    (value,) = await _links_of_a_page(topic.two)
+    await topic.send([b"no record of ours", value, value[:-1], b"\x00" * 1_000])
+    async with topic.reading():
+        await wait_until(lambda: _has(topic, 2))
+        await wait_until(lambda: _has_refused(topic, 3))
+    assert await topic.rejected() == [(offset, "unreadable_links") for offset in (0, 2, 3)]
+    known = await topic.two.parts[PLACE].frontier.positions.known()
+    assert max(at for (_, place), at in known.items() if place == PLACE) == 4
+
+
+async def _has_refused(topic: LinkTopic, number: int) -> bool:
+    return len(await topic.rejected()) == number
 
 
 async def _has(topic: LinkTopic, queued: int) -> bool:
