@@ -113,7 +113,7 @@ def test_options_of_pytest_reach_pytest(monkeypatch: pytest.MonkeyPatch) -> None
     def spy(arguments: list[str]) -> None:
         seen.append(arguments)
 
-    monkeypatch.setattr("crawlstream.cli.dev.checks.run_tests", spy)
+    monkeypatch.setattr("crawlstream.cli.dev.tests.run_tests", spy)
     assert run(["test", "-x", "-k", "a or b", "tests/unit", "--lf"]) == 0
     assert seen == [["-x", "-k", "a or b", "tests/unit", "--lf"]]
 

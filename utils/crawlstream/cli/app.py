@@ -98,7 +98,7 @@ VERBS = {
         joins_cluster=False,
     ),
     "test": Verb(
-        "dev.checks:run_tests",
+        "dev.tests:run_tests",
         "Run the tests; they start their own servers.",
         _WORK,
         joins_cluster=False,

@@ -1,4 +1,4 @@
-"""``crawlstream test`` and ``crawlstream check``: what must hold before a change is shared."""
+"""``crawlstream check``: what must hold before a change is shared, without running the product."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from crawlstream.local.home import checkout
 
 _TOOLS = Path(sys.executable).parent
-
-_SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Most of a test's time is waiting for servers: four files run at once, the long ones first."""
 
 _CHECKS_AT_ONCE = 2
 """The types take as long as all others together."""
@@ -32,25 +28,6 @@ CHECKS = {
     "lua": (sys.executable, "-m", "pytest", "-q", "tests/unit/project/test_lua.py"),
     "docs": (str(_TOOLS / "mkdocs"), "build", "--strict"),
 }
-
-
-def run_tests(
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="Options and arguments for pytest.")
-    ] = None,
-) -> None:
-    """Run all tests, or those that pytest's arguments select.
-
-    Tests start their own servers on free ports. Four test files run in parallel (-n 0: one).
-
-    Example: crawlstream test tests/unit -x
-    """
-    os.chdir(checkout("tests").parent)
-    # Hundreds of processes are started, and each would compile what it imports, and rewrite tests.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # In place of this process, so that whatever ends the command ends the tests.
-    argv = (sys.executable, "-m", "pytest", *_SIDE_BY_SIDE, *(arguments or ()))
-    os.execv(sys.executable, argv)  # noqa: S606  no shell
 
 
 def run_checks() -> None:

@@ -1,0 +1,85 @@
+"""`crawlstream test --changed` selects the test files that a change can reach."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from crawlstream.cli.dev.changed import reached_tests
+from crawlstream.errors import ConfigError
+
+FILES = {
+    "crawler/crawling/links/children.py": "",
+    "utils/crawlstream/frontier/lua/includes/admit.lua": "",
+    "docs/wire.md": "",
+    "tests/conftest.py": "import crawlstream.keys",
+    "tests/support/pages.py": "from crawling.links import children",
+    "tests/unit/test_direct.py": "from crawling.links.children import Children",
+    "tests/unit/test_frontier.py": "from crawlstream.frontier.frontier import Frontier",
+    "tests/unit/test_other.py": "import crawlstream.wire.jsontext",
+    "tests/contract/test_helped.py": "from support.pages import children",
+    "tests/e2e/conftest.py": 'PROGRAM = "crawling"',
+    "tests/e2e/test_started.py": "",
+}
+"""A small checkout: the product, its data, its tests, one file for each way to reach a test."""
+
+Change = Callable[[str], Sequence[str]]
+
+
+@pytest.fixture
+def change(tmp_path: Path) -> Change:
+    """A function that changes one file of a checkout and returns the tests that this reaches."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "Begin")):
+        subprocess.run(("git", *words), cwd=tmp_path, check=True)
+
+    def run(name: str) -> Sequence[str]:
+        (tmp_path / name).write_text(FILES.get(name, "") + "\n# changed\n")
+        return reached_tests(tmp_path, "HEAD")
+
+    return run
+
+
+def test_a_module_reaches_its_importers_and_those_that_start_its_process(change: Change) -> None:
+    """Selects importers, users of a helper that imports it, and tests that start its process."""
+    assert change("crawler/crawling/links/children.py") == [
+        "tests/unit/test_direct.py",
+        "tests/contract/test_helped.py",
+        "tests/e2e/test_started.py",
+    ]
+
+
+def test_lua_reaches_what_uses_the_frontier(change: Change) -> None:
+    """Selects users of the frontier's Python for a change of its Lua."""
+    found = change("utils/crawlstream/frontier/lua/includes/admit.lua")
+    assert "tests/unit/test_frontier.py" in found
+    assert "tests/unit/test_other.py" not in found
+
+
+def test_a_fixture_reaches_all_tests_below_it(change: Change) -> None:
+    """Selects every test file for a change of the topmost fixtures, and none twice."""
+    every = sorted(each for each in FILES if Path(each).name.startswith("test_"))
+    assert sorted(change("tests/conftest.py")) == every
+
+
+def test_a_test_reaches_itself(change: Change) -> None:
+    """Selects a changed test file, and a new one that git does not track yet."""
+    assert change("tests/unit/test_other.py") == ["tests/unit/test_other.py"]
+    assert change("tests/unit/test_new.py")[:1] == ["tests/unit/test_new.py"]
+
+
+def test_documentation_reaches_the_tests_of_the_project(change: Change) -> None:
+    """Selects the tests of documentation and images for a file that is no module."""
+    assert change("docs/wire.md") == ["tests/unit/project"]
+
+
+def test_an_unknown_commit_is_an_error(tmp_path: Path) -> None:
+    """Reports what git says of a commit that does not exist."""
+    with pytest.raises(ConfigError, match="cannot say what has changed"):
+        reached_tests(tmp_path, "nope")
