@@ -12,7 +12,10 @@ from redis.asyncio import Redis
 from crawling.robots.store import Note, RobotsBook, rules_note
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
+from support.session.own import own_redis_server
 from support.spilling import filled
+
+__all__ = ["own_redis_server"]
 
 KEYS = FrontierKeys()
 SHARE = 0.05

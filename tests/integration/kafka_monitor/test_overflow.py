@@ -30,7 +30,10 @@ from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.tasks import beside
 from support.frontier.audit import audit, left_over
 from support.frontier.bench import Bench, links, open_bench, url_of
+from support.session.own import own_redis_server
 from support.spilling import recalling
+
+__all__ = ["own_redis_server"]
 
 OPERATIONS = list(operations())
 """Redis keeps their texts, which are as much as all of a small one."""

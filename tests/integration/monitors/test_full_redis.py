@@ -12,6 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawling.robots.store import RobotsBook, rules_note
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.witness import Witness
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
@@ -20,9 +21,12 @@ from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.model.url import origin_of
 from crawlstream.stats.heartbeat import living
 from crawlstream.wire.stored import encode_entry
-from support.monitors import MonitorCluster
+from support.monitors import MonitorCluster, Servers
+from support.session.own import own_redis_server
 from support.waiting import WaitUntil
 from support.waiting import wait_until as wait_for
+
+__all__ = ["own_redis_server"]
 
 FULL_S = float(os.environ.get("FULL_REDIS_S", "5"))
 """How long nothing drains while everything else goes on; the long form: 3600."""
@@ -91,6 +95,14 @@ class Crawler:
     async def lease(self) -> Hold:
         """One page."""
         return (await self.session.exchange(want=1)).holds[0]
+
+
+@pytest.fixture(scope="module")
+def servers(
+    redis_server: RunningServer, kafka_server: RunningServer, zookeeper_server: RunningServer
+) -> Servers:
+    """What the monitors work with; the Redis has been filled by nobody else."""
+    return Servers(redis_server, kafka_server, zookeeper_server)
 
 
 @pytest.fixture
