@@ -24,7 +24,9 @@ from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import ensure_topics, list_topics
 from crawlstream.chaos.processes import RunningServer
+from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
+from crawlstream.retry import Backoff, until_available
 from support.bus.pipe import LEAVES_SOCKETS, MIB
 from support.waiting import WaitUntil
 
@@ -288,6 +290,27 @@ async def test_a_frozen_broker_is_told_in_time_and_repeating_works(
             break
     await sink.stop()
     assert b"frozen" in {record.value for record in await read_all(hosts, topic)}
+
+
+async def test_an_optional_topic_is_not_left_out_because_kafka_is_frozen(
+    hosts: list[str], topic: str, kafka_server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sends none of a list while nobody knows whether its optional topic exists, then all of it."""
+    monkeypatch.setattr(connect, "REQUEST_TIMEOUT_MS", 1000)
+    own = f"{topic}_of_an_application"
+    records = [Out(topic, b"page"), Out(own, b"page", optional=True)]
+    async with KafkaSink(Kafka(hosts)) as sink:
+        kafka_server.signal(signal.SIGSTOP)
+        try:
+            for _ in range(2):
+                with pytest.raises(KafkaUnavailable):
+                    await sink.send(records)
+        finally:
+            kafka_server.signal(signal.SIGCONT)
+        backoff = Backoff(0.1, 1)
+        await until_available(lambda: sink.send(records), backoff=backoff, on_wait=print)
+    for each in (topic, own):
+        assert [record.value for record in await read_all(hosts, each)] == [b"page"]
 
 
 async def test_starting_waits_for_kafka_and_can_be_given_up(

@@ -98,7 +98,8 @@ class KafkaSink:
 
         It waits for room before. ``NO_OFFSET`` as `Sink.send` says.
 
-        KafkaUnavailable (as NotAcknowledged): not all were acknowledged within 19 s; repeat.
+        KafkaUnavailable: none were sent, as it is not known whether the topic of an optional record
+        exists; repeat. NotAcknowledged: not all were acknowledged within 19 s; repeat those.
         RecordTooLarge: all others were acknowledged, but these records never will be.
         Cancelling does not take back what is under way.
         """

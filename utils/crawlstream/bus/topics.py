@@ -15,6 +15,7 @@ from kafka.errors import (
     InvalidConfigurationError,
     InvalidTopicError,
     NoError,
+    PolicyViolationError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
     for_code,
@@ -23,7 +24,7 @@ from kafka.structs import TopicPartition
 
 from crawlstream.bus.connect import Kafka, admin
 from crawlstream.bus.shape import FEW_REPLICAS, UNPACKED
-from crawlstream.errors import ConfigError, CrawlstreamError, KafkaUnavailable
+from crawlstream.errors import ConfigError, KafkaUnavailable
 from crawlstream.keys import Topics
 
 _KNOWN_LIMIT = 10_000
@@ -33,8 +34,13 @@ _CHECKED = (
     *("cleanup.policy", "min.insync.replicas"),
 )
 _CLIENT_ID = "crawlstream-topics"
-_DENIED = (ClusterAuthorizationFailedError, InvalidTopicError, TopicAuthorizationFailedError)
-"""To ask again is useless; all else may pass (a broker that is still starting, say)."""
+_DENIED = (
+    ClusterAuthorizationFailedError,
+    InvalidTopicError,
+    PolicyViolationError,
+    TopicAuthorizationFailedError,
+)
+"""Refusals that another attempt meets again; all else may pass (a broker that starts, say)."""
 
 log = structlog.get_logger()
 
@@ -160,7 +166,11 @@ class TopicMaker:
         self._turn = asyncio.Lock()
 
     async def ensure(self, topic: str) -> bool:
-        """Whether ``topic`` can be written to; a warning says why it cannot, once a minute."""
+        """Return whether ``topic`` can be written to; a warning says why not, once a minute.
+
+        False only where Kafka has refused to create it. KafkaUnavailable while Kafka does not
+        answer: the caller has to wait, or records of the topic would be missing.
+        """
         if topic in self._known:
             return True
         async with self._turn:
@@ -183,7 +193,7 @@ class TopicMaker:
                 return topic in self._known
             wanted = {topic: self._kafka.shape.options()}
             await asyncio.to_thread(create_missing, self._kafka, wanted)
-        except CrawlstreamError as error:
+        except ConfigError as error:
             self._refused_until[topic] = time.monotonic() + _RETRY_AFTER_S
             log.warning("publish", outcome="topic_left_out", topic=topic, error=str(error))
             return False
