@@ -5,6 +5,12 @@ from __future__ import annotations
 from mutation.bug import Bug
 
 RECURRING_BUGS = {
+    "where a seed leads is deduplicated like a link": Bug(
+        module="crawling.response.redirects",
+        right=" or entry.origin is not None",
+        wrong="",
+        test="unit/crawler/response/test_redirects.py::whole_chain",
+    ),
     "a firing that has begun is left amid its seeds": Bug(
         module="redis_monitor.schedules.plan",
         right="if state.begun > after:",

@@ -219,6 +219,9 @@ class Children:
         """
         body = (entry.body or "").encode()
         identity = fingerprint(entry.url, entry.method, body, entry.salt or "")
+        if entry.origin is not None:
+            # A seed's redirect enters though its page is known; from then on the page is known.
+            identity = f"{identity} {fingerprint(entry.url, entry.method, body)}"
         if self._is_duplicate(identity):
             return
         stored = encode_entry(entry)

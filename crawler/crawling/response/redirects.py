@@ -1,8 +1,9 @@
 """Redirects: a response that sends to another URL becomes a request of its own.
 
 Its target waits in the frontier like any link, is charged to its own domain, and is fetched once
-a crawl however many pages point to it. It keeps the depth of its source and carries the chain; what
-the client knows of the page that it asked for is not known of the target.
+a crawl however many pages point to it; but where a seed leads, it is fetched each time that the
+seed is. It keeps the depth of its source and carries the chain; what the client knows of the page
+that it asked for is not known of the target.
 """
 
 from __future__ import annotations
@@ -107,11 +108,10 @@ def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str])
     was_here = fingerprint(target) in map(fingerprint, chain)
     if was_here and target in chain and cookies == entry.cookies:
         return "redirect_loop"
-    salted = was_here or entry.salt is not None
+    salted = was_here or entry.salt is not None or entry.origin is not None
     followed = replace(
         entry,
         url=target,
-        origin=None,
         headers=_without(entry.headers, CONDITIONS),
         redirect_urls=chain,
         cookies=cookies,
@@ -217,5 +217,8 @@ def _is_deletion(attributes: str) -> bool:
 
 
 def _salt(page: Page, hops: int) -> str:
-    """Sets a target apart that the crawl has seen in this very chain."""
+    """Return what sets a target apart from the same page elsewhere, or before in its chain.
+
+    It is the same when the page is fetched again, so that its target enters once.
+    """
     return blake2b(f"{page.id} {hops}".encode(), digest_size=8).hexdigest()

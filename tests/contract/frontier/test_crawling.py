@@ -9,7 +9,7 @@ from crawlstream.model.effects import Outcome
 from crawlstream.model.inspection import Where
 from crawlstream.model.throttle import ThrottleRule
 from support.contract.whole import Whole
-from support.frontier.bench import CRAWL, links, url_of
+from support.frontier.bench import CRAWL, links, redirect, url_of
 
 ONE_AT_A_TIME = ThrottleRule(hits=1_000, window_s=1, moderated=False, concurrency=1)
 TWO_A_MINUTE = ThrottleRule(hits=2, window_s=60, moderated=False, concurrency=9)
@@ -149,6 +149,28 @@ async def test_a_redirect_is_one_page_more_that_no_limit_counts(whole: Whole) ->
     assert await whole.crawl_all() == [f"{second}/target"]
     state = await whole.state()
     assert (state.redirected, state.done, state.admitted) == (1, 1, 2)
+
+
+async def test_where_a_seed_leads_is_fetched_each_time_and_known_from_then_on(whole: Whole) -> None:
+    """Its target enters once for each salt though it is known; a link to it is a duplicate."""
+    first, second, _ = whole.domains()
+    for feed in range(2):
+        await whole.seeds(f"{first}/")
+        (hold,) = await whole.lease()
+        target = redirect(f"{second}/target", salt=f"feed {feed}")
+        await whole.settle(hold, target, outcome=Outcome.REDIRECTED)
+        await whole.settled()
+        (arrived,) = await whole.lease()
+        assert url_of(arrived) == f"{second}/target"
+        # The page of the seed was fetched a second time, and leads here again.
+        await whole.settle(arrived, redirect(f"{second}/target", salt=f"feed {feed}"))
+        await whole.settled()
+    await whole.seeds(f"{first}/other")
+    (hold,) = await whole.lease()
+    await whole.settle(hold, links(second, ["target", "new"]))
+    await whole.settled()
+    assert await whole.crawl_all() == [f"{second}/new"]
+    assert (await whole.state()).filtered_by_reason["duplicate"] == 3
 
 
 async def test_a_limit_of_a_domain_refuses_by_name(whole: Whole) -> None:

@@ -79,6 +79,19 @@ def links(
     )
 
 
+def redirect(url: str, salt: str) -> Links:
+    """Return the target of a redirect that a seed leads to, as a crawler tells it apart."""
+    entry = Entry(url=f"http://{url}", origin="in-0-0", salt=salt)
+    identity = urls.fingerprint(entry.url, salt=salt)
+    return Links(
+        domain=url.split("/", 1)[0],
+        priority=50,
+        counts=False,
+        fingerprints=[f"{identity} {urls.fingerprint(entry.url)}"],
+        entries=[encode_entry(entry)],
+    )
+
+
 @dataclass
 class Feed:
     """One Kafka partition as the frontier sees it: records with offsets, in batches."""

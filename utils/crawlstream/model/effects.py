@@ -47,7 +47,8 @@ class Links:
     counts: bool = True
     """Whether they use up ``domain_max_pages`` and ``max_pages`` (redirect targets do not)."""
     fingerprints: list[str] = field(default_factory=list)
-    """Signed 64-bit numbers as decimal text; see ``model.url.fingerprint``."""
+    """Signed 64-bit numbers as decimal text; see ``model.url.fingerprint``. The target of a seed's
+    redirect has two, separated by a blank: that of the entry, and that of its page."""
     entries: Sequence[bytes] = field(default_factory=list)
     """As ``wire.stored.encode_entry`` makes them, perhaps only when they are looked at."""
     site: str | None = None

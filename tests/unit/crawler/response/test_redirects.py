@@ -134,6 +134,23 @@ def test_another_spelling_of_the_same_page_is_followed() -> None:
     assert found.salt is not None
 
 
+def test_where_a_seed_leads_is_set_apart_for_the_whole_chain() -> None:
+    """Keeps the seed's origin, and salts each hop by the page before, the same in each attempt."""
+    page = page_at(HERE, origin="in-0-7")
+    first = redirect_of(page, answer(page, 301, Location="/x"))
+    again = redirect_of(page_at(HERE, origin="in-0-7"), answer(page, 301, Location="/x"))
+    other = redirect_of(page_at(HERE, origin="in-0-8"), answer(page, 301, Location="/x"))
+    assert isinstance(first, Entry)
+    assert isinstance(other, Entry)
+    assert first == again
+    assert (first.origin, other.origin) == ("in-0-7", "in-0-8")
+    assert first.salt
+    assert first.salt != other.salt
+    link = redirect_of(page_at(HERE), answer(page, 301, Location="/x"))
+    assert isinstance(link, Entry)
+    assert (link.origin, link.salt) == (None, None)
+
+
 def refreshing(content: str) -> HtmlResponse:
     """A page that names its successor in its head."""
     body = f'<head><META http-equiv="Refresh" content="{content}"></head>'

@@ -27,7 +27,9 @@ _WORD = re.compile(rb"[^\s@/]+")
 """Of a spider; a site or domain may have any letter but blanks."""
 _DOMAIN = re.compile(rb"[^\s]+")
 _HASH = re.compile(rb"[0-9a-f]{16}")
-_FINGERPRINT = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+_NUMBER = rb"(?:0|-?[1-9][0-9]{0,18})"
+_FINGERPRINT = re.compile(rb"%b(?: %b)?" % (_NUMBER, _NUMBER))
+"""Of a link; of a redirect that a seed leads to its own and that of its page."""
 
 
 _Links = tuple[list[object], list[object]]

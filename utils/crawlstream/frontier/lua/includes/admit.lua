@@ -249,11 +249,26 @@ local function enqueue(terms, domain, record, list, first, amount)
   end
 end
 
+-- Of links that do not count, which are targets of redirects: the fingerprint of one that a seed leads to is two,
+-- its own and, behind a blank, that of its page. The first decides whether it enters, and stays in the list; the
+-- others are returned, to be marked: a link to the page is a duplicate from now on.
+local function pages_of(links, at, amount)
+  local pages = {}
+  for i = at, at + amount - 1 do
+    local own, page = string.match(links[i], '^(%S+) (%S+)$')
+    if page then
+      links[i], pages[#pages + 1] = own, page
+    end
+  end
+  return pages
+end
+
 -- Admit a group of `amount` links, fingerprints from links[at] on. Answers how many entered, how many
 -- were duplicates, and the cap that refused others. A single one is marked while it is looked for,
 -- unless a cap may refuse it.
 local function admit_group(terms, domain, record, links, at, amount)
   local c, caps, is_new = terms.c, terms.caps, true
+  local pages = not terms.counts and pages_of(links, at, amount)
   local list, marks, entries, n = links, at, at + amount, amount
   if amount > 1 then
     list, marks, entries, n = select_new(c, domain, record, links, at, amount)
@@ -287,6 +302,9 @@ local function admit_group(terms, domain, record, links, at, amount)
     end
     enqueue(terms, domain, record, list, entries, n)
     changed_of(c)[domain] = record
+  end
+  for i = 1, pages and #pages or 0 do
+    mark_one(c, domain, record, pages[i])
   end
   return n, duplicates, refusal
 end
