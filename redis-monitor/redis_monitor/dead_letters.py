@@ -28,8 +28,7 @@ _WHY = {
 def dead_letter(owed: OutboxRecord, hold: Hold, topics: Topics) -> Sequence[Out]:
     """The event ``page_failed``, and a record on ``<prefix>.rejected`` that can be fed again."""
     entry = hold.entry
-    body = (entry.body or "").encode()
-    mark = fingerprint(entry.url, entry.method, body, entry.salt or "")
+    mark = fingerprint(entry.url, entry.method, entry.body or b"", entry.salt or "")
     failed = PageFailed(
         id=entry_id(owed.crawl, owed.run, mark, entry.origin),
         crawl=owed.crawl,
@@ -112,7 +111,7 @@ def _as_request(owed: OutboxRecord, hold: Hold) -> bytes:
         "url": hold.entry.url,
         "priority": min(max(hold.priority, 1), 100),
         "method": hold.entry.method,
-        "body": hold.entry.body,
+        "body": hold.entry.body and hold.entry.body.decode(errors="replace"),
     }
     fields |= request | {"maxdepth": max(hold.profile.maxdepth - hold.entry.depth, 0)}
     return jsontext.dumps({name: value for name, value in fields.items() if value is not None})

@@ -25,7 +25,7 @@ class Gathering:
         self._response = response
         self._parts = parts
         self._obeys_maxdepth = getattr(spider, "obeys_maxdepth", True)
-        self._children = Children(page, parts.traps)
+        self._children = Children(page, parts.traps, spider=spider)
 
     def take(self, each: Any) -> Any:
         """Keep links and requests; anything else comes back, an item for the pipelines."""

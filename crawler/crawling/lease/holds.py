@@ -321,7 +321,7 @@ def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
 
 def _identity(entry: Entry) -> str:
     """The fingerprint of an entry; a name of its own for one that could not be crawled anyway."""
-    body, salt = (entry.body or "").encode(), entry.salt or ""
+    body, salt = entry.body or b"", entry.salt or ""
     try:
         return fingerprint(entry.url, entry.method, body, salt)
     except InvalidUrl:

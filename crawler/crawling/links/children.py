@@ -14,16 +14,19 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.http import Response
 
+from crawling.links.encoded import EncodedLinks
+from crawling.links.requests import callback_of, cookies_of, headers_of, meta_of
 from crawling.links.traps import NO_TRAPS, Traps
 from crawling.page import referrer as referrers
 from crawling.page.page import Page
-from crawling.page.request import INHERITED_META, OF_THE_DOWNLOADER, PAGE
+from crawling.page.request import InheritedSpider
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links
+from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import (
     canonical,
@@ -33,7 +36,7 @@ from crawlstream.model.url import (
     look_up_link,
     look_up_version,
 )
-from crawlstream.wire.stored import EncodedLinks, LinkEncoder, encode_entry, encode_version
+from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version
 
 LEVEL_STEP = -10
 """What one level of depth costs in priority: breadth comes first within a domain."""
@@ -51,24 +54,6 @@ _LONGEST_NAME = 255
 _LINKS_REMEMBERED = 32_768
 """The pages of a site share most of their links; some 15 MB."""
 _looked_up = lru_cache(_LINKS_REMEMBERED)(look_up_link)
-
-_SCRAPYS = frozenset(
-    {
-        PAGE,
-        *OF_THE_DOWNLOADER,
-        "depth",
-        "download_latency",
-        "download_slot",
-        "download_timeout",
-        "is_start_request",
-        "redirect_reasons",
-        "redirect_times",
-        "redirect_ttl",
-        "redirect_urls",
-        "retry_times",
-    }
-)
-"""Keys of meta that tell about a download; a child has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +84,12 @@ class Outlinks:
 class Children:
     """The children of one page, grouped as the frontier takes them."""
 
-    def __init__(self, page: Page, traps: Traps = NO_TRAPS) -> None:
+    def __init__(
+        self, page: Page, traps: Traps = NO_TRAPS, *, spider: Spider | None = None
+    ) -> None:
+        """``spider`` parses the page; it need not be that of the crawl. A redirect has none."""
         self._page = page
+        self._spider = spider
         self._traps = traps
         self._groups: dict[tuple[str, int, str | None, bool], tuple[Links, EncodedLinks]] = {}
         self._seen: set[str] = set()
@@ -175,8 +164,24 @@ class Children:
             add[1](encode(url, salt))
 
     def _other(self, spiderid: str | None) -> str | None:
-        """A spider, if it is not the crawl's own."""
-        return None if spiderid in {None, self._page.hold.crawl.spiderid} else spiderid
+        """Return under which name a child waits; None where the spider of its page keeps it."""
+        if spiderid is None or (self._spider and spiderid == self._spider.name):
+            return None
+        hold = self._page.hold
+        if spiderid == hold.crawl.spiderid:
+            return lane_of(spiderid, renders=hold.profile.render is not None)
+        return spiderid
+
+    def _spider_of(self, request: Request) -> str | None:
+        """Return the spider that a request names; one that was copied with all meta names none."""
+        name: object = request.meta.get("spiderid")
+        if name is None or name == "" or isinstance(name, InheritedSpider):
+            return None
+        if not isinstance(name, str) or not _is_spider_name(name):
+            raise TypeError(
+                f'meta["spiderid"] of {request} is not a valid spider name: {name!r:.100}'
+            )
+        return name
 
     def request(self, request: Request, response: Response) -> None:
         """Add a request of a user's spider; TypeError if it cannot be kept as it is."""
@@ -192,16 +197,16 @@ class Children:
             url=url,
             depth=hold.entry.depth + 1,
             parent_url=response.url,
-            callback=_name_of(request),
+            callback=callback_of(request, self._spider),
             method=request.method,
             headers=referrers_of(response)(url) | self._headers_of(request),
-            body=request.body.decode() or None,
-            cookies=_cookies_of(request),
-            meta=_meta_of(request),
+            body=request.body or None,
+            cookies=cookies_of(request),
+            meta=meta_of(request),
             salt=self._salt(request, url) if request.dont_filter else None,
         )
         priority = _bounded(hold.priority + LEVEL_STEP + request.priority)
-        other = self._other(_spider_of(request))
+        other = self._other(self._spider_of(request))
         self.add(entry, priority, spiderid=other, most=_LARGEST_ENTRY)
 
     def add(
@@ -217,7 +222,7 @@ class Children:
 
         ValueError if it is stored in more than ``most`` bytes.
         """
-        body = (entry.body or "").encode()
+        body = entry.body or b""
         identity = fingerprint(entry.url, entry.method, body, entry.salt or "")
         if entry.origin is not None:
             # A seed's redirect enters though its page is known; from then on the page is known.
@@ -237,7 +242,7 @@ class Children:
 
     def _headers_of(self, request: Request) -> dict[str, str]:
         """Its own; not what the client knows of the page that a spider has made it from."""
-        headers, known = _headers_of(request), self._page.hold.entry.headers
+        headers, known = headers_of(request), self._page.hold.entry.headers
         return {
             name: value
             for name, value in headers.items()
@@ -284,66 +289,10 @@ def _bounded(priority: int) -> int:
     return max(-_FARTHEST, min(priority, _FARTHEST))
 
 
-def _spider_of(request: Request) -> str | None:
-    """The spider that a request is for; None: the one that yields it."""
-    name: object = request.meta.get("spiderid")
-    if name is None or name == "":
-        return None
-    if not isinstance(name, str) or not _is_spider_name(name):
-        raise TypeError(f'meta["spiderid"] of {request} is not a valid spider name: {name!r:.100}')
-    return name
-
-
 def _is_spider_name(name: object) -> bool:
     """Whether a request could name such a spider."""
     is_name = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME
     return is_name and not _NOT_IN_NAME.search(str(name))
-
-
-def _name_of(request: Request) -> str | None:
-    if request.callback is None:
-        return None
-    name: str | None = getattr(request.callback, "__name__", None)
-    if getattr(request.callback, "__self__", None) is None or name is None:
-        raise TypeError(f"the callback of {request} is not a method of the spider")
-    if request.cb_kwargs:
-        raise TypeError(f"cb_kwargs of {request} cannot be stored in the frontier: use meta")
-    return name
-
-
-def _headers_of(request: Request) -> dict[str, str]:
-    return {
-        name.decode("latin-1"): b", ".join(values).decode("utf-8", "replace")
-        for name, values in request.headers.items()
-    }
-
-
-def _cookies_of(request: Request) -> dict[str, str]:
-    cookies: Any = request.cookies
-    if isinstance(cookies, list):
-        return {each["name"]: str(each["value"]) for each in cookies}
-    return {str(name): str(value) for name, value in cookies.items()}
-
-
-def _meta_of(request: Request) -> dict[str, object]:
-    meta = {
-        key: value
-        for key, value in request.meta.items()
-        if key not in _SCRAPYS and key not in INHERITED_META
-    }
-    if not _is_json(meta):
-        raise TypeError(
-            f"the meta of {request} contains values that JSON cannot represent: {meta!r:.200}"
-        )
-    return meta
-
-
-def _is_json(value: object) -> bool:
-    if isinstance(value, dict):
-        return all(isinstance(key, str) and _is_json(each) for key, each in value.items())
-    if isinstance(value, list | tuple):
-        return all(map(_is_json, value))
-    return value is None or isinstance(value, str | int | float)
 
 
 def _encoder(

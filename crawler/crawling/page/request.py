@@ -30,6 +30,12 @@ _NO_CONTROLS = dict.fromkeys((*range(32), 127))
 """Control characters end a header, or reach the wire; neither is a header's business."""
 
 
+class InheritedSpider(str):
+    """The spider of a page's crawl; a request into which all meta was copied names nobody by it."""
+
+    __slots__ = ()
+
+
 def page_of(carrier: Request | Response) -> Page:
     """The page that a request or response belongs to."""
     page: Page = carrier.meta[PAGE]
@@ -68,7 +74,7 @@ def _meta(hold: Hold) -> dict[str, Any]:
         "retry_times": hold.retries,
         "appid": hold.crawl.appid,
         "crawlid": hold.crawl.crawlid,
-        "spiderid": hold.crawl.spiderid,
+        "spiderid": InheritedSpider(hold.crawl.spiderid),
         "attrs": hold.profile.attrs,
         "priority": hold.priority,
         "curdepth": hold.entry.depth,

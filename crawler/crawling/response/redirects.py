@@ -79,8 +79,7 @@ def sent_elsewhere(page: Page, request: Request) -> Entry | str | None:
     entry, target = page.hold.entry, _usable(page.hold.entry.url, request.url)
     if target is None:
         return "invalid_request"
-    body = request.body.decode(errors="replace") or None
-    asked = replace(entry, method=request.method, body=body)
+    asked = replace(entry, method=request.method, body=request.body or None)
     if _identity(target, asked) == _identity(entry.url, entry):
         return None
     return _followed(page, asked, target, entry.cookies)
@@ -97,7 +96,7 @@ def leads_on(page: Page, url: str) -> bool:
 
 
 def _identity(url: str, entry: Entry) -> str:
-    return fingerprint(url, entry.method, (entry.body or "").encode())
+    return fingerprint(url, entry.method, entry.body or b"")
 
 
 def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str]) -> Entry | str:

@@ -38,6 +38,53 @@ class ShopSpider(RedisSpider):
 """
 
 
+TWO_SPIDERS = """
+import os
+from crawling import ClusterSpider, Outlinks
+
+class Lists(ClusterSpider):
+    name = "lists"
+    def parse(self, response):
+        yield self.result(response, attrs={"by": self.name})
+        if response.url.endswith("/list1"):
+            yield response.follow("/item1", meta={"spiderid": "items"})
+
+class Items(ClusterSpider):
+    name = "items"
+    def parse(self, response):
+        yield self.result(response, attrs={"by": self.name})
+        if response.url.endswith("/item1"):
+            yield response.follow("/list2", meta={"spiderid": "lists"})
+            yield Outlinks([response.urljoin("/list3")], spiderid="lists")
+            yield response.follow("/item2", meta=response.meta)
+            yield response.follow("/item3", method="POST", body=bytes(range(256)))
+"""
+
+
+async def test_spiders_hand_pages_to_each_other_and_back(
+    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
+) -> None:
+    """Each page is parsed by the spider that it was handed to, also by that of the crawl again."""
+    (tmp_path / "two.py").write_text(TWO_SPIDERS)
+    path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
+    env = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "two"}
+    names = [f"/list{n}" for n in (1, 2, 3)] + [f"/item{n}" for n in (1, 2, 3)]
+    site.pages |= {name: page() for name in names}
+    with cluster.worker("lists", **env), cluster.worker("items", **env):
+        crawl = await cluster.feed(site.url("/list1"), spiderid="lists", maxdepth=5)
+        await cluster.end_of(crawl, timeout_s=60)
+    parsed = {
+        result["url"].rpartition("/")[2]: result["attrs"]["by"] for result in cluster.results()
+    }
+    assert parsed == {
+        "list1": "lists", "list2": "lists", "list3": "lists",
+        "item1": "items", "item2": "items", "item3": "items",
+    }  # fmt: skip
+    (posted,) = (visit for visit in site.visits if visit.path == "/item3")
+    headers = {name.lower(): value for name, value in posted.headers.items()}
+    assert (posted.method, headers["content-length"]) == ("POST", "256")
+
+
 async def test_a_users_spider_needs_nothing_but_parse(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
 ) -> None:

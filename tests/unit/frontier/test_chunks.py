@@ -22,7 +22,9 @@ ENTRIES = [
     b"1;!!$" + encode_entry(Entry(url="http://a.example/retried", depth=1)),
     b"1,"
     + encode_entry(
-        Entry(url="http://a.example/post", method="POST", body="ü" * 300, origin="in-0-1")
+        Entry(
+            url="http://a.example/post", method="POST", body=("ü" * 300).encode(), origin="in-0-1"
+        )
     ),
     *(b"", b"1,", b"1,\x01", b"1,\xff not ours", b"no header", b"1,\x01\x19\x00", b"\x00" * 9),
 ]

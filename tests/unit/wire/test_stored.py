@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawling.links.encoded import EncodedLinks
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.wire.stored import (
-    EncodedLinks,
     LinkEncoder,
     decode_entry,
     decode_profile,
@@ -50,7 +50,7 @@ _ENTRIES = st.builds(
     callback=_MAYBE_TEXT,
     method=st.sampled_from(["GET", "POST"]),
     headers=_PAIRS,
-    body=_MAYBE_TEXT,
+    body=st.none() | st.binary(),
     cookies=_PAIRS,
     meta=_OBJECTS,
     salt=_MAYBE_TEXT,

@@ -171,7 +171,7 @@ def _attempt_of(entry: bytes, mark: str) -> int | None:
         kept = stored.decode_entry(body)
     except ValueError:
         return None
-    found = fingerprint(kept.url, kept.method, (kept.body or "").encode(), kept.salt or "")
+    found = fingerprint(kept.url, kept.method, kept.body or b"", kept.salt or "")
     return retries + 1 if found == mark else None
 
 

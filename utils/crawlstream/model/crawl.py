@@ -70,7 +70,7 @@ class Entry:
     callback: str | None = None
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: str | None = None
+    body: bytes | None = None
     cookies: Mapping[str, str] = field(default_factory=dict)
     """Cookies set along a redirect chain, for this host only."""
     meta: Mapping[str, object] = field(default_factory=dict)

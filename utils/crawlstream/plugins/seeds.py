@@ -78,7 +78,7 @@ class Pattern:
                     origin=origin,
                     method=like.method,
                     headers=conditions,
-                    body=like.body,
+                    body=body or None,
                 )
             )
         return Seed(

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, cast, overload
+from typing import Any
 
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.wire import jsontext
@@ -57,12 +57,12 @@ _EXTRAS = {
     "callback": "c",
     "method": "v",
     "headers": "h",
-    "body": "b",
+    "body": "b",  # text; one that is no UTF-8 is there as "B", in base64
     "cookies": "k",
     "meta": "m",
     "salt": "s",
 }
-_EXTRA_NAMES = {letter: name for name, letter in _EXTRAS.items()}
+_EXTRA_NAMES = {letter: name for name, letter in _EXTRAS.items()} | {"B": "body"}
 
 
 def _defaults(cls: type[Entry | Profile]) -> Mapping[str, Any]:
@@ -142,53 +142,6 @@ def encode_version(link: str, depth: int, parent: bytes, salt: str) -> bytes:
 @lru_cache(1_000)
 def _salted(salt: str) -> bytes:
     return jsontext.dumps({_EXTRAS["salt"]: salt})
-
-
-class EncodedLinks(Sequence[bytes]):
-    """Entries of links, each encoded whenever it is looked at: most links never are.
-
-    What the frontier knows anyway is left out before that, by its fingerprint.
-    """
-
-    __slots__ = ("_encoder", "_items")
-
-    def __init__(
-        self, items: Iterable[str | bytes] = (), encoder: LinkEncoder | None = None
-    ) -> None:
-        """URLs for the encoder, and entries."""
-        self._items = list(items)
-        self._encoder = encoder
-
-    def append(self, entry: bytes) -> None:
-        """Add an entry."""
-        self._items.append(entry)
-
-    def appender(self, encoder: LinkEncoder) -> Callable[[str], None]:
-        """What adds a link by its URL; that of a second page is encoded at once."""
-        self._encoder = self._encoder or encoder
-        if self._encoder is encoder:
-            return self._items.append
-        return lambda url: self._items.append(encoder.encode(url))
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return map(self._encoded, self._items)
-
-    @overload
-    def __getitem__(self, place: int) -> bytes: ...
-    @overload
-    def __getitem__(self, place: slice) -> EncodedLinks: ...
-    def __getitem__(self, place: int | slice) -> bytes | EncodedLinks:
-        if isinstance(place, slice):
-            return EncodedLinks(self._items[place], self._encoder)
-        return self._encoded(self._items[place])
-
-    def _encoded(self, item: str | bytes) -> bytes:
-        if isinstance(item, bytes) or self._encoder is None:
-            return cast(bytes, item)
-        return self._encoder.encode(item)
 
 
 def encode_seed(url: str, origin: str) -> bytes:
@@ -301,6 +254,8 @@ def _decode_entry(body: bytes) -> Entry:
         length, at = _read_varint(body, at)
         extras: Any = jsontext.loads(body[at : at + length])
         values = {_EXTRA_NAMES[letter]: _tupled(value) for letter, value in extras.items()}
+        if (text := values.get("body")) is not None:
+            values["body"] = a2b_base64(text) if "B" in extras else text.encode()
         at += length
     text = _unpack(body[at:]) if flags & _IS_PACKED else body[at:]
     url = _SCHEMES[flags & _SCHEME_BITS].encode() + text[rest_length:]
@@ -333,7 +288,13 @@ def _check_version(body: bytes, what: str) -> None:
 def _extras_of(entry: Entry) -> dict[str, object]:
     """The fields that few entries have, by letter."""
     values = zip(_EXTRAS.values(), _rare(entry), _RARE_DEFAULTS, strict=True)
-    return {letter: value for letter, value, default in values if value != default}
+    extras = {letter: value for letter, value, default in values if value != default}
+    if isinstance(body := extras.get("b"), bytes):
+        try:
+            extras["b"] = body.decode()
+        except UnicodeDecodeError:
+            extras["B"] = b2a_base64(extras.pop("b"), newline=False).decode()
+    return extras
 
 
 def _tupled(value: object) -> object:

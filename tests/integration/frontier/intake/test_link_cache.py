@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from crawling.links.encoded import EncodedLinks
 from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.link_cache import LinkCache
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.url import fingerprint
-from crawlstream.wire.stored import EncodedLinks, LinkEncoder
+from crawlstream.wire.stored import LinkEncoder
 from support.frontier.bench import Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]

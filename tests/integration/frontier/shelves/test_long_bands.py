@@ -217,7 +217,7 @@ async def test_a_large_page_is_shelved_alone(bench: Bench, redis: Redis) -> None
     """What a call may carry bounds a chunk: of entries of 100 KB it has two."""
     bench.shelve(SHELVE_FROM)
     await carry(bench)
-    body = "x" * 100_000
+    body = b"x" * 100_000
     for n in range(40):
         seed = bench.feed.seed(f"a/{n}")
         entry = Entry(url=f"http://a/{n}", method="POST", body=body)

@@ -37,7 +37,9 @@ def entries(children: Children) -> list[Entry]:
 
 def test_a_hold_becomes_a_request_that_nothing_filters() -> None:
     """Method, body, priority and meta travel; the page goes along."""
-    page = page_at(method="POST", body="q=ü", meta={"n": 1}, callback="parse_item", depth=2)
+    page = page_at(
+        method="POST", body="q=ü".encode(), meta={"n": 1}, callback="parse_item", depth=2
+    )
     spider = SomeSpider()
     request = to_scrapy(page, spider, failed)
     assert request.body == "q=ü".encode()
@@ -140,7 +142,7 @@ def test_a_users_request_travels_with_everything_that_can() -> None:
     """Callback by name, headers, cookies, own meta; not what belongs to its parent's download."""
     page = page_at()
     spider = SomeSpider()
-    children = Children(page)
+    children = Children(page, spider=spider)
     copied = {
         "proxy": "http://10.0.0.1:3128",
         "bindaddress": "10.0.0.2",
@@ -176,7 +178,7 @@ def test_a_users_request_travels_with_everything_that_can() -> None:
         callback="parse_item",
         method="PUT",
         headers={"X-A": "1"},
-        body="b",
+        body=b"b",
         cookies={"c": "1"},
         meta={"mine": [1]},
     )
@@ -203,38 +205,6 @@ def test_undeduplicated_requests_are_the_same_again_when_their_page_is() -> None
     first, again = ask(), ask()
     assert len(set(first)) == 2
     assert first == again
-
-
-def test_a_request_may_be_handed_over_to_another_spider() -> None:
-    """By meta["spiderid"]; its own name means nothing."""
-    page = page_at()
-    children = Children(page)
-    for spiderid in ("other", "link"):
-        request = Request(f"http://a.example/{spiderid}", meta={"spiderid": spiderid})
-        children.request(request, answer(page))
-    assert [group.spiderid for group in children.groups] == ["other", None]
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        Request("http://a.example/", failed),
-        Request("http://a.example/", SomeSpider().parse_item, cb_kwargs={"x": 1}),
-        Request("http://a.example/", meta={"x": object()}),
-        Request("http://a.example/", meta={"x": "x" * 300_000}),
-        Request("http://a.example/", meta={"spiderid": 7}),
-        Request("http://a.example/", meta={"spiderid": "x" * 256}),
-        Request("http://a.example/", meta={"spiderid": "a\nb"}),
-        Request("http://a.example/", meta={"spiderid": "\ud800"}),
-    ],
-)
-def test_what_cannot_travel_is_said_at_once(request_: Request) -> None:
-    """A closure or an object would be lost; what Redis cannot take keeps its whole call out."""
-    page = page_at()
-    children = Children(page)
-    with pytest.raises((TypeError, ValueError), match="example"):
-        children.request(request_, answer(page))
-    assert not children.groups
 
 
 @pytest.mark.parametrize(("asked", "kept"), [(10**30, 8_000), (-(10**30), -8_000), (3, -2)])

@@ -76,11 +76,11 @@ def test_what_is_known_of_a_page_is_not_known_of_where_it_sends(target: str) -> 
 def test_the_method_changes_as_in_browsers(status: int, method: str, becomes: str) -> None:
     """A body is sent again only where the status says so."""
     headers = {"Content-Type": "text/plain", "X-Kept": "1"}
-    page = page_at(HERE, method=method, body="q=1", headers=headers)
+    page = page_at(HERE, method=method, body=b"q=1", headers=headers)
     found = redirect_of(page, answer(page, status, Location="/x"))
     assert isinstance(found, Entry)
     assert found.method == becomes
-    assert found.body == ("q=1" if becomes == method else None)
+    assert found.body == (b"q=1" if becomes == method else None)
     assert found.headers == (headers if becomes == method else {"X-Kept": "1"})
 
 
