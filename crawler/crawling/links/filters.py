@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from urllib.parse import ParseResult, urlparse
 
+from crawlstream.model.url import fold_host
+
 _LONGEST_HOST = 253
 """Characters of a host that DNS could know."""
 _ORIGINS_REMEMBERED = 1_000
@@ -37,6 +39,8 @@ class HostSet:
     def covers(self, parts: ParseResult) -> bool:
         """Whether a URL leads there; ValueError if its port is none."""
         host = (parts.hostname or "").removesuffix(".")
+        if not host.isascii() or ":" in host:
+            host = fold_host(host)
         if len(host) > _LONGEST_HOST:
             return False
         dot = "."
@@ -53,8 +57,14 @@ def _host_and_port(rule: str) -> tuple[str, int | None]:
     text = rule.strip().lower()
     host, _, port = text.rpartition(":")
     if host and port.isdigit() and (":" not in host or host.endswith("]")):
-        return host.strip("[]"), int(port)
-    return text.strip("[]").removesuffix("."), None
+        return _spelled(host), int(port)
+    return _spelled(text), None
+
+
+def _spelled(host: str) -> str:
+    """A host as links have it, after a rule in its own script too."""
+    bare = host.strip("[]").removesuffix(".")
+    return bare if bare.isascii() and ":" not in bare else fold_host(bare)
 
 
 def _port_of(parts: ParseResult) -> int:

@@ -8,7 +8,8 @@ from typing import Any
 
 import re2
 
-from crawlstream.errors import ConfigError, InvalidRequest
+from crawlstream.errors import ConfigError, InvalidRequest, InvalidUrl
+from crawlstream.model.url import domain_key, host_name
 from crawlstream.wire.recurring.visits import check_crawl
 from pipeline_service.memory.rule import BASE_S, DAY_S, POWER, Bounds, Rule
 from pipeline_service.quantities import flag, known, read_duration, table, text, whole
@@ -130,7 +131,18 @@ def _domains(value: Any, where: str) -> frozenset[str]:
     is_list = isinstance(value, list) and value
     if not is_list or not all(isinstance(each, str) for each in value):
         raise ConfigError(f'{where}: expected a list of domains, such as ["example.com"]')
-    return frozenset(each.lower() for each in value)
+    return frozenset(_registrable(each, where) for each in value)
+
+
+def _registrable(domain: str, where: str) -> str:
+    """Return a domain as pages are counted by; ConfigError for one that no page is counted by."""
+    try:
+        name = host_name(domain)
+    except InvalidUrl as error:
+        raise ConfigError(f"{where}: {error}") from error
+    if (whole := domain_key(name)) != name:
+        raise ConfigError(f"{where}: {domain} is a part of {whole}: write that, or bounds by url")
+    return name
 
 
 def _power(value: Any, where: str) -> float:

@@ -10,9 +10,8 @@ from fastapi.responses import RedirectResponse
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
-from crawlstream.model.url import domain_key
+from crawlstream.model.url import domain_key, fold_host
 from crawlstream.stats.domains import OTHERS, read_domains
-from crawlstream.zoo.names import fold
 from rest_service.dashboard.cluster import latest
 from rest_service.dashboard.problems import spiders_of, with_lanes
 from rest_service.dashboard.processes import living_processes
@@ -75,7 +74,7 @@ async def _domains(service: Service, client: Client, text: str) -> list[str]:
     """Domains that are known and have the text in their name; the text itself if it is one."""
     if client.appids:
         return []
-    name = fold(text)
+    name = fold_host(text)
     traffic = await service.sampler.shared(
         "traffic", lambda: read_domains(service.redis, service.keys, most=1000)
     )

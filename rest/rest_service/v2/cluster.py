@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from crawlstream.errors import Unavailable
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
-from crawlstream.model.url import domain_key
+from crawlstream.model.url import domain_key, fold_host
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living_in
 from crawlstream.stats.rule_history import note_author
@@ -96,8 +96,9 @@ async def domains(
 @router.get("/domains/{domain}", summary="One domain")
 async def domain_state(domain: Domain, service: TheService) -> Response:
     """Its rule, where the rule comes from, its back-off, the earliest time of its next request."""
-    name = domain_key(domain.lower())
+    host = fold_host(domain)
     table = await service.frontier.rules.table()
+    name = table.site_of(host) if table else domain_key(host)
     source = table.source_of(name) if table else None
     return success(
         {"source": source, **views.domain(await service.frontier.inspector.domain(name))}

@@ -8,9 +8,9 @@ import pytest
 
 from crawlstream.errors import BadTable
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.url import fold_host
 from crawlstream.throttle.parse import node_of
 from crawlstream.zoo.document import MAX_BYTES, read_document, write_document
-from crawlstream.zoo.names import fold
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
 
@@ -185,4 +185,4 @@ def test_rules_that_outgrow_the_node_are_refused() -> None:
 )
 def test_domains_have_one_spelling(spelt: str, folded: str) -> None:
     """Case, the trailing dot and the script do not make another domain."""
-    assert fold(spelt) == folded
+    assert fold_host(spelt) == folded

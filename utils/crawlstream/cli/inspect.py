@@ -21,9 +21,8 @@ from crawlstream.frontier.inspection import MOST_CRAWLS
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, UrlReport
 from crawlstream.model.state import CrawlState
-from crawlstream.model.url import canonical, domain_key, seed_url
+from crawlstream.model.url import canonical, domain_key, fold_host, seed_url
 from crawlstream.wire import views
-from crawlstream.zoo.names import fold
 
 frontier = typer.Typer(
     help="Inspect the frontier: queued and in-flight pages, domains, crawls.",
@@ -85,7 +84,7 @@ def inspect(
         report = asyncio.run(_url(canonical(seed_url(what)), crawl))
         _show_url(what, report, as_json=as_json)
     elif asked is Kind.DOMAIN:
-        _show_domain(asyncio.run(_domain(fold(what))), as_json=as_json)
+        _show_domain(asyncio.run(_domain(fold_host(what))), as_json=as_json)
     else:
         _show_crawl(asyncio.run(_crawl(_meant(what, appid, spider))), as_json=as_json)
 

@@ -22,10 +22,9 @@ from crawlstream.frontier.throttle_rules import SCOPES
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
-from crawlstream.model.url import domain_key
+from crawlstream.model.url import domain_key, fold_host
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream.wire import views
-from crawlstream.zoo.names import fold
 
 throttle = typer.Typer(
     help="Show and change the rate limit of each domain; changes take effect immediately.",
@@ -160,7 +159,7 @@ def show(
 
     Example: crawlstream throttle show example.com
     """
-    host = fold(domain)
+    host = fold_host(domain)
     table, report = asyncio.run(_standing(host, kept_for))
     if as_json:
         source = table.source_of(report.domain) if table else "none"
@@ -294,7 +293,7 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
     fields = [f for f in RULE_FIELDS if not f.is_time or any(map(f.value_of, rules.values()))]
     shown = Table("domain", *(field.label for field in fields), "", box=None)
     for name, rule in rules.items():
-        blocked = name != DEFAULT and table.block_of(fold(name)) is not None
+        blocked = name != DEFAULT and table.block_of(fold_host(name)) is not None
         cells = (field.shown(field.value_of(rule)) for field in fields)
         shown.add_row(name, *cells, "blocked" if blocked else "")
     for name in sorted(table.blacklist - rules.keys() if domain is None else ()):
@@ -306,7 +305,7 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
 
 def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:
     """What a person should know of a rule that is for a part of a domain, or comes from above."""
-    host = fold(domain or DEFAULT)
+    host = fold_host(domain or DEFAULT)
     if host == DEFAULT:
         return ()
     site, whole = table.site_of(host), domain_key(host)
@@ -322,5 +321,5 @@ def _asked(table: ThrottleTable, domain: str | None) -> ThrottleTable:
     """What is asked about: all rules, or beside the default only the one that a domain obeys."""
     if domain is None:
         return table
-    own = {} if domain == DEFAULT else {domain: table.rule_for(fold(domain))}
+    own = {} if domain == DEFAULT else {domain: table.rule_for(fold_host(domain))}
     return replace(table, rules=own)

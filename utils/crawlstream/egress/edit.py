@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from crawlstream.egress.parse import is_name, node_of, proxies_in
-from crawlstream.errors import BadTable
+from crawlstream.errors import BadTable, InvalidUrl
 from crawlstream.model.egress.pools import DIRECT, PoolTable, Proxy
+from crawlstream.model.url import fold_host, host_name
 from crawlstream.zoo.document import Document
-from crawlstream.zoo.names import fold
 from crawlstream.zoo.node import change_node, read_node
 
 DEFAULT = "default"
@@ -175,11 +175,14 @@ def _use(domain: str, pool: str, document: Document) -> None:
     if domain == DEFAULT:
         document[DEFAULT] = pool
         return
-    name = fold(domain)
-    if not name:
-        raise BadTable("the name of a domain is missing")
+    try:
+        name = host_name(domain)
+    except InvalidUrl as error:
+        raise BadTable(str(error)) from error
     domains = _section(document, "domains")
-    for known in [known for known in domains if isinstance(known, str) and fold(known) == name]:
+    for known in [
+        known for known in domains if isinstance(known, str) and fold_host(known) == name
+    ]:
         del domains[known]
     domains[name] = pool
 

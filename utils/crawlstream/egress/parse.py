@@ -28,8 +28,8 @@ from crawlstream.egress.url import read_url
 from crawlstream.errors import BadTable
 from crawlstream.model.egress.pools import DIRECT, MOST_PROXIES, SESSION, Pool, PoolTable, Proxy
 from crawlstream.model.egress.tls import DEFAULT, PROFILES
+from crawlstream.model.url import fold_host
 from crawlstream.zoo.document import Document, kind_of
-from crawlstream.zoo.names import fold
 from crawlstream.zoo.node import Node
 
 _SECTIONS = ("default", "groups", "domains", "pools")
@@ -117,7 +117,7 @@ def is_name(name: object) -> bool:
 def _domains(document: Document) -> dict[str, str]:
     domains: dict[str, str] = {}
     for name, pool in _mapping("domains", document.get("domains", {})).items():
-        domain = fold(name) if isinstance(name, str) else ""
+        domain = fold_host(name) if isinstance(name, str) else ""
         if not domain:
             raise BadTable(f"domains: {kind_of(name)} is not the name of a domain")
         if domains.setdefault(domain, pool) != pool:

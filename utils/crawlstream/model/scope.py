@@ -12,7 +12,7 @@ from contextlib import suppress
 from enum import StrEnum
 
 from crawlstream.errors import InvalidUrl
-from crawlstream.model.url import domain_key, host_of, seed_url
+from crawlstream.model.url import domain_key, host_of, host_rule, seed_url
 
 
 class Scope(StrEnum):
@@ -61,7 +61,12 @@ def _beginning(url: str) -> str:
 
 
 def _within(domain: str) -> str:
-    """An expression for the URLs of a domain and of what is below it."""
+    """An expression for the URLs of a domain and of what is below it.
+
+    Text that is no host stays as it is.
+    """
+    with suppress(InvalidUrl):
+        domain = host_rule(domain)
     return rf"^https?://([^/?#]*\.)?{re.escape(domain)}([:/?#]|$)"
 
 

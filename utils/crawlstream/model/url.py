@@ -43,6 +43,11 @@ _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", re.DOTALL)
 """A name whose last label is a number: some resolvers take all of it for an IPv4 address."""
 
+_WRITTEN_HOST = re.compile(
+    r"(?:https?://)?(?:\*?\.)?(\[[^\]]*\]|[^/?#@:\[\]\\*]+)(?::([0-9]{1,5}))?/?", re.IGNORECASE
+)
+"""A host as people write it, perhaps with a scheme, a ``*.`` in front, or a port."""
+
 _PATH = r"/[A-Za-z0-9_.~/,:@!$&'()*+=-]*(?:%(?:20|[89A-F][0-9A-F])[A-Za-z0-9_.~/,:@!$&'()*+=-]*)*"
 _KEY = r"[A-Za-z0-9_.~-]+"
 _VALUE = r"[A-Za-z0-9_.~+-]*(?:%(?:2[125-9A-CF]|3[ABDF]|[89A-F][0-9A-F])[A-Za-z0-9_.~+-]*)*"
@@ -150,6 +155,45 @@ def _clean_link(url: str) -> tuple[str, str]:
 def host_of(url: str) -> str:
     """The host of a canonical or seed URL, without port and without the brackets of IPv6."""
     return _host_and_port(url)[0].strip("[]")
+
+
+def host_rule(text: str) -> str:
+    """Return the canonical ``host`` or ``host:port`` of a host as a person writes it.
+
+    Accepts upper case, its own script, a trailing dot, ``https://``, a leading ``*.`` or ``.``, and
+    IPv6 with or without brackets, which it keeps or adds. InvalidUrl for anything else.
+    """
+    written = text.strip(_STRIPPED)
+    if _is_ipv6(written):
+        written = f"[{written}]"
+    match = _WRITTEN_HOST.fullmatch(written)
+    if match is None:
+        raise InvalidUrl(f"{text[:100]!r} is not a host: write it like example.com")
+    host = _canonical_host(match[1])
+    if not match[2]:
+        return host
+    if not 0 < int(match[2]) < 65536:
+        raise InvalidUrl(f"{match[2]} is not a valid port")
+    return f"{host}:{int(match[2])}"
+
+
+def host_name(text: str) -> str:
+    """Return the same without brackets; InvalidUrl where there is a port."""
+    host = host_rule(text)
+    if host.endswith("]"):
+        return host[1:-1]
+    if ":" in host:
+        raise InvalidUrl(f"{text[:100]!r} has a port, which means nothing here: leave it out")
+    return host
+
+
+@lru_cache(_HOSTS_REMEMBERED)
+def fold_host(text: str) -> str:
+    """Return the same; text that is no host in lower case, as it is."""
+    try:
+        return host_name(text)
+    except InvalidUrl:
+        return text.strip().strip("[]").removesuffix(".").lower()
 
 
 def origin_of(url: str) -> str:
@@ -307,6 +351,14 @@ def _canonical_ipv6(host: str) -> str:
         return f"[{IPv6Address(host[1:-1]).compressed}]"
     except AddressValueError as error:
         raise InvalidUrl(f"{host[:100]!r} is not a valid IPv6 address") from error
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True
 
 
 def _is_ipv4(name: str) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from crawlstream.errors import BadTable
+from crawlstream.errors import BadTable, InvalidUrl
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule, ThrottleTable
+from crawlstream.model.url import fold_host, host_name
 from crawlstream.throttle.parse import node_of
 from crawlstream.zoo.document import Document
-from crawlstream.zoo.names import fold
 from crawlstream.zoo.node import change_node, read_node
 
 DEFAULT = "default"
@@ -60,7 +60,7 @@ class ThrottleEditor:
         """Remove the rule of a domain, so that the default rule applies."""
         if domain == DEFAULT:
             raise BadTable("the default rule cannot be removed, only changed")
-        return await self._change(partial(_remove_rule, fold(domain)))
+        return await self._change(partial(_remove_rule, fold_host(domain)))
 
     async def block(self, domain: str) -> ThrottleTable:
         """Put a domain on the blacklist."""
@@ -68,7 +68,7 @@ class ThrottleEditor:
 
     async def unblock(self, domain: str) -> ThrottleTable:
         """Take a domain off the blacklist."""
-        return await self._change(partial(_unblock, fold(domain)))
+        return await self._change(partial(_unblock, fold_host(domain)))
 
     async def _change(self, edit: Callable[[Document], None]) -> ThrottleTable:
         return await asyncio.to_thread(
@@ -123,14 +123,14 @@ def _unblock(domain: str, document: Document) -> None:
 
 def _checked(domain: str) -> str:
     """The domain in the node's spelling."""
-    name = fold(domain)
-    if not name:
-        raise BadTable("the name of a domain is missing")
-    return name
+    try:
+        return host_name(domain)
+    except InvalidUrl as error:
+        raise BadTable(str(error)) from error
 
 
 def _is(name: object, domain: str) -> bool:
-    return isinstance(name, str) and fold(name) == domain
+    return isinstance(name, str) and fold_host(name) == domain
 
 
 def _as_mapping(document: Document, section: str) -> dict[Any, Any]:

@@ -20,8 +20,8 @@ from typing import Any
 from crawlstream.errors import BadTable
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule, ThrottleTable
+from crawlstream.model.url import fold_host
 from crawlstream.zoo.document import Document, kind_of
-from crawlstream.zoo.names import fold
 from crawlstream.zoo.node import Node
 
 _SECTIONS = ("default", "domains", "blacklist")
@@ -100,7 +100,7 @@ def _list(document: Document, section: str) -> list[Any]:
 
 
 def _domain(section: str, name: object) -> str:
-    domain = fold(name) if isinstance(name, str) else ""
+    domain = fold_host(name) if isinstance(name, str) else ""
     if not domain:
         raise BadTable(f"{section}: {kind_of(name)} is not the name of a domain")
     return domain

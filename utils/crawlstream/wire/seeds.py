@@ -15,7 +15,7 @@ from crawlstream.model.expressions import MOST, characters
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.recurring.validators import is_http_date
 from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimits
-from crawlstream.model.url import seed_url
+from crawlstream.model.url import host_rule, seed_url
 from crawlstream.wire import jsontext
 
 _LISTS = ("allowed_domains", "allow_regex", "deny_regex", "deny_extensions")
@@ -64,6 +64,8 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
     for name in _LISTS:
         if values.get(name) is not None:
             values[name] = tuple(values[name])
+    if values.get("allowed_domains"):
+        values["allowed_domains"] = _hosts(values["allowed_domains"])
     if not _EXPRESSIONS.isdisjoint(values):
         _refuse_if(Refusal.BAD_REGEX, _bad_expressions(values, limits))
     if not _PAIRS.isdisjoint(values):
@@ -73,6 +75,19 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
     _check_tls(values, limits)
     _make_plain(values)
     return CrawlRequest(**values)
+
+
+def _hosts(written: Iterable[str]) -> tuple[str, ...]:
+    """Return hosts in the spelling of links; InvalidRequest names those that are none."""
+    hosts: dict[str, None] = {}
+    problems = []
+    for number, text in enumerate(written):
+        try:
+            hosts[host_rule(text)] = None
+        except InvalidUrl as error:
+            problems.append(f"$.allowed_domains[{number}]: {error}")
+    _refuse_if(Refusal.BAD_REQUEST, problems)
+    return tuple(hosts)
 
 
 def check_conditions(values: Mapping[str, Any]) -> None:

@@ -28,8 +28,7 @@ from crawlstream.errors import BadTable, ConfigError, ZooKeeperUnavailable
 from crawlstream.model.egress.book import ALL_SITES, ProxyBan
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
 from crawlstream.model.egress.report import PoolState, pool_named, why
-from crawlstream.model.url import domain_key
-from crawlstream.zoo.names import fold
+from crawlstream.model.url import domain_key, fold_host
 
 proxies = typer.Typer(
     help="Show and change the pools of proxies that pages are fetched through.",
@@ -223,7 +222,7 @@ def why_not(
     Example: crawlstream proxies why shop.example.com
     """
     states = asyncio.run(_states())
-    host = fold(site)
+    host = fold_host(site)
     name = pool or _run(_editor().read()).pool_for(host)
     if name == DIRECT:
         say(orjson.dumps([]).decode() if as_json else f"{host} is fetched directly")
@@ -395,4 +394,4 @@ def _pool_with(table: PoolTable, proxy: str) -> str:
 
 
 def _site_of(site: str | None) -> str:
-    return ALL_SITES if site is None else domain_key(fold(site))
+    return ALL_SITES if site is None else domain_key(fold_host(site))
