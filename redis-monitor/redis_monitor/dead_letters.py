@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from hashlib import blake2b
 
 from crawlstream.bus.records import Out
 from crawlstream.keys import FrontierKeys, Topics
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Entry, Hold
+from crawlstream.model.credentials import covers
 from crawlstream.model.effects import OutboxRecord
 from crawlstream.model.event import PageFailed, Rejection
+from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import entry_id, fingerprint
 from crawlstream.wire import events, jsontext, rejects
 
-_NOT_A_FIELD = {"seed_url", "site", "uuid"}
+_NOT_A_FIELD = frozenset({"seed_url", "site", "uuid"})
 """What a profile has beyond a crawl request."""
+_CREDENTIALS = frozenset({"cookie", "cookies", "headers"})
+"""Fields that only the site of the crawl's seed receives."""
+_OF_SPIDERS = ("callback", "meta", "headers", "cookies", "salt")
+"""What an entry has of its spider or its redirects; a request of a client cannot have it."""
 
 _WHY = {
     "killed_worker": "killed each worker that held it",
@@ -44,7 +50,7 @@ def dead_letter(owed: OutboxRecord, hold: Hold, topics: Topics) -> Sequence[Out]
     )
     rejection = Rejection(
         reason=owed.reason,
-        errors=[f"$.url: {entry.url} {_WHY.get(owed.reason, owed.reason)}"],
+        errors=[f"$.url: {entry.url} {_WHY.get(owed.reason, owed.reason)}", *_losses(owed, hold)],
         raw=_as_request(owed, hold),
     )
     key = failed.id.encode()
@@ -100,14 +106,44 @@ def cut(record: Out, topics: Topics) -> Out | None:
     return Out(topics.rejected, rejects.encode(rejection), record.key)
 
 
+def _losses(owed: OutboxRecord, hold: Hold) -> Iterator[str]:
+    """Return sentences about what a replay of the page does not restore.
+
+    Conditions are no loss: without them the whole page comes.
+    """
+    entry = hold.entry
+    headers = {name: each for name, each in entry.headers.items() if name.lower() not in CONDITIONS}
+    entry = replace(entry, headers=headers)
+    lost = [name for name in _OF_SPIDERS if getattr(entry, name) and not _is_of_chain(entry, name)]
+    if entry.body and entry.body.decode(errors="replace").encode() != entry.body:
+        lost.append("binary body")
+    if lost:
+        yield f"$: replayed, it is a seed without the {', '.join(lost)} that its page had"
+    if owed.spiderid not in {"", owed.crawl.spiderid}:
+        yield f"$.spiderid: replayed, it is a crawl of the spider {owed.spiderid}, as its page was"
+
+
+def _is_of_chain(entry: Entry, field: str) -> bool:
+    """Whether a field is there only because a seed's redirect led to the page."""
+    return field == "salt" and entry.origin is not None
+
+
 def _as_request(owed: OutboxRecord, hold: Hold) -> bytes:
-    """A crawl request that would fetch the page again, with what is left of its depth."""
+    """Return a crawl request that fetches the page again, with what is left of its depth.
+
+    It is for the spider that the page was for. As the seed's site becomes that of the page, it has
+    no credentials that the page would not have received.
+    """
+    site = hold.profile.site
+    left_out = _NOT_A_FIELD
+    if site is not None and not covers(site, hold.entry.url):
+        left_out |= _CREDENTIALS
     inherited = asdict(hold.profile)
-    fields = {name: value for name, value in inherited.items() if name not in _NOT_A_FIELD}
+    fields = {name: value for name, value in inherited.items() if name not in left_out}
     request = {
         "appid": owed.crawl.appid,
         "crawlid": owed.crawl.crawlid,
-        "spiderid": owed.crawl.spiderid,
+        "spiderid": owed.spiderid or owed.crawl.spiderid,
         "url": hold.entry.url,
         "priority": min(max(hold.priority, 1), 100),
         "method": hold.entry.method,

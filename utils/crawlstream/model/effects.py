@@ -339,6 +339,8 @@ class OutboxRecord:
     """The page that failed, for ``page_failed``; None where its entry cannot be read."""
     entry: bytes = b""
     """That entry, as the frontier kept it."""
+    spiderid: str = ""
+    """The spider that the page was for; empty: its crawl's."""
     spill: str = ""
     """The record of ``<prefix>.overflow`` that was lost, or the chunk, for ``shelf_lost``."""
     links: int = 0

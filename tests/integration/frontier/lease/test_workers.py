@@ -99,6 +99,7 @@ async def test_only_the_blamed_page_gains_a_death(bench: Bench) -> None:
     assert letter.hold is not None
     assert (url_of(letter.hold), letter.hold.domain) == ("a/killer", "a")
     assert letter.hold.profile.useragent == "me"
+    assert letter.spiderid == CRAWL.spiderid
     assert await bench.worker.crawl_all() == ["a/1", "a/2"]
     state = await bench.state()
     assert (state.failed, state.failed_by_reason) == (1, {"killed_worker": 1})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import structlog
 
@@ -13,6 +14,7 @@ from crawlstream.frontier.codec.state import by_reason
 from crawlstream.frontier.codec.values import crawl_from, pairs, unpack
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import OutboxRecord, OwedSchedule, PendingAction
+from crawlstream.model.egress.render import spider_of
 from crawlstream.wire import stored
 
 log = structlog.get_logger()
@@ -67,6 +69,7 @@ def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | Ow
         remember=int(details[b"remember"]) if details.get(b"remember") else None,
         hold=_buried(details) if b"entry" in details else None,
         entry=details.get(b"entry", b""),
+        spiderid=spider_of(unquote(details.get(b"spider", b"").decode())),
         spill=details.get(b"spill", b"").decode(),
         links=details.get(b"links", 0),
         reason=details.get(b"reason", b"").decode(),

@@ -5,12 +5,13 @@
 -- Needs: clock, ledger; `take_back` also views, throttle, bands, dedupe, admit, holds.
 local MAX_DEATHS, MAX_REAPS, UNPAUSED_REAPS, LONGEST_PAUSE_MS = 3, 20, 2, 60000
 
-local function bury(c, domain, priority, entry, reason)
+-- `S` is the spider that the entry was for, as its crawlers are called.
+local function bury(c, S, domain, priority, entry, reason)
   count(c, 'failed', 1)
   count(c, 'f:' .. reason, 1)
   touched[c] = true
   local profile = redis.call('HGET', K.profiles(c), string.match(entry, '^%d+'))
-  owe('page_failed', c, { reason = reason, entry = entry, domain = domain, priority = priority,
+  owe('page_failed', c, { reason = reason, entry = entry, spider = S, domain = domain, priority = priority,
     profile = profile or '' })
 end
 
@@ -29,7 +30,7 @@ local function take_back(hold, death, reason)
   deaths, reaps = deaths + death, reaps + 1
   local entry = with_marks(hold.entry, retries, deaths, reaps)
   if deaths >= MAX_DEATHS or reaps >= MAX_REAPS then
-    bury(hold.lot.c, hold.domain, hold.lot.priority, entry, reason)
+    bury(hold.lot.c, spider_of(hold.lot.view), hold.domain, hold.lot.priority, entry, reason)
     return true
   end
   put_back(hold, entry, hold.lot.priority, true, pause_after(reaps))

@@ -75,7 +75,7 @@ local function abandon_band(S, domain, priority)
   while reason and left > 0 and band_parts().has_entries(S, tag, domain) do
     local entries = redis.call('LPOP', K.band(S, tag, domain), left)
     for i = 1, #entries do
-      bury(c, domain, tonumber(priority), entries[i], reason)
+      bury(c, S, domain, tonumber(priority), entries[i], reason)
     end
     count(c, 'queued', -#entries)
     left = left - #entries

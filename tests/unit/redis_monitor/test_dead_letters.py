@@ -1,0 +1,129 @@
+"""What a dead letter offers to be replayed: the page, for its spider, with no more than it had."""
+
+from __future__ import annotations
+
+import json
+import time
+from base64 import b64decode
+from typing import Any
+
+import pytest
+
+from crawling.page.page import Page
+from crawling.page.request import to_scrapy
+from crawling.spiders.link import LinkSpider
+from crawlstream.bus.records import Record
+from crawlstream.keys import Topics
+from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.effects import OutboxRecord, Seed
+from crawlstream.model.request import RequestLimits
+from crawlstream.plugins.seeds import seed_fed
+from crawlstream.wire.stored import decode_entry
+from redis_monitor.dead_letters import dead_letter
+
+CRAWL = CrawlKey("sitemap", "shop", "spring")
+PROFILE = Profile(
+    seed_url="https://shop.com/",
+    maxdepth=2,
+    cookie="session=secret",
+    cookies={"also": "secret"},
+    headers={"Authorization": "Bearer secret"},
+    site="https://shop.com",
+)
+
+
+def hold_of(entry: Entry, profile: Profile = PROFILE, crawl: CrawlKey = CRAWL) -> Hold:
+    """A page in the hands of a worker."""
+    return Hold(
+        token="",
+        crawl=crawl,
+        run=1,
+        domain="shop.com",
+        priority=1,
+        entry=entry,
+        profile=profile,
+        retries=0,
+        issued_at=0,
+    )
+
+
+def letter_of(hold: Hold, spiderid: str = "") -> dict[str, Any]:
+    """The record on the topic of what was rejected."""
+    owed = OutboxRecord(
+        id="1",
+        kind="page_failed",
+        crawl=hold.crawl,
+        run=1,
+        server_time=1,
+        hold=hold,
+        reason="domain_unreachable",
+        spiderid=spiderid,
+    )
+    _, rejected = dead_letter(owed, hold, Topics("demo"))
+    return dict(json.loads(rejected.value))
+
+
+def replayed(letter: dict[str, Any]) -> Seed:
+    """The seed that kafka-monitor makes of a letter that is fed again."""
+    raw = b64decode(letter["raw"])
+    record = Record("in", 0, 0, int(time.time() * 1000), None, raw)
+    return seed_fed(json.loads(raw), record, RequestLimits())
+
+
+def sent(hold: Hold) -> dict[str, list[bytes]]:
+    """The headers of a page's request."""
+    request = to_scrapy(Page(hold, "0" * 32), LinkSpider(), lambda _: None)
+    return {name.decode(): values for name, values in request.headers.items()}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://shop.com/a",
+        "https://www.shop.com/a",
+        "http://shop.com/a",
+        "https://tracker.net/pixel",
+        "https://shop.com.tracker.net/",
+    ],
+)
+def test_a_replayed_page_receives_the_credentials_that_it_had(url: str) -> None:
+    """Its request has them where the page's had, and carries none to another site."""
+    hold = hold_of(Entry(url=url, depth=1))
+    seed = replayed(letter_of(hold))
+    again = sent(hold_of(decode_entry(seed.entry), seed.profile, seed.crawl))
+    named = ("Cookie", "Authorization")
+    assert [again.get(name) for name in named] == [sent(hold).get(name) for name in named]
+    if "tracker" in url:
+        assert "secret" not in repr(seed)
+
+
+def test_a_replayed_page_goes_to_the_spider_that_it_was_for() -> None:
+    """A page that a sitemap handed over is parsed as a page, and what it loses is named."""
+    entry = Entry(url="https://shop.com/p", depth=1, callback="parse_product", meta={"a": 1})
+    letter = letter_of(hold_of(entry), spiderid="products")
+    assert replayed(letter).crawl == CrawlKey("products", "shop", "spring")
+    assert letter["errors"][1:] == [
+        "$: replayed, it is a seed without the callback, meta that its page had",
+        "$.spiderid: replayed, it is a crawl of the spider products, as its page was",
+    ]
+
+
+def test_a_body_that_json_cannot_carry_is_named() -> None:
+    """A replay sends other bytes, which somebody should know before."""
+    entry = Entry(url="https://shop.com/a", method="POST", body=b"\xff\x00")
+    (_, loss) = letter_of(hold_of(entry))["errors"]
+    assert loss == "$: replayed, it is a seed without the binary body that its page had"
+
+
+def test_a_page_that_comes_back_as_it_was_loses_nothing() -> None:
+    """A plain page, and a seed with a method, a body and conditions, name no loss."""
+    conditions = {"If-None-Match": '"x"'}
+    for entry in (
+        Entry(url="https://shop.com/a", depth=1),
+        Entry(url="https://shop.com/", origin="in-0-1", headers=conditions),
+        Entry(url="https://shop.com/", origin="in-0-1", method="POST", body=b"a=1"),
+    ):
+        letter = letter_of(hold_of(entry), spiderid="sitemap")
+        assert len(letter["errors"]) == 1
+        again = decode_entry(replayed(letter).entry)
+        assert (again.method, again.body) == (entry.method, entry.body)
