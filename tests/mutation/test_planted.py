@@ -289,6 +289,12 @@ BUGS = FETCH_BUGS | {
         wrong="        return self.hears",
         test="unit/crawler/lease/test_partitions.py::silent",
     ),
+    "a dead letter takes its secrets abroad": Bug(
+        module="redis_monitor.dead_letters",
+        right="        left_out |= _CREDENTIALS",
+        wrong="        pass",
+        test="unit/redis_monitor/test_dead_letters.py::credentials",
+    ),
     "a redirect takes its secrets abroad": Bug(
         module="crawling.response.redirects",
         right="return followed if may_follow(target, entry.url) else _abroad(followed)",

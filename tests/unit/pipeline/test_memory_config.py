@@ -84,6 +84,9 @@ def test_all_that_can_be_said_of_visits_is_read() -> None:
         ('bounds = [{url = "("}]', r"visits.bounds.url: not an expression of RE2"),
         ('bounds = [{domain = "a"}]', r"visits.bounds.domain: expected a list of domains"),
         ('crawl = {crawlid = "x"}', r"visits.crawl: \$.crawlid: a visit has it of its own"),
+        ('crawl = {cookie = "a=b"}', r"visits.crawl: \$.cookie: credentials are for one site"),
+        ("crawl = {cookies = {a = 'b'}}", r"visits.crawl: \$.cookies: credentials"),
+        ("crawl = {headers = {X-Api-Key = 'b'}}", r"visits.crawl: \$.headers: credentials"),
         ("crawl = {priority = 1000}", r"visits.crawl: \$.priority"),
         ("crawl = 1", r"visits.crawl: expected a table"),
     ],
@@ -111,6 +114,14 @@ def test_memories_that_cannot_be_meant_are_refused(text: str, sentence: str) -> 
     """By the key, with what may stand there."""
     with pytest.raises(ConfigError, match=sentence):
         one(text)
+
+
+def test_visits_may_have_headers_that_identify_nobody() -> None:
+    """Such as a language."""
+    crawl = "crawl = {headers = {Accept-Language = 'de'}}"
+    visits = one(f"{SINK}\n[pipeline.a.visits]\n{crawl}").visits
+    assert visits is not None
+    assert visits.crawl == {"headers": {"Accept-Language": "de"}}
 
 
 def test_a_name_leaves_room_for_that_of_its_visits() -> None:

@@ -415,6 +415,24 @@ async def test_domains_are_told_of(rest: RestProcess) -> None:
     assert (await rest.get("/v2/domains")).data == {}
 
 
+async def test_a_host_with_a_rule_of_its_own_is_told_of(
+    rest: RestProcess, wait_until: WaitUntil
+) -> None:
+    """Its site is the host, however it is written in the rule and in the question."""
+    assert (await rest.get("/v2/domains/shop.apart.com")).data["domain"] == "apart.com"
+    await rest.call("PUT", "/v2/throttle/rules/Shop.Apart.COM.", {"hits": 4, "window": 1})
+
+    async def is_told() -> bool:
+        told = (await rest.get("/v2/domains/SHOP.apart.com.")).data
+        return (told["domain"], told["source"]) == ("shop.apart.com", "own")
+
+    await wait_until(is_told)
+    refused = await rest.call("PUT", "/v2/throttle/rules/a%20b.com", {"hits": 4, "window": 1})
+    assert refused.status == 422
+    assert "is not a valid host name" in refused.body.decode()
+    await rest.call("DELETE", "/v2/throttle/rules/shop.apart.com")
+
+
 async def test_a_screen_tells_what_has_changed(rest: RestProcess) -> None:
     """Whoever asks for the events of a screen gets its live part at once, and whenever it moves."""
     reader, writer = await asyncio.open_connection("127.0.0.1", rest.port)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from crawlstream.errors import InvalidRequest
+from crawlstream.model.credentials import identify
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import Refusal
 from crawlstream.wire import jsontext
@@ -70,9 +71,22 @@ def _validators(visit: Visit) -> Mapping[str, str]:
     return {name: value for name, value in both.items() if value}
 
 
+def _credentials(more: Mapping[str, Any]) -> list[str]:
+    """Return problems with fields that identify the client: each site would receive them."""
+    headers = more.get("headers")
+    names = [name.lower() for name in headers] if isinstance(headers, Mapping) else ()
+    told = [name for name in ("cookie", "cookies") if more.get(name)]
+    told += ["headers"] if identify(names) else []
+    return [
+        f"$.{name}: credentials are for one site, and visits go to all that are known"
+        for name in told
+    ]
+
+
 def check_crawl(more: Mapping[str, Any]) -> None:
     """InvalidRequest for fields that no visit can have."""
     _refuse([f"$.{name}: a visit has it of its own" for name in _OF_A_VISIT if name in more])
+    _refuse(_credentials(more))
     crawl = VisitCrawl(crawlid="check", schedule="check", at=1, expires=0, more=more)
     page = Visit(number=0, url="http://example.com/", appid="check", spiderid="link")
     for value in encode_visits(crawl, [page]):
