@@ -178,7 +178,7 @@ def _use(domain: str, pool: str, document: Document) -> None:
     try:
         name = host_name(domain)
     except InvalidUrl as error:
-        raise BadTable(str(error)) from error
+        raise BadTable(f"not the name of a domain: {error}") from error
     domains = _section(document, "domains")
     for known in [
         known for known in domains if isinstance(known, str) and fold_host(known) == name

@@ -126,7 +126,7 @@ def _checked(domain: str) -> str:
     try:
         return host_name(domain)
     except InvalidUrl as error:
-        raise BadTable(str(error)) from error
+        raise BadTable(f"not the name of a domain: {error}") from error
 
 
 def _is(name: object, domain: str) -> bool:
