@@ -36,6 +36,7 @@ PROOFS = (
     "tests/mutation",
     "tests/model",
     "tests/chaos/test_broken*.py",
+    "tests/interplay/test_planted.py",
     "tests/integration/frontier/test_aof.py",
     "tests/integration/frontier/**/test_planted.py",
     "tests/integration/frontier/**/test_traces.py",

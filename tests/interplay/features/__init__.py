@@ -1,0 +1,1 @@
+"""Features, each in a module of its own; ``interplay.pairs`` finds them."""

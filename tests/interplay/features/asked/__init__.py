@@ -1,0 +1,1 @@
+"""Features that are fields of a crawl request."""

@@ -1,0 +1,1 @@
+"""Features that act: who feeds, who steers, who crawls, what is struck."""

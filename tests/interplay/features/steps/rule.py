@@ -1,0 +1,39 @@
+"""A narrow rule of politeness."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from crawlstream.chaos.facts import Rule
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.keys import Partitions
+from crawlstream.throttle.edit import ThrottleEditor
+from interplay.story import Feature, Story
+from support.waiting import wait_until
+
+
+class NarrowRule(Feature):
+    """Allows two requests a second."""
+
+    name = "rule"
+    about = "the site allows two requests in any second"
+
+    async def prepare(self, story: Story) -> None:
+        """Set the rule, and wait until the frontier has it."""
+        settings = story.ground.cluster.settings()
+        editor = ThrottleEditor(
+            settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
+        )
+        await editor.set_rule(story.host, hits=2, window=1)
+        story.rules.append(Rule(host=story.host, hits=2, window_s=1))
+        keys = Partitions(story.ground.cluster.prefix, len(story.ground.redis))
+
+        async def is_known() -> bool:
+            for number, server in enumerate(story.ground.redis):
+                async with Redis(port=server.port) as redis:
+                    table = await Frontier(redis, keys.keys(number)).rules.table()
+                if table is None or story.host not in table.rules:
+                    return False
+            return True
+
+        await wait_until(is_known, every_s=0.1)

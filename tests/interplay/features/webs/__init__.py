@@ -1,0 +1,1 @@
+"""Features of the web that is crawled."""

@@ -1,0 +1,242 @@
+"""The one cluster on which many stories are played at a time: monitors, crawlers, a site."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+
+from crawlstream.chaos.facts import Record, Strike
+from crawlstream.chaos.frontier_invariants import Dump, check
+from crawlstream.chaos.processes import Crawler, RunningServer
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, serving
+from crawlstream.chaos.witness import Witness
+from crawlstream.keys import Partitions
+from interplay.story import Story
+from support.monitors import MonitorCluster, Servers
+from support.waiting import PATIENCE_S, wait_until
+
+_SPIDERS = '''
+from crawling import ClusterSpider, Outlinks, links_of
+
+class Shop(ClusterSpider):
+    """Follows links by requests of its own."""
+    name = "shop"
+
+    def parse(self, response, **kwargs):
+        links, _ = links_of(response)
+        yield self.result(response, links, attrs={"by": self.name})
+        for url, _ in links:
+            yield response.follow(url, callback=self.parse_item)
+
+    def parse_item(self, response, **kwargs):
+        yield from self.parse(response)
+
+class Lists(ClusterSpider):
+    """Hands each link over to the other spider."""
+    name, other = "lists", "items"
+
+    def parse(self, response, **kwargs):
+        links, refused = links_of(response)
+        yield self.result(response, links, attrs={"by": self.name})
+        yield Outlinks([url for url, _ in links], refused, spiderid=self.other)
+
+class Items(Lists):
+    """Hands each link back."""
+    name, other = "items", "lists"
+'''
+_names = itertools.count(1)
+SPIDERS = ("link", "sitemap", "shop", "lists", "items")
+OPTIONS = {
+    "QUEUE_HITS": "100000",
+    "QUEUE_WINDOW": "1",
+    "QUEUE_MODERATED": "false",
+    "CRAWLSTREAM_FINISH_GRACE": "0.3",
+    "CRAWLSTREAM_SCHEDULE_MIN_S": "1",
+    "CRAWLSTREAM_SPIDER_MODULES": "storyspiders",
+    "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
+    "CRAWLSTREAM_SHELVE_AT": "4",
+    "ROBOTSTXT_OBEY": "true",
+    # The root page waits until the features of its story have acted.
+    "DOWNLOAD_TIMEOUT": "90",
+}
+"""Of all processes."""
+_OF_WAITING = (b"queued", b"delayed", b"held", b"spilled", b"shelved")
+
+
+class StoryWitness(Witness):
+    """A plain Kafka client that keeps what it has read by application."""
+
+    def __init__(self, hosts: str, prefix: str) -> None:
+        self._by_app: defaultdict[str, list[Record]] = defaultdict(list)
+        super().__init__(hosts, prefix)
+
+    def of(self, appid: str) -> Sequence[Record]:
+        """Return all records of an application so far, in the order in which they were read."""
+        return tuple(self._by_app.get(appid, ()))
+
+    def _note(self, records: Iterable[Any]) -> None:
+        before = len(self._seen)
+        records = list(records)
+        super()._note(records)
+        for record, seen in zip(records, self._seen[before:], strict=True):
+            value = {name: what for name, what in seen.value.items() if name != "body"}
+            self._by_app[str(value.get("appid"))].append(
+                Record(
+                    topic=seen.topic,
+                    key=seen.key,
+                    value=value,
+                    partition=record.partition,
+                    offset=record.offset,
+                    at=time.monotonic() * 1000,
+                )
+            )
+
+
+class StorySite(CrawlerSite):
+    """Serves each host by the story that it belongs to."""
+
+    def __init__(self, pages: Mapping[str, Any]) -> None:
+        super().__init__(pages)
+        self.stories: dict[str, Story] = {}
+
+    def answer_to(self, visit: Visit) -> Answer:
+        """Note a visit, and have its story answer."""
+        self.visits.append(visit)
+        return self.stories[visit.host].answer_to(visit)
+
+
+class Ground:
+    """The running cluster, and what stories do to it."""
+
+    def __init__(
+        self,
+        cluster: MonitorCluster,
+        redis: Sequence[RunningServer],
+        site: StorySite,
+        witness: StoryWitness,
+    ) -> None:
+        self.cluster = cluster
+        self.redis = redis
+        self.site = site
+        self.witness = witness
+        self.crawlers: dict[str, Crawler] = {}
+        self.strikes: list[Strike] = []
+        self._meeting = asyncio.Barrier(1)
+
+    def feed(self, *requests: Mapping[str, Any]) -> None:
+        """Feed requests of one application, in this order."""
+        self.cluster.feed_in_order(requests[0]["appid"], *requests)
+
+    async def ask(self, story: Story, **request: Any) -> Mapping[str, Any]:
+        """Feed a request about a story's application and wait for its reply."""
+        uuid = f"{story.appid}-{len(story.steps)}"
+        story.note(f"ask {request}")
+        asked = {"uuid": uuid, "appid": story.appid, **request}
+        await asyncio.to_thread(self.feed, asked)
+        return await self.witness.answered(uuid)
+
+    def expect_crashes(self, stories: int) -> None:
+        """Let so many stories wait for each other, and then be struck by one crash."""
+        self._meeting = asyncio.Barrier(stories)
+
+    async def crash(self, story: Story) -> None:
+        """Kill the crawlers of all spiders, once for all stories that wait for it."""
+        async with asyncio.timeout(PATIENCE_S):
+            if await self._meeting.wait() == 0:
+                await self._kill_crawlers()
+            await self._meeting.wait()
+        story.note("kill -9 of all crawlers, and a new start")
+
+    async def _kill_crawlers(self) -> None:
+        for crawler in self.crawlers.values():
+            await asyncio.to_thread(crawler.kill)
+            crawler.start()
+        # No crawl here has more pages at a time than this in flight.
+        strike = Strike(
+            fault="kill-crawler", target="crawler", at=time.monotonic() * 1000, in_flight=1000
+        )
+        self.strikes.append(strike)
+
+    async def left_over(self) -> Sequence[str]:
+        """Return what is wrong in Redis once all is over: every key must have its reason."""
+        found = []
+        partitions = Partitions(self.cluster.prefix, len(self.redis))
+        for number, server in enumerate(self.redis):
+            async with Redis(port=server.port) as redis:
+                keys = partitions.keys(number) if len(self.redis) > 1 else self.cluster.keys
+                try:
+                    state = await check(redis, keys)
+                except AssertionError as error:
+                    found.append(f"partition {number}: {str(error)[:300]}")
+                else:
+                    found += [f"partition {number}: {key} is left" for key in _of_work(state)]
+        return found
+
+
+def _of_work(state: Dump) -> Sequence[str]:
+    """Return what only waiting or leased pages have: queues, their parts, delays, counters."""
+    named = [
+        (letter, *one) for letter in ("b", "bt", "bc", "y", "q") for one in state.named(letter)
+    ]
+    keys = [f"{letter}:{':'.join(parts)}" for letter, parts, value in named if value]
+    for (crawl,), ledger in state.named("x"):
+        counts = {name: int(ledger.get(name, 0)) for name in _OF_WAITING}
+        keys += [f"{name.decode()} of crawl {crawl}" for name, count in counts.items() if count]
+    return keys
+
+
+@contextmanager
+def ground(
+    servers: Servers,
+    redis: Sequence[RunningServer],
+    shelf: RunningServer,
+    *,
+    home: Path,
+    code: Sequence[Path] = (),
+) -> Iterator[Ground]:
+    """Run a cluster over one or several Redis for the length of the block.
+
+    ``code``: folders in which the crawlers find our packages before those of the checkout.
+    """
+    (home / "storyspiders.py").write_text(_SPIDERS)
+    more = {**OPTIONS, "CRAWLSTREAM_SHELF": f"redis://127.0.0.1:{shelf.port}/0"}
+    if len(redis) > 1:
+        more["REDIS_HOSTS"] = ",".join(f"127.0.0.1:{server.port}" for server in redis)
+    cluster = MonitorCluster(servers, name=f"story{next(_names)}", home=home, more=more)
+    path = {"PYTHONPATH": cluster.python_path(*code, home)}
+    with ExitStack() as stack:
+        witness = StoryWitness(cluster.kafka_hosts, cluster.prefix)
+        stack.callback(witness.close)
+        site = stack.enter_context(serving({}, StorySite))
+        assert isinstance(site, StorySite)
+        found = Ground(cluster, redis, site, witness)
+        stack.enter_context(cluster.kafka_monitor())
+        stack.enter_context(cluster.redis_monitor())
+        for spider in SPIDERS:
+            crawler = cluster.crawler(spider, ROBOTSTXT_OBEY="true", **path)
+            found.crawlers[spider] = stack.enter_context(crawler)
+        yield found
+
+
+async def settled(place: Ground) -> Sequence[str]:
+    """Wait until nothing is left in Redis; what is left if that does not come."""
+    found: Sequence[str] = ()
+
+    async def is_settled() -> bool:
+        nonlocal found
+        found = await place.left_over()
+        return not found
+
+    try:
+        await wait_until(is_settled, timeout_s=30, every_s=0.5)
+    except TimeoutError:
+        return found
+    return ()

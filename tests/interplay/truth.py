@@ -1,0 +1,73 @@
+"""The web of a story, and what a crawl of it must bring: a plain model of the documented rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Format = Literal["html", "sitemap"]
+
+
+@dataclass(slots=True)
+class Leaf:
+    """One document: where it leads, and how the site serves it."""
+
+    links: Callable[[int], Sequence[str]] = lambda _round: ()
+    """URLs that it lists in the feeding of this number."""
+    moved_to: str = ""
+    """Where it redirects to; empty: it is a page."""
+    format: Format = "html"
+    refusals: int = 0
+    """So many 503 come before the page does."""
+    is_forbidden: bool = False
+    """Whether robots.txt disallows it."""
+
+
+@dataclass(slots=True)
+class Expected:
+    """What one feeding must bring."""
+
+    pages: Counter[str] = field(default_factory=Counter)
+    """URL of each page -> how often it is delivered."""
+    forbidden: Counter[str] = field(default_factory=Counter)
+    redirected: int = 0
+
+    @property
+    def admitted(self) -> int:
+        """Pages and failures; hops of redirects do not count for the limits of a crawl."""
+        return self.pages.total() + self.forbidden.total()
+
+
+@dataclass(slots=True)
+class Walk:
+    """Follows links as a crawl does, over all of its feedings."""
+
+    web: dict[str, Leaf]
+    maxdepth: int
+    seen: set[str] = field(default_factory=set)
+
+    def feeding(self, number: int, seed: str, times: int) -> Expected:
+        """Return what feeding a seed so many times at once brings."""
+        expected = Expected()
+        level = [url for _ in range(times) for url in self._page_of(seed, expected, is_seed=True)]
+        for _ in range(self.maxdepth):
+            found = [link for url in level for link in self.web[url].links(number)]
+            level = [page for link in found for page in self._page_of(link, expected)]
+        return expected
+
+    def _page_of(self, url: str, expected: Expected, *, is_seed: bool = False) -> Iterator[str]:
+        """Yield the page at the end of a chain of redirects, unless the crawl has seen it."""
+        while is_seed or url not in self.seen:
+            self.seen.add(url)
+            leaf = self.web[url]
+            if leaf.is_forbidden:
+                expected.forbidden[url] += 1
+                return
+            if not leaf.moved_to:
+                expected.pages[url] += 1
+                yield url
+                return
+            expected.redirected += 1
+            url = leaf.moved_to
