@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import brotli  # type: ignore[import-untyped]
+from backports import zstd
 from scrapy import Request, Spider
-from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.http import Response
 from scrapy.responsetypes import responsetypes
-from scrapy.utils.test import get_crawler
 
 from crawling.engine.middlewares import WatchedCompression
 from crawling.failures import reason_of
@@ -73,6 +72,30 @@ def _layers(count: int, size: int) -> DearPage:
     return DearPage(gzip.compress(body), {"Content-Encoding": codings})
 
 
+def _parts() -> dict[str, DearPage]:
+    """Bodies of many parts that bring nothing out, in one coding and in two."""
+    skipped = b"\x50\x2a\x4d\x18" + bytes(4)
+    empty = {"gzip": gzip.compress(b""), "zstd": zstd.compress(b""), "skipped": skipped}
+    pack: Mapping[str, Any] = {
+        "gzip": gzip.compress,
+        "zstd": zstd.compress,
+        "skipped": zstd.compress,
+    }
+    pages = {}
+    for name, part in empty.items():
+        coding = name.replace("skipped", "zstd")
+        one, two = part * (MOST // len(part)), pack[name](part * (LARGEST // len(part)))
+        pages[f"empty parts: {name}"] = DearPage(one, {"Content-Encoding": coding})
+        pages[f"packed empty parts: {name}"] = DearPage(
+            two, {"Content-Encoding": f"{coding}, {coding}"}
+        )
+    blocks = b"\x00\x00\x00\xff\xff" * (LARGEST // 5)
+    pages["packed empty blocks"] = DearPage(
+        gzip.compress(blocks), {"Content-Encoding": "deflate, gzip"}
+    )
+    return pages
+
+
 def _markup() -> dict[str, DearPage]:
     bodies = {
         "texts in texts": _nested(1000, "<a href=/{:x}><b>", "x"),
@@ -93,6 +116,8 @@ def _markup() -> dict[str, DearPage]:
         "hosts of many letters": _many("<a href=//" + "é." * 200 + "{}.example/>"),
         "labels": _many("<a href=//" + "a." * 1000 + "{}/>"),
         "attributes": b"<a " + b"b=c " * 250_000 + b"href=/x>" + b"<p " + b"y=z " * 200_000,
+        "different attributes": b"<a href=/x>" + _many(" a{}", "<p ") + b"><a href=/y>",
+        "different values": b"<a href=/x>" + _many(" a{}='>'", "<p ") + b"><a href=/y>",
         "a huge attribute": b"<p class='" + b"x" * (MOST - 20) + b"'>",
         "texts": _many("<a href=/{}>" + "x" * 600 + "</a>"),
         "comments": b"<!--" * (MOST // 4),
@@ -236,7 +261,8 @@ def _sitemaps() -> dict[str, DearPage]:
 
 def dear_pages() -> Mapping[str, DearPage]:
     """All of them, by name."""
-    pages = {**_markup(), **_bases(), **_rules(), **_heads(), **_bodies(), **_sitemaps()}
+    bodies = {**_bodies(), **_parts(), **_sitemaps()}
+    pages = {**_markup(), **_bases(), **_rules(), **_heads(), **bodies}
     return {name: replace(dear, body=dear.body[:MOST]) for name, dear in pages.items()}
 
 
@@ -253,9 +279,7 @@ async def _handle(dear: DearPage, folder: Path) -> str:
     request = to_scrapy(page, Spider("link"), print)
     kind = responsetypes.from_args(url=dear.url, body=dear.body, headers=_headers(dear))
     raw = kind(page.hold.entry.url, dear.status, _headers(dear), dear.body, request=request)
-    settings = {"DOWNLOAD_MAXSIZE": LARGEST}
-    inner = HttpCompressionMiddleware(crawler=get_crawler(settings_dict=settings))
-    unpack = WatchedCompression(inner, Recorder(folder, "link"), BodyBudget())
+    unpack = WatchedCompression(LARGEST, Recorder(folder, "link"), BodyBudget())
     plain: Any = await unpack.process_response(request, raw)
     response: Any = with_charset(plain)
     if redirect_of(page, response, 100) is not None:

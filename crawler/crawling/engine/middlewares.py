@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
-from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
+from scrapy.downloadermiddlewares.httpcompression import ACCEPTED_ENCODINGS
+from scrapy.exceptions import CloseSpider, DropItem, NotConfigured
 from scrapy.http import Response
 
 from crawling.engine.gathering import Gathering
@@ -21,7 +21,7 @@ from crawling.parts import Parts
 from crawling.publish.deadlines import page_at_hand, publishing
 from crawling.publish.publisher import Publisher
 from crawling.response.charset import with_charset
-from crawling.response.codings import MOST_CODINGS, codings_of, unpacked
+from crawling.response.codings import MOST_CODINGS, codings_of, unpacked, without_codings
 from crawling.response.outcome import Outcomes
 from crawling.robots.check import ROBOTS
 from crawlstream.boot.failpoints import failpoint
@@ -29,6 +29,9 @@ from crawlstream.model.result import CrawlResult
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+
+_ACCEPTED = b", ".join(ACCEPTED_ENCODINGS)
 
 
 class OutcomeMiddleware:
@@ -53,26 +56,32 @@ class OutcomeMiddleware:
 
 
 class WatchedCompression:
-    """Scrapy's decompression, noted by the flight recorder, its errors told apart."""
+    """Decompresses bodies within a budget, noted by the flight recorder."""
 
-    def __init__(
-        self, inner: HttpCompressionMiddleware, recorder: Recorder, body_budget: BodyBudget
-    ) -> None:
-        self._inner = inner
+    def __init__(self, most: int, recorder: Recorder, body_budget: BodyBudget) -> None:
+        """``most`` bytes a body may have when it is decompressed."""
+        self._most = most
         self._recorder = recorder
         self._body_budget = body_budget
-        self.process_request = inner.process_request
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> WatchedCompression:
         """Scrapy's way to make one."""
-        inner, parts = HttpCompressionMiddleware.from_crawler(crawler), Parts.of(crawler)
-        return cls(inner, parts.recorder, parts.body_budget)
+        if not crawler.settings.getbool("COMPRESSION_ENABLED"):
+            raise NotConfigured
+        parts = Parts.of(crawler)
+        most = crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        return cls(most, parts.recorder, parts.body_budget)
+
+    def process_request(self, request: Request) -> None:
+        """Say what can be decompressed."""
+        request.headers.setdefault(b"Accept-Encoding", _ACCEPTED)
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
         """Decompress; TooLarge and BadEncoding tell why not."""
         page: Page | None = request.meta.get(PAGE)
-        if page is None or b"Content-Encoding" not in response.headers:
+        is_plain = b"Content-Encoding" not in response.headers
+        if page is None or is_plain or request.method == "HEAD":
             return response
         codings = codings_of(response)
         if not codings:
@@ -81,15 +90,15 @@ class WatchedCompression:
             raise BadEncoding(f"{len(codings)} nested content encodings")
         await self._body_budget.turn(page)
         with self._recorder.noting(page):
-            plain = self._decompress(request, response)
-        if page.is_open and isinstance(plain, Response):
+            plain = self._decompress(response, codings)
+        if page.is_open:
             self._body_budget.weigh(page, len(plain.body))
         return plain
 
-    def _decompress(self, request: Request, response: Response) -> Request | Response:
+    def _decompress(self, response: Response, codings: Sequence[bytes]) -> Response:
         try:
-            return self._inner.process_response(request, response)
-        except IgnoreRequest as error:
+            return without_codings(response, codings, self._most)
+        except TooLarge as error:
             problem: Exception = TooLarge(str(error))
         except Exception as error:  # noqa: BLE001  raised below, as another
             problem = BadEncoding(str(error))

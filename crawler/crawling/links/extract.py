@@ -8,6 +8,7 @@ only put a path behind another, or cut off a fragment, they take a short cut her
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -46,6 +47,17 @@ MOST_ANCHORS = 4 * MOST_LINKS
 """Elements that are looked at, repetitions included: far down a deep tree each one is dear."""
 MOST_URL_CHARACTERS = 1 << 19
 """What they may be long together. A base makes each of them as long as it likes."""
+
+_HARMLESS = 1 << 15
+"""Characters of a page in which attributes cannot cost much, however many they are."""
+_LONG_TAG = re.compile(r"<[A-Za-z][^>]{2048}")
+_MANY_ATTRIBUTES = re.compile(
+    r"<[^\s/>]++(?:[\s/]*+[^\s/>=][^\s/>=]*+"
+    r"(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'>][^\s>]*+)?)?+){512}"
+)
+"""The beginning of an element with so many attributes: parsers compare each with all before it, and
+a hundred thousand take minutes. Only long tags are looked at: it is a page's own fault if it hides
+them behind quoted brackets, and the flight recorder finds it."""
 
 _from_here: Any = etree.XPath(
     "count(descendant-or-self::a[@href]) + count(descendant-or-self::area[@href])"
@@ -177,7 +189,7 @@ def _extract(response: Response, refused: Counter[str]) -> Sequence[tuple[str, s
 
 def _find(response: HtmlResponse, links: list[tuple[str, str, str]], refused: Counter[str]) -> None:
     """Add what anchors and areas point to; not without end, and what is beyond it is counted."""
-    markup = _markup(response)
+    markup = _markup(response, refused)
     resolve, text_of = Hrefs(response, markup).resolve, LinkTexts(len(markup)).of
     anchors = _root_of(markup).iter("a", "area")
     hrefs: set[str | None] = {None}
@@ -219,10 +231,24 @@ def _beginning(response: HtmlResponse) -> HtmlResponse:
     return response.replace(body=response.body[:_LONGEST_BODY])
 
 
-def _markup(response: HtmlResponse) -> str:
-    """The text of a page; of one that is too long, as many whole elements as may be."""
+def _markup(response: HtmlResponse, refused: Counter[str]) -> str:
+    """Return the text of a page; of one that is too much, as many whole elements as may be."""
     text = response.text
-    if len(text) <= LONGEST_MARKUP:
+    most = len(text)
+    if most > LONGEST_MARKUP:
+        most = text.rfind("<", 0, LONGEST_MARKUP)
+    if most > _HARMLESS:
+        most = _first_crowded(text, most)
+    if most == len(text):
         return text
-    log.warning("parse", outcome="links_cut", url=response.url, characters=len(text))
-    return text[: text.rfind("<", 0, LONGEST_MARKUP)]
+    refused["markup_cut"] += 1
+    log.warning("parse", outcome="links_cut", url=response.url, characters=len(text), read=most)
+    return text[:most]
+
+
+def _first_crowded(text: str, end: int) -> int:
+    """Return where the first element with too many attributes begins, or ``end``."""
+    for tag in _LONG_TAG.finditer(text, 0, end):
+        if _MANY_ATTRIBUTES.match(text, tag.start()):
+            return tag.start()
+    return end

@@ -19,6 +19,8 @@ from urllib.parse import urljoin
 import structlog
 from lxml import etree
 
+from crawling.decoding import MOST_PARTS
+
 MOST_LISTED = 50_000
 """Entries of one file, as sitemaps.org has it; those beyond are counted."""
 MOST_UNPACKED = 50 << 20
@@ -133,17 +135,27 @@ def _unpacked(body: bytes) -> Iterator[bytes]:
         for start in range(0, min(len(body), MOST_UNPACKED), _PIECE):
             yield body[start : start + _PIECE]
         return
-    unpacker, left, room = zlib.decompressobj(16 + zlib.MAX_WBITS), body, MOST_UNPACKED
-    try:
-        while left and not unpacker.eof:
-            piece = unpacker.decompress(left, _PIECE)
-            left, room = unpacker.unconsumed_tail, room - len(piece)
-            if room < 0:
+    room = MOST_UNPACKED
+    for _ in range(MOST_PARTS):
+        member = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        for piece in _pieces_of(member, body):
+            if (room := room - len(piece)) < 0:
                 raise _Enough(f"it is longer than {MOST_UNPACKED} bytes, unpacked")
             yield piece
+        body = member.unused_data
+        if not body.startswith(_GZIP):
+            return
+    raise _Enough(f"it is compressed in more than {MOST_PARTS} parts")
+
+
+def _pieces_of(member: Any, body: bytes) -> Iterator[bytes]:
+    try:
+        while body and not member.eof:
+            yield member.decompress(body, _PIECE)
+            body = member.unconsumed_tail
     except zlib.error as error:
         raise _Enough(f"it cannot be unpacked: {error}") from error
-    if not unpacker.eof:
+    if not member.eof:
         raise _Enough("it ends amid what is packed")
 
 

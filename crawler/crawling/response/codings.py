@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scrapy.http import Response
+from scrapy.http import Response, TextResponse
 from scrapy.responsetypes import responsetypes
+
+from crawling.decoding import decoded
 
 _CODINGS = frozenset(
     {b"aes128gcm", b"br", b"compress", b"dcb", b"dcz", b"deflate", b"exi", b"gzip"}
@@ -26,6 +28,20 @@ def codings_of(response: Response) -> Sequence[bytes]:
     said = b",".join(response.headers.getlist(b"Content-Encoding")).lower()
     names = [name for each in said.split(b",") if (name := each.strip()) not in {b"", b"identity"}]
     return () if _CODINGS.isdisjoint(names) else names
+
+
+def without_codings(response: Response, codings: Sequence[bytes], most: int) -> Response:
+    """Return a response with its body decompressed, in ``most`` bytes; BadEncoding, TooLarge."""
+    body, left = decoded(response.body, codings, most)
+    headers = response.headers.copy()
+    if left:
+        headers[b"Content-Encoding"] = left
+    else:
+        del headers[b"Content-Encoding"]
+    kind = responsetypes.from_args(headers=headers, url=response.url, body=body)
+    # What a class of text has guessed of the compressed bytes is forgotten.
+    guess = {"encoding": None} if issubclass(kind, TextResponse) else {}
+    return response.replace(cls=kind, body=body, headers=headers, **guess)
 
 
 def unpacked(response: Response) -> Response:

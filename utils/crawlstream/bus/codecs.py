@@ -24,10 +24,13 @@ Codec = Literal["none", "gzip", "lz4", "snappy", "zstd"]
 """Every client of Kafka reads ``none`` and ``gzip``; many need a package of their own for more."""
 
 PIECE_BYTES = 1024 * 1024
+MOST_PIECES = 1 << 14
+"""Of one batch. An empty gzip member or snappy block is a piece as well, and takes its time."""
 
 _GZIP_LEVEL = 2
 """Of ISA-L's: twenty times as fast as zlib's 9, which kafka-python asks for, and a tenth larger."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_STEP_BYTES = 32 * 1024
 _WINDOW_BYTES = 32 * 1024 * 1024
 """What a zstd stream may refer back to; more than any level but the ultra ones asks for."""
 
@@ -61,7 +64,7 @@ def pieces(codec: int, data: bytes) -> Iterator[bytes]:
     if unpack is None:
         raise CorruptRecordError(f"unknown compression codec {codec}")
     try:
-        yield from unpack(data)
+        yield from _bounded(unpack(data))
     except zstandard.ZstdError as error:
         # The library has no code for it.
         if "its decompression needs too much memory" in str(error):
@@ -71,16 +74,26 @@ def pieces(codec: int, data: bytes) -> Iterator[bytes]:
         raise CorruptRecordError(f"cannot decompress a record batch: {error}") from error
 
 
+def _bounded(found: Iterator[bytes]) -> Iterator[bytes]:
+    for number, piece in enumerate(found):
+        if number == MOST_PIECES:
+            raise EOFError(f"more than {MOST_PIECES} pieces")
+        yield piece
+
+
 def _gunzip(data: bytes) -> Iterator[bytes]:
-    while data:
+    view, at = memoryview(data), 0
+    while at < len(view):
         member = zlib.decompressobj(_GZIP_WINDOW)
         while not member.eof:
-            piece = member.decompress(data, PIECE_BYTES)
-            data = member.unconsumed_tail
-            if not piece and not data and not member.eof:
+            # In short steps: what is left of one is copied.
+            step = view[at : at + _STEP_BYTES]
+            piece = member.decompress(step, PIECE_BYTES)
+            at += len(step) - len(member.unconsumed_tail) - len(member.unused_data)
+            if not (step or piece or member.eof):
                 raise EOFError("truncated gzip data")
-            yield piece
-        data = member.unused_data
+            if piece or member.eof:
+                yield piece
 
 
 def _unlz4(data: bytes) -> Iterator[bytes]:

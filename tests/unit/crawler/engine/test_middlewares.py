@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
-from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
-from scrapy.utils.test import get_crawler
 
 from crawling.engine.middlewares import WatchedCompression
 from crawling.failures import BadEncoding, TooLarge
@@ -28,38 +25,32 @@ class Decompressed(bytearray):
     """What a bomb has become so far."""
 
 
-class Refusing:
-    """Scrapy's middleware, when it has had enough."""
+@pytest.mark.parametrize(("kind", "told"), [(TooLarge, TooLarge), (OSError, BadEncoding)])
+async def test_what_a_bomb_has_become_is_freed_before_its_failure_is_told(
+    kind: type[Exception],
+    told: type[Exception],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The failures of many bombs wait for Kafka at once: they must not carry megabytes."""
+    seen: list[weakref.ref[Decompressed]] = []
 
-    process_request: Any = None
-
-    def __init__(self, kind: type[Exception]) -> None:
-        self._kind = kind
-        self.decompressed: weakref.ref[Decompressed] | None = None
-
-    def process_response(self, _request: Request, _response: Response) -> Response:
-        """Raise while there is something in hand."""
+    def refuse(*_: object) -> Response:
         body = Decompressed(b"no status")
-        self.decompressed = weakref.ref(body)
+        seen.append(weakref.ref(body))
         try:
             return Response(URL, status=int(body))
         except ValueError as error:
-            raise self._kind from error
+            raise kind from error
 
-
-@pytest.mark.parametrize(("kind", "told"), [(IgnoreRequest, TooLarge), (OSError, BadEncoding)])
-async def test_what_a_bomb_has_become_is_freed_before_its_failure_is_told(
-    kind: type[Exception], told: type[Exception], tmp_path: Path
-) -> None:
-    """The failures of many bombs wait for Kafka at once: they must not carry megabytes."""
-    inner: Any = Refusing(kind)
+    monkeypatch.setattr("crawling.engine.middlewares.without_codings", refuse)
     request = Request(URL, meta={PAGE: page_at(URL)})
     response = Response(URL, headers={"Content-Encoding": "gzip"}, request=request)
-    middleware = WatchedCompression(inner, Recorder(tmp_path, "link"), BodyBudget())
+    middleware = WatchedCompression(1 << 20, Recorder(tmp_path, "link"), BodyBudget())
     with pytest.raises(told) as raised:
         await middleware.process_response(request, response)
     assert raised.value.__traceback__ is not None
-    assert inner.decompressed() is None
+    assert seen[0]() is None
 
 
 def wrapped(body: bytes, layers: int) -> bytes:
@@ -86,8 +77,7 @@ async def test_no_more_than_two_codings_are_undone(
     tmp_path: Path,
 ) -> None:
     """Each is undone to full size: a small response with many of them is dear."""
-    inner = HttpCompressionMiddleware(crawler=get_crawler())
-    middleware = WatchedCompression(inner, Recorder(tmp_path, "link"), BodyBudget())
+    middleware = WatchedCompression(1 << 20, Recorder(tmp_path, "link"), BodyBudget())
     request = Request(URL, meta={PAGE: page_at(URL)})
     response = Response(
         URL, headers={"Content-Encoding": codings}, body=wrapped(b"text", layers), request=request

@@ -373,3 +373,14 @@ def test_links_are_looked_for_within_a_limit() -> None:
     page = f"<a href=/first>{'<br>' * (cut // 4)}{' ' * (cut % 4)}<a href=/second>{'<br>' * 9}"
     links, _refused = links_of(html(page), Profile())
     assert [url for url, _text in links] == ["http://127.0.20.11:28080/first"]
+
+
+ATTRIBUTES = "".join(f" a{n}" for n in range(9_000))
+
+
+@pytest.mark.parametrize("more", [f"<p {ATTRIBUTES}>", "x" * LONGEST_MARKUP])
+def test_what_is_cut_off_is_counted(more: str) -> None:
+    """Reads the links before what is too much, and says that it was not read to its end."""
+    links, refused = links_of(html(f"<a href=/1>1</a>{more}<a href=/2>2</a>"), Profile())
+    assert [text for _, text in links] == ["1"]
+    assert refused["markup_cut"] == 1

@@ -1,0 +1,156 @@
+"""Content codings undone within a budget: how large a body may become, and of how many parts it is.
+
+A limit on what comes out is not enough: parts that bring nothing out (empty gzip members, empty or
+skippable zstd frames) cost time each, and a second coding packs millions of them into a kilobyte.
+What is cut short, or breaks off amid the data, is delivered as far as it goes, as browsers do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import brotli  # type: ignore[import-untyped]
+from backports import zstd
+from isal import isal_zlib
+
+from crawling.failures import BadEncoding, TooLarge
+
+MOST_PARTS = 64
+"""Gzip members or zstd frames of one body: pages have one, and log rotation some dozens."""
+
+_PIECE, _SMALL_PIECE = 1 << 16, 1 << 13
+_GZIP, _ZLIB, _RAW = 31, 15, -15
+"""Windows of zlib, which also say what stands around the data."""
+_LARGEST_WINDOW = 23
+"""Logarithm of what a zstd frame may refer back to: 8 MiB, as RFC 9659 has it for HTTP."""
+_ZSTD_OPTIONS = {int(zstd.DecompressionParameter.window_log_max): _LARGEST_WINDOW}
+
+_IsalError = cast(type[Exception], isal_zlib.error)
+"""Its stub says that it is an exception, not a class of them."""
+_NOTHING = "the compressed body ends before anything of it can be read"
+
+_Stream = Any
+"""A decompressor of one part: ``decompress(data, max_length)``, ``eof``, ``unused_data``."""
+
+
+def decoded(body: bytes, codings: Sequence[bytes], most: int) -> tuple[bytes, Sequence[bytes]]:
+    """Return a body without its codings, and those that are left because nobody here knows them.
+
+    ``codings`` stand in the order in which they were applied, ``most`` is in bytes. BadEncoding
+    where the data is not what its coding says, or of too many parts; TooLarge.
+    """
+    left = list(codings)
+    while left and (decode := _DECODERS.get(left[-1])):
+        body = decode(body, most)
+        left.pop()
+    return body, left
+
+
+def gunzip(body: bytes, most: int) -> bytes:
+    """Return what all members of gzip data hold; what is no member behind them is passed over."""
+    try:
+        return _all_parts(body, most, lambda: isal_zlib.decompressobj(wbits=_GZIP), b"\x1f\x8b")
+    except _IsalError as error:
+        return _salvaged(isal_zlib.decompressobj(wbits=_GZIP), body, most, error)
+
+
+def _inflate(body: bytes, most: int) -> bytes:
+    """Undo ``deflate``, with the frame of zlib or, as some servers send it, without."""
+    for window in (_ZLIB, _RAW):
+        try:
+            return _part(isal_zlib.decompressobj(wbits=window), body, most)
+        except _IsalError as error:
+            problem = error
+    return _salvaged(isal_zlib.decompressobj(wbits=_ZLIB), body, most, problem)
+
+
+def _unzstd(body: bytes, most: int) -> bytes:
+    try:
+        return _all_parts(body, most, lambda: zstd.ZstdDecompressor(options=_ZSTD_OPTIONS), b"")
+    except zstd.ZstdError as error:
+        raise BadEncoding(str(error)) from error
+
+
+def _unbrotli(body: bytes, most: int) -> bytes:
+    stream = brotli.Decompressor()
+    pieces: list[bytes] = []
+    room, data = most, body
+    try:
+        while piece := stream.process(data, output_buffer_limit=room + 1):
+            pieces.append(piece)
+            room, data = _room(room, piece, most), b""
+            if stream.is_finished():
+                break
+    except brotli.error as error:
+        if not pieces:
+            raise BadEncoding(str(error)) from error
+    if body and not pieces and not stream.is_finished():
+        raise BadEncoding(_NOTHING)
+    return b"".join(pieces)
+
+
+def _all_parts(body: bytes, most: int, begin: Callable[[], _Stream], mark: bytes) -> bytes:
+    """Return what all parts hold; ``mark`` is how each begins."""
+    parts: list[bytes] = []
+    room = most
+    for _ in range(MOST_PARTS):
+        stream = begin()
+        part = _part(stream, body, room)
+        parts.append(part)
+        room, body = room - len(part), stream.unused_data if stream.eof else b""
+        if not body or not body.startswith(mark):
+            return b"".join(parts) if len(parts) > 1 else part
+    raise BadEncoding(f"the body is compressed in more than {MOST_PARTS} parts")
+
+
+def _part(stream: _Stream, body: bytes, room: int) -> bytes:
+    """Return what one part holds: in one piece, as a rule."""
+    pieces = [stream.decompress(body, room + 1)]
+    left = _room(room, pieces[0], room)
+    if body and not pieces[0] and not stream.eof:
+        raise BadEncoding(_NOTHING)
+    while not stream.eof and (data := _unread(stream)) is not None:
+        piece = stream.decompress(data, min(_PIECE, left + 1))
+        if not piece and not data:
+            break
+        left = _room(left, piece, room)
+        pieces.append(piece)
+    return b"".join(pieces) if len(pieces) > 1 else bytes(pieces[0])
+
+
+def _salvaged(stream: _Stream, body: bytes, room: int, error: Exception) -> bytes:
+    """Return what came before the data breaks off; BadEncoding where that is nothing."""
+    pieces: list[bytes] = []
+    with suppress(_IsalError):
+        while not stream.eof:
+            pieces.append(stream.decompress(body, _SMALL_PIECE))
+            room, body = _room(room, pieces[-1], room), bytes(stream.unconsumed_tail)
+            if not pieces[-1] and not body:
+                break
+    if not any(pieces):
+        raise BadEncoding(str(error)) from error
+    return b"".join(pieces)
+
+
+def _unread(stream: _Stream) -> bytes | None:
+    """Return what a decompressor is to be given next; None where it has had all that there is."""
+    if isinstance(stream, zstd.ZstdDecompressor):
+        return None if stream.needs_input else b""
+    return bytes(stream.unconsumed_tail)
+
+
+def _room(room: int, piece: bytes, most: int) -> int:
+    if len(piece) > room:
+        raise TooLarge(f"the body has more than {most} bytes when it is decompressed")
+    return room - len(piece)
+
+
+_DECODERS: Mapping[bytes, Callable[[bytes, int], bytes]] = {
+    b"br": _unbrotli,
+    b"deflate": _inflate,
+    b"gzip": gunzip,
+    b"x-gzip": gunzip,
+    b"zstd": _unzstd,
+}
