@@ -92,6 +92,7 @@ GOOD = Facts(
     samples=[sample()],
     strikes=[STRIKE],
     asked=frozenset({ASKED}),
+    own_topic=frozenset(f"id-{n}" for n in range(6)),
 )
 
 Plant = Callable[[Facts], Facts]
@@ -243,6 +244,11 @@ PLANTED = {
     ),
     "two answers that differ": (
         more(answer(error="unknown")), "every question is answered", "2 different answers",
+    ),
+    "a result that is not on the application's own topic": (
+        lambda facts: replace(facts, own_topic=frozenset({"id-0"})),
+        "an application's topic has all",
+        "not on its own topic",
     ),
     "a forbidden page that is asked for": (
         lambda facts: replace(facts, visits=[visit(1, "/private/7")]),

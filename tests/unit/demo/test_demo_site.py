@@ -197,6 +197,21 @@ async def test_served_bytes_are_the_rendered_ones(site: Site) -> None:
             assert first[0] == (500 if page.kind is Kind.FLAKY else expected.status)
 
 
+async def test_every_robots_txt_redirects(tmp_path: Path) -> None:
+    """A host leads to its own rules; one without rules to another host, which allows all."""
+    web = Web(8000, moves_robots=1)
+    site = Site(web, AccessLog(tmp_path / "log"))
+    own, without = web.hosts[0], web.hosts[3]
+    for host, leads_to in ((own, own), (without, web.hosts[4])):
+        moved = site.answer(host, "/robots.txt")
+        assert f"Location: {web.robots_target(host)}\r\n".encode() in moved.head
+        path = web.robots_target(host).removeprefix(web.origin(leads_to))
+        rules = site.answer(leads_to, path)
+        assert rules.status == 200
+        assert (b"Disallow: /private/" in rules.body) == (host == own)
+    site.log.close()
+
+
 async def test_the_log_names_every_visit_once(site: Site, tmp_path: Path) -> None:
     """What was asked is in the log: host, path, status, agent and time, unknown paths included."""
     host = site.web.hosts[2]

@@ -24,7 +24,7 @@ _LATE_MS = 10_000
 
 _GIVEN_MS = 100
 """What the frontier clock may gain where Redis' clock is set, and nowhere else: ADR 13."""
-STEPS_CLOCK, EMPTIES_SHELF = "step-clock", "empty-shelf"
+STEPS_CLOCK, EMPTIES_SHELF = frozenset({"step-clock", "jump-clock"}), "empty-shelf"
 GOES_BACK = frozenset(
     {"power-cut", "cut-partition", "cut-home", "empty-redis", "wipe-partition", "wipe-home"}
 )
@@ -268,7 +268,7 @@ def politeness(facts: Facts) -> Iterator[str]:
     for rule in facts.rules:
         rules[rule.host].append(rule)
     for host, times in sorted(arrivals.items()):
-        steps = [strike for strike in facts.strikes if strike.fault == STEPS_CLOCK]
+        steps = [strike for strike in facts.strikes if strike.fault in STEPS_CLOCK]
         yield from _crowded(host, sorted(times), rules[host], steps)
 
 
@@ -365,6 +365,15 @@ def kept_on_shelf(facts: Facts) -> Iterator[str]:
             yield f"{crawlid}: {pages} pages were told as lost on a shelf that has all"
 
 
+def own_topic_has_all(facts: Facts) -> Iterator[str]:
+    """The application's own topic holds every result that the common one holds."""
+    if facts.own_topic is None:
+        return
+    for record in facts.records:
+        if record.topic == RESULTS and record.key not in facts.own_topic:
+            yield f"{record.value['crawlid']}: not on its own topic: {record.value['url']}"
+
+
 RESULTS, EVENTS, REPLIES = "crawled_firehose", "events", "outbound_firehose"
 
 LAWS: Mapping[str, Law] = {
@@ -380,6 +389,7 @@ LAWS: Mapping[str, Law] = {
     "complete only after Kafka": acknowledged_first,
     "every question is answered": everything_answered,
     "robots.txt is obeyed": robots_obeyed,
+    "an application's topic has all": own_topic_has_all,
     **OF_PROXIES,
     **OF_PIPELINES,
 }

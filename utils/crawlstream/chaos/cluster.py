@@ -74,6 +74,8 @@ _ROUND_SETTINGS = {
     "QUEUE_HITS": str(QUICK),
     "DUPEFILTER_TIMEOUT": "10",
     "DOWNLOAD_TIMEOUT": "5",
+    # The auditor compares the topic of the one application with that of all.
+    "KAFKA_APPID_TOPICS": "true",
 }
 _PATIENT = {
     # What is told of are faults of ours: of a browser that is struck again and again no page fails.
@@ -119,6 +121,7 @@ class ChaosCluster:
             "hosts": hosts, "pages": pages, "seed": 1, "first_host": _FIRST_HOST,
             # So many that some are under way whenever a fault strikes.
             "slow_pages": pages // 3, "slow_s": 0.4,
+            "moves_robots": 1,
         }  # fmt: skip
         self.web = Web(free_block(1), **self._shape)
         self.servers: dict[str, RunningServer] = {}

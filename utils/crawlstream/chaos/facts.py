@@ -135,6 +135,8 @@ class Facts:
     """What pipelines have stored; none where no pipeline ran."""
     unreadable: Sequence[str] = ()
     """Places of records on the topic of results that are none: TOPIC-PARTITION-OFFSET."""
+    own_topic: frozenset[str] | None = None
+    """Keys of the results on the application's own topic; None: nobody has looked."""
     undelivered: frozenset[str] = frozenset()
     """Keys of what pipelines could not deliver."""
 

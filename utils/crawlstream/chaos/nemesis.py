@@ -68,6 +68,22 @@ def _freezes_server(name: str) -> Inject:
     return freeze
 
 
+_AWAY_S = 30
+"""Longer than any client waits for an answer about topics."""
+
+
+async def keep_kafka_away(context: FaultContext) -> Effect:
+    """Freeze Kafka for so long that its clients give up what they have asked."""
+    async with context.cluster.turns["kafka"]:
+        in_flight, pid = await leased(context), context.cluster.servers["kafka"].pid
+        context.cluster.freeze(pid)
+        try:
+            await asyncio.sleep(_AWAY_S)
+        finally:
+            context.cluster.thaw(pid)
+    return Effect("kafka", in_flight)
+
+
 async def empty_shelf(context: FaultContext) -> Effect:
     """Everything that is on the shelf is gone; a shelf that has nothing is waited for."""
     cluster = context.cluster
@@ -221,6 +237,9 @@ FAULTS: Mapping[str, Fault] = {
         *OF_PARTITIONS,
         *OF_SHELF,
         *OF_RENDERERS,
+        Fault(
+            "away-kafka", "SIGSTOP of kafka for half a minute", keep_kafka_away, is_for_all=False
+        ),
         Fault("add-partitions", "one more partition of incoming", add_partitions),
         Fault(
             "truncate-log",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from kafka import KafkaConsumer, TopicPartition
 from kafka.partitioner.default import murmur2
 
 from crawlstream.chaos.facts import Record
@@ -64,6 +65,23 @@ class Recorder(Witness):
     def undelivered(self) -> frozenset[str]:
         """Keys of the records that pipelines could not deliver."""
         return frozenset(seen.key or "" for seen in super().records("undelivered"))
+
+    def own_topic(self, appid: str) -> frozenset[str]:
+        """Read the keys of the results on an application's own topic; Kafka must be up."""
+        topic = f"{self._prefix}.crawled_{appid}"
+        consumer = KafkaConsumer(bootstrap_servers=self._hosts, enable_auto_commit=False)
+        try:
+            numbers = consumer.partitions_for_topic(topic) or ()
+            places = [TopicPartition(topic, number) for number in numbers]
+            consumer.assign(places)
+            consumer.seek_to_beginning(*places)
+            ends, keys = consumer.end_offsets(places), set[str]()
+            while any(consumer.position(place) < ends[place] for place in places):
+                for records in consumer.poll(timeout_ms=500).values():
+                    keys |= {record.key.decode() for record in records}
+            return frozenset(keys)
+        finally:
+            consumer.close()
 
     def shelf_lost(self, crawl: CrawlKey) -> int:
         """Pages of a crawl that were told as lost on the shelf, each chunk once."""

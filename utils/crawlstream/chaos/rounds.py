@@ -324,6 +324,7 @@ class Round:
                 await asyncio.to_thread(reader.read, self._source())
                 for reader in self.cluster.stores
             ],
+            own_topic=await asyncio.to_thread(self.cluster.recorder.own_topic, APP),
             unreadable=self.cluster.recorder.unreadable,
             undelivered=self.cluster.recorder.undelivered(),
         )

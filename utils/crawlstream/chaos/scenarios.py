@@ -140,14 +140,20 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario("redis-empty", "Redis emptied", _in_turn("empty-redis"), shortest_s=20),
         Scenario("kafka", "Kafka killed or frozen", _in_turn("kill-kafka", "freeze-kafka")),
         Scenario(
+            "kafka-away",
+            "Kafka does not answer for half a minute; an application's own topic misses nothing",
+            _in_turn("away-kafka"),
+            shortest_s=60,
+        ),
+        Scenario(
             "zookeeper",
             "ZooKeeper killed or frozen, its node emptied or broken",
             _in_turn("kill-zookeeper", "freeze-zookeeper", "break-rules"),
         ),
         Scenario(
             "clocks",
-            "clocks of crawlers an hour off, Redis' clock set forwards and back",
-            _in_turn("wrong-clock", "step-clock"),
+            "clocks of crawlers an hour off, Redis' clock set forwards and back, by days too",
+            _in_turn("wrong-clock", "step-clock", "jump-clock"),
             shortest_s=25,
         ),
         Scenario("memory", "Redis at maxmemory", _in_turn("fill-redis")),

@@ -26,6 +26,7 @@ def main() -> int:
         slow_s=options.slow_s,
         page_bytes=options.page_bytes,
         further=options.further,
+        moves_robots=options.moves_robots,
     )
     try:
         # uvloop reads past the sockets that know when data arrived.
@@ -59,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--slow-s", type=float, default=1.0)
     parser.add_argument("--page-bytes", type=int, default=0)
     parser.add_argument("--further", type=int, default=0)
+    parser.add_argument("--moves-robots", type=int, default=0)
     return parser.parse_args()
 
 

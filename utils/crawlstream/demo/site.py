@@ -18,7 +18,7 @@ from typing import cast
 from crawlstream.demo.arrival import StampedSocket
 from crawlstream.demo.render import Reply, answer_script, not_found, render, reply
 from crawlstream.demo.visits import FURTHER, AccessLog, Visit
-from crawlstream.demo.web import Web
+from crawlstream.demo.web import MOVED_ROBOTS, OPEN_ROBOTS, Web
 from crawlstream.errors import SetupError
 
 FLUSH_S = 0.05
@@ -91,9 +91,8 @@ class Site:
         if page is not None:
             made = self._replies[host, path] = render(self.web, page)
             return made
-        if path == "/robots.txt" and host in self.web.hosts:
-            robots = self.web.robots(host)
-            return reply(200, robots.encode(), "text/plain") if robots else not_found()
+        if host in self.web.hosts and path in {"/robots.txt", MOVED_ROBOTS, OPEN_ROBOTS}:
+            return _robots(self.web, host, path)
         if path.startswith(FURTHER):
             number, _, rest = path.removeprefix(FURTHER).partition("/")
             page = self.web.find(host, f"/{rest}")
@@ -115,6 +114,14 @@ class Site:
         while True:
             await asyncio.sleep(FLUSH_S)
             self.log.flush()
+
+
+def _robots(web: Web, host: str, path: str) -> Reply:
+    """The robots.txt of a host, or where it leads to."""
+    if path == "/robots.txt" and web.moves_robots:
+        return reply(301, b"", "text/plain", f"Location: {web.robots_target(host)}")
+    robots = "User-agent: *\nAllow: /\n" if path == OPEN_ROBOTS else web.robots(host)
+    return reply(200, robots.encode(), "text/plain") if robots else not_found()
 
 
 class _Connection(asyncio.Protocol):

@@ -78,6 +78,8 @@ _DECK = (
     Kind.FILE,
     Kind.FORBIDDEN,
 )
+MOVED_ROBOTS, OPEN_ROBOTS = "/moved/robots.txt", "/moved/open.txt"
+"""What a robots.txt that redirects leads to: the host's own rules, and a file that allows all."""
 _LEAVES = frozenset((Kind.MISSING, Kind.IMAGE, Kind.FILE, Kind.FORBIDDEN, Kind.MOVED_BACK))
 _FOLDERS = {Kind.FORBIDDEN: "private", Kind.FILE: "files", Kind.IMAGE: "pictures"}
 
@@ -104,7 +106,8 @@ class Web:
 
     ``slow_pages`` of them take ``slow_s`` seconds. Bodies have at least ``page_bytes`` bytes. With
     ``further`` above 0 pages have no links: a script of theirs sends so many requests to their
-    host, and the first is answered with the links.
+    host, and the first is answered with the links. With ``moves_robots`` every robots.txt redirects
+    first: on the host itself, or where there is none, to a file of another host that allows all.
     The same arguments make the same web; the front page is the seed that finds them all.
     """
 
@@ -120,6 +123,7 @@ class Web:
         slow_s: float = 1.0,
         page_bytes: int = 0,
         further: int = 0,
+        moves_robots: int = 0,
     ) -> None:
         if not 1 <= hosts <= pages:
             raise ValueError(f"a web needs at least one page a host: {hosts} hosts, {pages} pages")
@@ -127,6 +131,7 @@ class Web:
         self.slow_s = slow_s
         self.page_bytes = page_bytes
         self.further = further
+        self.moves_robots = moves_robots
         self.hosts: tuple[str, ...] = tuple(
             str(IPv4Address(first_host) + offset) for offset in range(hosts)
         )
@@ -161,6 +166,13 @@ class Web:
             return None
         folder = _FOLDERS[Kind.FORBIDDEN]
         return f"# What robots may read here\nUser-agent: *\nDisallow: /{folder}/\n"
+
+    def robots_target(self, host: str) -> str:
+        """Where the robots.txt of a host redirects to, if they do."""
+        if self.robots(host) is not None:
+            return self.origin(host) + MOVED_ROBOTS
+        number = self.hosts.index(host)
+        return self.origin(self.hosts[(number + 1) % len(self.hosts)]) + OPEN_ROBOTS
 
     def may_fetch(self, page: Page) -> bool:
         """Whether the robots.txt of its host allows a page."""

@@ -234,21 +234,30 @@ end
 """To the frontier, its memory of Redis' clock put back is that clock set forwards."""
 
 
-async def step_clock_of_redis(context: FaultContext) -> Effect:
-    """Redis' clock is set forwards and back, by a millisecond up to an hour, again and again."""
-    cluster, partitions = context.cluster, one_or_all(context)
-    in_flight = await leased(context)
-    steps = context.random.randint(2, 60 if context.is_long else 20)
-    for _ in range(steps):
-        far = context.random.choice([1, 100, 1_000, 5_000, 9_999, 3_600_000])
-        far *= context.random.choice([-1, 1])
-        for p in partitions:
-            # Another fault may have Redis in its hands just now.
-            with suppress(RedisError, OSError, TimeoutError):
-                meta = cluster.frontier.partitions.keys(p).meta()
-                await cluster.observed.redis[p].eval(_STEP, 1, meta, str(far))
-        await asyncio.sleep(context.between(0, 0.4))
-    return Effect(f"{steps} steps", in_flight)
+_STEPS_MS = (1, 100, 1_000, 5_000, 9_999, 3_600_000)
+_DAY_MS = 86_400_000
+_JUMPS_MS = (_DAY_MS, 8 * _DAY_MS, 40 * _DAY_MS)
+"""A day, more than an occasion may be off, more than the longest memory of pages by default."""
+
+
+def steps_clock(steps_ms: Sequence[int]) -> Inject:
+    """A fault: Redis' clock is set forwards and back by these amounts, again and again."""
+
+    async def step_clock(context: FaultContext) -> Effect:
+        cluster, partitions = context.cluster, one_or_all(context)
+        in_flight = await leased(context)
+        steps = context.random.randint(2, 60 if context.is_long else 20)
+        for _ in range(steps):
+            far = context.random.choice(steps_ms) * context.random.choice([-1, 1])
+            for p in partitions:
+                # Another fault may have Redis in its hands just now.
+                with suppress(RedisError, OSError, TimeoutError):
+                    meta = cluster.frontier.partitions.keys(p).meta()
+                    await cluster.observed.redis[p].eval(_STEP, 1, meta, str(far))
+            await asyncio.sleep(context.between(0, 0.4))
+        return Effect(f"{steps} steps", in_flight)
+
+    return step_clock
 
 
 def _cut_connections(choose: Choose) -> Inject:
@@ -302,5 +311,11 @@ OF_REDIS = (
     Fault("power-cut", "Redis loses what it wrote in its last moments", cuts_power(one_or_all)),
     Fault("empty-redis", "FLUSHALL", empty_redis, began_again=True),
     Fault("fill-redis", "maxmemory near, or below, what Redis uses", fill_redis),
-    Fault("step-clock", "Redis' clock set forwards and back", step_clock_of_redis),
+    Fault("step-clock", "Redis' clock set forwards and back", steps_clock(_STEPS_MS)),
+    Fault(
+        "jump-clock",
+        "Redis' clock set forwards and back by days",
+        steps_clock(_JUMPS_MS),
+        is_for_all=False,
+    ),
 )
