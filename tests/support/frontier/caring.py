@@ -19,10 +19,10 @@ class Caring(Part):
         super().__init__(life)
         self._spilling = spilling
         self._reaped: list[tuple[str, int]] = []
-        self._watch_reaping()
+        self._watch_scripts()
 
-    def _watch_reaping(self) -> None:
-        """Note which workers are reaped, and exactly when."""
+    def _watch_scripts(self) -> None:
+        """Note which workers are reaped, and exactly when; queue what `tend` has queued."""
         scripts: Any = self.bench.frontier.scripts
         run = scripts.run
 
@@ -31,6 +31,9 @@ class Caring(Part):
             if operation == "reap":
                 now = self.redis.now
                 self._reaped.append((unpack(answer)[0].decode(), now))
+            elif operation == "tend":
+                for spider in {item.spider for *_, item in self.model.delayed}:
+                    self.model.promote_delayed(spider, self.redis.now)
             return answer
 
         scripts.run = run_and_note

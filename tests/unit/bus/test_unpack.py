@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import time
 import tracemalloc
@@ -14,6 +15,7 @@ from kafka.errors import CorruptRecordError
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.structs import TopicPartition
 
+from crawlstream.bus.codecs import MOST_PIECES, PIECE_BYTES, pieces
 from crawlstream.bus.records import Record
 from crawlstream.bus.unpack import MAX_RECORD_BYTES, _Fetched
 
@@ -66,6 +68,24 @@ def test_the_records_are_those_of_kafka_python(raw: bytes, first: int) -> None:
         theirs.leader_epoch,
     )
     assert bool(ours) == bool(theirs)
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
+def test_gzip_members_are_read_one_after_the_other(size: int) -> None:
+    """Wherever a member ends: in the middle of a step, at a piece, or behind several."""
+    first, second = b"a" * size, bytes(range(256)) * 400
+    packed = gzip.compress(first) + gzip.compress(second) + gzip.compress(b"")
+    assert b"".join(pieces(1, packed)) == first + second
+    with pytest.raises(CorruptRecordError):
+        b"".join(pieces(1, packed[:-9]))
+
+
+def test_parts_that_hold_nothing_are_bounded() -> None:
+    """Refuses a batch of many empty members before it has cost a second."""
+    since = time.process_time()
+    with pytest.raises(CorruptRecordError, match="pieces"):
+        b"".join(pieces(1, gzip.compress(b"") * (MOST_PIECES + 1)))
+    assert time.process_time() - since < 5
 
 
 def test_a_batch_with_a_wrong_checksum_is_refused() -> None:

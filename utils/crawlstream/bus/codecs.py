@@ -89,7 +89,8 @@ def _gunzip(data: bytes) -> Iterator[bytes]:
             # In short steps: what is left of one is copied.
             step = view[at : at + _STEP_BYTES]
             piece = member.decompress(step, PIECE_BYTES)
-            at += len(step) - len(member.unconsumed_tail) - len(member.unused_data)
+            # At the end of a member zlib leaves the rest in both.
+            at += len(step) - len(member.unused_data if member.eof else member.unconsumed_tail)
             if not (step or piece or member.eof):
                 raise EOFError("truncated gzip data")
             if piece or member.eof:

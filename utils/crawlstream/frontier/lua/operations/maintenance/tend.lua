@@ -4,7 +4,7 @@
 --   a running one only after `grace_ms` of idleness by the frontier clock, and if it came back with
 --   a Redis that was lost, not before all seeds are read again, or an hour has passed; a paused one does not, it
 --   becomes idle anew when it is resumed. Of several partitions none ends a run: the home does. Work that is due while
---   workers sleep (a wake-up got lost) wakes one.
+--   workers sleep (a wake-up got lost) wakes one. What has waited for its time is queued though no worker asks for it.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run, unless its seeds said), 3 limit of each kind,
 --   4 most entries that may wait of a crawl, 5 in all (0: any number), which `admit` goes by.
@@ -20,7 +20,7 @@
 --- include: crawls
 --- include: steer
 
-local SPIDERS_A_STEP, RECHECK_STATE_MS = 20, 60000
+local SPIDERS_A_STEP, PROMOTED_A_STEP, RECHECK_STATE_MS = 20, 32, 60000
 local REMEMBER_VIEW_MS, RECOVERY_MS = 3600000, 3600000
 local grace_ms, dedupe_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local is_more = false
@@ -147,8 +147,11 @@ local function drop_view(S, V)
   end
 end
 
--- Wake a worker where work is due and somebody sleeps; drop the names of spiders that have nothing.
+-- Queue what has waited for its time, which leasing workers do otherwise: a spider may have none any more, and
+-- only what is queued can fail (`watch`). Wake a worker where work is due and somebody sleeps; drop the names of
+-- spiders that have nothing.
 local function look_after(S)
+  promote_delayed(S, PROMOTED_A_STEP)
   local has_work = redis.call('HLEN', K.tags(S)) > 1
   for _, V in ipairs(views_of(S)) do
     local due = next_due_in(V)
