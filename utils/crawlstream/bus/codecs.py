@@ -84,17 +84,18 @@ def _bounded(found: Iterator[bytes]) -> Iterator[bytes]:
 def _gunzip(data: bytes) -> Iterator[bytes]:
     view, at = memoryview(data), 0
     while at < len(view):
-        member = zlib.decompressobj(_GZIP_WINDOW)
-        while not member.eof:
+        member, is_over = zlib.decompressobj(_GZIP_WINDOW), False
+        while not is_over:
             # In short steps: what is left of one is copied.
             step = view[at : at + _STEP_BYTES]
             piece = member.decompress(step, PIECE_BYTES)
+            is_over = member.eof
             # At the end of a member zlib leaves the rest in both.
-            at += len(step) - len(member.unused_data if member.eof else member.unconsumed_tail)
-            if not (step or piece or member.eof):
-                raise EOFError("truncated gzip data")
-            if piece or member.eof:
+            at += len(step) - len(member.unused_data if is_over else member.unconsumed_tail)
+            if piece or is_over:
                 yield piece
+            elif not step:
+                raise EOFError("truncated gzip data")
 
 
 def _unlz4(data: bytes) -> Iterator[bytes]:
