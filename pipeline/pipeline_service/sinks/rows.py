@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
@@ -176,7 +177,9 @@ class RowsSink:
             with SINK_SECONDS.labels(self._pipeline.name).time():
                 is_ours = await live.retry(partial(self._try, change))
         except RowsRefused as refused:
-            raise await self._blamed(change, refused, live) from refused
+            with suppress(_TakenOver):
+                raise await self._blamed(change, refused, live) from refused
+            is_ours = False
         if is_ours:
             self._note(part, step.note, Standing(step.up_to, step.account))
             part.window.add(step.remembered)
@@ -194,7 +197,7 @@ class RowsSink:
         return is_ours
 
     async def _blamed(self, change: Change, refused: RowsRefused, live: Liveness) -> SinkRefused:
-        """Which records are refused, by trial where the store does not say."""
+        """Find which records are refused, by trial where the store does not say; _TakenOver."""
 
         async def try_all() -> SinkRefused:
             if not (problems := await self._asked(partial(self._refused, change, refused))):
@@ -212,7 +215,11 @@ class RowsSink:
         return {**self._tried(change, rows[:half]), **self._tried(change, rows[half:])}
 
     def _tried(self, change: Change, rows: Sequence[Row]) -> Mapping[int, str]:
-        """Write rows and undo it; which of them are refused."""
+        """Write rows and undo it; return which of them are refused.
+
+        _TakenOver where another process has written since: what is tried belongs to it now, and
+        would find no culprit however often it is tried.
+        """
         trial = Change(change.name, change.expected, rows, _undo)
         try:
             self._store.write(trial)
@@ -220,7 +227,7 @@ class RowsSink:
             return {}
         except RowsRefused as refused:
             return self._refused(trial, refused)
-        return {}
+        raise _TakenOver
 
     def _change(self, expected: str | None, step: Step) -> Change:
         return Change(POSITION.format(step.place), expected, step.rows, step.settle)
@@ -251,6 +258,10 @@ class RowsSink:
     def _close(self) -> None:
         self._is_open = False
         self._store.close()
+
+
+class _TakenOver(Exception):
+    """The position of the partition is not where this process has left it."""
 
 
 class _Undone(Exception):

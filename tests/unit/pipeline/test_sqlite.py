@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
+import pytest
+
+from crawlstream.boot.liveness import Liveness
+from crawlstream.plugins.sinks import Change
+from pipeline_service.judging import judge
+from pipeline_service.sinks.door import Sink
 from pipeline_service.sinks.sql.sqlite import Sqlite
+from pipeline_service.sinks.sql.store import SqlStore
+from support.pipelines import writer
+from support.pipelines.results import record
 
 THREADS = 8
 
@@ -25,3 +36,45 @@ def test_a_file_that_others_are_just_making_is_waited_for(tmp_path: Path) -> Non
         for number in range(30):
             for opened in [threads.submit(open_, number) for _ in range(THREADS)]:
                 opened.result()
+
+
+async def test_a_partition_that_is_taken_over_amid_a_trial_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ends the search for a refused row when another process writes, and reads on where that is."""
+    file = tmp_path / "pages.db"
+    asked = writer.pipeline(f'kind = "sql", url = "sqlite:///{file}"')
+    loop, taken_over = asyncio.get_running_loop(), []
+
+    async def take_over(others: Sink) -> None:
+        assert await others.position(writer.TOPIC, 0) == 5
+        batch = writer.batch_of([record(n) for n in range(5, 8)], 5)
+        assert await others.write(batch, judge(asked, batch), Liveness("others")) is None
+
+    async with (
+        writer.sink_of(asked, tmp_path / "a") as ours,
+        writer.sink_of(asked, tmp_path / "b") as others,
+    ):
+        first = writer.batch_of([record(n) for n in range(5)])
+        assert await ours.position(writer.TOPIC, 0) in (None, 0)
+        assert await ours.write(first, judge(asked, first), Liveness("ours")) is None
+        with sqlite3.connect(file) as database:
+            database.execute(
+                "create trigger mine before insert on pages when new.url like '%bad%'"
+                " begin select raise(abort, 'mine'); end"
+            )
+        write = SqlStore.write
+
+        def write_after_the_others(store: SqlStore, change: Change) -> bool:
+            if not taken_over and len(change.rows) == 10:
+                taken_over.append(True)
+                asyncio.run_coroutine_threadsafe(take_over(others), loop).result(20)
+            return write(store, change)
+
+        monkeypatch.setattr(SqlStore, "write", write_after_the_others)
+        values = [record(n) for n in range(5, 25)]
+        values[7] = record(12, url="http://127.0.0.7:8080/bad")
+        batch = writer.batch_of(values, 5)
+        async with asyncio.timeout(30):
+            assert await ours.write(batch, judge(asked, batch), Liveness("ours")) == 8
+    assert taken_over
