@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crawlstream.model.recurring.schedule import ScheduleState, Skip
 from crawlstream.model.recurring.times import due_at, latest_due, next_due, times_between
+
+AHEAD_S = 300
+"""A time that is noted so far ahead was noted while Redis' clock was wrong; those of a failover
+differ by less."""
+
+OLDEST_S = 7 * 86_400 - 3_600
+"""Seeds of an older firing would all be refused (``occasion``), an hour left for feeding them."""
 
 GRACE_S = 30
 """A firing is never skipped for being late by less: so long another monitor may take to go on."""
@@ -35,30 +42,51 @@ def plan(state: ScheduleState, now: int) -> Plan:
     What somebody has asked for comes after that, and whether the schedule is paused or not. A
     firing that has begun, whose seeds may have been fed in part, comes before anything else.
     """
+    state = _believed(state, now)
     schedule, after = state.schedule, max(state.last, state.since)
     if state.begun > after:
         return _going_on(state, after, now)
     latest = latest_due(schedule, after, now)
     if latest is None:
-        if state.fire:
-            last = max(state.last, state.fire)
-            due = _next(state, max(last, state.since))
-            return Plan(last=last, due=due, firing=state.fire, is_asked=True)
-        return Plan(last=state.last, due=_next(state, after))
+        return (
+            _asked_for(state, now) if state.fire else Plan(last=state.last, due=_next(state, after))
+        )
     missed = times_between(schedule, after, latest)
     told = Plan(last=latest, due=_next(state, latest))
     if state.is_paused:
         return _skipping(told, Skip(latest, "paused", len(missed) + 1))
     skips = [Skip(missed[-1], "missed", len(missed))] if missed else []
     late_s = now - due_at(schedule, latest)
-    if late_s > max(schedule.catch_up_s, GRACE_S):
+    if late_s > max(min(schedule.catch_up_s, OLDEST_S), GRACE_S):
         return _skipping(told, *skips, Skip(latest, "late"))
     return Plan(last=latest, due=told.due, firing=latest, late_s=late_s, skips=skips)
+
+
+def _believed(state: ScheduleState, now: int) -> ScheduleState:
+    """Return a state without times that are still to come, so that they silence nothing."""
+    if max(state.last, state.since, state.begun, state.fire) <= now + AHEAD_S:
+        return state
+    last, since = min(state.last, now), state.since
+    if since > now + AHEAD_S:
+        last, since = last or now, 0
+    begun = state.begun if state.begun <= now + AHEAD_S else 0
+    return replace(state, last=last, since=since, begun=begun, fire=min(state.fire, now))
+
+
+def _asked_for(state: ScheduleState, now: int) -> Plan:
+    last = max(state.last, state.fire)
+    told = Plan(last=last, due=_next(state, max(last, state.since)), is_asked=True)
+    if now - state.fire > OLDEST_S:
+        return replace(told, skips=[Skip(state.fire, "late")])
+    return replace(told, firing=state.fire)
 
 
 def _going_on(state: ScheduleState, after: int, now: int) -> Plan:
     at, is_asked = state.begun, state.begun == state.fire
     missed = times_between(state.schedule, after, at)
+    if now - at > OLDEST_S:
+        told = Plan(last=at, due=_next(state, at), is_asked=is_asked)
+        return replace(told, skips=[Skip(at, "late", len(missed) + 1)])
     return Plan(
         last=at,
         due=_next(state, at),

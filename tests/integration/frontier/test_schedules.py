@@ -348,3 +348,17 @@ async def test_what_cannot_be_read_holds_up_nobody(bench: Bench) -> None:
     await bench.redis.hset(KEYS.schedule("app:odd"), "definition", "{}")
     assert await due(bench) == ["nightly"]
     assert [one.schedule.name for one in await bench.frontier.schedules.all()] == ["nightly"]
+
+
+async def test_schedules_are_looked_at_again_when_the_clock_has_gone_back(bench: Bench) -> None:
+    """Redis was a month ahead for one look: what it noted and claimed then holds up nobody."""
+    month_s = 30 * 86_400
+    assert await say(bench, "set") == "set"
+    field = KEYS.schedule_field(*NIGHTLY.key)
+    await bench.redis.zadd(KEYS.schedules(), {field: AT + month_s})
+    await bench.redis.hset(
+        KEYS.schedule(field), mapping={"by": "other", "by_until": (AT + month_s) * 1000}
+    )
+    assert await due(bench) == []
+    await bench.redis.hset(KEYS.meta(), "schedules_at", (AT + month_s) * 1000)
+    assert await due(bench) == ["nightly"]

@@ -44,7 +44,8 @@ async def test_a_partition_that_is_taken_over_amid_a_trial_is_let_go(
     """Ends the search for a refused row when another process writes, and reads on where that is."""
     file = tmp_path / "pages.db"
     asked = writer.pipeline(f'kind = "sql", url = "sqlite:///{file}"')
-    loop, taken_over = asyncio.get_running_loop(), []
+    loop = asyncio.get_running_loop()
+    taken_over: list[bool] = []
 
     async def take_over(others: Sink) -> None:
         assert await others.position(writer.TOPIC, 0) == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -251,3 +252,35 @@ def test_gaps_and_zones() -> None:
     assert not zone_problem(BERLIN)
     for odd in ("Mars/Base", "../etc/passwd", "\0", "", "Europe/berlin "):
         assert zone_problem(odd), odd
+
+
+DAY = 24 * HOUR
+
+
+@pytest.mark.parametrize("name", ["last", "since", "begun", "fire"])
+@pytest.mark.parametrize("ahead", [10 * MINUTE, DAY, 400 * DAY])
+def test_one_look_at_a_clock_that_was_ahead_silences_nothing(name: str, ahead: int) -> None:
+    """Does not believe a time that is still to come, and fires at the next one of its own."""
+    told = state(since=NOON - DAY, last=NOON - HOUR)
+    ahead_of_time: Any = {name: NOON + ahead}
+    told = replace(told, **ahead_of_time)
+    first = plan(told, NOON + 1)
+    assert first.last <= NOON + 1
+    assert NOON < first.due <= NOON + HOUR
+    told = replace(told, last=first.last, begun=0, fire=0)
+    assert plan(told, NOON + HOUR).firing == NOON + HOUR
+
+
+def test_times_that_clocks_of_a_failover_differ_by_are_believed() -> None:
+    """Fires a time once, though the next Redis is some seconds behind."""
+    assert plan(state(last=NOON), NOON - 30).firing is None
+
+
+@pytest.mark.parametrize("more", [{"begun": NOON}, {"fire": NOON}, {}])
+def test_what_is_too_old_for_its_seeds_is_skipped(more: dict[str, int]) -> None:
+    """Names as late what would feed seeds that are all refused, begun, asked for or due."""
+    told = state(schedule("0 12 23 11 *", catch_up_s=8 * DAY), since=NOON - HOUR, **more)
+    late = plan(told, NOON + 7 * DAY + MINUTE)
+    assert late.firing is None
+    assert [skip.reason for skip in late.skips] == ["late"]
+    assert late.last == NOON

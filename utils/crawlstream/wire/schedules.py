@@ -154,7 +154,9 @@ def decode_mark(value: bytes) -> ScheduleMark:
 
 def crawl_at(schedule: Schedule, at: int) -> CrawlKey:
     """The crawl that the firing of a time feeds."""
-    stamp = datetime.fromtimestamp(at, UTC).strftime("%Y%m%dT%H%MZ")
+    # Of times within a minute each is a crawl of its own.
+    form = "%Y%m%dT%H%MZ" if at % 60 == 0 else "%Y%m%dT%H%M%SZ"
+    stamp = datetime.fromtimestamp(at, UTC).strftime(form)
     crawlid = str(schedule.crawl.get("crawlid", "")).replace(AT, stamp)
     return CrawlKey(str(schedule.crawl.get("spiderid", "link")), schedule.appid, crawlid)
 

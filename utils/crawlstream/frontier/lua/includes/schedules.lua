@@ -84,8 +84,9 @@ end
 -- Have it fire once, now; at a time that is none of its own. A firing that is still to come is this one.
 function change_schedule.fire(field)
   local key = K.schedule(field)
-  local last = tonumber(redis.call('HGET', key, 'last') or 0)
-  redis.call('HSETNX', key, 'fire', int(math.max(math.floor(wall / 1000), last + 1)))
+  local last, seconds = tonumber(redis.call('HGET', key, 'last') or 0), math.floor(wall / 1000)
+  -- One that is noted far ahead comes from a clock that was wrong.
+  redis.call('HSETNX', key, 'fire', int(last > seconds + 300 and seconds or math.max(seconds, last + 1)))
   redis.call('ZADD', K.schedules, 0, field)
   return 'fires'
 end

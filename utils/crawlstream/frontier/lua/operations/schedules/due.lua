@@ -6,13 +6,14 @@
 -- ARGV: 1 name of the redis-monitor, 2 most schedules, 3 claim_ms.
 -- Returns: packed {epoch seconds, is there more, schedules, those that are skipped again and again,
 --   {field, {name, value …} …}}
--- Cost: five commands a schedule that is due.
+-- Cost: two commands, and five a schedule that is due; one for each schedule where the clock has gone back.
 --- include: keys
 local name, most, claim_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local wall = time[1] * 1000 + math.floor(time[2] / 1000)
 -- Parts of an occasion, as 'occasions' has them.
 local OCCASIONS_A_PART = 4096
+local AHEAD_MS = 300000
 
 -- Forget that seeds of the last firing are awaited, once intake has had the last of them.
 local function look_for_seeds(field, key)
@@ -23,12 +24,24 @@ local function look_for_seeds(field, key)
   end
 end
 
+-- Where the clock has gone back, what is due was noted by times that have not come: all are looked at again.
+local looked_at = tonumber(redis.call('HGET', K.meta, 'schedules_at') or 0)
+if looked_at > wall + AHEAD_MS then
+  for _, field in ipairs(redis.call('ZRANGE', K.schedules, 0, -1)) do
+    redis.call('ZADD', K.schedules, 0, field)
+  end
+end
+if redis.call('EXISTS', K.meta) == 1 then
+  redis.call('HSET', K.meta, 'schedules_at', string.format('%d', wall))
+end
+
 local fields = redis.call('ZRANGE', K.schedules, '-inf', time[1], 'BYSCORE', 'LIMIT', 0, most)
 local claimed = {}
 for _, field in ipairs(fields) do
   local key = K.schedule(field)
   local by = redis.call('HMGET', key, 'by', 'by_until')
-  if not by[1] or by[1] == name or tonumber(by[2]) <= wall then
+  -- A claim that lasts longer than any was made while the clock was ahead.
+  if not by[1] or by[1] == name or tonumber(by[2]) <= wall or tonumber(by[2]) > wall + claim_ms then
     redis.call('HSET', key, 'by', name, 'by_until', string.format('%d', wall + claim_ms))
     look_for_seeds(field, key)
     claimed[#claimed + 1] = field
