@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -119,8 +120,12 @@ class OutlinksMiddleware:
         return cls(crawler)
 
     def process_spider_input(self, response: Response) -> None:
-        """Note whose response it is, for spider and pipelines."""
-        page_at_hand.set(page_of(response))
+        """Note whose response it is, for spider and pipelines, and on the CPU for its callback."""
+        page, request, spider = page_of(response), response.request, self._crawler.spider
+        page_at_hand.set(page)
+        if request is not None and spider is not None:
+            callback = request.callback or spider._parse  # noqa: SLF001  as Scrapy does
+            request.callback = partial(self._parts.recorder.call, page, callback)
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]

@@ -30,6 +30,7 @@ from crawling.engine.middlewares import (
     WatchedCompression,
 )
 from crawling.lane.turns import Turns
+from crawling.page.flight_recorder import exits_contained
 from crawling.page.page import Page
 from crawling.page.request import PAGE
 from crawling.parts import Parts
@@ -147,7 +148,7 @@ class Lane:
                 steps = callback(response, **request.cb_kwargs)
                 await self._step_by_step(page, response, steps)
             else:
-                came = await _output_of(callback, response, request.cb_kwargs)
+                came = await self._output_of(page, callback, response, request.cb_kwargs)
                 async for item in self._outlinks.process_spider_output(response, came):
                     await self._publish(page, response, item)
         except Exception as error:  # noqa: BLE001  the spider's
@@ -168,15 +169,24 @@ class Lane:
         recorder = self._parts.recorder
         recorder.note(page)
         try:
-            for each in steps:
-                if (item := gathering.take(each)) is not None:
-                    return item
-        except SystemExit as error:
-            # It would end the process, and the next one that is given the page.
-            raise RuntimeError(f"the spider called exit({error.code})") from error
+            with exits_contained():
+                for each in steps:
+                    if (item := gathering.take(each)) is not None:
+                        return item
         finally:
             recorder.clear(page)
         return None
+
+    async def _output_of(
+        self, page: Page, callback: Any, response: Response, named: dict[str, Any]
+    ) -> AsyncIterator[Any]:
+        """What a callback of any other kind yields or returns."""
+        came = self._parts.recorder.call(page, callback, response, **named)
+        if inspect.isawaitable(came):
+            came = await came
+        if not hasattr(came, "__aiter__"):
+            came = arg_to_iter(came)
+        return as_async_generator(came)
 
     async def _publish(self, page: Page, response: Response, item: Any) -> None:
         endings = self._parts.endings
@@ -208,18 +218,6 @@ def _bounded(error: Exception) -> Exception:
     refused = TypeError("CloseSpider is not supported: a cluster spider ends only with its process")
     refused.__cause__ = error
     return refused
-
-
-async def _output_of(
-    callback: Any, response: Response, named: dict[str, Any]
-) -> AsyncIterator[Any]:
-    """What a callback of any other kind yields or returns."""
-    came = callback(response, **named)
-    if inspect.isawaitable(came):
-        came = await came
-    if not hasattr(came, "__aiter__"):
-        came = arg_to_iter(came)
-    return as_async_generator(came)
 
 
 def _defaults(middlewares: Any) -> list[tuple[bytes, list[bytes]]]:

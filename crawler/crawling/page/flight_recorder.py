@@ -10,11 +10,13 @@ The slot is locked while its process lives; the kernel gives the lock back when 
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import inspect
 import mmap
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,13 +118,22 @@ class Recorder:
         """The items, each step of making them noted while it is really on the CPU."""
         while True:
             try:
-                item = await _Noted(self, page, items.__anext__)
+                with exits_contained():
+                    item = await _Noted(self, page, items.__anext__)
             except StopAsyncIteration:
                 return
-            except SystemExit as error:
-                # It would end the process, and the next one that is given the page.
-                raise RuntimeError(f"the spider called exit({error.code})") from error
             yield item
+
+    def call(self, page: Page, callback: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """Call what a user has written, noted while it is on the CPU; also what it has awaited."""
+        with self.noting(page), exits_contained():
+            came = callback(*args, **named)
+        return self._awaited(page, came) if inspect.iscoroutine(came) else came
+
+    async def _awaited(self, page: Page, came: Awaitable[T]) -> T:
+        with exits_contained():
+            found: T = await _Noted(self, page, lambda: came)
+            return found
 
     def _write(self, at: int, text: str) -> None:
         """The length comes last: a death in between leaves the old text or none."""
@@ -132,6 +143,23 @@ class Recorder:
         self._map[at : at + 2] = b"\0\0"
         self._map[at + 2 : at + 2 + len(data)] = data
         self._map[at : at + 2] = len(data).to_bytes(2, "big")
+
+
+@contextmanager
+def exits_contained() -> Iterator[None]:
+    """Turn what would end the process, or the task, into an error of the page: RuntimeError.
+
+    It would end the next process that is given the page as well. A cancellation of ours stays one.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"the spider called exit({error.code})") from error
+    except (KeyboardInterrupt, asyncio.CancelledError) as error:
+        task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) else None
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError(f"the spider raised {type(error).__name__}") from error
 
 
 class _Noted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -114,6 +115,9 @@ async def test_a_users_spider_needs_nothing_but_parse(
 
 
 CARELESS_SPIDER = """
+import asyncio
+import os
+
 from scrapy.exceptions import CloseSpider
 
 from crawling import ClusterSpider, Outlinks
@@ -147,7 +151,41 @@ class CarelessSpider(ClusterSpider):
                 raise CloseSpider("enough")
             case "exits":
                 raise SystemExit(3)
+            case "ends-in-every-way":
+                for way in ("returns", "awaits", "yields"):
+                    for end in ("exits", "interrupts", "cancels"):
+                        yield response.follow(f"/{way}-{end}", getattr(self, way))
+
+    def returns(self, response):
+        return self.end(response)
+
+    async def awaits(self, response):
+        await asyncio.sleep(0)
+        self.end(response)
+
+    async def yields(self, response):
+        self.end(response)
+        yield
+
+    def end(self, response):
+        ends = {"exits": SystemExit(3), "interrupts": KeyboardInterrupt(), "kills": None}
+        if response.url.endswith("-kills"):
+            os._exit(9)
+        raise ends.get(response.url.rpartition("-")[2], asyncio.CancelledError())
+
+
+class KilledSpider(CarelessSpider):
+    name = "killed"
+
+    def parse(self, response):
+        return self.end(response) if response.url.endswith("-kills") else [self.result(response)]
 """
+
+ENDS = {
+    "exits": "spider_error: RuntimeError: the spider called exit(3)",
+    "interrupts": "spider_error: RuntimeError: the spider raised KeyboardInterrupt",
+    "cancels": "spider_error: RuntimeError: the spider raised CancelledError",
+}
 
 
 @both_ways
@@ -168,8 +206,9 @@ async def test_a_careless_spider_costs_its_own_page_only(
         "closes": "spider_error: TypeError: CloseSpider is not supported",
         "exits": "spider_error: RuntimeError: the spider called exit(3)",
     }
-    names = [*said, "none", "priority"]
-    site.pages |= {f"/{name}": page() for name in (*names, "y")}
+    names = [*said, "none", "priority", "ends-in-every-way"]
+    ends = {f"{w}-{e}": told for w in ("returns", "awaits", "yields") for e, told in ENDS.items()}
+    site.pages |= {f"/{name}": page() for name in (*names, *ends, "y")}
     users = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "careless"}
     with cluster.worker("careless", **users) as worker:
         crawls = [
@@ -179,13 +218,34 @@ async def test_a_careless_spider_costs_its_own_page_only(
         for crawl in crawls:
             await cluster.end_of(crawl, timeout_s=90)
         assert worker.is_running()
-    assert sorted(site.paths()) == sorted(f"/{name}" for name in (*names, "y"))
+    assert sorted(site.paths()) == sorted(f"/{name}" for name in (*names, *ends, "y"))
+    said |= ends
     failed = [e for e in cluster.records(cluster.topics.events) if e["event"] == "page_failed"]
     told = {each["url"]: f"{each['reason']}: {each['detail']}" for each in failed}
     assert told.keys() == {site.url(f"/{name}") for name in said}
     for name, beginning in said.items():
         assert told[site.url(f"/{name}")].startswith(beginning)
     assert {r["url"] for r in cluster.results()} == {site.url("/none"), site.url("/priority")}
+
+
+@both_ways
+async def test_a_callback_that_kills_its_process_is_blamed_alone(
+    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
+) -> None:
+    """A plain function that ends the process three times fails its page; the others are crawled."""
+    (tmp_path / "careless.py").write_text(CARELESS_SPIDER)
+    path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
+    users = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "careless"}
+    site.pages |= {"/page-kills": page(), "/a": page(), "/b": page()}
+    seeds = [site.url(f"/{name}") for name in ("page-kills", "a", "b")]
+    crawl = await cluster.feed(*seeds, spiderid="killed")
+    for _ in range(3):
+        with cluster.worker("killed", **users) as worker:
+            await asyncio.to_thread(worker.wait, 60)
+    with cluster.worker("killed", **users):
+        await cluster.end_of(crawl, timeout_s=60)
+    state = await cluster.state_of(crawl)
+    assert (state.done, state.failed_by_reason) == (2, {"killed_worker": 1})
 
 
 MEDDLING = """
