@@ -33,6 +33,8 @@ TURN_S = 30.0
 """For so long a claim is its maker's to feed; then anybody's."""
 BASE_EVERY_S = 3_600.0
 _MOST_DOUBLINGS = 6
+_AHEAD_S = 6 * DAY_S
+"""An occasion further ahead is of a wrong clock: requests are taken within 7 days of theirs."""
 _SAVED_S = 3_600.0
 """Visits that were not due are made up for, of so long."""
 
@@ -96,12 +98,14 @@ class VisitStore:
         """
         with self._transaction() as transaction:
             state, now = self._notes.lock(transaction, STATE), transaction.now()
-            if (open_claim := state.get("open")) is None:
+            open_claim = state.get("open")
+            if open_claim is None or open_claim["at"] > now + _AHEAD_S:
                 open_claim = self._make_claim(transaction, state, now)
-            elif open_claim["by"] != owner and now < open_claim["until"]:
+            elif open_claim["by"] != owner and now < open_claim["until"] <= now + TURN_S:
                 return None
             if open_claim is not None:
-                state["open"] = {**open_claim, "by": owner, "until": now + TURN_S}
+                open_claim = {**open_claim, "by": owner, "until": now + TURN_S}
+            state["open"] = open_claim
             self._notes.put_object(transaction, STATE, state)
             return None if open_claim is None else self._read_claim(transaction, open_claim)
 
@@ -189,6 +193,7 @@ class VisitStore:
         """Choose pages, if any may be asked for; changes the state."""
         self._renew_base(transaction, state, now)
         self._save(state, now)
+        self._release(transaction, now)
         in_flight = self._table.count(transaction, "claimed_until > %s", now)
         most = min(MOST_AT_ONCE, self._visits.in_flight - in_flight, int(state["saved"]))
         if most <= 0:
@@ -205,8 +210,9 @@ class VisitStore:
         began = math.floor(now / length_s) * length_s
         self._put_off(transaction, found, began + 2 * length_s)
         state["saved"] -= len(found)
-        # An occasion of its own, whatever the clock does.
-        state["at"] = max(int(now), state.get("at", 0) + 1)
+        # An occasion of its own, also where the clock goes back; those too far ahead were refused.
+        latest = state.get("at", 0)
+        state["at"] = max(int(now), latest + 1 if latest <= now + _AHEAD_S else 0)
         return {
             "at": state["at"],
             "crawlid": f"{self._name}-{datetime.fromtimestamp(began, UTC):%Y%m%dT%H%M%SZ}",
@@ -214,6 +220,16 @@ class VisitStore:
             "keys": sorted(str(key) for key, _ in found),
             "is_last": len(found) < most,
         }
+
+    def _release(self, transaction: Transaction, now: float) -> None:
+        """Release pages that are claimed for longer than is possible, by a clock that was ahead."""
+        longest = 2 * self._visits.answer_within + TURN_S
+        self._table.ask(
+            transaction,
+            "update {} set claimed_until = null, next_visit = %s, asked = 0"
+            " where claimed_until > %s returning null",
+            *(as_time(now), as_time(now + longest)),
+        )
 
     def _put_off(self, transaction: Transaction, found: Sequence[Any], until: float) -> None:
         """Wait for pages until then; those that nothing was heard of before, for longer."""
