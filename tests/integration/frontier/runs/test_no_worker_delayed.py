@@ -62,3 +62,14 @@ async def test_what_a_client_has_put_off_is_not_failed_before_its_time(bench: Be
     await bench.advance(2 * HOUR_MS)
     await bench.tend()
     assert [hold.entry.url for hold in await bench.worker.lease()] == ["http://a/1"]
+
+
+async def test_many_pages_that_are_due_are_queued_without_a_pause(bench: Bench) -> None:
+    """Asks for the next step at once while more of them are due."""
+    await bench.feed.seeds(*(f"d{n}/1" for n in range(100)), not_before=time.time() + 60)
+    await bench.advance(61_000)
+    steps = 0
+    while (await bench.frontier.maintenance.tend()).more:
+        steps += 1
+    assert steps == 100 // 32
+    assert (await bench.state()).queued == 100

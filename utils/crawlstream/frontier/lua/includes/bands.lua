@@ -327,18 +327,19 @@ local function promote_delayed_of(S, c, limit)
   return #due
 end
 
--- Move delayed entries of S that are due into their bands (at most `limit`).
+-- Move delayed entries of S that are due into their bands (at most `limit`); answers whether that was reached.
 local function promote_delayed(S, limit)
   local crawls = redis.call('ZRANGE', K.delayed_crawls(S), '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
   for _, c in ipairs(crawls) do
     if limit <= 0 then
-      return
+      break
     elseif crawl_of(c).state == 'running' then
       limit = limit - promote_delayed_of(S, c, limit)
     else
       drop_delayed(S, c)
     end
   end
+  return limit <= 0
 end
 
 -- Forget one tag of a domain; answers what `o` says from now on, nil if nothing is left.

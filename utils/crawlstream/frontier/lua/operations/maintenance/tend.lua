@@ -151,7 +151,7 @@ end
 -- only what is queued can fail (`watch`). Wake a worker where work is due and somebody sleeps; drop the names of
 -- spiders that have nothing.
 local function look_after(S)
-  promote_delayed(S, PROMOTED_A_STEP)
+  is_more = promote_delayed(S, PROMOTED_A_STEP) or is_more
   local has_work = redis.call('HLEN', K.tags(S)) > 1
   for _, V in ipairs(views_of(S)) do
     local due = next_due_in(V)
