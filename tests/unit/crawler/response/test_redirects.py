@@ -159,7 +159,7 @@ def refreshing(content: str) -> HtmlResponse:
 
 def test_a_page_that_refreshes_to_another_is_a_redirect() -> None:
     """By GET, and no sooner than Scrapy would take it for one."""
-    page = page_at(HERE, method="POST", body="q=1")
+    page = page_at(HERE, method="POST", body=b"q=1")
     found = redirect_of(page, refreshing("5; url='/next'"), 10)
     assert isinstance(found, Entry)
     assert (found.url, found.method, found.body) == ("http://a.example/next", "GET", None)
