@@ -12,6 +12,7 @@ from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
 from crawling.failures import TransferFailed
+from crawling.response.media_type import media_type
 
 _OF_THE_CONNECTION = frozenset(
     {
@@ -82,17 +83,17 @@ def _headers(request: Request, status: int, head: Sequence[bytes]) -> Headers:
 
 def _kind(headers: Headers, url: str, body: bytes) -> type[Response]:
     """Its class, remembered by type: looking it up takes as long as making the response."""
-    said = dict.get(headers, b"Content-Type")
-    if said and b"Content-Encoding" not in headers:
-        kind = _kind_of_type(said[-1])
+    essence = media_type(headers).essence
+    if essence and b"Content-Encoding" not in headers:
+        kind = _kind_of_type(essence)
         if kind is not Response:
             return kind
     return responsetypes.from_args(headers=headers, url=url, body=body)
 
 
 @lru_cache(_KINDS_REMEMBERED)
-def _kind_of_type(content_type: bytes) -> type[Response]:
-    return responsetypes.from_content_type(content_type)
+def _kind_of_type(essence: str) -> type[Response]:
+    return responsetypes.from_mimetype(essence)
 
 
 _address = lru_cache(_KINDS_REMEMBERED)(ip_address)

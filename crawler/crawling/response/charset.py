@@ -1,12 +1,21 @@
-"""The charset of a page: what it declares if that is a charset of the web, else a plain choice."""
+"""The charset of a page, by the Encoding Standard's labels and in the HTML Standard's order.
+
+A byte order mark counts first, then the header, then what the first bytes of the page declare. The
+labels are the Standard's (``webencodings``), not the names of Python's codecs: ``gb_2312`` is GBK,
+``ISO-8859-1`` is windows-1252, ``iso-8859-8-i`` is Hebrew. See https://encoding.spec.whatwg.org and
+https://html.spec.whatwg.org (prescan a byte stream).
+"""
 
 from __future__ import annotations
 
 import codecs
 import re
+from functools import lru_cache
 
+import webencodings
 from scrapy.http import Response, TextResponse
-from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
+
+from crawling.response.media_type import media_type
 
 _FALLBACK = "cp1252"
 """What browsers in most places assume, and what clients have always been told."""
@@ -16,37 +25,100 @@ _PIECE = 1 << 20
 large."""
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 
-_OF_THE_WEB = re.compile(
-    r"ascii|big5(hkscs)?|cp(125[0-8]|866|874|932|949)|euc_(jp|kr)|gb(18030|2312|k)|hz|johab"
-    r"|iso2022_(jp|kr)|iso8859-[0-9]+|koi8-[ru]|mac-(cyrillic|roman)|shift_jis[_x0-9]*|tis-620"
-    r"|utf-(8(-sig)?|(16|32)(-[bl]e)?)"
+_PRESCANNED = 4096
+"""Bytes in which a page may declare its charset. The Standard asks for 1024 at least; browsers read
+on while the head of the page lasts."""
+
+_CODECS = {"gbk": "gb18030"}
+"""Where the Standard decodes with more than Python's codec of that name has."""
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
 )
-"""Python's names of charsets; its other codecs fail on text or take hours (``punycode``)."""
+_XML_IN_UTF_16 = {b"<\0?\0x\0": "utf-16-le", b"\0<\0?\0x": "utf-16-be"}
+_XML = re.compile(rb"<\?xml(?=\s)[^>]*?\sencoding\s*=\s*(?:\"([^\">]*)\"|'([^'>]*)')[^>]*>")
+
+_ATTRIBUTE = rb"[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>][^\s>]*))?)?"
+_ATTRIBUTES = re.compile(_ATTRIBUTE, re.DOTALL)
+_END = re.compile(rb"[\s/]*>")
+_TAG = re.compile(rb"(?is)<(?:!--(?:-?>|.*?-->|.*)|(meta)(?=[\s/])|(/?[a-z][^\s>]*)|[!/?][^>]*>?)")
+"""What the prescan stops at: a comment, a meta element, another element, other markup."""
+_IN_CONTENT = re.compile(rb"charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']+))", re.IGNORECASE)
 
 
 def with_charset(response: Response) -> Response:
-    """The response, its charset settled where Scrapy would guess or believe anything.
+    """Return the response with its charset settled.
 
-    The guess is by statistics: it takes seconds for a large page, and reads a short one in
-    Western European as Korean.
+    Scrapy would believe any declaration, and guess by statistics where there is none, which takes
+    seconds for a large page and reads a short one in Western European as Korean.
     """
     if not isinstance(response, TextResponse):
         return response
-    declared = _declared(response)
-    if declared and _OF_THE_WEB.fullmatch(declared):
-        return response
-    if not _is_utf8(response.body):
-        return response.replace(encoding=_FALLBACK)
-    return response.replace(encoding="utf-8") if declared else response
+    charset = _declared(response) or _guessed(response.body)
+    return response if response.encoding == charset else response.replace(encoding=charset)
+
+
+@lru_cache(4096)
+def codec_of(label: str) -> str | None:
+    """Return the name of the codec that reads what a label stands for; None for no label."""
+    found = webencodings.lookup(label)
+    return _CODECS.get(found.name, str(found.codec_info.name)) if found else None
 
 
 def _declared(response: TextResponse) -> str | None:
-    content_type = (response.headers.get(b"Content-Type") or b"").decode("latin-1")
-    return (
-        read_bom(response.body)[0]
-        or http_content_type_encoding(content_type)
-        or html_body_declared_encoding(response.body)
-    )
+    body = response.body
+    for mark, codec in _MARKS:
+        if body.startswith(mark):
+            return codec
+    return codec_of(media_type(response.headers).charset) or _prescanned(body[:_PRESCANNED])
+
+
+def _prescanned(head: bytes) -> str | None:
+    """Return the codec that the first bytes of a page declare."""
+    if codec := _XML_IN_UTF_16.get(head[:6]):
+        return codec
+    if (xml := _XML.match(head)) and (codec := _of_ascii(xml[1] or xml[2] or b"")):
+        return codec
+    at = 0
+    while tag := _TAG.search(head, at):
+        at = tag.end()
+        if tag[1] or tag[2]:
+            codec, at = _of_element(head, at, is_meta=tag[1] is not None)
+            if codec:
+                return codec
+    return None
+
+
+def _of_element(head: bytes, at: int, *, is_meta: bool) -> tuple[str | None, int]:
+    """Read the attributes of an element; return the codec that it declares, and where it ends."""
+    found: dict[bytes, bytes] = {}
+    while attribute := _ATTRIBUTES.match(head, at):
+        at = attribute.end()
+        if is_meta:
+            name, double, single, plain = attribute.groups()
+            found.setdefault(name.lower(), double or single or plain or b"")
+    if not _END.match(head, at):
+        return None, len(head)
+    if b"charset" in found:
+        return _of_ascii(found[b"charset"]), at
+    if found.get(b"http-equiv", b"").lower() == b"content-type":
+        content = _IN_CONTENT.search(found.get(b"content", b""))
+        return content and _of_ascii(content[1] or content[2] or content[3] or b""), at
+    return None, at
+
+
+def _of_ascii(label: bytes) -> str | None:
+    """Return the codec of a declaration that was read as ASCII, so that UTF-16 cannot be meant."""
+    codec = codec_of(label.decode("latin-1"))
+    if codec in {"utf-16-le", "utf-16-be"}:
+        return "utf-8"
+    return _FALLBACK if codec == "x-user-defined" else codec
+
+
+def _guessed(body: bytes) -> str:
+    return _FALLBACK if body.isascii() or not _is_utf8(body) else "utf-8"
 
 
 def _is_utf8(body: bytes) -> bool:
@@ -58,3 +130,13 @@ def _is_utf8(body: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _codec(name: str) -> codecs.CodecInfo | None:
+    """Find the two codecs that the Standard has and Python does not."""
+    found = webencodings.lookup(name.replace("_", "-"))
+    is_foreign = found is not None and found.name in {"replacement", "x-user-defined"}
+    return found.codec_info if found and is_foreign else None
+
+
+codecs.register(_codec)
