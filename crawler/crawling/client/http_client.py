@@ -168,7 +168,9 @@ class HttpClient:
         """Tell libcurl all of a request; whether its handle may be used again."""
         transfer.verify(trust.must_prove(ask.request, ask.page.hold, self._verifies))
         transfer.curl.setopt(pycurl.RESOLVE, pins)
-        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, self._most_of(ask))
+        # Of what no body follows, the Content-Length is the answer.
+        most = 0 if ask.request.method == "HEAD" else self._most_of(ask)
+        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, most)
         is_plain = write(transfer.curl, ask.request, is_absolute=is_absolute)
         if ask.page.tls != LEGACY:
             return is_plain
