@@ -145,6 +145,6 @@ SCHEDULE_LATE = Histogram(
 NOTICES = Counter(
     "crawlstream_notices",
     "Number of notifications by channel (`webhook`, `mail`) and outcome: `sent`, `failed` (an"
-    " attempt that is repeated), `dropped` (too old, or too many waiting).",
+    " attempt that is repeated), `dropped` (too old, refused for good, or too many waiting).",
     ["channel", "outcome"],
 )

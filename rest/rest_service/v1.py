@@ -18,11 +18,12 @@ from fastapi.responses import RedirectResponse
 from crawlstream.bus.records import RecordTooLarge
 from crawlstream.errors import InvalidRequest, KafkaUnavailable
 from crawlstream.model.request import ActionRequest, CrawlRequest, StatsRequest
-from crawlstream.wire import requests
+from crawlstream.wire import jsontext, requests
 from rest_service.dashboard.cluster import overview
 from rest_service.http.access import Client, Role
 from rest_service.http.audit import audited_request
 from rest_service.http.envelope import RequestRefused, answer, success
+from rest_service.http.hiding import hide_seeds
 from rest_service.http.inputs import is_json, parse_json, wants_html
 from rest_service.http.openapi import body
 from rest_service.service import Service, TheClient, TheService
@@ -103,7 +104,7 @@ async def _feed(service: Service, client: Client, raw: bytes) -> Response:
         raise RequestRefused(
             413, "The request exceeds Kafka's maximum record size.", code="too_large"
         ) from error
-    return success({"poll_id": uuid} if reply is None else orjson.Fragment(reply))
+    return success({"poll_id": uuid} if reply is None else _shown(reply, client))
 
 
 @router.post("/poll", summary="Fetch a late reply", openapi_extra=_ASKED)
@@ -116,7 +117,15 @@ async def poll(request: Request, service: TheService, client: TheClient) -> Resp
     reply = service.replies.take(fields["poll_id"], client.may_see)
     if reply is None:
         raise RequestRefused(404, "Could not find matching poll_id")
-    return success(orjson.Fragment(reply))
+    return success(_shown(reply, client))
+
+
+def _shown(reply: bytes, client: Client) -> orjson.Fragment:
+    """A reply as a client may see it: a late one may be the answer to another's request."""
+    if client.sees_secrets:
+        return orjson.Fragment(reply)
+    value = jsontext.loads(reply)
+    return orjson.Fragment(jsontext.dumps(hide_seeds(value)) if isinstance(value, dict) else reply)
 
 
 _POLL: Any = jsonschema.Draft7Validator(_POLL_SCHEMA)

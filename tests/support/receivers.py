@@ -17,6 +17,8 @@ class Receiver:
     port: int = 0
     refusals: int = 0
     """So many are refused first."""
+    refusal: str = "302 Found"
+    """The status of these, of the web."""
     tried: int = 0
     messages: list[Any] = field(default_factory=list)
     """Of the web: (headers, body). Of mail: the text of the message."""
@@ -46,7 +48,8 @@ async def web_receiver() -> AsyncIterator[Receiver]:
             receiver.messages.append((kept, body))
             writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
         else:
-            writer.write(b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\n\r\n")
+            answer = f"HTTP/1.1 {receiver.refusal}\r\nLocation: /elsewhere\r\n\r\n"
+            writer.write(answer.encode())
         writer.close()
 
     async with _listening(serve, receiver):

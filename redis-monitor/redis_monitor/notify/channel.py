@@ -27,6 +27,8 @@ KEPT_S = 24 * 3600
 """How long a notice is tried again."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 _MOST_PROBLEMS = 100
+MOST_REFUSALS = 4
+"""Attempts at a notice that is refused for good, or that no message can be made of."""
 
 log = structlog.get_logger()
 
@@ -35,13 +37,17 @@ class NotDelivered(CrawlstreamError):
     """The receiver did not take a notice; it is worth another attempt."""
 
 
+class NotAccepted(NotDelivered):
+    """The receiver refuses this notice for good; others may be taken."""
+
+
 class Transport(Protocol):
     """What takes notices away."""
 
     name: str
 
     async def send(self, notice: Notice) -> None:
-        """Return when it is there; else NotDelivered."""
+        """Return when it is there; else NotDelivered, or NotAccepted if no attempt will help."""
 
 
 class Channel:
@@ -95,19 +101,22 @@ class Channel:
             await self._deliver(await self._problems.get())
 
     async def _deliver(self, notice: Notice) -> None:
-        """Send until it is taken, or too old."""
+        """Send until it is taken or too old; drop it after few refusals: others wait behind it."""
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        refusals = 0
         while True:
             try:
                 await self._transport.send(notice)
             except NotDelivered as error:
                 why = str(error)
+                refusals += isinstance(error, NotAccepted)
             except Exception as error:  # noqa: BLE001  the next notices are to come, too
                 why = repr(error)
+                refusals += 1
             else:
                 self._count("sent", notice)
                 return
-            if time.time() > notice.at + KEPT_S:
+            if refusals >= MOST_REFUSALS or time.time() > notice.at + KEPT_S:
                 self._count("dropped", notice, error=why)
                 return
             self._count("failed", notice, error=why)

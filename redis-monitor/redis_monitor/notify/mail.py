@@ -12,10 +12,12 @@ from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings
 from crawlstream.model.notice import Notice
 from crawlstream.wire import notices
-from redis_monitor.notify.channel import NotDelivered
+from redis_monitor.notify.channel import NotAccepted, NotDelivered
 
 TIMEOUT_S = 15.0
 _LONGEST_SUBJECT = 150
+_PERMANENT = 500
+"""Codes of SMTP from here on are permanent (RFC 5321, 4.2.1)."""
 _PORTS = {"smtp": 25, "smtps": 465}
 
 
@@ -30,18 +32,20 @@ class Mail:
         self._to = settings.notify_mail_to
 
     async def send(self, notice: Notice) -> None:
-        """Return when the server has taken the mail; else NotDelivered."""
+        """Return when the server has taken the mail; else NotDelivered or NotAccepted."""
+        mail = self._message(notice)
         try:
-            await asyncio.to_thread(self._send, self._message(notice))
+            await asyncio.to_thread(self._send, mail)
         except (OSError, smtplib.SMTPException) as error:
-            raise NotDelivered(str(error) or type(error).__name__) from error
+            kind = NotAccepted if _is_final(error) else NotDelivered
+            raise kind(str(error) or type(error).__name__) from error
 
     def _message(self, notice: Notice) -> EmailMessage:
         mail = EmailMessage()
         mail["From"] = self._from
         mail["To"] = ", ".join(self._to)
         text = " ".join(printable(notice.text).split())
-        mail["Subject"] = f"[{notice.cluster}] {text}"[:_LONGEST_SUBJECT]
+        mail["Subject"] = _subject(f"[{notice.cluster}] {text}")
         mail["Message-ID"] = f"<{notice.id}@crawlstream>"
         mail["Auto-Submitted"] = "auto-generated"
         mail.set_content(f"{text}\n\n{printable(notices.encode(notice).decode())}\n")
@@ -67,3 +71,18 @@ class Mail:
                     )
                 client.login(unquote(server.username), unquote(server.password or ""))
             client.send_message(mail)
+
+
+def _subject(text: str) -> str:
+    """ASCII without encoded words: Python's email package fails at some that clients can make."""
+    plain = text.encode("ascii", "backslashreplace").decode().replace("=?", "= ?")
+    return plain[:_LONGEST_SUBJECT]
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether the server refuses the mail itself (5xx); a login that fails can be mended."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return all(code >= _PERMANENT for code, _ in error.recipients.values())
+    if isinstance(error, (smtplib.SMTPDataError, smtplib.SMTPSenderRefused)):
+        return error.smtp_code >= _PERMANENT
+    return False

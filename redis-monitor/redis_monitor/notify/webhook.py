@@ -16,11 +16,13 @@ from crawlstream.boot.addresses import Address, AddressRefused, Guard, Interface
 from crawlstream.boot.settings import Settings
 from crawlstream.model.notice import Notice
 from crawlstream.wire import notices
-from redis_monitor.notify.channel import NotDelivered
+from redis_monitor.notify.channel import NotAccepted, NotDelivered
 
 TIMEOUT_S = 15.0
 _PORTS = {"http": 80, "https": 443}
 _LONGEST_LINE = 8192
+_FINAL = frozenset({400, 404, 410, 413, 422})
+"""Statuses that the same request gets again."""
 
 
 class Webhook:
@@ -37,7 +39,7 @@ class Webhook:
         self._tls = ssl.create_default_context() if self._url.scheme == "https" else None
 
     async def send(self, notice: Notice) -> None:
-        """Return when the receiver has answered with 2xx; else NotDelivered."""
+        """Return when the receiver has answered with 2xx; else NotDelivered or NotAccepted."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 status = await self._post(notice.id, notices.encode(notice))
@@ -50,7 +52,8 @@ class Webhook:
         except (OSError, ValueError) as error:
             raise NotDelivered(str(error) or type(error).__name__) from error
         if not 200 <= status < 300:
-            raise NotDelivered(f"answered with status {status}")
+            kind = NotAccepted if status in _FINAL else NotDelivered
+            raise kind(f"answered with status {status}")
 
     async def _post(self, name: str, body: bytes) -> int:
         host, port = self._url.hostname or "", self._url.port or _PORTS[self._url.scheme]

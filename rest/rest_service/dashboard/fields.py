@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-import orjson
-
 from crawlstream.model.scope import Scope, scope_fields
 from crawlstream.model.throttle import RULE_FIELDS
+from crawlstream.wire import jsontext
 from rest_service.http.envelope import RequestRefused
 
 JSON = "application/json"
@@ -118,7 +117,7 @@ class Typed:
 def body_of(typed: Typed, *, without: Sequence[str] = ()) -> Body:
     """The fields as they are, as JSON."""
     told = typed.fields()
-    return Body(orjson.dumps({name: told[name] for name in told if name not in without}))
+    return Body(jsontext.dumps({name: told[name] for name in told if name not in without}))
 
 
 def seeds_of(typed: Typed) -> Body:
@@ -134,7 +133,7 @@ def seeds_of(typed: Typed) -> Body:
     scope = _scope(told.pop("scope", Scope.ANY))
     if not told.keys() & {"allowed_domains", "allow_regex"}:
         told |= scope_fields(scope, urls)
-    return Body(orjson.dumps([{"url": url, **told} for url in urls] or [told]))
+    return Body(jsontext.dumps([{"url": url, **told} for url in urls] or [told]))
 
 
 def records_of(typed: Typed) -> Body:
@@ -143,7 +142,7 @@ def records_of(typed: Typed) -> Body:
     records = [{"partition": partition, "offset": offset} for partition, offset in places]
     if not records:
         raise RequestRefused(422, "Choose at least one record.", code="invalid")
-    return Body(orjson.dumps({"records": records}))
+    return Body(jsontext.dumps({"records": records}))
 
 
 def place_of(text: str) -> tuple[int, int]:
@@ -184,8 +183,8 @@ def _pairs(text: str) -> dict[str, str]:
 
 def _json(text: str) -> Any:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return jsontext.loads(text.encode())
+    except ValueError:
         return text
 
 

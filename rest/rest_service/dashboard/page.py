@@ -6,14 +6,15 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-import orjson
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.wire import jsontext
 from rest_service.dashboard.cleaned import LONGEST, PREVIEW_HEADERS, preview, readable
 from rest_service.dashboard.render import path_of, render
 from rest_service.http.access import Client
@@ -127,17 +128,19 @@ class Excerpt:
 
 def excerpt(text: str, q: str, start: int) -> Excerpt:
     """The part from ``start`` on; with ``q``, no later than its first match from there on."""
-    found = list(re.finditer(re.escape(q), text, re.IGNORECASE)) if q else []
-    first = next((one.start() for one in found if one.start() >= start), None)
-    if first is not None and first >= start + _SHOWN:
-        start = first - _BEFORE
+    pattern = re.compile(re.escape(q) if q else "(?!)", re.IGNORECASE)
+    # Counted one by one: a page may have millions.
+    matches = sum(1 for _ in pattern.finditer(text))
+    first = pattern.search(text, start)
+    if first and first.start() >= start + _SHOWN:
+        start = first.start() - _BEFORE
     end = min(len(text), start + _SHOWN)
     parts, at = [], start
-    for one in [one for one in found if start <= one.start() and one.end() <= end][:_MARKED]:
+    for one in islice(pattern.finditer(text, start, end), _MARKED):
         parts += [(False, text[at : one.start()]), (True, one[0])]
         at = one.end()
     parts.append((False, text[at:end]))
-    return Excerpt([part for part in parts if part[1]], len(found), start, end, len(text))
+    return Excerpt([part for part in parts if part[1]], matches, start, end, len(text))
 
 
 @router.get("/page")
@@ -261,6 +264,6 @@ def _fields(record: PageRecord) -> Sequence[tuple[str, object]]:
     """What the record has else; maps as JSON."""
     rest = {name: told for name, told in record.value.items() if name not in _ELSEWHERE}
     return [
-        (name, orjson.dumps(told).decode() if isinstance(told, dict) else told)
+        (name, jsontext.dumps(told).decode() if isinstance(told, dict) else told)
         for name, told in rest.items()
     ]

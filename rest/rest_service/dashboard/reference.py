@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import orjson
 from fastapi import APIRouter, FastAPI, Request, Response
 
+from crawlstream.wire import jsontext
 from rest_service.dashboard.render import SCREENS, render
 from rest_service.service import TheClient
 
@@ -156,4 +156,4 @@ def _examples(kind: str, body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else jsontext.dumps(value).decode()

@@ -6,7 +6,6 @@ import time
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
-import orjson
 from fastapi import Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule
+from crawlstream.wire import jsontext
 from rest_service.dashboard.problems import condition
 from rest_service.http.access import Client, is_of_applications
 
@@ -121,7 +121,7 @@ def shown(value: object) -> str:
     if isinstance(value, list):
         return "\n".join(map(shown, value))[:LONGEST_TEXT]
     if isinstance(value, dict):
-        value = orjson.dumps(value).decode()
+        value = jsontext.dumps(value).decode()
     return "" if value is None else str(value)[:LONGEST_TEXT]
 
 

@@ -9,7 +9,6 @@ from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
 
-import orjson
 from fastapi import APIRouter, Response
 
 from crawlstream.bus.records import Record
@@ -17,11 +16,13 @@ from crawlstream.bus.tail import offsets_since, read_topic
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.scope import Scope
+from crawlstream.wire import jsontext
 from rest_service.dashboard.fields import MORE
 from rest_service.dashboard.problems import Note, spiders_of
 from rest_service.dashboard.processes import living_processes
 from rest_service.dashboard.render import render
 from rest_service.http.access import Client, Role
+from rest_service.http.hiding import SECRET_FIELDS
 from rest_service.service import Service, TheClient, TheService
 from rest_service.v2.crawls import crawl_state
 from rest_service.v2.reading import CLOCKS_DIFFER_MS, SCANNED, wanted_by
@@ -31,7 +32,6 @@ _PATIENCE_S = 5.0
 _ONCE = frozenset({"url", "appid", "crawlid", "uuid", "expires", "not_before"})
 """Fields that are a crawl's own; all others hold for its repetition, too."""
 
-_SECRET = frozenset({"cookie", "cookies", "headers", "body"})
 """Shown to those only who may see requests as they came."""
 
 Records = AsyncGenerator[Record, None]
@@ -57,7 +57,7 @@ async def submit(
         if not seeds:
             told = f"The seeds of crawl {crawlid} are not in Kafka any more."
             problems.append(Note(f"{told} Please enter them."))
-    without = _ONCE if client.role >= Role.OPERATE else _ONCE | _SECRET
+    without = _ONCE if client.role >= Role.OPERATE else _ONCE | SECRET_FIELDS
     values = {"spiderid": spiderid, **_filled(seeds, without)}
     if appid:
         values["appid"] = appid
@@ -142,4 +142,4 @@ def _text(kind: str, value: Any) -> str:
         return "\n".join(map(str, value))
     if kind == "pairs" and isinstance(value, dict):
         return "\n".join(f"{name}: {text}" for name, text in value.items())
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else jsontext.dumps(value).decode()

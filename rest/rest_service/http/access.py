@@ -61,6 +61,11 @@ class Client:
     waiting: int | None = None
     """Pages that may wait when it feeds more; None: any number."""
 
+    @property
+    def sees_secrets(self) -> bool:
+        """Whether it may see what clients and sites log in with."""
+        return self.role >= Role.OPERATE
+
     def may_see(self, appid: object) -> bool:
         """Whether an application is open to it."""
         return not self.appids or appid in self.appids

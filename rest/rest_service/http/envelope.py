@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import orjson
 from starlette.responses import Response
 
 from crawlstream.errors import CrawlstreamError
+from crawlstream.wire import jsontext
 
 JSON = "application/json"
 
@@ -54,4 +54,4 @@ def failure(refused: RequestRefused) -> Response:
 
 def answer(value: object, *, status: int = 200) -> Response:
     """Any value as JSON, without an envelope."""
-    return Response(orjson.dumps(value), status_code=status, media_type=JSON)
+    return Response(jsontext.dumps(value), status_code=status, media_type=JSON)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rest_service.http.access import (
+    FORMS,
     Client,
     Guesses,
     Keyring,
@@ -31,6 +32,12 @@ CLIENT = "crawlstream.client"
 
 BODY_TIMEOUT_S = 30.0
 """A body that takes longer to arrive is given up, so that slow senders hold nothing."""
+
+BODIES_BYTES = 64 << 20
+"""Of all requests in progress together; one body of the largest size always fits."""
+SMALL_BODY_BYTES = 64 << 10
+_LARGE = frozenset({"/feed", "/v2/crawls", "/v2/check", "/v2/rejected/replay"})
+"""Routes that take more than ``SMALL_BODY_BYTES``, beside those of schedules."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -71,6 +78,7 @@ class Gate:
         self._limiter = limiter
         self._guesses = Guesses()
         self._max_body_bytes = max_body_bytes
+        self._budget = _Budget(max(BODIES_BYTES, max_body_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Judge one request and count its answer."""
@@ -99,8 +107,17 @@ class Gate:
         except RequestRefused as refused:
             await self._refuse(request, refused)(scope, receive, send)
             return
-        body = _Body(receive, self._max_body_bytes)
-        await self._app(scope, body.receive, send)
+        body = _Body(receive, self._most_bytes(scope["path"]), self._budget)
+        try:
+            await self._app(scope, body.receive, send)
+        finally:
+            body.release()
+
+    def _most_bytes(self, path: str) -> int:
+        """The size of a body that a route takes."""
+        route = path.removeprefix(FORMS)
+        is_large = route in _LARGE or route.startswith("/v2/schedules/")
+        return self._max_body_bytes if is_large else min(SMALL_BODY_BYTES, self._max_body_bytes)
 
     def _judge(self, request: Request) -> None:
         """Note who asks; Refused says why one may not."""
@@ -123,8 +140,9 @@ class Gate:
                 code="forbidden_appid",
             )
         length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._max_body_bytes:
-            raise _too_large(self._max_body_bytes)
+        most = self._most_bytes(path)
+        if length.isdecimal() and int(length) > most:
+            raise _too_large(most)
 
     def _identify(self, request: Request, peer: str) -> Client:
         try:
@@ -143,12 +161,30 @@ class Gate:
             raise RequestRefused(429, "Too many requests.", code="too_many_requests")
 
 
+class _Budget:
+    """Bytes that the bodies of all requests in progress share."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, count: int) -> None:
+        """Count bytes that have come; Refused (503) where there is no room for them."""
+        if count > self._left:
+            raise RequestRefused(503, "Too many large requests at a time: try again.", code="busy")
+        self._left -= count
+
+    def give_back(self, count: int) -> None:
+        """Return what a request had."""
+        self._left += count
+
+
 class _Body:
     """A request's body on its way in: bounded in size and in time."""
 
-    def __init__(self, receive: Receive, max_bytes: int) -> None:
+    def __init__(self, receive: Receive, max_bytes: int, budget: _Budget) -> None:
         self._receive = receive
         self._max_bytes = max_bytes
+        self._budget = budget
         self._size = 0
         self._is_whole = False
         self._deadline = time.monotonic() + BODY_TIMEOUT_S
@@ -164,11 +200,18 @@ class _Body:
             raise RequestRefused(
                 408, "Timeout while reading the request body.", code="timeout"
             ) from None
-        self._size += len(message.get("body", b""))
-        if self._size > self._max_bytes:
+        count = len(message.get("body", b""))
+        if self._size + count > self._max_bytes:
             raise _too_large(self._max_bytes)
+        self._budget.take(count)
+        self._size += count
         self._is_whole = not message.get("more_body", False)
         return message
+
+    def release(self) -> None:
+        """Return the body's bytes to the budget."""
+        self._budget.give_back(self._size)
+        self._size = 0
 
 
 def _too_large(limit: int) -> RequestRefused:

@@ -17,6 +17,9 @@ _SECRET = re.compile(
 )
 """Names of headers that carry what lets somebody in."""
 
+SECRET_FIELDS = frozenset({"cookie", "cookies", "headers", "body"})
+"""Fields of a request that may carry it."""
+
 
 def hide(value: Mapping[str, Any]) -> dict[str, Any]:
     """A record of any topic without what lets somebody in."""
@@ -27,6 +30,20 @@ def hide(value: Mapping[str, Any]) -> dict[str, Any]:
     if shown.get("raw"):
         shown |= {"raw": None, "raw_hidden": True}
     return shown
+
+
+def hide_seeds(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A schedule, or the reply about one, without what its seeds are requested with."""
+    shown = dict(value)
+    if isinstance(crawl := shown.get("crawl"), dict):
+        shown["crawl"] = _without(crawl)
+    if isinstance(seeds := shown.get("seeds"), list | tuple):
+        shown["seeds"] = [_without(one) if isinstance(one, dict) else one for one in seeds]
+    return shown
+
+
+def _without(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: HIDDEN if name in SECRET_FIELDS else told for name, told in request.items()}
 
 
 def _hidden(name: str, told: object) -> object:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import orjson
 from starlette.requests import Request
 
+from crawlstream.wire import jsontext
 from rest_service.http.access import FORMS
 from rest_service.http.envelope import RequestRefused
 
@@ -33,10 +33,10 @@ def wants_html(request: Request) -> bool:
 def parse_json(raw: bytes, message: str) -> object:
     """The value of any JSON, read as leniently as the predecessor; Refused with ``message``."""
     try:
-        value: object = orjson.loads(raw)
-    except orjson.JSONDecodeError:
+        value: object = jsontext.loads(raw)
+    except ValueError:
         try:
-            value = json.loads(raw.decode())
+            value = json.loads(raw.removeprefix(jsontext.BYTE_ORDER_MARK).decode())
         except (ValueError, RecursionError) as error:
             raise RequestRefused(400, message, cause=str(error)[:200]) from None
     return value

@@ -17,7 +17,7 @@ from crawlstream.bus.tail import end_offsets, offsets_since, read_topic
 from crawlstream.errors import InvalidUrl, KafkaUnavailable
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import canonical, host_of, seed_url
-from crawlstream.wire import requests
+from crawlstream.wire import jsontext, requests
 from rest_service.http.access import Client, Role
 from rest_service.http.envelope import RequestRefused
 from rest_service.http.hiding import hide
@@ -61,8 +61,8 @@ class RecordFilter:
         if self.crawlid is not None and orjson.dumps(self.crawlid)[1:-1] not in raw:
             return None
         try:
-            value: Any = orjson.loads(raw)
-        except orjson.JSONDecodeError:
+            value: Any = jsontext.loads(raw)
+        except ValueError:
             return None
         if not isinstance(value, dict) or not self._fits(value):
             return None

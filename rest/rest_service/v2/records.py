@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
-import orjson
 from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from crawlstream.bus.records import Out, Record
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.tasks import beside
-from crawlstream.wire import rejects, requests
+from crawlstream.wire import jsontext, rejects, requests
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
@@ -250,7 +249,7 @@ async def _lines(
     service: Service, name: Name, wanted: RecordFilter, start: Mapping[int, int]
 ) -> AsyncGenerator[bytes, None]:
     async for values in _values(service, name, wanted, start):
-        yield b"".join(orjson.dumps(value) + b"\n" for value in values)
+        yield b"".join(jsontext.dumps(value) + b"\n" for value in values)
 
 
 async def _values(
@@ -312,5 +311,5 @@ async def _pump(
     async with aclosing(read(service, name, at.offsets, follow=True)) as records:
         async for record in records:
             if at.note(record, wanted):
-                data = orjson.dumps(at.records.pop())
+                data = jsontext.dumps(at.records.pop())
                 await queue.put(b"id: %b\ndata: %b\n\n" % (at.cursor.encode(), data))

@@ -10,10 +10,13 @@ from uuid import uuid4
 import orjson
 from fastapi import APIRouter, Body, Path, Response
 
-from crawlstream.wire import requests, views
+from crawlstream.model.recurring.schedule import ScheduleState
+from crawlstream.model.request import ScheduleRequest
+from crawlstream.wire import jsontext, requests, views
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
+from rest_service.http.hiding import hide_seeds
 from rest_service.http.parameters import StrictRoute
 from rest_service.service import Service, TheClient, TheService
 
@@ -41,7 +44,7 @@ async def schedules(service: TheService, client: TheClient, appid: str | None = 
     found = await service.frontier.schedules.all(appid)
     now = int(time.time())
     return success(
-        [views.schedule(one, now) for one in found if client.may_see(one.schedule.appid)]
+        [_shown(one, client, now) for one in found if client.may_see(one.schedule.appid)]
     )
 
 
@@ -52,7 +55,13 @@ async def schedule(service: TheService, client: TheClient, appid: AppId, name: N
     found = await service.frontier.schedules.one(appid, name)
     if found is None:
         raise RequestRefused(404, "No such schedule found.", code="unknown_schedule")
-    return success(views.schedule(found, int(time.time())))
+    return success(_shown(found, client, int(time.time())))
+
+
+def _shown(state: ScheduleState, client: Client, now: int) -> views.View:
+    """A schedule as a client may see it."""
+    view = views.schedule(state, now)
+    return view if client.sees_secrets else hide_seeds(view)
 
 
 @router.put("/schedules/{appid}/{name}", summary="Create or replace a schedule")
@@ -87,14 +96,38 @@ async def steer(
         return await _ask(service, client, {"appid": appid, "schedule": name, "do": verb}, {})
 
 
+_FEEDING = frozenset({"set", "resume", "fire"})
+
+
+async def _admit(service: Service, client: Client, asked: object) -> None:
+    """Count the seeds of one firing against the quota of a key; Refused if they exceed it."""
+    assert isinstance(asked, ScheduleRequest)
+    told = asked.schedule
+    if told is None:
+        found = await service.frontier.schedules.one(asked.appid, asked.name)
+        told = found.schedule if found else None
+    if told is None:
+        return
+    if told.seeds_from:
+        raise RequestRefused(
+            403,
+            "This API key has a quota of waiting pages, and seeds_from has any number of seeds:"
+            " list them in `seeds`.",
+            code="forbidden",
+        )
+    await service.quota.admit(client, len(told.seeds))
+
+
 async def _ask(
     service: Service, client: Client, named: Mapping[str, str], more: Mapping[str, object]
 ) -> Response:
     client.check(named["appid"])
     uuid = uuid4().hex
-    asked = orjson.dumps({**more, **named, "uuid": uuid})
+    asked = jsontext.dumps({**more, **named, "uuid": uuid})
     # What no schema allows is refused here, not on a topic that nobody reads.
-    requests.decode(asked, limits=service.limits)
+    fed = requests.decode(asked, limits=service.limits)
+    if client.waiting is not None and named["do"] in _FEEDING:
+        await _admit(service, client, fed)
     reply = await service.ask(client, asked, uuid)
     if reply is None:
         return success({"poll_id": uuid}, status=202)

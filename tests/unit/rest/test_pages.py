@@ -36,6 +36,7 @@ from rest_service.dashboard.render import (
 )
 from rest_service.http.access import Client, Role
 from rest_service.http.gate import SECURITY_HEADERS
+from rest_service.http.hiding import SECRET_FIELDS
 from rest_service.v2.records import as_csv
 from support.hostile_texts import SCRIPTS
 
@@ -520,7 +521,7 @@ def test_a_repetition_is_filled_with_what_was_fed() -> None:
         "headers": "A: b",
         "obey_robots": "false",
     }
-    assert "headers" not in submit._filled(seeds, submit._ONCE | submit._SECRET)
+    assert "headers" not in submit._filled(seeds, submit._ONCE | SECRET_FIELDS)
     assert submit._filled([]) == {}
 
 

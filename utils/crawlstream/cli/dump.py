@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from crawlstream.boot.clients import kafka_of
@@ -26,6 +25,7 @@ from crawlstream.bus.topics import list_topics
 from crawlstream.cli.common.ask import kafka_is_silent
 from crawlstream.cli.common.console import say
 from crawlstream.errors import CrawlstreamError
+from crawlstream.wire import jsontext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +125,8 @@ async def _topics(settings: Settings) -> list[str]:
 def render(record: Record, view: View) -> str:
     """One record as text; what is not JSON is shown as Python would write it."""
     try:
-        value = orjson.loads(record.value or b"null")
-    except orjson.JSONDecodeError:
+        value = jsontext.loads(record.value or b"null")
+    except ValueError:
         value = repr(record.value)
     value = _viewed(value, view)
     if isinstance(value, str) and view.only_body:
@@ -140,7 +140,7 @@ def render(record: Record, view: View) -> str:
             "key": record.key.decode("utf-8", "backslashreplace") if record.key else None,
             "value": value,
         }
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 if view.pretty else 0).decode()
+    return jsontext.dumps(value, indent=view.pretty).decode()
 
 
 def _viewed(value: object, view: View) -> object:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from crawlstream.boot.settings import load_settings
@@ -24,6 +23,7 @@ from crawlstream.cli.common.which import (
 from crawlstream.cli.common.words import by_reason, counted
 from crawlstream.cli.crawls import read_crawls, show_crawls
 from crawlstream.errors import CrawlstreamError
+from crawlstream.wire import jsontext
 
 _BAR = 30
 """Characters."""
@@ -62,7 +62,7 @@ def info(
     if reply.get("state") == "unknown":
         raise unknown_crawl(crawlid, appid, spider)
     if as_json:
-        say(orjson.dumps(reply).decode())
+        say(jsontext.dumps(reply).decode())
         return
     waits = reply["state"] == "running" and reply["pending"] and not reply["in_flight"]
     badge = asyncio.run(waiting_of(settings, crawl)) if waits else ""

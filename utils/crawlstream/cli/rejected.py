@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import orjson
 import structlog
 import typer
 from rich.console import Console
@@ -34,7 +33,7 @@ from crawlstream.cli.common.times import moment
 from crawlstream.cli.common.words import by_reason, counted, in_words
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import Rejection
-from crawlstream.wire import rejects, requests
+from crawlstream.wire import jsontext, rejects, requests
 
 _BATCH = 500
 """Records between two acknowledgements, at most,"""
@@ -301,4 +300,4 @@ def _time(at_ms: int) -> str:
 
 
 def _write_json(value: Mapping[str, object]) -> None:
-    say(orjson.dumps(value).decode())
+    say(jsontext.dumps(value).decode())

@@ -27,7 +27,7 @@ from crawlstream.errors import ConfigError, CrawlstreamError, InvalidRequest
 from crawlstream.model.recurring.schedule import Do, Schedule, ScheduleState
 from crawlstream.model.recurring.times import due_at, times_of
 from crawlstream.model.request import ScheduleRequest
-from crawlstream.wire import requests, views
+from crawlstream.wire import jsontext, requests, views
 
 schedule = typer.Typer(
     help="Feed seeds at the times of a cron expression.",
@@ -84,7 +84,7 @@ def list_schedules(
     found = asyncio.run(_all(load_settings(), appid))
     now = int(time.time())
     if as_json:
-        say(orjson.dumps([views.schedule(one, now) for one in found]).decode())
+        say(jsontext.dumps([views.schedule(one, now) for one in found]).decode())
     elif found:
         stdout_console().print(_table(found, now))
     else:
@@ -97,7 +97,7 @@ def show(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
     del as_json
     state = asyncio.run(_one(load_settings(), name, appid))
     told = views.schedule(state, int(time.time()))
-    say(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+    say(jsontext.dumps(told, indent=True).decode())
 
 
 @schedule.command("rm")
@@ -158,8 +158,8 @@ def _read(text: str) -> Mapping[str, Any]:
                 f"{text} is neither a JSON object nor a file that can be read ({error.strerror})"
             ) from error
     try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
+        value = jsontext.loads(raw)
+    except ValueError as error:
         raise ConfigError(f"the schedule is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ConfigError("the schedule must be a JSON object with cron, crawl and seeds")
@@ -170,7 +170,7 @@ def _read(text: str) -> Mapping[str, Any]:
 
 def _checked(settings: Settings, name: str, told: Mapping[str, Any], *, appid: str) -> Schedule:
     """The schedule; CrawlstreamError with all that is wrong with it."""
-    raw = orjson.dumps({**told, **_names("set", name, appid), "uuid": "check"})
+    raw = jsontext.dumps({**told, **_names("set", name, appid), "uuid": "check"})
     try:
         # Which files may be fed is known where they are read.
         limits = replace(settings.request_limits, seed_stores=settings.seed_stores or None)
@@ -200,7 +200,7 @@ def _ask(
 
 def _tell(reply: Mapping[str, Any], sentence: str, *, as_json: bool) -> None:
     if as_json:
-        say(orjson.dumps(reply).decode())
+        say(jsontext.dumps(reply).decode())
         return
     say(sentence)
     for warning in reply.get("warnings", ()):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
-import orjson
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -17,6 +16,7 @@ from crawlstream.cli.common.ask import APPID, ask, refusal
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.words import counted
 from crawlstream.errors import CrawlstreamError
+from crawlstream.wire import jsontext
 
 WINDOWS = {
     "900": "15 min",
@@ -86,7 +86,7 @@ def stats(
     if why := refusal(reply):
         raise CrawlstreamError(why)
     if as_json:
-        say(orjson.dumps(reply).decode())
+        say(jsontext.dumps(reply).decode())
         return
     console = stdout_console()
     for table in tables(kind, reply):

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from crawlstream.boot.settings import load_settings
@@ -18,6 +17,7 @@ from crawlstream.cli.common.times import seconds_of, until
 from crawlstream.cli.common.which import which_crawl
 from crawlstream.cli.common.words import counted
 from crawlstream.errors import CrawlstreamError
+from crawlstream.wire import jsontext
 
 AppId = Annotated[
     str | None,
@@ -131,4 +131,4 @@ def _ask(
 
 
 def _show(reply: Mapping[str, Any], sentence: str, as_json: bool) -> None:
-    say(orjson.dumps(reply).decode() if as_json else sentence)
+    say(jsontext.dumps(reply).decode() if as_json else sentence)

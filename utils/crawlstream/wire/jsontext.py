@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import orjson
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ZEROED = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19
 """Digits enough to overflow 64 bits; orjson would round such a number."""
@@ -20,24 +22,33 @@ _MAX_LEVELS = 250
 """Nesting that is written; requests are admitted with far less."""
 
 
-def dumps(value: object, *, sort_keys: bool = False) -> bytes:
+def dumps(value: object, *, sort_keys: bool = False, indent: bool = False) -> bytes:
     """UTF-8 JSON of any value.
 
     What JSON cannot say becomes what comes closest: NaN and Infinity null, a lone surrogate ``?``,
     bytes and objects text, and what lies deeper than 250 levels null.
     """
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
+        options = sort_keys * orjson.OPT_SORT_KEYS | indent * orjson.OPT_INDENT_2
+        return orjson.dumps(value, option=options)
     except TypeError:
         plain = _plain(value, _MAX_LEVELS)
-        text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+        shape: dict[str, Any] = {"indent": 2} if indent else {"separators": (",", ":")}
+        text = json.dumps(plain, ensure_ascii=False, sort_keys=sort_keys, **shape)
         return text.encode()
 
 
 def loads(raw: bytes) -> object:
-    """The value of JSON that we wrote ourselves; ValueError if it is none."""
+    """The value of JSON with every digit of its integers, up to 4300; ValueError if it is none.
+
+    A byte order mark before it is ignored.
+    """
+    raw = raw.removeprefix(BYTE_ORDER_MARK)
     if has_long_number(raw):
-        value: object = json.loads(raw)
+        try:
+            value: object = json.loads(raw)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
         return value
     return orjson.loads(raw)
 

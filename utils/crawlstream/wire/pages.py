@@ -8,6 +8,7 @@ from typing import NamedTuple
 import orjson
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.wire import jsontext
 
 _DIGEST_BYTES = 16
 
@@ -26,8 +27,8 @@ def digest_of(raw: bytes, crawl: CrawlKey, run: int) -> PageDigest | None:
     if orjson.dumps(crawl.crawlid)[1:-1] not in raw:
         return None
     try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError:
+        value = jsontext.loads(raw)
+    except ValueError:
         return None
     if not isinstance(value, dict) or not isinstance(url := value.get("url"), str):
         return None

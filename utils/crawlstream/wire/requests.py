@@ -150,7 +150,7 @@ def readable_ids(raw: bytes | None) -> Mapping[str, str]:
 
     They are for the reply only: nothing vouches for them.
     """
-    text = (raw or b"").removeprefix(b"\xef\xbb\xbf")
+    text = (raw or b"").removeprefix(jsontext.BYTE_ORDER_MARK)
     is_dear = has_more_values(text, _MOST_VALUES) or is_deeper(text, _DEFAULT_LIMITS.max_levels)
     fields = None if is_dear else _leniently(text)
     if not isinstance(fields, dict):

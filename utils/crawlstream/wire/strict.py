@@ -19,7 +19,6 @@ from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import Refusal, RequestLimits
 from crawlstream.wire import jsontext
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 """A string, or what begins as one and never ends; possessive, so that time stays linear."""
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -31,7 +30,7 @@ def parse_object(raw: bytes | None, limits: RequestLimits) -> dict[str, Any]:
         refuse(Refusal.EMPTY)
     if len(raw) > limits.max_bytes:
         refuse(Refusal.TOO_LARGE, f"{len(raw)} bytes; the maximum is {limits.max_bytes}")
-    text = raw.removeprefix(_BYTE_ORDER_MARK)
+    text = raw.removeprefix(jsontext.BYTE_ORDER_MARK)
     if is_deeper(text, limits.max_levels):
         refuse(Refusal.TOO_DEEP, f"the maximum is {limits.max_levels} levels")
     if has_more_values(text, limits.max_values):

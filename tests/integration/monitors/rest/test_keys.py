@@ -16,6 +16,7 @@ from support.browser import chromium
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, rest_beside_monitors
 from support.waiting import WaitUntil
+from unit.rest.test_access import _routes
 
 SHOP, NEWS = "keys-shop", "keys-news"
 SECRETS = {name: name[0] * 20 for name in ("all", "reader", "shop", "quota", "boss")}
@@ -191,6 +192,39 @@ async def test_what_was_rejected_is_shown_whole_to_operators_only(
         assert b"very=secret" in (await keyed.ask("all", "GET", screen)).body
         reader = (await keyed.ask("reader", "GET", screen)).body
         assert (b"very=secret" in reader, b"role operate" in reader) == (False, True)
+
+
+PLANTED = [f"planted-{place}-{number}" for place in "cs" for number in range(3)]
+
+
+def _secret_request(place: str) -> dict[str, Any]:
+    one, two, three = (name for name in PLANTED if name.startswith(f"planted-{place}"))
+    return {"cookie": one, "headers": {"Authorization": two}, "method": "POST", "body": three}
+
+
+async def test_no_route_shows_secrets_below_operate(keyed: Keyed) -> None:
+    """Every GET route of the application, with the secrets of a schedule and its seeds."""
+    path = f"/v2/schedules/{SHOP}/secretive"
+    seed = {"url": "http://127.0.0.1/", **_secret_request("s")}
+    crawl = {"crawlid": "secretive", **_secret_request("c")}
+    told = {"cron": "0 0 29 2 *", "crawl": crawl, "seeds": [seed]}
+    answer = await keyed.ask("all", "PUT", path, told)
+    assert answer.status == 200, answer.body
+    shown = (await keyed.ask("all", "GET", path)).body
+    assert all(secret.encode() in shown for secret in PLANTED)
+    query = f"appid={SHOP}&crawlid=secretive&spiderid=link&url=http://127.0.0.1/"
+    for route in sorted(name for name in _routes() if name.startswith("GET ")):
+        template = route.removeprefix("GET ").replace("{appid}", SHOP)
+        if template.endswith("/stream"):
+            # It never ends; it shows what the page of the same records shows.
+            continue
+        names = ["secretive"] if "schedules" in template else ["results", "events", "rejected"]
+        for at in {template.replace("{name}", name) for name in names}:
+            for asked in (at, f"{at}?{query}", f"{at}?appid={SHOP}"):
+                for key in ("reader", "shop"):
+                    for kind in ({}, HTML):
+                        answer = await keyed.ask(key, "GET", asked, **kind)
+                        assert not [one for one in PLANTED if one.encode() in answer.body], asked
 
 
 async def test_a_key_has_no_more_waiting_than_its_quota(

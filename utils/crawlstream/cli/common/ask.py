@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import orjson
-
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import NotReached
@@ -23,6 +21,7 @@ from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.cli.common.words import in_words
 from crawlstream.errors import CrawlstreamError, KafkaUnavailable
 from crawlstream.keys import Topics
+from crawlstream.wire import jsontext
 from crawlstream.wire.requests import key_of_fields
 
 APPID = "crawlstream"
@@ -31,7 +30,7 @@ APPID = "crawlstream"
 
 def as_record(topics: Topics, request: Mapping[str, object]) -> Out:
     """A request as it travels; those of one crawl have one key, and so keep their order."""
-    return Out(topics.incoming, orjson.dumps(request), key_of_fields(request))
+    return Out(topics.incoming, jsontext.dumps(request), key_of_fields(request))
 
 
 @asynccontextmanager
@@ -89,7 +88,7 @@ async def ask(
     try:
         async with asyncio.timeout(timeout_s):
             async for record in replies:
-                reply = orjson.loads(record.value or b"null")
+                reply = jsontext.loads(record.value or b"null")
                 if isinstance(reply, dict) and reply.get("uuid") == asked["uuid"]:
                     return reply
     except TimeoutError:

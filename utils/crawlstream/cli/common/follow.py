@@ -9,8 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Record
@@ -18,6 +16,7 @@ from crawlstream.bus.tail import offsets_since, read_topic
 from crawlstream.cli.common.ask import ends_of, refusal, send
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.tasks import end
+from crawlstream.wire import jsontext
 
 ENDINGS = ("crawl_finished", "crawl_stopped", "crawl_expired")
 FIRST_FAILED = 3
@@ -167,7 +166,7 @@ class Follower:
         kafka = kafka_of(self._settings)
         async for record in read_topic(kafka, topic, offsets=offsets, follow=follow):
             if record.value and mark in record.value:
-                value = orjson.loads(record.value)
+                value: Any = jsontext.loads(record.value)
                 if (value.get("appid"), value.get("crawlid")) == (
                     self._crawl.appid,
                     self._crawl.crawlid,

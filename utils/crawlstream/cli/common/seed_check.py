@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from crawlstream.cli.common.words import in_words
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import CrawlRequest, Refusal, RequestLimits
 from crawlstream.model.url import host_of, unlikely_host
 from crawlstream.plugins.requests import Handler, installed
+from crawlstream.wire import jsontext
 from crawlstream.wire.requests import decode
 from crawlstream.wire.tables import read_rows
 
@@ -64,7 +63,7 @@ class Checked:
         if found.request is None:
             raise InvalidRequest(Refusal.NOT_JSON, [found.problem])
         try:
-            request = decode(orjson.dumps(found.request), limits=self.limits)
+            request = decode(jsontext.dumps(found.request), limits=self.limits)
         except InvalidRequest:
             if any(kind.schema.fits(found.request) for kind in self.kinds):
                 return
@@ -93,8 +92,8 @@ def _of_json(lines: Iterable[bytes]) -> Iterator[Found]:
     for number, line in numbered:
         place = f"line {number}"
         try:
-            document = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
+            document = jsontext.loads(line)
+        except ValueError as error:
             if number > 1:
                 yield Found(place, None, f"not JSON: {error}")
                 continue
@@ -107,8 +106,8 @@ def _of_json(lines: Iterable[bytes]) -> Iterator[Found]:
 
 def _whole(text: bytes) -> object:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        return jsontext.loads(text)
+    except ValueError as error:
         raise InvalidRequest(
             Refusal.NOT_JSON,
             [f"the input is neither a JSON document nor one JSON object per line: {error}"],
