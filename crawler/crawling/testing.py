@@ -261,7 +261,7 @@ class _Trial:
         holds = self._parts.holds
 
         async def send(sent: Request) -> Response:
-            holds.set_out(page)
+            holds.set_out(page, sent.url)
             holds.depart(page)
             response = answer.response(sent.url)
             holds.receive(page, heard_in(response))
@@ -271,7 +271,7 @@ class _Trial:
         try:
             while isinstance(came, Request):
                 asked = came
-                came = granted(await middlewares.download_async(send, asked), asked)
+                came = granted(await middlewares.download_async(send, asked), asked, holds)
         except Exception:  # noqa: BLE001  the errback's
             return Failure()
         came.request = asked

@@ -42,6 +42,7 @@ _NEAR = {
     "reap": "workers",
     "recall": "spill",
     "reposition": "positions",
+    "reserve": "reserved",
     "restore": "intake faults",
     "retire": "workers",
     "revise": "scopes sites steer",

@@ -29,6 +29,7 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.codec.pools import unpack_pools
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.egress.pools import Pool, Proxy
+from crawlstream.model.url import domain_key
 from crawlstream.wire import jsontext
 
 _MOST_BYTES = 4 * 1024 * 1024
@@ -107,7 +108,7 @@ class Check:
             token=proxy.id,
             crawl=CrawlKey("check", "check", "check"),
             run=1,
-            domain=place_of(url)[0],
+            domain=domain_key(place_of(url)[0]),
             priority=1,
             entry=Entry(url=url),
             profile=Profile(),

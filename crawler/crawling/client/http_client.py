@@ -92,7 +92,7 @@ class HttpClient:
 
     async def fetch(self, request: Request, page: Page) -> Response:
         """Send one request; GrantExpired, AddressRefused, or why no response came."""
-        self._holds.set_out(page)
+        self._holds.set_out(page, request.url)
         host, port = place_of(request.url)
         pool = None
         if self._routes and not self._routes.are_needless(page):
@@ -111,7 +111,7 @@ class HttpClient:
 
     async def fetch_by(self, route: Route, request: Request, page: Page) -> Response:
         """Send one request through this proxy; ProxyTrouble says whose failure it was."""
-        self._holds.set_out(page)
+        self._holds.set_out(page, request.url)
         host, port = place_of(request.url)
         addresses = await self._resolver.resolve(host, port)
         return await self._send_by(route, _Ask(request, page, host, port, addresses))
@@ -222,7 +222,7 @@ class HttpClient:
         latency = download_latency(ask.page.left_at, transfer.head_at)
         request.meta["download_latency"] = latency
         parts = transfer.body
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
         address = "" if is_proxied else transfer.curl.getinfo(pycurl.PRIMARY_IP)
         flags = ["dataloss"] if is_lossy else []
         return response_of(request, transfer.head, body, address, flags=flags)

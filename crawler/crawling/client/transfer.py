@@ -21,7 +21,8 @@ from scrapy.exceptions import DownloadCancelledError
 from crawling.client.clock import Clock
 from crawling.client.errors import failure_of
 from crawling.failures import TransferFailed
-from crawling.lease.holds import GrantExpired, Holds
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import Holds
 from crawling.page.body_budget import LARGE
 from crawling.page.page import Page
 from crawlstream.boot.addresses import Address, AddressRefused
@@ -29,6 +30,8 @@ from crawlstream.boot.addresses import Address, AddressRefused
 LONGEST_HEAD = 256 * 1024
 """Bytes of all heads of a response and of what comes behind its body, as browsers have it."""
 _BUFFER = 64 * 1024
+_SMALL = 4096
+"""Bytes of a part of a body that is kept as it came."""
 _IDLE_S = 240
 """A connection that was idle for longer is not used again: most servers have closed it."""
 _FOR_EVER_S = 24 * 3600
@@ -91,7 +94,7 @@ class Transfer:
         self._is_literal = is_literal
         self.error: BaseException | None = None
         self.head: list[bytes] = []
-        self.body: list[bytes] = []
+        self.body: list[bytes | bytearray] = []
         self.has_head = self.is_paid = self.is_paused = self.was_kept = False
         self._head_size = self.size = 0
         self.head_at = 0.0
@@ -217,7 +220,7 @@ class Transfer:
     def on_body(self, part: bytes) -> int | None:
         """A part of the body, as it is on the wire but for chunks."""
         self._progress.count += 1
-        self.body.append(part)
+        self._keep(part)
         self.size += len(part)
         if self._most and self.size > self._most:
             self.body = []
@@ -226,6 +229,16 @@ class Transfer:
         if self.size > LARGE and self.page is not None and self.page.is_open:
             self._weigh(self.page)
         return None
+
+    def _keep(self, part: bytes) -> None:
+        """Keep a part; small ones are joined, or their objects would outweigh their bytes."""
+        parts = self.body
+        if not parts or len(part) >= _SMALL:
+            parts.append(part)
+        elif isinstance(last := parts[-1], bytearray) and len(last) < _BUFFER:
+            last += part
+        else:
+            parts.append(bytearray(part))
 
     def _weigh(self, page: Page) -> None:
         budget = self._holds.body_budget

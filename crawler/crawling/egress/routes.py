@@ -18,7 +18,7 @@ from crawling.egress.limits import Limits
 from crawling.egress.patience import Patience
 from crawling.egress.route import Route
 from crawling.egress.shared_book import SharedBook
-from crawling.lease.holds import GrantExpired
+from crawling.lease.expired import GrantExpired
 from crawling.metrics import ADDRESSES_REFUSED, PROXY_BYTES, PROXY_CONNECT_SECONDS, PROXY_REQUESTS
 from crawling.page.page import Page
 from crawlstream.boot.addresses import AddressRefused
@@ -26,6 +26,7 @@ from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.egress.book import BookSession
 from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
+from crawlstream.model.url import canonical_host
 from crawlstream.stats.proxies import FAMILY
 
 MOST_TRIES: Final = 3
@@ -112,7 +113,7 @@ class Routes:
         self._is_plain = table.is_plain
         self.choice.renew()
         self.limits.renew(table)
-        self._places = frozenset((proxy.host, proxy.port) for proxy in proxies)
+        self._places = frozenset((canonical_host(proxy.host), proxy.port) for proxy in proxies)
         self.book.keep(frozenset(proxy.id for proxy in proxies))
         log.info("proxies", outcome="known", pools=len(table.pools), proxies=len(proxies))
 
@@ -155,7 +156,7 @@ class Routes:
 
     def refuse_proxies(self, host: str, port: int) -> None:
         """AddressRefused if a proxy of the cluster's own stands there: it is no site."""
-        if (host, port) in self._places:
+        if (canonical_host(host), port) in self._places:
             ADDRESSES_REFUSED.labels("proxy").inc()
             raise AddressRefused(f"{host}:{port} is a proxy", "proxy")
 

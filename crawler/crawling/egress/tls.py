@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from crawling.lease.holds import GrantExpired
+from crawling.lease.expired import GrantExpired
 from crawling.metrics import TLS_ROTATIONS
 from crawling.page.page import Page
 from crawlstream.errors import CrawlstreamError

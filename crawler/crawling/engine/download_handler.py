@@ -25,7 +25,8 @@ from twisted.web.client import HTTPConnectionPool
 from twisted.web.iweb import IPolicyForHTTPS
 
 from crawling.egress.tls import is_named
-from crawling.lease.holds import GrantExpired, Holds
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import Holds
 from crawling.net import trust
 from crawling.net.address_guard import GuardedResolver
 from crawling.net.connections import KeptConnections, allow_files
@@ -117,7 +118,7 @@ class GatedHandler(HTTP11DownloadHandler):
         is_proxied = await self._parts.routes.pool_for(page, *next(_places(request)))
         if is_proxied or self._parts.renders or is_named(page):
             return await self._by_proxy(request, page)
-        self._holds.set_out(page)
+        self._holds.set_out(page, request.url)
         for host, port in _places(request):
             await self._resolver.resolve(host, port)
         must_prove = trust.must_prove(request, page.hold, self._verifies)

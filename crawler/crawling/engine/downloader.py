@@ -14,10 +14,11 @@ from scrapy.core.downloader import Downloader
 from scrapy.http import Response
 
 from crawling.failures import RequestReplaced
+from crawling.lease.holds import Holds
 from crawling.page.page import Page, Phase
 from crawling.page.request import PAGE
 from crawling.parts import Parts
-from crawlstream.model.url import domain_key, host_of
+from crawlstream.errors import InvalidUrl
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -29,6 +30,7 @@ class GrantedDownloader(Downloader):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._deadlines = Parts.of(crawler).deadlines
+        self._holds = Parts.of(crawler).holds
         self._pass_middlewares = self.middleware.download_async
         vars(self.middleware)["download_async"] = self._in_time
 
@@ -42,21 +44,28 @@ class GrantedDownloader(Downloader):
 
     def fetch(self, request: Request) -> Any:  # type: ignore[override]
         """A Deferred of the response, or of a request that the same grant may still be used for."""
-        return super().fetch(request).addCallback(granted, request)
+        return super().fetch(request).addCallback(granted, request, self._holds)
 
 
-def granted(result: Response | Request, request: Request) -> Response | Request:
-    """What a download has come to: a response, or a request that its grant may still be used for.
+def granted(result: Response | Request, request: Request, holds: Holds) -> Response | Request:
+    """Return what a download has come to: a response, or a request that its grant still covers.
 
-    Replaced: a middleware asks for something else.
+    RequestReplaced: a middleware wants a request that the grant does not cover.
     """
     page: Page | None = request.meta.get(PAGE)
     if page is None or isinstance(result, Response):
         return result
-    if page.phase is not Phase.WAITING or domain_key(host_of(result.url)) != page.hold.domain:
+    if page.phase is not Phase.WAITING or not _is_covered(holds, page, result.url):
         raise RequestReplaced(result)
     return result.replace(
         callback=result.callback or request.callback,
         errback=request.errback,
         meta={**result.meta, PAGE: page},
     )
+
+
+def _is_covered(holds: Holds, page: Page, url: str) -> bool:
+    try:
+        return holds.sites.covers(page.hold, url)
+    except InvalidUrl:
+        return False

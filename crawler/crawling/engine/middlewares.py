@@ -24,7 +24,7 @@ from crawling.publish.publisher import Publisher
 from crawling.response.charset import with_charset
 from crawling.response.codings import MOST_CODINGS, codings_of, unpacked, without_codings
 from crawling.response.outcome import Outcomes
-from crawling.robots.check import ROBOTS
+from crawling.robots.request import ROBOTS
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.result import CrawlResult
 

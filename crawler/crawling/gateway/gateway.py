@@ -26,7 +26,8 @@ from crawling.gateway.forward import Forward
 from crawling.gateway.relay import Relay, Traffic
 from crawling.gateway.visitor import Refused, Visitor, login_of, target_of
 from crawling.gateway.ways_out import Pass, Refusal, Target
-from crawling.lease.holds import GrantExpired, Holds
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import Holds
 from crawling.metrics import GATEWAY_REFUSED
 from crawling.net.address_guard import GuardedResolver
 from crawlstream.boot.addresses import AddressRefused

@@ -12,7 +12,7 @@ from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.gateway.dialer import READ, Link
 from crawling.gateway.visitor import Visitor
 from crawling.gateway.ways_out import Pass, Target
-from crawling.lease.holds import GrantExpired
+from crawling.lease.expired import GrantExpired
 from crawling.metrics import GATEWAY_TUNNELS
 
 

@@ -17,11 +17,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from scrapy.exceptions import IgnoreRequest
-
 from crawling.lease.cpu_fairness import Shares
+from crawling.lease.expired import GrantExpired
 from crawling.lease.partition import PartitionHolds
 from crawling.lease.report import End, LeaseReport
+from crawling.lease.sites import Sites
 from crawling.lease.slots import SLOW_PER_SLOT, Slots
 from crawling.lease.word import FENCE_S, WORD_BY_S, Word
 from crawling.page.body_budget import BodyBudget
@@ -36,14 +36,6 @@ START_BY_S = 0.5
 """A request that has not left so long after its grant was asked for is given back."""
 HOLDS_PER_SLOT = 4
 """Open holds for each download slot: parsing and publishing must not starve the downloads."""
-
-
-class GrantExpired(IgnoreRequest):
-    """The request did not leave in time; its page is given back."""
-
-    delay_ms = 0
-    """How long it is left alone then."""
-    reason = "grant_expired"
 
 
 class Spiller(Protocol):
@@ -68,8 +60,7 @@ class Holds:
         body_budget: BodyBudget | None = None,
         slow_per_slot: int = SLOW_PER_SLOT,
     ) -> None:
-        self._on_owed = on_owed
-        self._clock = clock
+        self._on_owed, self._clock = on_owed, clock
         self._partitions: defaultdict[int, PartitionHolds] = defaultdict(
             lambda: PartitionHolds(Word(clock))
         )
@@ -80,7 +71,7 @@ class Holds:
         self._most = HOLDS_PER_SLOT * slots
         self.spiller: Spiller | None = None
         """Takes links to Kafka that the partition of their page does not take."""
-        self._reserved = 0
+        self._reserved, self.sites = 0, Sites()
 
     # Coming in.
 
@@ -152,10 +143,11 @@ class Holds:
     def _of(self, page: Page) -> PartitionHolds:
         return self._partitions[page.hold.partition]
 
-    def set_out(self, page: Page) -> None:
-        """The request is about to be connected; GrantExpired if it is too late for that."""
+    def set_out(self, page: Page, url: str) -> None:
+        """Let any request of a page be connected; GrantExpired, OtherSite: see ``Sites.check``."""
         if page.phase is not Phase.WAITING or not self.may_send(page):
             raise GrantExpired
+        self.sites.check(page.hold, url)
         if self._age_of(page) > START_BY_S:
             self.slots.were_too_late()
             raise GrantExpired
@@ -197,6 +189,8 @@ class Holds:
             page.received_at = time.time()
 
     def _note_sent(self, page: Page, *, received: bool, heard: Heard | None = None) -> None:
+        if page.is_lent:
+            return
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1
         self._of(page).report.note_sent(SentRequest(page.token, page.sent_ms, received, heard))

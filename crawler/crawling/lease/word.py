@@ -26,6 +26,11 @@ class Word:
         self._heard_at = max(self._heard_at, at)
         return is_same
 
+    @property
+    def redis_epoch(self) -> int | None:
+        """The epoch of the last Redis that answered; None: none has."""
+        return self._redis_epoch
+
     def came_within(self, seconds: float) -> bool:
         """Whether there was word so lately."""
         return self._clock() - self._heard_at < seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -12,6 +13,8 @@ from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.model.effects import Links
 from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.url import domain_key, host_of
+from crawlstream.wire.stored import decode_entry
 
 LOOK_EVERY_S = 1.0
 
@@ -19,7 +22,7 @@ log = structlog.get_logger()
 
 
 class Blacklist:
-    """Drops the links into blocked domains; without it they wait until somebody unblocks these.
+    """Drops the links to blocked domains and hosts; without it they wait until they are unblocked.
 
     Seeds are let in all the same: a person asked for them.
     """
@@ -29,14 +32,18 @@ class Blacklist:
         self._rules = rules
         self._drops = drops
         self._follows = drops or is_asked
-        self._domains: frozenset[str] = frozenset()
+        self._dropped: ThrottleTable | None = None
+        self._parted: frozenset[str] = frozenset()
+        """Domains that have a blocked host, and are not blocked as a whole."""
         self.table: ThrottleTable | None = None
         """All rules, if anybody asks for them."""
 
     async def look(self) -> None:
         """Take over what the frontier goes by now; RedisUnavailable."""
         self.table = table = await self._rules.table() if self._follows else None
-        self._domains = table.blacklist if table and self._drops else frozenset()
+        self._dropped = table if table and table.blacklist and self._drops else None
+        names = self._dropped.blacklist if self._dropped else frozenset()
+        self._parted = frozenset(map(domain_key, names)) - names
 
     async def follow(self) -> None:
         """Look again and again; end at once where all links may wait."""
@@ -49,9 +56,25 @@ class Blacklist:
 
     def screen(self, page: Page, groups: Sequence[Links]) -> Sequence[Links]:
         """The links that may enter; the others are counted as filtered (``blacklist``)."""
-        if not self._domains:
+        if self._dropped is None:
             return groups
-        kept = [group for group in groups if group.domain not in self._domains]
-        if dropped := sum(len(each.entries) for each in groups if each.domain in self._domains):
+        before = sum(len(each.entries) for each in groups)
+        kept = [group for each in groups if (group := self._screened(each, self._dropped)).entries]
+        if dropped := before - sum(len(each.entries) for each in kept):
             page.filtered["blacklist"] += dropped
         return kept
+
+    def _screened(self, group: Links, table: ThrottleTable) -> Links:
+        if group.domain in table.blacklist:
+            return replace(group, fingerprints=[], entries=[])
+        if group.domain not in self._parted:
+            return group
+        pairs = zip(group.fingerprints, group.entries, strict=True)
+        may_enter = [
+            pair for pair in pairs if not table.block_of(host_of(decode_entry(pair[1]).url))
+        ]
+        return replace(
+            group,
+            fingerprints=[fingerprint for fingerprint, _ in may_enter],
+            entries=[entry for _, entry in may_enter],
+        )

@@ -86,6 +86,8 @@ class Page:
     """What a browser took to make it; None: none has."""
     refused: Heard | None = None
     """What its site said to a further request, if it asked for less."""
+    is_lent: bool = False
+    """Its request was reserved without a lease: the frontier hears nothing of it."""
     body_bytes: int = 0
     cpu_s: float = 0
     """CPU time of this process that it has taken."""

@@ -6,11 +6,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from urllib.parse import urlsplit
 
 from crawling.net.address_guard import literal
 from crawling.page.page import Page
 from crawling.render.cdp import CommandFailed, Pipe, Told
+from crawlstream.model.credentials import may_follow
+from crawlstream.model.url import host_of
 
 _NAME = "Set-Cookie"
 _SECURE = "https://"
@@ -26,8 +27,8 @@ def cookies_of(page: Page, url: str, header: str) -> Sequence[Mapping[str, objec
     """
     scope = page.hold.profile.site or ""
     domain = scope.removeprefix(_SECURE)
-    host = urlsplit(url).hostname or ""
-    is_wide = bool(domain) and "." in domain and literal(domain) is None and host.endswith(domain)
+    is_part = f".{host_of(url)}".endswith(f".{domain}")
+    is_wide = "." in domain and literal(domain) is None and is_part
     made = []
     for pair in header.split(";"):
         name, has_value, value = pair.strip().partition("=")
@@ -55,33 +56,43 @@ class SetCookies:
     """The Set-Cookie headers of a document, which the browser tells apart from all others."""
 
     def __init__(self) -> None:
-        self._came: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
-        """By status: a gateway's challenge comes before the document."""
-        self._lines: dict[int, Sequence[str]] = {}
+        self._came: dict[tuple[str, int], asyncio.Event] = defaultdict(asyncio.Event)
+        """By request and status: a gateway's challenge comes before the document."""
+        self._lines: dict[tuple[str, int], Sequence[str]] = {}
 
-    def heard(self, status: int, headers: Mapping[str, str]) -> None:
+    def heard(self, request: str, status: int, headers: Mapping[str, str]) -> None:
         """An answer's headers as they came; those of one name are divided by line feeds."""
         told = (value for name, value in headers.items() if name.lower() == _NAME.lower())
-        self._lines.setdefault(status, [line for value in told for line in value.split("\n")])
-        self._came[status].set()
+        lines = [line for value in told for line in value.split("\n")]
+        self._lines.setdefault((request, status), lines)
+        self._came[request, status].set()
 
     async def beside_headers(self, head: Told) -> list[tuple[str, str]]:
         """All headers of the document whose head it is; a browser may tell of no cookies at all."""
-        status = head["responseStatusCode"]
+        answer = (head.get("networkId", ""), head["responseStatusCode"])
         with suppress(TimeoutError):
             async with asyncio.timeout(_TOLD_S):
-                await self._came[status].wait()
+                await self._came[answer].wait()
         headers = [(each["name"], each["value"]) for each in head.get("responseHeaders", ())]
         others = (each for each in headers if each[0].lower() != _NAME.lower())
-        return [*others, *((_NAME, line) for line in self._lines.get(status, ()))]
+        return [*others, *((_NAME, line) for line in self._lines.get(answer, ()))]
 
 
 async def cookies_set(
-    pipe: Pipe, context: str, given: Sequence[Mapping[str, object]]
+    pipe: Pipe, session: str, way: tuple[str, str], given: Sequence[Mapping[str, object]]
 ) -> list[tuple[str, str]]:
-    """What a page and its scripts have done to the cookies, as Set-Cookie headers."""
-    told = await pipe.call("Storage.getCookies", browserContextId=context)
-    now = {each["name"]: each["value"] for each in told["cookies"]}
+    """Return what a page has done to the cookies that go along to a URL, as Set-Cookie headers.
+
+    ``way``: the page's URL, and where it leads: as with a redirect, nothing goes to another host.
+    Nor anything that the browser would not send there (domain, path, encryption): others were set
+    by the sites of frames and scripts, or are for other pages.
+    """
+    url, target = way
+    if not may_follow(target, url):
+        return []
+    told = await pipe.call("Network.getCookies", session, urls=[target])
+    # Of two with one name the browser tells the one with the longer path first, as it sends them.
+    now = {each["name"]: each["value"] for each in reversed(told["cookies"])}
     before = {str(each["name"]): each["value"] for each in given}
     new = [f"{name}={now[name]}" for name in now if before.get(name) != now[name]]
     gone = [f"{name}=; Max-Age=0" for name in before if name not in now]

@@ -25,7 +25,8 @@ from crawling.egress.routes import Routes
 from crawling.failures import RETRY_CODES, TransferFailed
 from crawling.gateway.gateway import Gateway
 from crawling.gateway.ways_out import Pass
-from crawling.lease.holds import GrantExpired, Holds
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import Holds
 from crawling.links.blacklist import Blacklist
 from crawling.metrics import RENDER_REQUESTS, RENDER_SECONDS, RENDERS
 from crawling.net import trust
@@ -39,7 +40,7 @@ from crawling.render.tab import Tab
 from crawling.render.visit import LoadFailed, Made, RenderFailed, Visit
 from crawling.response.redirects import leads_on
 from crawling.response.site_feedback import reported
-from crawling.robots.check import ROBOTS
+from crawling.robots.request import ROBOTS
 from crawlstream.boot.settings import Settings
 from crawlstream.model.credentials import covers
 from crawlstream.model.egress.render import RenderOptions
@@ -97,7 +98,7 @@ class RenderingClient:
         """Send one request; GrantExpired, AddressRefused, or why no response came."""
         if ROBOTS in request.meta or request.method != "GET" or request.body:
             return await self._plain.fetch(request, page)
-        self._holds.set_out(page)
+        self._holds.set_out(page, request.url)
         host, port = place_of(request.url)
         routes = self._renderer.routes
         pool = await routes.pool_for(page, host, port) if routes else None

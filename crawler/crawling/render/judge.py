@@ -7,6 +7,7 @@ documents, and with each at most ``render`` requests; those of a slow page come 
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +19,7 @@ from crawling.client.ask import place_of
 from crawling.response.site_feedback import REFUSALS
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.throttle import ThrottleTable
-from crawlstream.model.url import host_of, origin_of
+from crawlstream.model.url import canonical, host_of, origin_of
 
 _KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -37,6 +38,7 @@ _KINDS: Mapping[str, str] = MappingProxyType(
 of a worker."""
 _INSIDE = frozenset({"about", "blob", "data"})
 """Schemes that lead nowhere beyond the browser."""
+_ENDS_HOST = r"[/?#\\]"
 _REST_S = 60.0
 """A site that refuses a further request gets none for so long, from this crawler."""
 _MOST_RESTS = 10_000
@@ -158,8 +160,8 @@ class Judge:
         if scheme not in {"http", "https"} or asked.type not in self.types:
             return Verdict.TYPE
         try:
-            host, origin = host_of(asked.url), origin_of(asked.url)
-        except (InvalidUrl, ValueError):
+            host, origin = _place_in(asked.url)
+        except InvalidUrl:
             return Verdict.TYPE
         if verdict := self._why_not(host):
             return verdict
@@ -213,3 +215,16 @@ class Judge:
             return False
         self.rests.heard(site, status)
         return site == self.site and status in REFUSALS
+
+
+def _place_in(url: str) -> tuple[str, str]:
+    """Return host and origin of a URL that the browser tells of.
+
+    InvalidUrl where the host is not in its canonical form (a dot behind it, a user name in front):
+    what was judged would not be what is connected to.
+    """
+    scheme, _, rest = url.partition("://")
+    place = canonical(f"{scheme}://{re.split(_ENDS_HOST, rest, maxsplit=1)[0]}/")
+    if host_of(place) != host_of(url):
+        raise InvalidUrl(f"{host_of(url)[:100]!r} is not the canonical form of {host_of(place)}")
+    return host_of(place), origin_of(place)

@@ -14,16 +14,6 @@ DOM: Final = """(() => {
 })()"""
 """The document as text; a zero character where that is longer than ``%d`` characters."""
 
-WITHOUT: Final = """(() => {
-  const names = ["EventSource", "RTCPeerConnection", "SharedWorker", "WebSocket",
-    "WebSocketStream", "WebTransport", "webkitRTCPeerConnection"];
-  for (const name of names) delete globalThis[name];
-  const kind = globalThis.Navigator || globalThis.WorkerNavigator;
-  if (kind) delete kind.prototype.serviceWorker;
-})()"""
-"""Ways to ask that a browser tells nobody of. Pages take them for not supported; what asks all the
-same has no credit at the gateway."""
-
 _WAIT: Final = """new Promise(done => {
   const look = () => document.querySelector(%s) !== null && (done(true), true);
   if (!look()) {

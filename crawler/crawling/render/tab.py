@@ -19,7 +19,7 @@ from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
 from crawling.render.cookies import SetCookies, cookies_set, set_cookies
 from crawling.render.document import Document, Life, first_of
 from crawling.render.judge import Asked, Verdict
-from crawling.render.script import WITHOUT
+from crawling.render.stand_ins import STAND_INS
 from crawling.render.visit import (
     LoadFailed,
     Made,
@@ -64,7 +64,7 @@ class Tab:
         """Fetch and render; GrantExpired, LoadFailed, RenderFailed and what downloads raise."""
         try:
             await self._open(context)
-            return await self._made(context)
+            return await self._made()
         except (BrowserGone, CommandFailed) as error:
             raise RenderFailed(str(error)) from error
         finally:
@@ -98,7 +98,7 @@ class Tab:
         """Have the requests of a target wait; CommandFailed where it cannot."""
         say = self.pipe.say
         # Answered by the page's own process: until then a document could begin without it.
-        is_there = self.pipe.ask("Page.addScriptToEvaluateOnNewDocument", session, source=WITHOUT)
+        is_there = self.pipe.ask("Page.addScriptToEvaluateOnNewDocument", session, source=STAND_INS)
         say("Security.setIgnoreCertificateErrors", session, ignore=not self.visit.must_prove)
         if self.visit.user_agent:
             agent = self.visit.user_agent
@@ -113,7 +113,7 @@ class Tab:
 
     # The document.
 
-    async def _made(self, context: str) -> Made:
+    async def _made(self) -> Made:
         head = await self._document_head()
         self.visit.on_head()
         headers = await self._cookies.beside_headers(head)
@@ -128,7 +128,8 @@ class Tab:
         made.is_rendered = True
         made.is_complete, moved_to = await self._ready()
         if moved_to:
-            cookies = await cookies_set(self.pipe, context, self.visit.cookies)
+            to = (self.visit.url, moved_to)
+            cookies = await cookies_set(self.pipe, self._session, to, self.visit.cookies)
             return Made(303, [("Location", moved_to), *cookies])
         made.body = await self._page.dom(self._over)
         return made
@@ -177,7 +178,7 @@ class Tab:
 
     def _unveiled(self, session: str, told: Told) -> None:
         if session == self._session:
-            self._cookies.heard(told["statusCode"], told["headers"])
+            self._cookies.heard(told["requestId"], told["statusCode"], told["headers"])
 
     def _navigates(self, session: str, told: Told) -> None:
         if session == self._session and told["frameId"] == self._frame and not self._is_asked:

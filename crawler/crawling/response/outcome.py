@@ -11,7 +11,8 @@ from twisted.python.failure import Failure
 
 from crawling.failures import RETRY_CODES, BadStatus, RequestReplaced, is_retryable, reason_of
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
-from crawling.lease.holds import GrantExpired, Holds
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import Holds
 from crawling.links.children import Children
 from crawling.page.page import Page
 from crawling.page.request import page_of

@@ -2,7 +2,8 @@
 
 Whoever holds a page of an unknown host and sets ``fetching`` first spends that page's grant on
 robots.txt and gives the page back. Other pages of the host wait for the answer as long as their
-grants last, and are given back after that. A host that cannot be reached at all is the page's own
+grants last, and are given back after that. A file that is on another site is bought there
+(:mod:`crawling.robots.elsewhere`). A host that cannot be reached at all is the page's own
 failure, so a dead host ends its pages by name and soon. A Crawl-delay is told to the frontier with
 the buyer's return, and lowers the rate of the whole domain.
 
@@ -27,17 +28,18 @@ from scrapy.http import Response
 
 from crawling.background import Tasks
 from crawling.failures import RequestReplaced, TooLarge
-from crawling.lease.holds import START_BY_S, GrantExpired
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import START_BY_S
 from crawling.page.page import Page, Phase
-from crawling.page.request import PAGE, agent_of
+from crawling.page.request import agent_of
 from crawling.response.outcome import Outcomes
 from crawling.robots.cache import KnownRobots
+from crawling.robots.elsewhere import Elsewhere
+from crawling.robots.request import robots_request
 from crawling.robots.rules import LIGHT_CHARACTERS, Rules, rules_in
 from crawling.robots.store import (
     EVERYTHING_FORBIDDEN,
-    MAX_BYTES,
     Note,
-    RobotsBook,
     note_instead,
     note_of,
     place_of,
@@ -45,11 +47,6 @@ from crawling.robots.store import (
 from crawlstream.model.crawl import Profile
 from crawlstream.model.url import origin_of
 
-ROBOTS = "crawlstream_robots"
-"""Key in ``request.meta`` that marks a request for robots.txt."""
-
-_DOWNLOAD_MAX_BYTES = 4 * MAX_BYTES
-"""A larger file is no robots.txt; its host is taken to forbid everything."""
 _WAIT_MS = 500
 """Pause of a page that meets a fetch under way."""
 _MAX_LATER = 105
@@ -75,11 +72,11 @@ class Robots:
 
     def __init__(
         self,
-        book: RobotsBook,
         outcomes: Outcomes,
         tasks: Tasks,
-        fetch: Callable[[Request], Awaitable[Response]],
+        elsewhere: Elsewhere,
         *,
+        fetch: Callable[[Request], Awaitable[Response]],
         noting: Callable[[Page], AbstractContextManager[None]],
         agent: str,
     ) -> None:
@@ -88,7 +85,8 @@ class Robots:
         ``noting`` is the flight recorder's: a file of rules may be dear, or worse. ``agent`` is
         what requests call themselves where a crawl says nothing else.
         """
-        self._book = book
+        self._book = elsewhere.book
+        self._elsewhere = elsewhere
         self._outcomes = outcomes
         self._endings = outcomes.endings
         self._holds = outcomes.holds
@@ -221,10 +219,27 @@ class Robots:
             await self._remember(origin, note, pages[0])
         elif note.word == b"later" and note.rests_s > 0:
             await self._put_off(pages, note)
+        elif note.word == b"moved" and self._elsewhere.is_needed(pages[0], note):
+            await self._look_elsewhere(origin, pages, note)
         elif note.word != b"fetching" and await self._book.claim(origin, note.raw):
             await self._buy(origin, pages, note)
         elif origin in self._under_way:
             await _within_grant(self._under_way[origin], pages)
+
+    async def _look_elsewhere(self, origin: str, pages: list[Page], moved: Note) -> None:
+        """Go by the file of another site; no page goes on before that is known."""
+        note = await self._elsewhere.find(pages[0], moved)
+        if note.word == b"later":
+            await self._put_off(pages, note)
+        elif note.word == b"fetching":
+            for page in pages:
+                self._holds.release(page, delay_ms=int(note.left_s * 1000))
+        else:
+            rules = await self._remember(origin, note, pages[0])
+            if delay_ms := rules.crawl_delay_ms(self._agent_of(pages[0])) if rules else 0:
+                self._holds.release_buyer(pages[0], delay_ms)
+                for page in pages[1:]:
+                    self._holds.release(page)
 
     async def _buy(self, origin: str, pages: list[Page], before: Note) -> None:
         """Fetch with the grant of the first page while the others wait for the answer."""
@@ -244,7 +259,9 @@ class Robots:
     async def _fetch_for(self, page: Page, origin: str, before: Note) -> bool:
         """Spend a page's grant on its robots.txt; whether that asks for pauses."""
         try:
-            response = await self._fetch(self._request(place_of(origin, before), page))
+            response = await self._fetch(
+                robots_request(place_of(origin, before), page, self._agent)
+            )
         except (DownloadCancelledError, TooLarge):
             note = EVERYTHING_FORBIDDEN
         except RequestReplaced as error:
@@ -260,15 +277,6 @@ class Robots:
         else:
             note = note_of(response, before)
         return await self._publish(origin, note, page)
-
-    def _request(self, url: str, page: Page) -> Request:
-        return Request(
-            url,
-            headers={"User-Agent": self._agent_of(page)},
-            meta={PAGE: page, ROBOTS: True, "download_maxsize": _DOWNLOAD_MAX_BYTES},
-            priority=page.hold.priority,
-            dont_filter=True,
-        )
 
     async def _publish(self, origin: str, note: Note, page: Page) -> bool:
         """Tell the cluster, wake the pages that wait here, and give the buyer back."""

@@ -1,12 +1,13 @@
 """What the cluster knows about robots.txt files.
 
-One Redis key for each origin; its time to live tells for how long it holds:
+One Redis key for each origin, and for each file of another name that a redirect leads to; its time
+to live tells for how long it holds:
 
 ``fetching``            somebody fetches it right now
 ``rules <zlib>``        its text, at most 500 KiB of it
 ``open``                there is none (RFC 9309: a 4xx other than 429)
-``moved <hops> <url>``  it is elsewhere on the same domain: the next grant buys that
-``later <n>``           the host said 5xx or 429 for the n-th time in a row: not now
+``moved <hops> <url>``  it is elsewhere: the next grant of that site buys it
+``later <n>``           it could not be had for the n-th time in a row (5xx, 429): not now
 
 Notes are made in a full Redis, too. Those that only repeat what a host said have a bounded share of
 it: where there are too many, the oldest are forgotten and fetched again.
@@ -26,7 +27,7 @@ from w3lib.url import safe_url_string
 
 from crawlstream.errors import InvalidUrl
 from crawlstream.frontier.scripts import Scripts
-from crawlstream.model.url import canonical, domain_key, host_of
+from crawlstream.model.url import canonical, host_of, origin_of
 from crawlstream.tasks import together
 
 MAX_BYTES = 500 * 1024
@@ -36,7 +37,7 @@ _KEPT_S = 24 * 3600
 _FETCHING_S = 30
 """After so long a fetch is taken for lost with its worker."""
 _MOVED_S = 600
-_MAX_HOPS = 5
+MAX_HOPS = 5
 _FIRST_LATER_S = 5
 _LONGEST_LATER_S = 900
 _COPIES = frozenset({b"rules", b"open", b"moved"})
@@ -61,6 +62,12 @@ class Note:
     def rest(self) -> bytes:
         """What follows the kind."""
         return (self.raw or b"").partition(b" ")[2]
+
+    @property
+    def target(self) -> tuple[int, str]:
+        """Of a file that has moved: after how many redirects, and where to."""
+        hops, _, url = self.rest.decode().partition(" ")
+        return int(hops), url
 
     @property
     def refusals(self) -> int:
@@ -95,7 +102,7 @@ def place_of(origin: str, before: Note) -> str:
     """The URL to fetch next."""
     if before.word != b"moved":
         return canonical(f"{origin}/robots.txt")
-    return before.rest.partition(b" ")[2].decode()
+    return before.target[1]
 
 
 def note_of(response: Response, before: Note) -> Note:
@@ -104,12 +111,23 @@ def note_of(response: Response, before: Note) -> Note:
     if 200 <= status < 300:
         return rules_note(response.body)
     if status == 429 or status >= 500:
-        refusals = before.refusals + 1
-        return Note(b"later %d" % refusals, 2 * _pause_s(refusals))
-    hops = int(before.rest.partition(b" ")[0]) if before.word == b"moved" else 0
-    if 300 <= status < 400 and (target := _target(response)) and hops < _MAX_HOPS:
+        return later(before)
+    hops = before.target[0] if before.word == b"moved" else 0
+    if 300 <= status < 400 and (target := _target(response)) and hops < MAX_HOPS:
         return Note(b"moved %d %s" % (hops + 1, target.encode()), _MOVED_S)
     return Note(b"open", _KEPT_S)
+
+
+def later(before: Note) -> Note:
+    """A file could not be had once more."""
+    refusals = before.refusals + 1
+    return Note(b"later %d" % refusals, 2 * _pause_s(refusals))
+
+
+def file_of(url: str) -> str:
+    """Return what the cluster keeps a robots.txt under: its origin, or the URL of another file."""
+    origin = origin_of(url)
+    return origin if url == canonical(f"{origin}/robots.txt") else url
 
 
 def note_instead(url: str, asked: str, before: Note) -> Note:
@@ -123,14 +141,13 @@ def note_instead(url: str, asked: str, before: Note) -> Note:
 
 
 def _target(response: Response) -> str | None:
-    """Where a redirect leads, if the grant's domain covers it; elsewhere, other rules hold."""
+    """Where a redirect leads, on whatever site; RFC 9309 has it followed there as well."""
     try:
         location = safe_url_string(response.headers.get(b"Location") or b"")
         target = canonical(urljoin(response.url, location))
     except (InvalidUrl, ValueError):
         return None
-    same = domain_key(host_of(target)) == domain_key(host_of(response.url))
-    return target if same and target != response.url else None
+    return target if target != response.url else None
 
 
 def _pause_s(refusals: int) -> float:

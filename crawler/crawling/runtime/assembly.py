@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from crawling.publish.publisher import Publisher
 from crawling.publish.spill import Spiller
 from crawling.response.outcome import Outcomes
 from crawling.robots.check import Robots
+from crawling.robots.elsewhere import Elsewhere
 from crawling.runtime.clients import Clients
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions
@@ -67,13 +69,13 @@ def assemble(
         body_budget=body_budget,
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
+    holds.sites.site_of = clients.site_of
     holds.spiller = _spiller(clients, settings, publisher, holds=holds, tasks=tasks)
     endings = Endings(holds, publisher, tasks, settings.retry_times)
     outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
-    agent = crawler.settings["USER_AGENT"] or ""
     routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
-    robots = Robots(clients.robots, outcomes, tasks, way.fetch, noting=noting, agent=agent)
+    robots = _robots(crawler, clients, outcomes, way=way, noting=noting, tasks=tasks)
     sessions = Sessions.of(
         clients,
         holds,
@@ -102,6 +104,20 @@ def assemble(
     return Assembly(
         parts=parts, sessions=sessions, way=way, robots=robots, begin_to_end=ending.begin
     )
+
+
+def _robots(
+    crawler: Crawler,
+    clients: Clients,
+    outcomes: Outcomes,
+    *,
+    way: Way,
+    noting: Callable[[Page], AbstractContextManager[None]],
+    tasks: Tasks,
+) -> Robots:
+    agent = crawler.settings["USER_AGENT"] or ""
+    elsewhere = Elsewhere(clients, outcomes.holds, tasks, fetch=way.fetch, agent=agent)
+    return Robots(outcomes, tasks, elsewhere, fetch=way.fetch, noting=noting, agent=agent)
 
 
 def _spiller(

@@ -25,7 +25,8 @@ from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.frontier.wake import Sleeper
-from crawlstream.frontier.worker_session import WorkerSession
+from crawlstream.frontier.worker_session import Reservation, WorkerSession
+from crawlstream.model.url import domain_key
 
 RESULTS_LINGER_MS = 160
 """Pages come one by one; nobody waits for one of them but its own settle."""
@@ -79,6 +80,15 @@ class Clients:
     def robots(self) -> RobotsBook:
         """What the cluster knows about robots.txt files."""
         return RobotsBook(lambda host: self.frontiers.of_host(host).scripts)
+
+    def site_of(self, partition: int, host: str) -> str:
+        """Return the site of a host, by the rules that a partition grants by."""
+        return self.sessions[partition].site_of(host)
+
+    async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
+        """Reserve a request to the site of a host; see ``WorkerSession.reserve``."""
+        session = self.sessions[self.frontiers.partitions.of(domain_key(host))]
+        return await session.reserve(host, takes_ms=takes_ms, within_ms=within_ms)
 
     async def wait_for_redis(self, settings: Settings) -> None:
         """Return when Redis answers, holds what we know, and agrees about limits."""

@@ -16,7 +16,7 @@ from crawling.egress.tls import TlsChoice, is_named
 from crawling.gateway.gateway import Gateway
 from crawling.lane.choice import why_engine
 from crawling.lane.lane import Lane
-from crawling.lease.holds import GrantExpired
+from crawling.lease.expired import GrantExpired
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
 from crawling.page.request import PAGE

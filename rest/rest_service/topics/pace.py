@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.url import host_of
 
 _SITES_TOLD = 10
 
@@ -21,7 +21,7 @@ def pace_of(seeds: Sequence[CrawlRequest], table: ThrottleTable | None) -> dict[
     """
     if table is None or not seeds:
         return {"pages": len(seeds), "seconds": None, "sites": []}
-    at = Counter(table.site_of(urlsplit(seed.url).hostname or "") for seed in seeds)
+    at = Counter(table.site_of(host_of(seed.url)) for seed in seeds)
     paces = {site: _seconds_per_page(table, site) for site in at}
     slowest = sorted(paces, key=lambda site: paces[site] * at[site], reverse=True)
     pages, seconds = _whole(seeds, max(paces[site] * at[site] for site in at), paces=paces.values())

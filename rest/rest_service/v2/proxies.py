@@ -11,7 +11,7 @@ from crawlstream.errors import ConfigError
 from crawlstream.model.egress.book import ALL_SITES, ProxyBan
 from crawlstream.model.egress.pools import DIRECT, PoolTable
 from crawlstream.model.egress.report import PoolState, pool_named, pool_told, why
-from crawlstream.model.url import domain_key, fold_host
+from crawlstream.model.url import fold_host
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.http.parameters import StrictRoute
@@ -60,10 +60,13 @@ async def why_not(
     ``pool`` is null where the domain is fetched directly.
     """
     states, table = await states_of_pools(service)
-    name = pool or table.pool_for(fold_host(site))
+    host = fold_host(site)
+    name = pool or table.pool_for(host)
     if name == DIRECT:
         return success({"pool": None, "proxies": []})
-    return success({"pool": name, "proxies": why(_named(states, name), domain_key(site))})
+    return success(
+        {"pool": name, "proxies": why(_named(states, name), await service.frontier.site_of(host))}
+    )
 
 
 @router.get("/proxies/{pool}", summary="One pool of proxies")
@@ -79,7 +82,7 @@ async def ban(service: TheService, client: TheClient, wish: Ban) -> Response:
     with audited(client, "ban-proxy", proxy=wish.id, site=wish.site or ALL_SITES):
         pool = await _pool_with(service, wish.id)
         if wish.for_s is not None:
-            site = domain_key(fold_host(wish.site)) if wish.site else ALL_SITES
+            site = await service.frontier.site_of(fold_host(wish.site)) if wish.site else ALL_SITES
             await service.frontier.book.ban(ProxyBan(wish.id, site, wish.for_s * 1000))
         elif wish.site is not None:
             raise RequestRefused(422, "A ban for one domain needs an end: for_s.", code="invalid")
@@ -93,7 +96,7 @@ async def unban(service: TheService, client: TheClient, wish: Unban) -> Response
     """Let a proxy be used again, for a domain or for all."""
     with audited(client, "unban-proxy", proxy=wish.id, site=wish.site or ALL_SITES):
         pool = await _pool_with(service, wish.id)
-        site = domain_key(fold_host(wish.site)) if wish.site else ALL_SITES
+        site = await service.frontier.site_of(fold_host(wish.site)) if wish.site else ALL_SITES
         await service.frontier.book.ban(ProxyBan(wish.id, site, 0))
         if wish.site is None:
             await service.pools.disable(pool, [wish.id], disabled=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -14,12 +16,13 @@ from typing import Any
 import pycurl
 import pytest
 from scrapy import Request
-from scrapy.http import HtmlResponse
+from scrapy.http import HtmlResponse, Response
 
 from crawling.client import clock
+from crawling.client.http_client import HttpClient
 from crawling.client.libcurl import PLAIN
 from crawling.client.transfer import Transfer
-from crawling.lease.holds import GrantExpired
+from crawling.lease.expired import GrantExpired
 from crawling.page.page import Page, Phase
 from crawling.page.request import PAGE
 from crawling.tls.multi import libcurl_of
@@ -69,6 +72,29 @@ RAW: dict[bytes, int | str] = {
     b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nhi": "bad_response",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nhi": "bad_response",
 }
+
+
+@pytest.mark.parametrize("size", [1, 2, 3000, 5000])
+async def test_a_body_in_chunks_takes_no_more_memory_than_is_counted(
+    visitor: Visitor, site: CrawlerSite, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """However small they are: what is kept of them is joined, and their order stays."""
+    held: list[tuple[int, int]] = []
+    answer = HttpClient._answer
+
+    def weighed(client: Any, transfer: Transfer, *rest: Any, **named: Any) -> Response:
+        held.append((transfer.size, sum(map(sys.getsizeof, transfer.body))))
+        return answer(client, transfer, *rest, **named)
+
+    monkeypatch.setattr(HttpClient, "_answer", weighed)
+    body = random.Random(size).randbytes(10_000 * min(size, 20))
+    parts = [body[at : at + size] for at in range(0, len(body), size)]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+    site.pages["/"] = Answer(raw=CHUNKED + chunks + b"0\r\n\r\n")
+    assert (await visitor.fetch(site.url("/"))).body == body
+    [(counted, taken)] = held
+    assert counted == len(body)
+    assert taken < 1.2 * counted + 1024
 
 
 @pytest.mark.parametrize("raw", RAW)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from crawling.lease.holds import START_BY_S, GrantExpired, Holds
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import START_BY_S, Holds
 from crawling.lease.pace import SLOWEST_S
 from crawling.metrics import Meter
 from crawling.page.page import Page, Phase
@@ -97,7 +98,7 @@ async def test_a_grant_counts_from_the_first_try(bench: Bench) -> None:
     assert page.hold.issued_at < begun
     fed.now = begun + START_BY_S
     with pytest.raises(GrantExpired):
-        fed.holds.set_out(page)
+        fed.holds.set_out(page, page.hold.entry.url)
 
 
 async def test_a_worker_that_drains_gives_back_what_it_is_granted_late(bench: Bench) -> None:
@@ -119,7 +120,7 @@ async def test_a_page_in_other_hands_is_dropped(bench: Bench) -> None:
     fed = Fed(bench)
     (page,) = await fed.exchange()
     await bench.blame("w1", "")
-    fed.holds.set_out(page)
+    fed.holds.set_out(page, page.hold.entry.url)
     fed.holds.depart(page)
     fed.holds.departed(page)
     await fed.exchange()
@@ -132,7 +133,7 @@ async def test_a_slow_redis_is_called_less_often(bench: Bench) -> None:
     await bench.feed.seeds("a/1", "b/1")
     fed = Fed(bench)
     done, under_way = await fed.exchange()
-    fed.holds.set_out(under_way)
+    fed.holds.set_out(under_way, under_way.hold.entry.url)
     fed.answers_take_s = 0.01
     for _ in range(8):
         await fed.exchange()

@@ -9,7 +9,7 @@ import pytest
 
 from crawling.failures import TransferFailed
 from crawling.lease import holds
-from crawling.lease.holds import GrantExpired
+from crawling.lease.expired import GrantExpired
 from crawling.tls.targets import TARGETS, require
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite
 from crawlstream.errors import ConfigError

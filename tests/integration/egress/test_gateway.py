@@ -13,7 +13,8 @@ from crawling.egress.route import Route
 from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.gateway import gateway as room
 from crawling.gateway.gateway import Gateway
-from crawling.lease.holds import GrantExpired, Holds
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import Holds
 from crawlstream.boot.addresses import AddressRefused
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from support.crawler.engine import Engine, engine, gateway_of

@@ -119,6 +119,9 @@ async def test_a_target_inside_is_refused_whatever_the_proxy(
         for named in ("de", None):
             with pytest.raises(AddressRefused, match="is a proxy"):
                 await visitor.fetch(f"http://127.0.0.1:{proxy.port}/", proxy=named)
+        for spelt in ("127.0.0.1.", "[127.0.0.1]"):
+            with pytest.raises(AddressRefused, match="is a proxy"):
+                bench.routes.refuse_proxies(spelt, proxy.port)
     assert proxy.asked == []
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.url import domain_key, host_of
 
 
 @dataclass
@@ -20,14 +21,17 @@ class Clock:
 
 
 def hold(number: int = 1, **changes: Any) -> Hold:
-    """A grant of ``http://a.example/<number>`` that was asked for at 100 s."""
+    """A grant of ``http://a.example/<number>``, or another domain, asked for at 100 s."""
+    entry = changes.get("entry") or Entry(
+        url=f"http://{changes.get('domain', 'a.example')}/{number}"
+    )
     values: dict[str, Any] = {
         "token": f"1-{number}",
         "crawl": CrawlKey("link", "app", "crawl"),
         "run": 1,
-        "domain": "a.example",
+        "domain": domain_key(host_of(entry.url)),
         "priority": 1,
-        "entry": Entry(url=f"http://a.example/{number}"),
+        "entry": entry,
         "profile": Profile(),
         "retries": 0,
         "issued_at": 100.0,

@@ -20,7 +20,7 @@ from crawling.page.page import Page
 from crawling.page.request import PAGE
 from crawlstream.boot.addresses import Guard
 from crawlstream.model.crawl import Entry, Profile
-from crawlstream.model.url import host_of
+from crawlstream.model.url import domain_key, host_of
 from support.crawler.holds import hold
 
 LOCAL = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -48,7 +48,7 @@ class Visitor:
             self._granted,
             entry=Entry(url=url),
             issued_at=now,
-            domain=host_of(url),
+            domain=domain_key(host_of(url)),
             profile=Profile(**profile),
         )
         return self.holds.admit(granted)

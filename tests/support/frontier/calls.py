@@ -121,6 +121,7 @@ async def _ask(redis: Redis) -> None:
     await _fire(bench)
     await robots.claim("http://a.example", None)
     await robots.write("http://a.example", Note(b"none", 1.0))
+    await bench.worker.session.reserve("a.example", takes_ms=1, within_ms=1)
     await _move(redis)
 
 

@@ -21,7 +21,7 @@ from crawlstream.frontier.inspection import MOST_CRAWLS
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, UrlReport
 from crawlstream.model.state import CrawlState
-from crawlstream.model.url import canonical, domain_key, fold_host, seed_url
+from crawlstream.model.url import canonical, fold_host, seed_url
 from crawlstream.wire import views
 
 frontier = typer.Typer(
@@ -118,8 +118,7 @@ async def _domain(host: str) -> DomainReport:
     """What is known of the site that a host is counted under."""
     settings = load_settings()
     async with cluster_frontier(settings) as frontier:
-        table = await frontier.rules.table()
-        return await frontier.inspector.domain(table.site_of(host) if table else domain_key(host))
+        return await frontier.inspector.domain(await frontier.site_of(host))
 
 
 async def _crawl(crawl: CrawlKey) -> CrawlState:

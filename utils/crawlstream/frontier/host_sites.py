@@ -20,7 +20,7 @@ from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Seed
 from crawlstream.model.throttle import ThrottleTable
-from crawlstream.model.url import host_of
+from crawlstream.model.url import domain_key, host_of
 from crawlstream.wire import stored
 
 log = structlog.get_logger()
@@ -35,9 +35,19 @@ class HostSites:
         self._version = b""
         self._parted: frozenset[str] = frozenset()
 
+    def site_of(self, host: str) -> str:
+        """Return what the requests to a host are counted under, by the map that is known."""
+        return self._table.site_of(host) if self._table else domain_key(host)
+
     async def follow(self, version: bytes) -> None:
-        """Know the map of this version of the rules, or of a later one; RedisUnavailable."""
-        if not version or version == self._version:
+        """Know the map of this version of the rules, or of a later one; RedisUnavailable.
+
+        No version: no table of this Redis has ever parted a domain.
+        """
+        if version == self._version:
+            return
+        if not version:
+            self._table, self._version, self._parted = None, b"", frozenset()
             return
         table = await self._rules.table()
         if table is None:

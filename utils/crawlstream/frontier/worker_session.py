@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from crawlstream.errors import FrontierFull
 from crawlstream.frontier.children import Children
@@ -17,7 +17,7 @@ from crawlstream.frontier.codec.exchange import (
 )
 from crawlstream.frontier.codec.partitions import unpack_questions
 from crawlstream.frontier.codec.spill import pack_spills
-from crawlstream.frontier.codec.values import pack, texts
+from crawlstream.frontier.codec.values import pack, texts, unpack
 from crawlstream.frontier.host_sites import HostSites
 from crawlstream.frontier.revocation import reap_all, retire_all
 from crawlstream.frontier.scripts import Scripts
@@ -39,6 +39,17 @@ DEADLINE_MS = 30_000
 """A worker that was not heard of for so long is dead; its holds return."""
 LEASES_PER_CALL = 200
 """Entries granted by one script: keeps the longest call near 5 ms."""
+
+
+class Reservation(NamedTuple):
+    """A request that a site allows without a lease."""
+
+    site: str
+    partition: int
+    wait_ms: int
+    """Until it may leave; -1: not soon, -2: the site is blocked or paused."""
+    redis_epoch: int
+    """Another Redis may know nothing of it."""
 
 
 class WorkerSession:
@@ -126,14 +137,29 @@ class WorkerSession:
 
     async def _at_home(self, sites_version: bytes, holds: Sequence[Hold]) -> Sequence[Hold]:
         """The holds that were granted under their own site; the others are moved there, unsent."""
-        if not sites_version:
-            return holds
         await self._sites.follow(sites_version)
         moves = self._sites.moves(holds)
         if moves:
             request = [*self._caller(), [], [], [], [], [*moves.values()]]
             await self._scripts.run("exchange", pack(request))
         return [hold for hold in holds if hold.token not in moves]
+
+    def site_of(self, host: str) -> str:
+        """Return the site of a host, by the rules that the latest holds were granted by."""
+        return self._sites.site_of(host)
+
+    async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
+        """Reserve the next request to the site of a host, for one that no lease is for.
+
+        It may leave at the time that is answered, and must be over ``takes_ms`` later.
+        """
+        site, spider = self._sites.site_of(host), encode_id(self._spiderid)
+        told = await self._scripts.run("reserve", spider, self._group, site, takes_ms, within_ms)
+        wait_ms, redis_epoch, sites_version = unpack(told)
+        await self._sites.follow(sites_version)
+        if self._sites.site_of(host) != site:
+            wait_ms = min(wait_ms, -1)
+        return Reservation(site, self.partition, wait_ms, redis_epoch)
 
     def _caller(self, want: int = 0) -> list[object]:
         """What every exchange begins with."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 from crawlstream.model.request import LATEST
 from crawlstream.model.rule_field import RuleField
-from crawlstream.model.url import domain_key
+from crawlstream.model.url import canonical_host, domain_key
 
 DEFAULT_CONCURRENCY = 8
 """Requests under way at once to one domain, from lease to response, unless its rule says else."""
@@ -200,8 +200,8 @@ class ThrottleTable:
 
 
 def _upwards(host: str) -> Iterator[str]:
-    """A host, and what it is part of, up to its registrable domain."""
-    domain, name = domain_key(host), host
+    """A host in canonical form, and what it is part of, up to its registrable domain."""
+    domain, name = domain_key(host), canonical_host(host)
     while name != domain and name:
         yield name
         name = name.partition(".")[2]

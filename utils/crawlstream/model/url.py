@@ -204,18 +204,26 @@ def origin_of(url: str) -> str:
 
 
 @lru_cache(_HOSTS_REMEMBERED)
+def canonical_host(host: str) -> str:
+    """Return a host as URLs are stored with it: lower-case ASCII, no trailing dot, no brackets.
+
+    Text that is no host at all comes back in lower case.
+    """
+    bare = host.strip().strip("[]").removesuffix(".").lower()
+    try:
+        return _canonical_host(f"[{bare}]" if ":" in bare else bare).strip("[]")
+    except InvalidUrl:
+        return bare
+
+
+@lru_cache(_HOSTS_REMEMBERED)
 def domain_key(host: str) -> str:
     """The domain that a host's requests are counted under: its registrable domain.
 
     By the bundled public-suffix list, ICANN section (``github.io`` is one domain). An address, a
-    single label and a name under no public suffix are their own domain. Lower case, no trailing
-    dot. Text that is no host at all comes back in lower case.
+    single label and a name under no public suffix are their own domain; see ``canonical_host``.
     """
-    bare = host.strip().strip("[]").removesuffix(".").lower()
-    try:
-        name = _canonical_host(f"[{bare}]" if ":" in bare else bare).strip("[]")
-    except InvalidUrl:
-        return bare
+    name = canonical_host(host)
     if ":" in name:
         return name
     return SUFFIXES.extract_str(name).top_domain_under_public_suffix or name

@@ -115,7 +115,7 @@ class DividedWorker:
 
     async def _fetch(self, page: Page) -> None:
         holds = self._holds
-        holds.set_out(page)
+        holds.set_out(page, page.hold.entry.url)
         holds.depart(page)
         holds.departed(page)
         await asyncio.sleep(self._takes_s)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from crawling.lease.holds import START_BY_S, GrantExpired, Holds
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import START_BY_S, Holds
 from crawling.lease.slots import SLOW_S
 from crawling.lease.word import FENCE_S
 from crawling.page.page import Page, Phase
@@ -31,7 +32,7 @@ def holds(clock: Clock) -> Holds:
 def departed(holds: Holds, number: int = 1, **changes: Any) -> Page:
     """A page whose request has left."""
     page = holds.admit(hold(number, **changes))
-    holds.set_out(page)
+    holds.set_out(page, page.hold.entry.url)
     holds.heard(0, page.admitted_at, 1)
     holds.depart(page)
     holds.departed(page)
@@ -72,10 +73,10 @@ def test_a_host_that_is_not_reached_gives_its_slot_to_another(holds: Holds, cloc
     """From the moment its page set out, and the moment is known beforehand."""
     pages = [holds.admit(hold(number)) for number in range(4)]
     assert holds.room_at() == clock.now + SLOW_S, "none has set out, so no sooner than this"
-    holds.set_out(pages[0])
+    holds.set_out(pages[0], pages[0].hold.entry.url)
     clock.now += 0.05
     for page in pages[1:]:
-        holds.set_out(page)
+        holds.set_out(page, page.hold.entry.url)
     assert (holds.room(), holds.room_at()) == (0, 100 + SLOW_S)
     clock.now = 100 + SLOW_S
     assert holds.room() == 1
@@ -98,10 +99,10 @@ def test_a_request_sets_out_within_half_a_second_of_its_grant(holds: Holds, cloc
     """Later, its grant has expired."""
     early, late = holds.admit(hold(1)), holds.admit(hold(2))
     clock.now += START_BY_S
-    holds.set_out(early)
+    holds.set_out(early, early.hold.entry.url)
     clock.now += 0.001
     with pytest.raises(GrantExpired):
-        holds.set_out(late)
+        holds.set_out(late, late.hold.entry.url)
 
 
 def test_fewer_wait_where_grants_expire_and_more_where_they_do_not(clock: Clock) -> None:
@@ -113,12 +114,12 @@ def test_fewer_wait_where_grants_expire_and_more_where_they_do_not(clock: Clock)
     clock.now += START_BY_S + 0.1
     for page in late:
         with pytest.raises(GrantExpired):
-            holds.set_out(page)
+            holds.set_out(page, page.hold.entry.url)
         holds.release(page)
     assert holds.room() == first // 2
     for number in range(100, 400):
         page = holds.admit(hold(number, issued_at=clock.now))
-        holds.set_out(page)
+        holds.set_out(page, page.hold.entry.url)
         holds.heard(0, clock.now, 1)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
@@ -133,7 +134,7 @@ def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
     for number in range(100):
         page = holds.admit(hold(number, issued_at=clock.now - 0.2))
         clock.now += 0.2
-        holds.set_out(page)
+        holds.set_out(page, page.hold.entry.url)
         holds.heard(0, clock.now, 1)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
@@ -141,7 +142,7 @@ def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
     assert holds.room() == 1
     for number in range(100, 200):
         page = holds.admit(hold(number, issued_at=clock.now - 0.2))
-        holds.set_out(page)
+        holds.set_out(page, page.hold.entry.url)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
         holds.told(0, holds.of(0).take_owed(), ())
@@ -154,9 +155,9 @@ def test_nothing_leaves_without_word_from_redis(holds: Holds, clock: Clock) -> N
     clock.now += FENCE_S
     page = holds.admit(hold(issued_at=clock.now))
     with pytest.raises(GrantExpired):
-        holds.set_out(page)
+        holds.set_out(page, page.hold.entry.url)
     holds.heard(0, clock.now - 1, 1)
-    holds.set_out(page)
+    holds.set_out(page, page.hold.entry.url)
 
 
 def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
@@ -164,8 +165,8 @@ def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
 ) -> None:
     """Even if Redis is heard of first: by then the hold may be another worker's."""
     soon, late = holds.admit(hold(1)), holds.admit(hold(2))
-    holds.set_out(soon)
-    holds.set_out(late)
+    holds.set_out(soon, soon.hold.entry.url)
+    holds.set_out(late, late.hold.entry.url)
     clock.now += START_BY_S + 1
     holds.heard(0, clock.now, 1)
     holds.depart(soon)
@@ -181,7 +182,7 @@ def test_departures_are_reported_once_and_responses_free_the_domain(
     """The time since the grant is the departure's, whenever it is told."""
     page = holds.admit(hold())
     clock.now += 0.5
-    holds.set_out(page)
+    holds.set_out(page, page.hold.entry.url)
     holds.depart(page)
     holds.departed(page)
     (sent,) = holds.of(0).take_owed().sent
@@ -198,7 +199,7 @@ def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
 ) -> None:
     """Behind a TLS handshake the frontier is told the latest possible moment."""
     page = holds.admit(hold())
-    holds.set_out(page)
+    holds.set_out(page, page.hold.entry.url)
     holds.depart(page)
     assert not holds.of(0).owes
     clock.now += 0.25
@@ -230,11 +231,11 @@ def test_what_is_unsent_can_be_given_back(holds: Holds) -> None:
     """Requests that are on the wire stay."""
     departed(holds, 1)
     waiting, connecting = holds.admit(hold(2)), holds.admit(hold(3))
-    holds.set_out(connecting)
+    holds.set_out(connecting, connecting.hold.entry.url)
     holds.release_unsent()
     assert [end.token for end in holds.of(0).take_owed().ends] == ["1-2", "1-3"]
     with pytest.raises(GrantExpired):
-        holds.set_out(waiting)
+        holds.set_out(waiting, waiting.hold.entry.url)
     with pytest.raises(GrantExpired):
         holds.depart(connecting)
 
@@ -328,7 +329,7 @@ def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
 def test_a_connection_that_did_not_come_about_is_told(holds: Holds) -> None:
     """The site was asked, though no request was written."""
     page = holds.admit(hold(1))
-    holds.set_out(page)
+    holds.set_out(page, page.hold.entry.url)
     heard = Heard(Reaction.SILENCE)
     holds.receive(page, heard)
     holds.requeue(page, 500)

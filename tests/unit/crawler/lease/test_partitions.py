@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crawling.lease.holds import GrantExpired, Holds
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import Holds
 from crawling.lease.word import FENCE_S
 from crawling.page.page import Page, Phase
 from crawlstream.model.effects import Outcome
@@ -61,9 +62,9 @@ def test_a_partition_that_is_silent_stops_its_own_pages(holds: Holds, clock: Clo
     silent = holds.admit(hold(2, partition=0, issued_at=clock.now))
     spoken = holds.admit(hold(2, partition=1, issued_at=clock.now))
     holds.heard(1, clock.now, 7)
-    holds.set_out(spoken)
+    holds.set_out(spoken, spoken.hold.entry.url)
     with pytest.raises(GrantExpired):
-        holds.set_out(silent)
+        holds.set_out(silent, silent.hold.entry.url)
     assert holds.hears
     clock.now += FENCE_S
     assert not holds.hears

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crawling.lease.holds import GrantExpired, Holds
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import Holds
 from crawling.lease.word import WORD_BY_S
 from crawling.page.page import Phase
 from support.crawler.holds import Clock, hold
@@ -27,8 +28,8 @@ def test_a_connection_that_took_long_is_written_to_only_with_word_from_redis(
 ) -> None:
     """Redis may have been restarted, and know nothing of the grant, since it was last heard of."""
     slow, silent = holds.admit(hold(1)), holds.admit(hold(2))
-    holds.set_out(slow)
-    holds.set_out(silent)
+    holds.set_out(slow, slow.hold.entry.url)
+    holds.set_out(silent, silent.hold.entry.url)
     clock.now += 5
     holds.heard(0, clock.now - WORD_BY_S / 2, 1)
     holds.depart(slow)
@@ -43,9 +44,9 @@ def test_a_redis_that_was_restarted_takes_back_what_has_not_left(
     """Whichever call hears of it: only what was sent goes on."""
     assert holds.heard(0, clock.now, 1)
     sent, connecting = holds.admit(hold(1)), holds.admit(hold(2))
-    holds.set_out(sent)
+    holds.set_out(sent, sent.hold.entry.url)
     holds.depart(sent)
-    holds.set_out(connecting)
+    holds.set_out(connecting, connecting.hold.entry.url)
     assert not holds.heard(0, clock.now, 2)
     with pytest.raises(GrantExpired):
         holds.depart(connecting)
@@ -58,7 +59,7 @@ def test_while_something_may_leave_there_must_be_word(holds: Holds) -> None:
     """From its lease to its departure, or its end."""
     may_leave = [holds.slots.unsent]
     first, second = holds.admit(hold(1)), holds.admit(hold(2))
-    holds.set_out(first)
+    holds.set_out(first, first.hold.entry.url)
     holds.release(second)
     may_leave.append(holds.slots.unsent)
     holds.depart(first)

@@ -63,6 +63,37 @@ async def test_each_request_has_a_verdict(
     assert await judge().verdict(Asked(url, kind, "GET", headers)) is verdict
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "bad.com",
+        "slow.b.com",
+        "Bad.com",
+        "b\u00e4d.com",
+        "xn--bd-wia.com",
+        "a.com:80",
+        "a.com:8080",
+    ],
+)
+@pytest.mark.parametrize("form", ["{0}", "{0}.", "x.{0}.", "{0}..", "u@{0}", "u:p@{0}", "%61{0}"])
+async def test_no_spelling_of_a_host_passes_what_is_blocked(host: str, form: str) -> None:
+    """Sites with a block or a rule of their own, and robots.txt of the page's own origin."""
+    slow = ThrottleRule(hits=0, window_s=60)
+    blocked = frozenset({"bad.com", "xn--bd-wia.com"})
+    table = ThrottleTable(default=RULE, rules={"slow.b.com": slow}, blacklist=blocked)
+    name, _, port = host.partition(":")
+    url = f"http://{form.format(name)}{':' * bool(port)}{port}/no"
+    is_other = host == "a.com:80" and form == "{0}"
+    verdict = await judge(table=table).verdict(Asked(url, "Script"))
+    assert verdict.may_leave is is_other
+
+
+@pytest.mark.parametrize("host", ["127.1", "0x7f.0.0.1", "2130706433", "[::1%25lo]", "[0::1]", ""])
+async def test_a_host_that_has_several_readings_is_not_asked(host: str) -> None:
+    """A browser tells of hosts in one form; anything else is refused."""
+    assert await judge().verdict(Asked(f"http://{host}/", "Script")) is Verdict.TYPE
+
+
 async def test_own_requests_end_at_the_rule_and_all_at_the_setting() -> None:
     """Three to the page's site, whatever its host; five in all."""
     one = judge()

@@ -6,7 +6,7 @@ import pytest
 from scrapy.exceptions import DownloadConnectionRefusedError, DownloadTimeoutError
 from scrapy.http import Response
 
-from crawling.lease.holds import GrantExpired
+from crawling.lease.expired import GrantExpired
 from crawling.response.site_feedback import heard_from, heard_in, retry_after
 from crawlstream.boot.addresses import AddressRefused
 from crawlstream.model.throttle import Heard, Reaction

@@ -28,7 +28,7 @@ from crawlstream.errors import BadTable, ConfigError, ZooKeeperUnavailable
 from crawlstream.model.egress.book import ALL_SITES, ProxyBan
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
 from crawlstream.model.egress.report import PoolState, pool_named, why
-from crawlstream.model.url import domain_key, fold_host
+from crawlstream.model.url import fold_host
 
 proxies = typer.Typer(
     help="Show and change the pools of proxies that pages are fetched through.",
@@ -167,8 +167,8 @@ def ban(
         _run(_editor().disable(pool, [proxy]))
         say(f"{proxy} is banned until `crawlstream proxies unban {proxy}`")
         return
-    asyncio.run(_ban(ProxyBan(proxy, _site_of(site), for_s * 1000)))
-    where = f" for {_site_of(site)}" if site else ""
+    banned = asyncio.run(_ban(proxy, site, for_s))
+    where = f" for {banned}" if site else ""
     say(f"{proxy} is banned{where} for {for_s} s")
 
 
@@ -185,7 +185,7 @@ def unban(
     Example: crawlstream proxies unban p-5f3a9c01d2
     """
     pool = _pool_with(_run(_editor().read()), proxy)
-    asyncio.run(_ban(ProxyBan(proxy, _site_of(site), 0)))
+    asyncio.run(_ban(proxy, site, 0))
     if site is None:
         _run(_editor().disable(pool, [proxy], disabled=False))
     say(f"{proxy} is not banned any more")
@@ -221,14 +221,14 @@ def why_not(
 
     Example: crawlstream proxies why shop.example.com
     """
-    states = asyncio.run(_states())
     host = fold_host(site)
+    states, counted = asyncio.run(_states()), asyncio.run(_site_of(host))
     name = pool or _run(_editor().read()).pool_for(host)
     if name == DIRECT:
         say(orjson.dumps([]).decode() if as_json else f"{host} is fetched directly")
         return
     found = pool_named(states, name)
-    rows = why(found, domain_key(host))
+    rows = why(found, counted)
     if as_json:
         say(orjson.dumps(rows).decode())
         return
@@ -371,10 +371,12 @@ def _run(edit: Coroutine[Any, Any, PoolTable]) -> PoolTable:
         ) from error
 
 
-async def _ban(ban: ProxyBan) -> None:
-    settings = load_settings()
-    async with cluster_frontier(settings) as frontier:
-        await frontier.book.ban(ban)
+async def _ban(proxy: str, host: str | None, for_s: int) -> str:
+    """Ban a proxy for the site of a host (None: all sites) and return that."""
+    async with cluster_frontier(load_settings()) as frontier:
+        site = ALL_SITES if host is None else await frontier.site_of(fold_host(host))
+        await frontier.book.ban(ProxyBan(proxy, site, for_s * 1000))
+    return site
 
 
 async def _states() -> Sequence[PoolState]:
@@ -393,5 +395,6 @@ def _pool_with(table: PoolTable, proxy: str) -> str:
     return name
 
 
-def _site_of(site: str | None) -> str:
-    return ALL_SITES if site is None else domain_key(fold_host(site))
+async def _site_of(host: str) -> str:
+    async with cluster_frontier(load_settings()) as frontier:
+        return await frontier.site_of(host)

@@ -88,6 +88,11 @@ class Frontiers:
         """The partition that has the domain of a host; see ``domain_key``."""
         return self.of(domain_key(host))
 
+    async def site_of(self, host: str) -> str:
+        """What requests to a host are counted under, by the rules in force; RedisUnavailable."""
+        table = await self.rules.table()
+        return table.site_of(host) if table else domain_key(host)
+
     def home(self, crawl: CrawlKey) -> Frontier:
         """The partition that knows which run of a crawl is open."""
         return self._frontiers[self.partitions.home(crawl)]

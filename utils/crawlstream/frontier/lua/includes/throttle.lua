@@ -18,17 +18,17 @@
 local DEFAULT_RULE = ''
 local state_cache, changed_states = {}, {}
 local table_rule_of, join_rules, load_states, save_states, spent_at
-local allowance, grant, report_send, end_request
+local allowance, grant, report_send, end_request, add_sends, take_care
 local note_robots, heed, is_unreachable, care_of
-local NOT_BEFORE, ANSWER, SILENCE = 3, 1, 3  -- What a site does: 2 is a refusal.
+local ANSWER, SILENCE, NO_BONUS, BONUS_DUE, BONUS_GIVEN = 1, 3, 0, 1, 2  -- A site may: 2 refuse.
+local UNREPORTED, CONCURRENT, NOT_BEFORE, BONUS, STRIKES, STRUCK_AT = 1, 2, 3, 5, 10, 12
 
 -- What follows is nobody else's: a function in Lua has 200 names at most.
 do
-local UNREPORTED, CONCURRENT, LIFE, BONUS, SENDS, LATEST, IN_LATEST, OLDER = 1, 2, 4, 5, 6, 7, 8, 9
+local LIFE, SENDS, LATEST, IN_LATEST, OLDER = 4, 6, 7, 8, 9
 local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE, CARE = '<IIdIBIdI', 37, '<dI', 12, '<BBddI4d'
 local EXACT_HITS, COARSE_BUCKETS, LONG_HISTORY = 128, 32, 48 * 12
-local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT, CONCURRENCY_RECHECK_MS = 0, 1, 2, 3, 1000
-local STRIKES, SILENCES, STRUCK_AT, SINCE, DELAY, DELAY_UNTIL = 10, 11, 12, 13, 14, 15
+local FIRST_OUT, CONCURRENCY_RECHECK_MS, SILENCES, SINCE, DELAY, DELAY_UNTIL = 3, 1000, 11, 13, 14, 15
 local LONG_AGO, MOST, SILENCES_A_STRIKE, FIELDS_WITHOUT_DOMAIN = 1, 255, 5, 2
 local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
 local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
@@ -160,7 +160,7 @@ end
 
 -- Note sends at time `at`. A moderated rule knows the last one only: no later one may be forgotten
 -- when rules change.
-local function add_sends(state, at, sends)
+function add_sends(state, at, sends)
   local rule = state.rule
   if rule.moderated then
     state[LATEST] = at > state[LATEST] and at or state[LATEST]
@@ -285,7 +285,7 @@ function grant(state, amount, left)
 end
 
 -- Begin to take care of a domain.
-local function take_care(state)
+function take_care(state)
   if state[NOT_BEFORE] == 0 then
     state[NOT_BEFORE] = LONG_AGO
     state[STRIKES], state[SILENCES], state[STRUCK_AT], state[SINCE] = 0, 0, 0, 0

@@ -1,0 +1,45 @@
+"""Which requests the lease of a page pays for: those to its own site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crawling.lease.expired import GrantExpired
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.crawl import Hold
+from crawlstream.model.url import canonical, domain_key, host_of
+
+
+class OtherSite(ValueError):
+    """A request leads to a site that its page's grant is not for."""
+
+
+class Sites:
+    """The map of sites by which leases are granted."""
+
+    def __init__(self) -> None:
+        self.site_of: Callable[[int, str], str] = lambda _partition, host: domain_key(host)
+        """Which site a host belongs to, by the rules that a partition grants by."""
+
+    def covers(self, hold: Hold, url: str) -> bool:
+        """Return whether a hold pays for a request: it is for the same site. InvalidUrl.
+
+        A host that is blocked, paused or limited by itself is a site by itself, so that the grant
+        of another one never covers it.
+        """
+        if url != hold.entry.url:
+            url = canonical(url)
+        return self.site_of(hold.partition, host_of(url)) == hold.domain
+
+    def check(self, hold: Hold, url: str) -> None:
+        """Refuse what a hold does not pay for: OtherSite.
+
+        GrantExpired if its own page is not of its site any more, for the rules have changed.
+        """
+        try:
+            if not self.covers(hold, url):
+                if not self.covers(hold, hold.entry.url):
+                    raise GrantExpired
+                raise OtherSite(f"{url} is not on the site {hold.domain}: yield a Request")
+        except InvalidUrl as error:
+            raise OtherSite(str(error)) from error

@@ -1,0 +1,167 @@
+"""robots.txt files on another site than the pages that they are for.
+
+A redirect is followed there (RFC 9309, 2.3.1.2), but no page of the first site pays for that: the
+other site *reserves* the request, by its own rule, and whoever wants the file waits for it. It is
+fetched once for all who redirect to it. Until it is known, nobody's page goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final, Protocol
+
+import structlog
+from scrapy import Request
+from scrapy.exceptions import DownloadCancelledError
+from scrapy.http import Response
+
+from crawling.background import Tasks
+from crawling.failures import TooLarge
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import Holds
+from crawling.page.page import Page
+from crawling.robots.request import robots_request
+from crawling.robots.store import (
+    EVERYTHING_FORBIDDEN,
+    MAX_HOPS,
+    Note,
+    RobotsBook,
+    file_of,
+    later,
+    note_of,
+)
+from crawlstream.frontier.worker_session import Reservation
+from crawlstream.model.crawl import Entry
+from crawlstream.model.url import host_of
+
+_TAKES_S: Final = 5.0
+"""The other site rests for so long: a slower answer is none."""
+_WITHIN_S: Final = 15.0
+"""A claim of a file outlives waiting for its site and the fetch."""
+_PAUSE: Final = Note(b"fetching", 2.0)
+"""What pages meet that wait for a file, and seconds until they look again."""
+_OPEN: Final = Note(b"open", 3600.0)
+
+log = structlog.get_logger()
+
+
+class Frontier(Protocol):
+    """What is needed of the frontier; see ``Clients``."""
+
+    @property
+    def robots(self) -> RobotsBook:
+        """What the cluster knows about robots.txt files."""
+        ...
+
+    async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
+        """Have the site of a host allow a request."""
+        ...
+
+
+class Elsewhere:
+    """Finds the files that redirects lead to on other sites."""
+
+    def __init__(
+        self,
+        clients: Frontier,
+        holds: Holds,
+        tasks: Tasks,
+        *,
+        fetch: Callable[[Request], Awaitable[Response]],
+        agent: str,
+    ) -> None:
+        """``agent`` is what requests call themselves where a crawl says nothing else."""
+        self.book = self._book = clients.robots
+        self._agent = agent
+        self._holds = holds
+        self._tasks = tasks
+        self._fetch = fetch
+        self._reserve = clients.reserve
+        self._numbers = itertools.count()
+
+    def is_needed(self, page: Page, moved: Note) -> bool:
+        """Return whether a file has moved to where the grant of a page does not reach."""
+        return not self._holds.sites.covers(page.hold, moved.target[1])
+
+    async def find(self, page: Page, moved: Note) -> Note:
+        """Return the note of the file that a ``moved`` one leads to.
+
+        It says ``fetching`` until somebody has that file, and how long to wait.
+
+        More than five redirects in a row lead to no file (RFC 9309).
+        """
+        hops, url = moved.target
+        while True:
+            file = file_of(url)
+            (note,) = await self._book.read([file])
+            if note.word == b"moved":
+                more, url = note.target
+                hops += more
+                if hops > MAX_HOPS:
+                    return _OPEN
+                continue
+            if note.word == b"fetching":
+                return _PAUSE
+            if note.word and not (note.word == b"later" and note.rests_s <= 0):
+                return note
+            return await self._buy(page, url, note)
+
+    async def _buy(self, page: Page, url: str, before: Note) -> Note:
+        """Have a file fetched as soon as its site allows it."""
+        file, host = file_of(url), host_of(url)
+        if not await self._book.claim(file, before.raw):
+            return _PAUSE
+        place = await self._reserve(
+            host, takes_ms=int(_TAKES_S * 1000), within_ms=int(_WITHIN_S * 1000)
+        )
+        if place.wait_ms < 0:
+            note = before if place.wait_ms == -1 else later(before)
+            await (self._book.write(file, note) if note.word else self._book.forget(file))
+            log.info("robots", url=url, outcome="later", site=place.site)
+            return note if place.wait_ms < -1 else _PAUSE
+        self._tasks.spawn(self._bring(page, url, before, place))
+        return _PAUSE
+
+    async def _bring(
+        self,
+        page: Page,
+        url: str,
+        before: Note,
+        place: Reservation,
+    ) -> None:
+        """Fetch a file when its time has come, and let everybody know."""
+        file = file_of(url)
+        await asyncio.sleep(place.wait_ms / 1000)
+        if self._holds.of(place.partition).word.redis_epoch != place.redis_epoch:
+            await self._book.forget(file)
+            return
+        token = f"robots-{next(self._numbers)}"
+        hold = replace(
+            page.hold,
+            token=token,
+            domain=place.site,
+            partition=place.partition,
+            entry=Entry(url=url, salt=token),
+            issued_at=time.monotonic(),
+        )
+        lent = self._holds.admit(hold)
+        lent.is_lent = True
+        try:
+            async with asyncio.timeout(_TAKES_S * 0.9):
+                note = note_of(await self._fetch(robots_request(url, lent, self._agent)), before)
+        except (DownloadCancelledError, TooLarge):
+            note = EVERYTHING_FORBIDDEN
+        except GrantExpired:
+            await self._book.forget(file)
+            return
+        except Exception as error:  # noqa: BLE001  whatever it is, there is no file now
+            log.warning("robots", url=url, outcome="later", error=repr(error))
+            note = later(before)
+        finally:
+            self._holds.lose(place.partition, [lent.token])
+        await self._book.write(file, note)
+        log.info("robots", url=url, outcome=note.word.decode(), site=place.site)

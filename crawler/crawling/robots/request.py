@@ -1,0 +1,27 @@
+"""The request for a robots.txt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scrapy import Request
+
+from crawling.page.page import Page
+from crawling.page.request import PAGE, agent_of
+from crawling.robots.store import MAX_BYTES
+
+ROBOTS: Final = "crawlstream_robots"
+"""Key in ``request.meta`` that marks a request for robots.txt."""
+_DOWNLOAD_MAX_BYTES = 4 * MAX_BYTES
+"""A larger file is no robots.txt; its host is taken to forbid everything."""
+
+
+def robots_request(url: str, page: Page, agent: str) -> Request:
+    """Return the request for a file; ``agent``: where the crawl of the page names none."""
+    return Request(
+        url,
+        headers={"User-Agent": agent_of(page.hold, agent)},
+        meta={PAGE: page, ROBOTS: True, "download_maxsize": _DOWNLOAD_MAX_BYTES},
+        priority=page.hold.priority,
+        dont_filter=True,
+    )

@@ -1,0 +1,105 @@
+"""Requests that a site allows without a lease: its rule holds for them, and for all others."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from crawlstream.model.effects import Release, SentRequest
+from crawlstream.model.throttle import Heard, Reaction, ThrottleRule
+from support.frontier.bench import WIDE_OPEN, Bench
+
+pytest_plugins = ["support.frontier.fixtures"]
+
+TAKES_MS = 5_000
+MINUTE_MS = 60_000
+
+
+async def wait_ms(bench: Bench, host: str = "a", within_ms: int = 15_000) -> int:
+    """How long a reserved request has to wait; -1 and -2 as ``reserve`` answers them."""
+    session = bench.worker.session
+    return (await session.reserve(host, takes_ms=TAKES_MS, within_ms=within_ms)).wait_ms
+
+
+async def due_ms(bench: Bench) -> int:
+    """How long no page is granted."""
+    answer = await bench.worker.exchange(want=5)
+    assert not answer.holds
+    assert answer.next_due_ms is not None
+    return answer.next_due_ms
+
+
+@pytest.mark.usefixtures("still")
+@pytest.mark.parametrize("moderated", [True, False])
+async def test_a_reserved_request_counts_when_it_is_over(bench: Bench, *, moderated: bool) -> None:
+    """Nothing is granted until then, and a window later as much as the rule says."""
+    await bench.rule(ThrottleRule(hits=1, window_s=10, moderated=moderated))
+    await bench.feed.seeds("a/1", "a/2")
+    assert await wait_ms(bench) == 0
+    assert TAKES_MS - 10 < await due_ms(bench) <= TAKES_MS
+    await bench.advance(TAKES_MS)
+    assert 9_900 < await due_ms(bench) <= 10_001
+    await bench.advance(10_001)
+    assert len(await bench.worker.lease(5)) == 1
+
+
+@pytest.mark.usefixtures("still")
+async def test_it_waits_for_its_turn_like_a_page(bench: Bench) -> None:
+    """After a page that was sent, one spacing; not at all if that is too far away."""
+    await bench.rule(ThrottleRule(hits=1, window_s=10))
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    assert await wait_ms(bench) == -1
+    await bench.worker.settle(hold, sent_ms=0)
+    assert await wait_ms(bench, within_ms=5_000) == -1
+    waits = await wait_ms(bench)
+    assert 9_900 < waits <= 10_000
+    await bench.advance(waits)
+    assert TAKES_MS - 50 < await due_ms(bench) <= TAKES_MS
+
+
+@pytest.mark.usefixtures("still")
+async def test_it_never_exceeds_how_many_may_be_under_way(bench: Bench) -> None:
+    """None while the concurrency is used up, nor does an old answer end the rest that it needs."""
+    await bench.rule(ThrottleRule(hits=100, window_s=1, moderated=False, concurrency=2))
+    await bench.feed.seeds(*(f"a/{n}" for n in range(4)))
+    one, two = await bench.worker.lease(5)
+    await bench.worker.sent(one, two)
+    assert await wait_ms(bench) == -1
+    await bench.worker.settle(one)
+    assert await wait_ms(bench) == 0
+    heard = SentRequest(two.token, 0, received=True, heard=Heard(Reaction.ANSWER))
+    answer = await bench.worker.exchange(sent=[heard], releases=[Release(token=two.token)], want=5)
+    assert not answer.holds
+    await bench.advance(TAKES_MS)
+    assert len(await bench.worker.lease(5)) == 2
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_site_gives_one_a_minute(bench: Bench) -> None:
+    """Whoever redirects to it cannot keep it from its own pages."""
+    assert await wait_ms(bench) == 0
+    await bench.advance(TAKES_MS)
+    assert await wait_ms(bench) == -1
+    assert await wait_ms(bench, "b") == 0
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_site_that_may_not_be_asked_gives_none(bench: Bench) -> None:
+    """Blocked, paused, without an allowance: each host by its own rule; nor without any rules."""
+    paused = ThrottleRule(hits=1, window_s=1, paused_until=int(time.time()) + 3_600)
+    await bench.rule(
+        WIDE_OPEN,
+        {"none.com": ThrottleRule(hits=0, window_s=1), "x.paused.com": paused},
+        ["bad.com", "y.part.com"],
+    )
+    for host in ("none.com", "www.none.com", "x.paused.com", "bad.com", "z.y.part.com"):
+        assert await wait_ms(bench, host) == -2, host
+    for host in ("paused.com", "part.com"):
+        assert await wait_ms(bench, host) == 0, host
+
+
+async def test_without_rules_no_request_is_reserved(unruled: Bench) -> None:
+    """Nothing is sent before the rules are known."""
+    assert await wait_ms(unruled) == -1

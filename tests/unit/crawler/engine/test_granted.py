@@ -1,0 +1,87 @@
+"""Which requests a page's grant pays for, whoever wants to send them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from scrapy import Request
+
+from crawling.engine.downloader import granted
+from crawling.failures import RequestReplaced, reason_of
+from crawling.lease.expired import GrantExpired
+from crawling.lease.holds import Holds
+from crawling.lease.sites import OtherSite
+from crawling.page.page import Page
+from crawling.page.request import PAGE
+from crawlstream.model.crawl import Entry
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from support.crawler.holds import hold
+
+RULE = ThrottleRule(hits=10, window_s=60)
+TABLE = ThrottleTable(
+    default=RULE,
+    rules={"shop.a.com": RULE, "a.b.co.uk": RULE},
+    blacklist=frozenset({"bad.a.com", "b.de"}),
+)
+
+
+def granting(url: str, site: str) -> tuple[Holds, Page]:
+    """Holds by ``TABLE``, and a page that was granted for a site just now."""
+    holds, now = Holds(64, lambda: None), time.monotonic()
+    holds.sites.site_of = lambda _partition, host: TABLE.site_of(host)
+    holds.heard(0, now, 1)
+    return holds, holds.admit(hold(1, entry=Entry(url=url), issued_at=now, domain=site))
+
+
+WWW = ("http://www.a.com/", "a.com")
+SHOP = ("https://x.shop.a.com/1", "shop.a.com")
+
+
+@pytest.mark.parametrize(
+    ("page", "url", "is_paid"),
+    [
+        (WWW, "http://www.a.com/", True),
+        (WWW, "http://a.com/robots.txt", True),
+        (WWW, "https://new.a.com:8443/", True),
+        (WWW, "http://WWW.A.com./", True),
+        (WWW, "http://shop.a.com/", False),
+        (WWW, "http://SHOP.a.com./", False),
+        (WWW, "http://x.shop.a.com/", False),
+        (WWW, "http://bad.a.com/", False),
+        (WWW, "http://b.de/", False),
+        (WWW, "http://a.com.au/", False),
+        (WWW, "http://u@a.com/", False),
+        (WWW, "http://2130706433/", False),
+        (SHOP, "http://shop.a.com/", True),
+        (SHOP, "http://a.com/", False),
+        (("http://c.b.co.uk/", "b.co.uk"), "http://a.b.co.uk/", False),
+        (("http://1.2.3.4/", "1.2.3.4"), "http://1.2.3.5/", False),
+    ],
+)
+def test_a_grant_pays_for_requests_to_its_site_alone(
+    page: tuple[str, str],
+    url: str,
+    is_paid: bool,  # noqa: FBT001
+) -> None:
+    """Middlewares get another one only for the site; at the gate nothing else passes at all."""
+    holds, held = granting(*page)
+    asked, wanted = Request(page[0], meta={PAGE: held}), Request(url)
+    if is_paid:
+        came: Any = granted(wanted, asked, holds)
+        assert came.meta[PAGE] is held
+        holds.set_out(held, url)
+        return
+    with pytest.raises(RequestReplaced):
+        granted(wanted, asked, holds)
+    with pytest.raises(OtherSite) as raised:
+        holds.set_out(held, url)
+    assert reason_of(raised.value) == "invalid_request"
+
+
+def test_a_page_whose_site_has_changed_since_its_grant_is_given_back() -> None:
+    """Its next grant is by the rules in force."""
+    holds, page = granting("http://shop.a.com/", "a.com")
+    with pytest.raises(GrantExpired):
+        holds.set_out(page, page.hold.entry.url)

@@ -1,0 +1,66 @@
+#!lua flags=allow-oom
+-- reserve: the next request that a site allows, for one that no entry is for: a robots.txt that another
+--   site redirects to.
+-- Guarantee: it counts as sent at the end of its time, and nothing is granted until then. So neither a
+--   window nor the number at a time is exceeded, whatever becomes of it. A site gives one in PAUSE_MS:
+--   who redirects to it cannot keep it from its own pages.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 spider, 2 egress group, '' for none, 3 site, 4 ms that it takes at most, 5 ms within which it
+--   must be allowed.
+-- Returns: packed {ms until it may be sent|-1|-2, life, version of the sites|''}
+--   -1: ask again later; -2: the site is blocked or paused
+-- Cost: about ten commands.
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: finish
+
+local PAUSE_MS = 60000
+-- The next request that is allowed, if that is by `latest`: for `ms` from then on it may be under way,
+-- and nothing else is granted. What was granted before is no news of the site any more. Answers its
+-- time; -1 where that is later or not known, -2 where the rule allows nothing.
+local function reserve(state, ms, latest)
+  local rule = state.rule
+  if rule.hits == 0 or rule.paused_until > wall then
+    return -2
+  end
+  local allowed, at = allowance(state)
+  if allowed > 0 then
+    at = now
+  end
+  local is_tried = state[NOT_BEFORE] ~= 0 and state[STRIKES] > 0
+  local is_full = state[CONCURRENT] >= (is_tried and 1 or rule.concurrency)
+  if at > latest or (allowed == 0 and (is_full or state[UNREPORTED] > 0)) then
+    return -1
+  end
+  take_care(state)
+  state[NOT_BEFORE], state[STRUCK_AT] = at + ms, at + ms
+  add_sends(state, at + ms, 1)
+  state[BONUS] = state[BONUS] == BONUS_DUE and BONUS_GIVEN or NO_BONUS
+  changed_states[state.key] = state
+  return at
+end
+
+local V, site = view_of(ARGV[1], ARGV[2]), ARGV[3]
+
+local function reserved()
+  if not V or not rules_known or redis.call('EXISTS', K.robots(site)) == 1 then
+    return -1
+  end
+  local keys = keys_of(V, { site })
+  local states = load_states(keys)
+  join_rules({ site }, states)
+  local at = reserve(states[1], tonumber(ARGV[4]), now + tonumber(ARGV[5]))
+  if at >= 0 then
+    redis.call('SET', K.robots(site), 'reserved', 'PX', PAUSE_MS)
+    redis.call('ZADD', K.spent, 'NX', int(now + PAUSE_MS), keys[1])
+    at = math.ceil(at - now)
+  end
+  return at
+end
+
+local answer = reserved()
+finish()
+return cmsgpack.pack({ answer, life, sites or '' })
