@@ -79,15 +79,15 @@ class Note:
         """Seconds until a host that refused may be asked again; the key lives twice the pause."""
         return self.left_s - _pause_s(self.refusals)
 
-    def text(self) -> str:
-        """The file; empty if there is none that can be read."""
+    def text(self) -> bytes:
+        """Return the file; empty if there is none that can be read."""
         if self.word != b"rules":
-            return ""
+            return b""
         try:
-            return zlib.decompress(self.rest).decode("utf-8-sig", "ignore")
+            return zlib.decompress(self.rest)
         except zlib.error as error:
             log.warning("robots", outcome="unreadable", error=str(error))
-            return ""
+            return b""
 
 
 def rules_note(text: bytes) -> Note:

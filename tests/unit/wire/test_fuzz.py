@@ -21,7 +21,8 @@ from protego import Protego
 from scrapy.http import HtmlResponse
 
 from crawling.links.extract import links_of
-from crawling.robots.rules import rules_in, weight_of
+from crawling.robots.lines import Reader
+from crawling.robots.rules import rules_in
 from crawling.robots.store import rules_note
 from crawlstream.boot.addresses import AddressRefused, Guard
 from crawlstream.bus.records import Record
@@ -174,9 +175,10 @@ _GROUPS = st.lists(
 @given(_GROUPS)
 def test_no_robots_txt_holds_many_more_rules_than_it_weighs(lines: list[str]) -> None:
     """Whatever Protego takes for an agent or the end of a group; by eight at the most."""
-    text = "\n".join(lines)
-    groups: Any = Protego.parse(text)._user_agents.values()
-    assert sum(len(group._rules) for group in groups) <= 8 * weight_of(text)
+    reader = Reader()
+    kept = reader.read("\n".join(lines).encode())
+    groups: Any = Protego.parse(kept)._user_agents.values()
+    assert sum(len(group._rules) for group in groups) <= 8 * reader.weight
 
 
 # The rules in ZooKeeper.

@@ -1,0 +1,126 @@
+"""What of a robots.txt its judge is given: agents, rules and delays, in plain ASCII (RFC 9309).
+
+Protego decides what is allowed. What would mislead it is taken out beforehand: records of other
+kinds, which must not end a group (section 2.2.4); rules before any group (2.2.1); octets that are
+no UTF-8, which are percent-encoded instead of dropped; characters that would end a line. An agent
+is reduced to its product token and marked at its end, so that Protego compares whole tokens.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+
+MOST_RULES = 1 << 16
+"""Of one file; more than 500 KiB have room for in a group of one agent. Reading as many takes a
+second, and keeping them 15 MB."""
+_AGENT_WEIGHT = 16
+"""Agents are looked through for each that is new, and for each user agent of ours."""
+_WILDCARD_CHARACTERS = 4
+"""Of a rule with a wildcard, to a rule: so many take the time of one, at worst."""
+
+_LINE_ENDS = re.compile(rb"\r\n|[\r\n]")
+_RECORD = re.compile(
+    rb"[ \t]*(user[- ]?agent|crawl[- ]delay|[a-z]+)[ \t]*[: \t][ \t]*([^#]*)", re.IGNORECASE
+)
+_AGENT, _DELAY = "user-agent", "crawl-delay"
+_FIELDS = {
+    b"user-agent": _AGENT,
+    b"user agent": _AGENT,
+    b"useragent": _AGENT,
+    b"crawl-delay": _DELAY,
+    b"crawl delay": _DELAY,
+    b"allow": "allow",
+    **dict.fromkeys(
+        (b"disallow", b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw"), "disallow"
+    ),
+}
+"""How webmasters spell them."""
+_TOKEN = re.compile(rb"[A-Za-z0-9_-]+")
+_COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^)]*compatible; *([A-Za-z0-9_-]+)")
+_END = ";"
+"""Behind a token: no token holds it, so that ``bot;`` is found in ``bot;`` only."""
+_PRINTABLE = tuple(chr(byte) if 0x21 <= byte < 0x7F else f"%{byte:02X}" for byte in range(256))
+
+
+class Reader:
+    """Reads one file, and weighs what it keeps: about how many rules that is for Protego.
+
+    Each agent of a group has all the rules of the group for itself, so a few kilobytes can stand
+    for millions of rules. Reading stops where the file is too heavy.
+    """
+
+    def __init__(self) -> None:
+        self.weight = 0
+        self._lines: list[str] = []
+        self._agents: list[str] = []
+        self._delays: dict[str, str] = {}
+        self._has_begun = True
+        """Whether the rules of the group have: the next agent opens another group."""
+
+    @property
+    def is_too_heavy(self) -> bool:
+        """Whether the file has more rules than can be kept."""
+        return self.weight > MOST_RULES
+
+    def read(self, text: bytes) -> str:
+        """Return what of a file counts, as Protego reads it; empty where there is no group."""
+        for field, value in _records(text):
+            self._take(field, value)
+            if self.is_too_heavy:
+                break
+        self._begin()
+        for agent, delay in self._delays.items():
+            self._lines += (f"{_AGENT}: {agent}", f"{_DELAY}: {delay}")
+        return "\n".join(self._lines)
+
+    def _take(self, field: str, value: bytes) -> None:
+        if field == _AGENT:
+            if self._has_begun:
+                self._agents, self._has_begun = [], False
+            self._agents.append(_agent(value))
+            self.weight += _AGENT_WEIGHT
+            return
+        self.weight += len(self._agents)
+        if field == _DELAY:
+            self._delays.update(dict.fromkeys(self._agents, _pattern(value)))
+        elif self._agents:
+            self._begin()
+            self._lines.append(f"{field}: {_pattern(value)}")
+            if b"*" in value:
+                self.weight += len(value) // _WILDCARD_CHARACTERS
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._lines += (f"{_AGENT}: {agent}" for agent in self._agents)
+            self._has_begun = True
+
+
+def agent_for(header: str) -> str:
+    """Return the name that a client with this User-Agent goes by in what was read here.
+
+    That is the product token at its beginning or, behind ``Mozilla/5.0 (compatible;``, the first
+    one there.
+    """
+    compatible = _COMPATIBLE.match(header)
+    token = compatible[1] if compatible else header.partition("/")[0].strip()
+    return f"{token}{_END}"
+
+
+def _records(text: bytes) -> Iterator[tuple[str, bytes]]:
+    for line in _LINE_ENDS.split(text.removeprefix(codecs.BOM_UTF8)):
+        match = _RECORD.match(line)
+        if match and (field := _FIELDS.get(match[1].lower())):
+            yield field, match[2].strip(b" \t")
+
+
+def _agent(value: bytes) -> str:
+    if value == b"*" or value[:2] in {b"* ", b"*\t"}:
+        return "*"
+    token = _TOKEN.match(value)
+    return (token[0].decode() if token else "") + _END
+
+
+def _pattern(value: bytes) -> str:
+    return "".join(map(_PRINTABLE.__getitem__, value))
