@@ -18,14 +18,15 @@ from support.rest import RestProcess, rest_beside_monitors
 from support.waiting import WaitUntil
 from unit.rest.test_access import _routes
 
-SHOP, NEWS = "keys-shop", "keys-news"
-SECRETS = {name: name[0] * 20 for name in ("all", "reader", "shop", "quota", "boss")}
+SHOP, NEWS, PLANS = "keys-shop", "keys-news", "keys-plans"
+SECRETS = {name: name[0] * 20 for name in ("all", "reader", "shop", "quota", "boss", "planner")}
 FORMS = {
     "all": "operate/name=all",
     "reader": "read",
     "shop": f"submit@{SHOP}/name=shop-keeper",
     "quota": f"submit@{NEWS}/name=small/waiting=2/rate=50",
     "boss": f"operate@{SHOP}/name=boss",
+    "planner": f"operate@{PLANS}/name=planner/waiting=2/rate=50",
 }
 HTML = {"Accept": "text/html"}
 
@@ -243,6 +244,27 @@ async def test_a_key_has_no_more_waiting_than_its_quota(
         refused = await keyed.ask("quota", "POST", path, _seed(NEWS, "few", 3))
         assert (refused.status, refused.error["code"]) == (429, "too_many_waiting")
         assert refused.headers["retry-after"] == "1"
+
+
+async def test_schedules_count_against_the_quota_of_a_key(keyed: Keyed) -> None:
+    """Setting, resuming and firing one whose seeds exceed it is refused, as feeding them is."""
+    path = f"/v2/schedules/{PLANS}/many"
+
+    def seeds(count: int) -> list[dict[str, str]]:
+        return [{"url": f"http://127.0.0.1/{number}"} for number in range(count)]
+
+    yearly = {"cron": "0 0 29 2 *", "crawl": {"crawlid": "many"}}
+    many = {**yearly, "seeds": seeds(3)}
+    assert await keyed.status("all", "PUT", path, many) == 200
+    assert await keyed.status("all", "POST", f"{path}/pause") == 200
+    for method, at, body in (
+        ("PUT", path, many),
+        ("POST", f"{path}/resume", None),
+        ("POST", f"{path}/fire", None),
+    ):
+        refused = await keyed.ask("planner", method, at, body)
+        assert (refused.status, refused.error["code"]) == (429, "too_many_waiting"), at
+    assert await keyed.status("planner", "PUT", path, {**yearly, "seeds": seeds(2)}) == 200
 
 
 async def test_every_route_answers_head_as_get(keyed: Keyed) -> None:
