@@ -47,12 +47,12 @@ async def _ask_gateway(gateway: Gateway, route: Route | None, host: str, port: i
 async def _ask_client(visitor: Visitor, pool: str | None, host: str, port: int) -> str:
     """The same of libcurl, for a page whose URL leads there in the end."""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return await _refusal(visitor.client, visitor.page("http://site.example/", proxy=pool), place)
+    return await _refusal(visitor.client, visitor.page(f"http://{place}/", proxy=pool), place)
 
 
 async def _ask_as_chrome(browsers: Client, visitor: Visitor, pool: str | None, place: str) -> str:
     """The same with the TLS of a browser."""
-    page = visitor.page("https://site.example/", proxy=pool)
+    page = visitor.page(f"https://{place}/", proxy=pool)
     page.tls = "chrome"
     return await _refusal(browsers, page, place, "https")
 
