@@ -77,6 +77,37 @@ async def test_it_never_exceeds_how_many_may_be_under_way(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("still")
+@pytest.mark.parametrize("moderated", [True, False])
+async def test_a_pause_that_a_site_wants_does_not_stand_for_its_rule(
+    bench: Bench, *, moderated: bool
+) -> None:
+    """A pause shorter than the window gives no request ahead of the window's end."""
+    await bench.rule(ThrottleRule(hits=1, window_s=10, moderated=moderated))
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    refused = SentRequest(hold.token, 0, received=True, heard=Heard(Reaction.REFUSAL, 1_000))
+    await bench.worker.exchange(sent=[refused], releases=[Release(token=hold.token)])
+    assert await wait_ms(bench) == -1
+    await bench.advance(1_001)
+    assert 8_900 < await wait_ms(bench) <= 9_000
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_lowered_rule_holds_for_a_request_that_is_reserved(bench: Bench) -> None:
+    """Where more was sent than is allowed by now, the end of the oldest send gives nothing."""
+    await bench.rule(ThrottleRule(hits=3, window_s=10, moderated=False))
+    await bench.feed.seeds("a/1", "a/2", "a/3")
+    for _ in range(3):
+        (hold,) = await bench.worker.lease()
+        await bench.worker.settle(hold, sent_ms=0)
+        await bench.advance(1_000)
+    await bench.rule(ThrottleRule(hits=1, window_s=10, moderated=False))
+    assert await wait_ms(bench) == -1
+    await bench.advance(8_100)
+    assert 0 < await wait_ms(bench) < 1_100
+
+
+@pytest.mark.usefixtures("still")
 async def test_a_site_gives_one_a_minute(bench: Bench) -> None:
     """Whoever redirects to it cannot keep it from its own pages."""
     assert await wait_ms(bench) == 0

@@ -21,11 +21,11 @@ local table_rule_of, join_rules, load_states, save_states, spent_at
 local allowance, grant, report_send, end_request, add_sends, take_care
 local note_robots, heed, is_unreachable, care_of
 local ANSWER, SILENCE, NO_BONUS, BONUS_DUE, BONUS_GIVEN = 1, 3, 0, 1, 2  -- A site may: 2 refuse.
-local UNREPORTED, CONCURRENT, NOT_BEFORE, BONUS, STRIKES, STRUCK_AT = 1, 2, 3, 5, 10, 12
+local UNREPORTED, CONCURRENT, NOT_BEFORE, BONUS, SENDS, STRIKES, STRUCK_AT = 1, 2, 3, 5, 6, 10, 12
 
 -- What follows is nobody else's: a function in Lua has 200 names at most.
 do
-local LIFE, SENDS, LATEST, IN_LATEST, OLDER = 4, 6, 7, 8, 9
+local LIFE, LATEST, IN_LATEST, OLDER = 4, 7, 8, 9
 local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE, CARE = '<IIdIBIdI', 37, '<dI', 12, '<BBddI4d'
 local EXACT_HITS, COARSE_BUCKETS, LONG_HISTORY = 128, 32, 48 * 12
 local FIRST_OUT, CONCURRENCY_RECHECK_MS, SILENCES, SINCE, DELAY, DELAY_UNTIL = 3, 1000, 11, 13, 14, 15

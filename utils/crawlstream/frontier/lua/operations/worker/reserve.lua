@@ -32,7 +32,9 @@ local function reserve(state, ms, latest)
   end
   local is_tried = state[NOT_BEFORE] ~= 0 and state[STRIKES] > 0
   local is_full = state[CONCURRENT] >= (is_tried and 1 or rule.concurrency)
-  if at > latest or (allowed == 0 and (is_full or state[UNREPORTED] > 0)) then
+  -- During a pause, and where more sends count than the rule allows, `at` is when to look again.
+  local is_vague = state[NOT_BEFORE] > now or (not rule.moderated and state[SENDS] > rule.hits)
+  if at > latest or (allowed == 0 and (is_full or is_vague or state[UNREPORTED] > 0)) then
     return -1
   end
   take_care(state)
