@@ -32,7 +32,7 @@ EGRESS_BUGS = {
     ),
     "a proxy may be asked for itself": Bug(
         module="crawling.egress.routes",
-        right="if (host, port) in self._places:",
+        right="if (canonical_host(host), port) in self._places:",
         wrong="if False:",
         test=_WAYS + "target_inside",
         red_by=("PathFailed",),  # it was asked

@@ -106,7 +106,7 @@ FETCH_BUGS = {
     ),
     "what is promised to be too large is begun": Bug(
         module="crawling.client.http_client",
-        right="        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, self._most_of(ask))\n",
+        right="        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, most)\n",
         wrong="",
         test=_CLIENT + "on_for_ever",
     ),
@@ -202,9 +202,9 @@ FETCH_BUGS = {
         test=_LANE + "further_attempts",
     ),
     "a spider ends its process": Bug(
-        module="crawling.lane.lane",
-        right="        except SystemExit as error:\n",
-        wrong="        except KeyboardInterrupt as error:\n",
+        module="crawling.page.flight_recorder",
+        right="    except SystemExit as error:\n",
+        wrong="    except MemoryError as error:\n",
         test=_LANE + "not_its_process",
         red_by=("SystemExit", "ValueError"),
     ),

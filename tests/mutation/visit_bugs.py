@@ -21,14 +21,14 @@ VISIT_BUGS = {
     ),
     "another feeder feeds other pages": Bug(
         module="pipeline_service.sinks.sql.visits",
-        right='            if (open_claim := state.get("open")) is None:\n',
-        wrong='            if (open_claim := state.get("open")) is None or open_claim["by"] != owner:\n',
+        right='            if open_claim is None or open_claim["at"] > now + _AHEAD_S:\n',
+        wrong='            if open_claim is None or open_claim["by"] != owner:\n',
         test="integration/pipeline/test_memory.py::fed_once_whoever_dies and sqlite",
     ),
     "two feeders feed at once": Bug(
         module="pipeline_service.sinks.sql.visits",
-        right='            elif open_claim["by"] != owner and now < open_claim["until"]:\n',
-        wrong='            elif open_claim["by"] != owner and now > open_claim["until"]:\n',
+        right='            elif open_claim["by"] != owner and now < open_claim["until"] <= now + TURN_S:\n',
+        wrong='            elif open_claim["by"] != owner and open_claim["until"] < now:\n',
         test="integration/pipeline/test_memory.py::fed_once_whoever_dies and sqlite",
     ),
     "what was fed is not counted out": Bug(
