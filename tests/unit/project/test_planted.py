@@ -1,4 +1,4 @@
-"""Each planted bug still has its place: seen at once, and not by the run of all of them at night."""
+"""Each planted bug still has its place: seen at once, not by the run of all of them at night."""
 
 from __future__ import annotations
 
