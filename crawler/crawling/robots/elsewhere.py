@@ -44,6 +44,8 @@ _WITHIN_S: Final = 15.0
 """A claim of a file outlives waiting for its site and the fetch."""
 _PAUSE: Final = Note(b"fetching", 2.0)
 """What pages meet that wait for a file, and seconds until they look again."""
+_UNGRANTED: Final = Note(b"fetching", 10.0)
+"""The same while the file's site allows no request: it is paused, or at its limit."""
 _OPEN: Final = Note(b"open", 3600.0)
 
 log = structlog.get_logger()
@@ -122,7 +124,7 @@ class Elsewhere:
             note = before if place.wait_ms == -1 else later(before)
             await (self._book.write(file, note) if note.word else self._book.forget(file))
             log.info("robots", url=url, outcome="later", site=place.site)
-            return note if place.wait_ms < -1 else _PAUSE
+            return note if place.wait_ms < -1 else _UNGRANTED
         self._tasks.spawn(self._bring(page, url, before, place))
         return _PAUSE
 
