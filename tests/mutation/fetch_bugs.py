@@ -203,8 +203,8 @@ FETCH_BUGS = {
     ),
     "a spider ends its process": Bug(
         module="crawling.page.flight_recorder",
-        right="    except SystemExit as error:\n",
-        wrong="    except MemoryError as error:\n",
+        right="        if error is None or isinstance(error, Exception):\n",
+        wrong="        if True:\n",
         test=_LANE + "not_its_process",
         red_by=("SystemExit", "ValueError"),
     ),

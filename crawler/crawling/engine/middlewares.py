@@ -19,7 +19,7 @@ from crawling.page.flight_recorder import Recorder
 from crawling.page.page import Page
 from crawling.page.request import PAGE, page_of
 from crawling.parts import Parts
-from crawling.publish.deadlines import page_at_hand, publishing
+from crawling.publish.deadlines import page_at_hand, publishing, restore_callback
 from crawling.publish.publisher import Publisher
 from crawling.response.charset import with_charset
 from crawling.response.codings import MOST_CODINGS, codings_of, unpacked, without_codings
@@ -121,11 +121,17 @@ class OutlinksMiddleware:
 
     def process_spider_input(self, response: Response) -> None:
         """Note whose response it is, for spider and pipelines, and on the CPU for its callback."""
-        page, request, spider = page_of(response), response.request, self._crawler.spider
+        page, request = page_of(response), response.request
         page_at_hand.set(page)
-        if request is not None and spider is not None:
-            callback = request.callback or spider._parse  # noqa: SLF001  as Scrapy does
-            request.callback = partial(self._parts.recorder.call, page, callback)
+        if request is not None:
+            request.callback = partial(self._call, page, request.callback)
+
+    def _call(self, page: Page, own: Any, response: Response, **named: Any) -> Any:
+        restore_callback(response, own)
+        spider = self._crawler.spider
+        assert spider is not None
+        callback = own or spider._parse  # noqa: SLF001  as Scrapy does
+        return self._parts.recorder.call(page, callback, response, **named)
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]

@@ -1,4 +1,4 @@
-"""The pipelines of a process (``ITEM_PROCESSOR``): none keeps an item, and its page, for ever."""
+"""The pipelines of a process (``ITEM_PROCESSOR``): none keeps an item for ever, or ends it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from scrapy.pipelines import ItemPipelineManager
 
+from crawling.page.flight_recorder import Recorder
 from crawling.parts import Parts
 from crawling.publish.deadlines import Deadlines, page_at_hand
 
@@ -14,21 +15,23 @@ if TYPE_CHECKING:
 
 
 class BoundPipelines(ItemPipelineManager):
-    """Scrapy's, with the deadline of the item's page."""
+    """Scrapy's, with the deadline of the item's page, which is noted while they are on the CPU."""
 
     _deadlines: Deadlines
+    _recorder: Recorder
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Scrapy's way to make one."""
         manager = super().from_crawler(crawler)
-        manager._deadlines = Parts.of(crawler).deadlines  # noqa: SLF001  it is ours
+        parts = Parts.of(crawler)
+        manager._deadlines, manager._recorder = parts.deadlines, parts.recorder  # noqa: SLF001  it is ours
         return manager
 
     async def process_item_async(self, item: Any) -> Any:
         """Let an item pass all pipelines; PageTimeout where that takes too long."""
-        page = page_at_hand.get()
+        page, pass_all = page_at_hand.get(), super().process_item_async
         if page is None:
-            return await super().process_item_async(item)
+            return await pass_all(item)
         with self._deadlines.stretch(page):
-            return await super().process_item_async(item)
+            return await self._recorder.call(page, pass_all, item)

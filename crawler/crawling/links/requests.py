@@ -55,7 +55,8 @@ def callback_of(request: Request, spider: Spider | None) -> str | None:
     name = getattr(callback, "__name__", "")
     if name and _leads_to(spider, name, callback):
         return str(name)
-    found = _name_in(cast(Hashable, type(spider)), getattr(callback, "__func__", callback))
+    function = getattr(callback, "__func__", callback)
+    found = isinstance(function, Hashable) and _name_in(cast(Hashable, type(spider)), function)
     if not found or not _leads_to(spider, found, callback):
         raise TypeError(
             f"the callback of {request} is not a method of its spider, and another process finds it"
@@ -135,8 +136,8 @@ def _cookie_text(value: object, request: Request) -> str:
             return value.decode()
         except UnicodeDecodeError as error:
             raise TypeError(f"a cookie of {request} is not UTF-8: {value!r:.100}") from error
-    if isinstance(value, str | int | float):
-        return str(value)
+    if isinstance(value, str | int | float) and not _SURROGATE.search(text := str(value)):
+        return text
     raise TypeError(f"a cookie of {request} is not text: {value!r:.100}")
 
 

@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 from crawling.page.page import Page
@@ -118,8 +119,7 @@ class Recorder:
         """The items, each step of making them noted while it is really on the CPU."""
         while True:
             try:
-                with exits_contained():
-                    item = await _Noted(self, page, items.__anext__)
+                item = await _Noted(self, page, items.__anext__)
             except StopAsyncIteration:
                 return
             yield item
@@ -131,9 +131,8 @@ class Recorder:
         return self._awaited(page, came) if inspect.iscoroutine(came) else came
 
     async def _awaited(self, page: Page, came: Awaitable[T]) -> T:
-        with exits_contained():
-            found: T = await _Noted(self, page, lambda: came)
-            return found
+        found: T = await _Noted(self, page, lambda: came)
+        return found
 
     def _write(self, at: int, text: str) -> None:
         """The length comes last: a death in between leaves the old text or none."""
@@ -145,21 +144,34 @@ class Recorder:
         self._map[at : at + 2] = len(data).to_bytes(2, "big")
 
 
-@contextmanager
-def exits_contained() -> Iterator[None]:
+class exits_contained:  # noqa: N801  a block, as contextmanager() makes them
     """Turn what would end the process, or the task, into an error of the page: RuntimeError.
 
-    It would end the next process that is given the page as well. A cancellation of ours stays one.
+    It would end the next process that is given the page as well, or leave a page that nobody ends.
+    A cancellation of ours stays one.
     """
-    try:
-        yield
-    except SystemExit as error:
-        raise RuntimeError(f"the spider called exit({error.code})") from error
-    except (KeyboardInterrupt, asyncio.CancelledError) as error:
-        task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) else None
-        if task is not None and task.cancelling():
-            raise
-        raise RuntimeError(f"the spider raised {type(error).__name__}") from error
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        """End the block; RuntimeError where something has left it that is no Exception."""
+        if error is None or isinstance(error, Exception):
+            return
+        if isinstance(error, asyncio.CancelledError):
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                return
+        raise RuntimeError(f"the spider {_said(error)}") from error
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"called exit({error.code})"
+    name = f"raised {type(error).__name__}"
+    return f"{name}: {error}" if str(error) else name
 
 
 class _Noted:
@@ -176,13 +188,19 @@ class _Noted:
         while True:
             self._recorder.note(self._page)
             try:
-                waits_for = resume()
+                with exits_contained():
+                    waits_for = resume()
             except StopIteration as end:
                 return end.value
             finally:
                 self._recorder.clear(self._page)
             try:
                 value = yield waits_for
+            except GeneratorExit:
+                # Ours: nobody waits for it any more. One that resume() raises is the spider's.
+                with self._recorder.noting(self._page):
+                    steps.close()
+                raise
             except BaseException as error:  # noqa: BLE001  handed to whom it is meant for
                 resume = _throw(steps, error)
             else:

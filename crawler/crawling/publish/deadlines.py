@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import structlog
 from scrapy import Request, Spider
+from scrapy.http import Response
 
 from crawling.failures import PageTimeout
 from crawling.page.page import Page
@@ -60,13 +61,15 @@ class Deadlines:
 
     def bind(self, request: Request, page: Page, spider: Spider) -> None:
         """Make a stretch of the request's callback if that is a coroutine; ``steps`` has others."""
-        callback: Any = request.callback or getattr(spider, "parse", None)
+        own: Any = request.callback
+        callback: Any = own or getattr(spider, "parse", None)
         if not inspect.iscoroutinefunction(callback):
             return
 
-        async def bounded(*args: Any, **named: Any) -> Any:
+        async def bounded(response: Response, **named: Any) -> Any:
+            restore_callback(response, own)
             with self.stretch(page):
-                return await callback(*args, **named)
+                return await callback(response, **named)
 
         request.callback = bounded
 
@@ -88,6 +91,12 @@ def publishing(page: Page) -> Iterator[None]:
         yield
     finally:
         page.publishing -= 1
+
+
+def restore_callback(response: Response, own: Any) -> None:
+    """Show a callback its request as it was made: it may copy it, or ask for what it names."""
+    if response.request is not None:
+        response.request.callback = own
 
 
 class _Stretch:

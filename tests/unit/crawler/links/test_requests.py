@@ -69,6 +69,13 @@ class Helper:
         """Do nothing."""
 
 
+class Unhashable(dict[str, str]):
+    """Something that can be called and not be looked up."""
+
+    def __call__(self, response: Any) -> None:
+        """Do nothing."""
+
+
 def failed(_failure: Any) -> None:
     """Handle a failure."""
 
@@ -202,6 +209,7 @@ SELF["x"] = SELF
         ({"callback": partial(SomeSpider().parse_item)}, "not a method of its spider"),
         ({"callback": Helper().parse_item}, "not a method of its spider"),
         ({"callback": Helper().parse}, "not a method of its spider"),
+        ({"callback": Unhashable()}, "not a method of its spider"),
         ({"callback": SomeSpider().parse_item, "cb_kwargs": {"x": 1}}, "cb_kwargs"),
         ({"cb_kwargs": {"x": 1}}, "cb_kwargs"),
         ({"cookies": [{"name": "a"}]}, "no name or no value"),
@@ -210,6 +218,7 @@ SELF["x"] = SELF
         ({"cookies": [{"name": "a", "value": "1", "secure": True}]}, "or scheme"),
         ({"cookies": {"a": b"\xff"}}, "not UTF-8"),
         ({"cookies": {"a": None}}, "not text"),
+        ({"cookies": {"a": "\ud800"}}, "not text"),
         ({"headers": {"X-A": b"\xff"}}, "the header X-A .* is not UTF-8"),
         ({"meta": {"x": object()}}, "'x' is or contains object"),
         ({"meta": {"x": [datetime(2026, 1, 1)]}}, "datetime"),  # noqa: DTZ001
