@@ -2,14 +2,15 @@
 
 A limit on what comes out is not enough: parts that bring nothing out (empty gzip members, empty or
 skippable zstd frames) cost time each, and a second coding packs millions of them into a kilobyte.
-What is cut short, or breaks off amid the data, is delivered as far as it goes, as browsers do it.
+What is cut short, or breaks off amid the data, is delivered as far as it goes, as browsers do it,
+and marked as incomplete.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import brotli  # type: ignore[import-untyped]
 from backports import zstd
@@ -29,26 +30,42 @@ _ZSTD_OPTIONS = {int(zstd.DecompressionParameter.window_log_max): _LARGEST_WINDO
 
 _IsalError = cast(type[Exception], isal_zlib.error)
 """Its stub says that it is an exception, not a class of them."""
-_NOTHING = "the compressed body ends before anything of it can be read"
 
 _Stream = Any
 """A decompressor of one part: ``decompress(data, max_length)``, ``eof``, ``unused_data``."""
 
 
-def decoded(body: bytes, codings: Sequence[bytes], most: int) -> tuple[bytes, Sequence[bytes]]:
-    """Return a body without its codings, and those that are left because nobody here knows them.
+class Decoded(NamedTuple):
+    """A body without its codings."""
+
+    body: bytes
+    left: Sequence[bytes]
+    """Codings that nobody here knows, and all that were applied before them."""
+    is_whole: bool
+    """Whether the data went on to the end that its coding marks."""
+
+
+_Part = tuple[bytes, bool]
+"""The same for one coding: the body, and whether it is whole."""
+
+
+def decoded(body: bytes, codings: Sequence[bytes], most: int) -> Decoded:
+    """Return a body without its codings.
 
     ``codings`` stand in the order in which they were applied, ``most`` is in bytes. BadEncoding
     where the data is not what its coding says, or of too many parts; TooLarge.
     """
-    left = list(codings)
+    left, is_whole = list(codings), True
     while left and (decode := _DECODERS.get(left[-1])):
-        body = decode(body, most)
+        body, is_complete = decode(body, most)
+        if not body and not is_complete:
+            raise BadEncoding("the compressed body ends before anything of it can be read")
+        is_whole = is_whole and is_complete
         left.pop()
-    return body, left
+    return Decoded(body, left, is_whole)
 
 
-def gunzip(body: bytes, most: int) -> bytes:
+def _gunzip(body: bytes, most: int) -> _Part:
     """Return what all members of gzip data hold; what is no member behind them is passed over."""
     try:
         return _all_parts(body, most, lambda: isal_zlib.decompressobj(wbits=_GZIP), b"\x1f\x8b")
@@ -56,24 +73,25 @@ def gunzip(body: bytes, most: int) -> bytes:
         return _salvaged(isal_zlib.decompressobj(wbits=_GZIP), body, most, error)
 
 
-def _inflate(body: bytes, most: int) -> bytes:
+def _inflate(body: bytes, most: int) -> _Part:
     """Undo ``deflate``, with the frame of zlib or, as some servers send it, without."""
     for window in (_ZLIB, _RAW):
+        stream = isal_zlib.decompressobj(wbits=window)
         try:
-            return _part(isal_zlib.decompressobj(wbits=window), body, most)
+            return _part(stream, body, most), _has_ended(stream, body)
         except _IsalError as error:
             problem = error
     return _salvaged(isal_zlib.decompressobj(wbits=_ZLIB), body, most, problem)
 
 
-def _unzstd(body: bytes, most: int) -> bytes:
+def _unzstd(body: bytes, most: int) -> _Part:
     try:
         return _all_parts(body, most, lambda: zstd.ZstdDecompressor(options=_ZSTD_OPTIONS), b"")
     except zstd.ZstdError as error:
         raise BadEncoding(str(error)) from error
 
 
-def _unbrotli(body: bytes, most: int) -> bytes:
+def _unbrotli(body: bytes, most: int) -> _Part:
     stream = brotli.Decompressor()
     pieces: list[bytes] = []
     room, data = most, body
@@ -86,12 +104,10 @@ def _unbrotli(body: bytes, most: int) -> bytes:
     except brotli.error as error:
         if not pieces:
             raise BadEncoding(str(error)) from error
-    if body and not pieces and not stream.is_finished():
-        raise BadEncoding(_NOTHING)
-    return b"".join(pieces)
+    return b"".join(pieces), not body or stream.is_finished()
 
 
-def _all_parts(body: bytes, most: int, begin: Callable[[], _Stream], mark: bytes) -> bytes:
+def _all_parts(body: bytes, most: int, begin: Callable[[], _Stream], mark: bytes) -> _Part:
     """Return what all parts hold; ``mark`` is how each begins."""
     parts: list[bytes] = []
     room = most
@@ -99,9 +115,10 @@ def _all_parts(body: bytes, most: int, begin: Callable[[], _Stream], mark: bytes
         stream = begin()
         part = _part(stream, body, room)
         parts.append(part)
+        is_whole = _has_ended(stream, body)
         room, body = room - len(part), stream.unused_data if stream.eof else b""
         if not body or not body.startswith(mark):
-            return b"".join(parts) if len(parts) > 1 else part
+            return b"".join(parts) if len(parts) > 1 else part, is_whole
     raise BadEncoding(f"the body is compressed in more than {MOST_PARTS} parts")
 
 
@@ -109,8 +126,6 @@ def _part(stream: _Stream, body: bytes, room: int) -> bytes:
     """Return what one part holds: in one piece, as a rule."""
     pieces = [stream.decompress(body, room + 1)]
     left = _room(room, pieces[0], room)
-    if body and not pieces[0] and not stream.eof:
-        raise BadEncoding(_NOTHING)
     while not stream.eof and (data := _unread(stream)) is not None:
         piece = stream.decompress(data, min(_PIECE, left + 1))
         if not piece and not data:
@@ -120,7 +135,12 @@ def _part(stream: _Stream, body: bytes, room: int) -> bytes:
     return b"".join(pieces) if len(pieces) > 1 else bytes(pieces[0])
 
 
-def _salvaged(stream: _Stream, body: bytes, room: int, error: Exception) -> bytes:
+def _has_ended(stream: _Stream, body: bytes) -> bool:
+    """Return whether a part has come to its end; where nothing was sent, nothing is missing."""
+    return not body or bool(stream.eof)
+
+
+def _salvaged(stream: _Stream, body: bytes, room: int, error: Exception) -> _Part:
     """Return what came before the data breaks off; BadEncoding where that is nothing."""
     pieces: list[bytes] = []
     with suppress(_IsalError):
@@ -131,7 +151,7 @@ def _salvaged(stream: _Stream, body: bytes, room: int, error: Exception) -> byte
                 break
     if not any(pieces):
         raise BadEncoding(str(error)) from error
-    return b"".join(pieces)
+    return b"".join(pieces), False
 
 
 def _unread(stream: _Stream) -> bytes | None:
@@ -147,10 +167,10 @@ def _room(room: int, piece: bytes, most: int) -> int:
     return room - len(piece)
 
 
-_DECODERS: Mapping[bytes, Callable[[bytes, int], bytes]] = {
+_DECODERS: Mapping[bytes, Callable[[bytes, int], _Part]] = {
     b"br": _unbrotli,
     b"deflate": _inflate,
-    b"gzip": gunzip,
-    b"x-gzip": gunzip,
+    b"gzip": _gunzip,
+    b"x-gzip": _gunzip,
     b"zstd": _unzstd,
 }

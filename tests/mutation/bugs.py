@@ -291,8 +291,8 @@ BUGS = FETCH_BUGS | {
     ),
     "a 429 for robots.txt allows everything": Bug(
         module="crawling.robots.store",
-        right="if status == 429 or status >= 500:",
-        wrong="if status >= 500:",
+        right="is_there or status == 429 or status >= 500:",
+        wrong="is_there or status >= 500:",
         test="unit/crawler/robots/test_robots.py::refuses",
     ),
     "a denied pattern is followed": Bug(

@@ -269,6 +269,18 @@ FETCH_BUGS = {
         wrong="if len(self._tasks) > 9:",
         test=_LANE + "closing",
     ),
+    "a redirect waits for its body": Bug(
+        module="crawling.response.codings",
+        right="status // 100 == 3 or ",
+        wrong="",
+        test=_LANE + "no_more",
+    ),
+    "a part of a body passes for the whole": Bug(
+        module="crawling.response.codings",
+        right="response.flags if is_whole else [*response.flags, INCOMPLETE]",
+        wrong="response.flags",
+        test="unit/crawler/engine/test_middlewares.py::breaks_off",
+    ),
     "pages crowd the CPU": Bug(
         module="crawling.lane.turns",
         right="                self._take()\n                return",

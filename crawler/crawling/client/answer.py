@@ -9,10 +9,9 @@ from ipaddress import ip_address
 
 from scrapy import Request
 from scrapy.http import Headers, Response
-from scrapy.responsetypes import responsetypes
 
 from crawling.failures import TransferFailed
-from crawling.response.media_type import media_type
+from crawling.response.media_type import class_of
 
 _OF_THE_CONNECTION = frozenset(
     {
@@ -22,7 +21,7 @@ _OF_THE_CONNECTION = frozenset(
 )  # fmt: skip
 """Headers that say how the message is sent, and nothing of what is in it."""
 _BODILESS = frozenset({204, 304})
-_KINDS_REMEMBERED = 4096
+_ADDRESSES_REMEMBERED = 4096
 
 
 def response_of(
@@ -35,7 +34,7 @@ def response_of(
     version, status = _status(head[0])
     headers = _headers(request, status, head)
     url = request.url.partition("#")[0]
-    return _kind(headers, url, body)(
+    return class_of(headers, url, body)(
         url=url,
         status=status,
         headers=headers,
@@ -81,19 +80,4 @@ def _headers(request: Request, status: int, head: Sequence[bytes]) -> Headers:
     return headers
 
 
-def _kind(headers: Headers, url: str, body: bytes) -> type[Response]:
-    """Its class, remembered by type: looking it up takes as long as making the response."""
-    essence = media_type(headers).essence
-    if essence and b"Content-Encoding" not in headers:
-        kind = _kind_of_type(essence)
-        if kind is not Response:
-            return kind
-    return responsetypes.from_args(headers=headers, url=url, body=body)
-
-
-@lru_cache(_KINDS_REMEMBERED)
-def _kind_of_type(essence: str) -> type[Response]:
-    return responsetypes.from_mimetype(essence)
-
-
-_address = lru_cache(_KINDS_REMEMBERED)(ip_address)
+_address = lru_cache(_ADDRESSES_REMEMBERED)(ip_address)

@@ -13,6 +13,7 @@ from scrapy.http import Response
 
 from crawling.engine.gathering import Gathering
 from crawling.failures import BadEncoding, TooLarge
+from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.holds import Holds
 from crawling.page.body_budget import BodyBudget
 from crawling.page.flight_recorder import Recorder
@@ -22,7 +23,14 @@ from crawling.parts import Parts
 from crawling.publish.deadlines import page_at_hand, publishing, restore_callback
 from crawling.publish.publisher import Publisher
 from crawling.response.charset import with_charset
-from crawling.response.codings import MOST_CODINGS, codings_of, unpacked, without_codings
+from crawling.response.codings import (
+    MOST_CODINGS,
+    codings_of,
+    says_enough,
+    undecoded,
+    unpacked,
+    without_codings,
+)
 from crawling.response.outcome import Outcomes
 from crawling.robots.request import ROBOTS
 from crawlstream.boot.failpoints import failpoint
@@ -79,7 +87,7 @@ class WatchedCompression:
         request.headers.setdefault(b"Accept-Encoding", _ACCEPTED)
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
-        """Decompress; TooLarge and BadEncoding tell why not."""
+        """Decompress; TooLarge and BadEncoding say why not, unless the status says enough."""
         page: Page | None = request.meta.get(PAGE)
         is_plain = b"Content-Encoding" not in response.headers
         if page is None or is_plain or request.method == "HEAD":
@@ -87,6 +95,16 @@ class WatchedCompression:
         codings = codings_of(response)
         if not codings:
             return unpacked(response)
+        try:
+            return await self._plain(page, response, codings)
+        except (BadEncoding, TooLarge) as problem:
+            if not says_enough(response.status, is_robots=ROBOTS in request.meta):
+                raise
+            if isinstance(problem, TooLarge):
+                page.cpu_s += self._most * BODY_S_PER_BYTE
+            return undecoded(response, problem)
+
+    async def _plain(self, page: Page, response: Response, codings: Sequence[bytes]) -> Response:
         if len(codings) > MOST_CODINGS:
             raise BadEncoding(f"{len(codings)} nested content encodings")
         await self._body_budget.turn(page)

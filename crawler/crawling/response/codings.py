@@ -1,13 +1,18 @@
-"""Content codings: whether a body is packed, or its header only says something odd."""
+"""Content codings: whether a body is packed, or its header only says something odd.
+
+A status that says enough is acted on before the body is looked at: where a redirect leads, or when
+to come again, does not depend on a body that nobody reads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from scrapy.http import Response, TextResponse
-from scrapy.responsetypes import responsetypes
 
 from crawling.decoding import decoded
+from crawling.failures import RETRY_CODES, BadEncoding
+from crawling.response.media_type import class_of
 
 _CODINGS = frozenset(
     {b"aes128gcm", b"br", b"compress", b"dcb", b"dcz", b"deflate", b"exi", b"gzip"}
@@ -18,6 +23,33 @@ _CODINGS = frozenset(
 
 MOST_CODINGS = 2
 """So many on top of each other are somebody's mistake; each more is unpacked to full size."""
+
+
+INCOMPLETE = "incomplete"
+"""Flag of a response whose body ends before the end that its coding marks."""
+
+
+class Undecoded(Response):
+    """A response that is for its status alone: its body cannot be decompressed."""
+
+    problem: Exception = BadEncoding("the body cannot be decompressed")
+    """Why the page fails if the status does not say what becomes of it after all."""
+
+
+def says_enough(status: int, *, is_robots: bool) -> bool:
+    """Return whether a status may be acted on without a body.
+
+    Redirects and refusals that pass; of a robots.txt also that there is none (RFC 9309, 2.3.1.3).
+    """
+    return status // 100 == 3 or status in RETRY_CODES or (is_robots and status // 100 != 2)
+
+
+def undecoded(response: Response, problem: Exception) -> Undecoded:
+    """Return a response for its status alone."""
+    found = Undecoded(**{name: getattr(response, name) for name in Response.attributes})
+    # Without the frames, and what they hold.
+    found.problem = problem.with_traceback(None)
+    return found
 
 
 def codings_of(response: Response) -> Sequence[bytes]:
@@ -31,17 +63,21 @@ def codings_of(response: Response) -> Sequence[bytes]:
 
 
 def without_codings(response: Response, codings: Sequence[bytes], most: int) -> Response:
-    """Return a response with its body decompressed, in ``most`` bytes; BadEncoding, TooLarge."""
-    body, left = decoded(response.body, codings, most)
+    """Return a response with its body decompressed, in ``most`` bytes; BadEncoding, TooLarge.
+
+    It has the flag ``INCOMPLETE`` if the body breaks off.
+    """
+    body, left, is_whole = decoded(response.body, codings, most)
     headers = response.headers.copy()
     if left:
         headers[b"Content-Encoding"] = left
     else:
         del headers[b"Content-Encoding"]
-    kind = responsetypes.from_args(headers=headers, url=response.url, body=body)
+    kind = class_of(headers, response.url, body)
+    flags = response.flags if is_whole else [*response.flags, INCOMPLETE]
     # What a class of text has guessed of the compressed bytes is forgotten.
     guess = {"encoding": None} if issubclass(kind, TextResponse) else {}
-    return response.replace(cls=kind, body=body, headers=headers, **guess)
+    return response.replace(cls=kind, body=body, headers=headers, flags=flags, **guess)
 
 
 def unpacked(response: Response) -> Response:
@@ -51,5 +87,4 @@ def unpacked(response: Response) -> Response:
     """
     headers = response.headers.copy()
     del headers[b"Content-Encoding"]
-    kind = responsetypes.from_args(headers=headers, url=response.url, body=response.body)
-    return response.replace(cls=kind)
+    return response.replace(cls=class_of(headers, response.url, response.body))

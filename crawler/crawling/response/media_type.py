@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from scrapy.http import Headers
+from scrapy.http import Headers, Response
+from scrapy.responsetypes import responsetypes
 
 _REMEMBERED = 4096
 _LONGEST = 4096
@@ -42,6 +43,24 @@ def media_type(headers: Headers) -> MediaType:
     if not said:
         return _NONE
     return _read(said[0] if len(said) == 1 else b",".join(said))
+
+
+def class_of(headers: Headers, url: str, body: bytes) -> type[Response]:
+    """Return Scrapy's class for a response.
+
+    It is remembered by type: looking it up takes as long as making the response.
+    """
+    essence = media_type(headers).essence
+    if essence and b"Content-Encoding" not in headers:
+        kind = _class_of_type(essence)
+        if kind is not Response:
+            return kind
+    return responsetypes.from_args(headers=headers, url=url, body=body)
+
+
+@lru_cache(_REMEMBERED)
+def _class_of_type(essence: str) -> type[Response]:
+    return responsetypes.from_mimetype(essence)
 
 
 @lru_cache(_REMEMBERED)

@@ -18,6 +18,7 @@ from crawling.page.page import Page
 from crawling.page.request import page_of
 from crawling.publish.completion import Endings
 from crawling.publish.publisher import GivenUp
+from crawling.response.codings import Undecoded
 from crawling.response.redirects import redirect_of, sent_elsewhere
 from crawling.response.site_feedback import retry_after
 from crawlstream.boot.settings import Settings
@@ -70,6 +71,9 @@ class Outcomes:
         target = redirect_of(page, response, refresh_s)
         if target is not None:
             await self._follow(page, target)
+            raise PageEnded
+        if isinstance(response, Undecoded):
+            await self.endings.fail(page, reason_of(response.problem), str(response.problem))
             raise PageEnded
 
     async def failed(self, failure: Failure) -> None:

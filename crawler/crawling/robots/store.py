@@ -7,7 +7,7 @@ to live tells for how long it holds:
 ``rules <zlib>``        its text, at most 500 KiB of it
 ``open``                there is none (RFC 9309: a 4xx other than 429)
 ``moved <hops> <url>``  it is elsewhere: the next grant of that site buys it
-``later <n>``           it could not be had for the n-th time in a row (5xx, 429): not now
+``later <n>``           it could not be had for the n-th time in a row (5xx, 429, cut short)
 
 Notes are made in a full Redis, too. Those that only repeat what a host said have a bounded share of
 it: where there are too many, the oldest are forgotten and fetched again.
@@ -25,6 +25,7 @@ import structlog
 from scrapy.http import Response
 from w3lib.url import safe_url_string
 
+from crawling.response.codings import INCOMPLETE
 from crawlstream.errors import InvalidUrl
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.model.url import canonical, host_of, origin_of
@@ -108,9 +109,11 @@ def place_of(origin: str, before: Note) -> str:
 def note_of(response: Response, before: Note) -> Note:
     """What a response tells about the origin that was asked."""
     status = response.status
-    if 200 <= status < 300:
+    is_there = 200 <= status < 300
+    if is_there and INCOMPLETE not in response.flags:
         return rules_note(response.body)
-    if status == 429 or status >= 500:
+    # Of a file that breaks off, the rules that are missing might forbid the page.
+    if is_there or status == 429 or status >= 500:
         return later(before)
     hops = before.target[0] if before.word == b"moved" else 0
     if 300 <= status < 400 and (target := _target(response)) and hops < MAX_HOPS:

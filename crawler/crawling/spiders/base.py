@@ -10,6 +10,7 @@ from scrapy.http import Headers, Response, TextResponse
 
 from crawling.page.request import page_of
 from crawling.parts import Parts
+from crawling.response.codings import INCOMPLETE
 from crawlstream.errors import ConfigError
 from crawlstream.model.result import CrawlResult
 
@@ -83,6 +84,7 @@ class ClusterSpider(Spider):
             tls_profile=page.tls,
             render=page.render,
             method=str(request.method) if request else "GET",
+            incomplete=INCOMPLETE in response.flags,
         )
 
 

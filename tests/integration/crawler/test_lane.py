@@ -81,6 +81,7 @@ async def test_a_failure_is_settled_once_kafka_has_its_event(
     assert told(settle) == ("failed", "address_refused")
 
 
+GZIP = {"Content-Encoding": "gzip"}
 AGAIN = ("Requeue", "")
 FATES = {
     "/503": (AGAIN, ("done", "5xx")),
@@ -88,6 +89,9 @@ FATES = {
     "/gone": (("done", "4xx"), ("done", "4xx")),
     "/moved": (("redirected", ""), ("redirected", "")),
     "/bomb": (("failed", "bad_encoding"), ("failed", "bad_encoding")),
+    "/moved-unread": (("redirected", ""), ("redirected", "")),
+    "/nowhere-unread": (("failed", "bad_encoding"), ("failed", "bad_encoding")),
+    "/503-unread": (AGAIN, ("failed", "bad_encoding")),
 }
 """By path, what becomes of a page at its first attempt and at its last."""
 
@@ -102,7 +106,10 @@ async def test_a_page_has_its_attempts_and_no_more(
         "/cut": Answer(raw=b""),
         "/gone": Answer(status=404),
         "/moved": Answer(status=301, headers={"Location": "/"}),
-        "/bomb": Answer(b"plain", headers={"Content-Encoding": "gzip"}),
+        "/bomb": Answer(b"plain", headers=GZIP),
+        "/moved-unread": Answer(b"plain", status=301, headers={**GZIP, "Location": "/"}),
+        "/nowhere-unread": Answer(b"plain", status=302, headers=GZIP),
+        "/503-unread": Answer(b"plain", status=503, headers=GZIP),
     }
     for fate, retries in zip(FATES[path], (0, 99), strict=True):
         await bench.end_of(site.url(path), retries=retries)

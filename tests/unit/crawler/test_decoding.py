@@ -29,16 +29,19 @@ every_coding = pytest.mark.parametrize("coding", PACK)
 def test_a_body_comes_back_as_it_was(coding: bytes) -> None:
     """Also an empty one, and one that fits exactly."""
     for page in (PAGE, b"x", b""):
-        assert decoded(PACK[coding](page), [coding], max(len(page), 1)) == (page, [])
-    assert decoded(b"", [coding], ROOM) == (b"", [])
+        assert decoded(PACK[coding](page), [coding], max(len(page), 1)) == (page, [], True)
+    assert decoded(b"", [coding], ROOM) == (b"", [], True)
 
 
 @every_coding
 def test_a_body_that_is_cut_short_is_delivered_as_far_as_it_goes(coding: bytes) -> None:
-    """A browser shows the beginning, too; what has no beginning is an error, no empty page."""
+    """As in browsers, and marked; what has no beginning is an error, no empty page."""
     packed = PACK[coding](PAGE)
-    part, _ = decoded(packed[: len(packed) // 2], [coding], ROOM)
+    part, _, is_whole = decoded(packed[: len(packed) // 2], [coding], ROOM)
     assert 0 < len(part) < len(PAGE)
+    assert not is_whole
+    assert not decoded(packed[:-1], [coding], ROOM).is_whole
+    assert not decoded(PACK[b"gzip"](packed[:-1]), [coding, b"gzip"], ROOM).is_whole
     assert PAGE.startswith(part)
     with pytest.raises(BadEncoding):
         decoded(packed[:3], [coding], ROOM)
@@ -60,21 +63,25 @@ def test_a_body_larger_than_allowed_is_an_error(coding: bytes) -> None:
 
 @pytest.mark.parametrize("coding", [b"gzip", b"deflate"])
 def test_a_body_that_breaks_off_amid_the_data_is_delivered_up_to_there(coding: bytes) -> None:
-    """Keeps what came before a wrong checksum, or before nonsense."""
+    """Keeps what came before a wrong checksum, or before nonsense, and marks it."""
     packed = PACK[coding](PAGE)
-    part, _ = decoded(packed[:-1] + bytes([packed[-1] ^ 0xFF]), [coding], ROOM)
+    part, _, is_whole = decoded(packed[:-1] + bytes([packed[-1] ^ 0xFF]), [coding], ROOM)
     assert PAGE.startswith(part)
     assert len(PAGE) - len(part) <= 1 << 13
+    assert not is_whole
     half = len(packed) // 2
-    part, _ = decoded(packed[:half] + b"\xff" * half, [coding], ROOM)
+    part, _, is_whole = decoded(packed[:half] + b"\xff" * half, [coding], ROOM)
     assert part[:1000] == PAGE[:1000]
+    assert not is_whole
 
 
 @pytest.mark.parametrize("coding", [b"gzip", b"zstd"])
 def test_several_parts_are_one_body_up_to_a_limit(coding: bytes) -> None:
     """Joins members and frames, empty ones too, and refuses thousands of them."""
     pack = PACK[coding]
-    assert decoded(pack(b"a") + pack(b"") + pack(b"b"), [coding], ROOM)[0] == b"ab"
+    several = pack(b"a") + pack(b"") + pack(b"b")
+    assert decoded(several, [coding], ROOM) == (b"ab", [], True)
+    assert decoded(several[:-1], [coding], ROOM).is_whole is False
     with pytest.raises(TooLarge):
         decoded(pack(PAGE) + pack(PAGE), [coding], 2 * len(PAGE) - 1)
     assert len(decoded(pack(b"a") * MOST_PARTS, [coding], ROOM)[0]) == MOST_PARTS
@@ -85,21 +92,22 @@ def test_several_parts_are_one_body_up_to_a_limit(coding: bytes) -> None:
 def test_what_is_behind_the_data_is_passed_over() -> None:
     """Takes zeros and other text behind gzip data for padding."""
     for tail in (b"\0" * 100, b"junk"):
-        assert decoded(gzip.compress(PAGE) + tail, [b"gzip"], ROOM)[0] == PAGE
+        assert decoded(gzip.compress(PAGE) + tail, [b"gzip"], ROOM) == (PAGE, [], True)
 
 
 def test_deflate_may_lack_its_frame() -> None:
     """Reads what some servers send for it."""
     packer = zlib.compressobj(wbits=-15)
-    assert decoded(packer.compress(PAGE) + packer.flush(), [b"deflate"], ROOM)[0] == PAGE
+    packed = packer.compress(PAGE) + packer.flush()
+    assert decoded(packed, [b"deflate"], ROOM) == (PAGE, [], True)
 
 
 def test_codings_are_undone_from_the_last_to_the_first() -> None:
     """Leaves what nobody here knows, and all that was applied before it."""
     body = gzip.compress(zstd.compress(PAGE))
-    assert decoded(body, [b"zstd", b"gzip"], ROOM) == (PAGE, [])
+    assert decoded(body, [b"zstd", b"gzip"], ROOM) == (PAGE, [], True)
     assert decoded(body, [b"br", b"compress", b"gzip"], ROOM) == (
-        zstd.compress(PAGE), [b"br", b"compress"],
+        zstd.compress(PAGE), [b"br", b"compress"], True,
     )  # fmt: skip
 
 

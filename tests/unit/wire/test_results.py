@@ -108,11 +108,12 @@ def test_what_applies_to_some_pages_is_there_on_those() -> None:
         redirect_urls=("http://127.0.0.7:8080/old",),
         uuid="u-1",
         recovered=True,
+        incomplete=True,
         ip=None,
     )
     assert record["parent_url"] == "http://127.0.0.7:8080/"
     assert record["redirect_urls"] == ["http://127.0.0.7:8080/old"]
-    assert (record["uuid"], record["recovered"]) == ("u-1", True)
+    assert (record["uuid"], record["recovered"], record["incomplete"]) == ("u-1", True, True)
     assert record["attrs"] is None
     assert record["ip"] is None
 

@@ -58,6 +58,8 @@ class CrawlResult:
     """The TLS profile that it was asked for with; None: the default one."""
     render: Mapping[str, object] | None = None
     """What a browser took to make it: see ``docs/wire.md``."""
+    incomplete: bool = False
+    """Whether the body that came breaks off before its end, in a content coding."""
     body_ref: str | None = None
     """URL of the whole body, where the record has only its beginning."""
 

@@ -124,6 +124,8 @@ def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:
         fields["body_encoding"] = "base64"
     if is_cut:
         fields["body_truncated"] = True
+    if result.incomplete:
+        fields["incomplete"] = True
     if result.body_ref:
         fields["body_ref"] = result.body_ref
     return fields

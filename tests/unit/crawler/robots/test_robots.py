@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from scrapy.http import Response
 
+from crawling.response.codings import INCOMPLETE
 from crawling.robots.cache import MOST_CHARACTERS, MOST_FILES, KnownRobots
 from crawling.robots.lines import MOST_RULES
 from crawling.robots.rules import rules_in
@@ -69,6 +70,13 @@ def test_a_host_that_refuses_is_asked_ever_later() -> None:
     assert pauses[-3:] == [900, 900, 900]
     assert note.refusals == 12
     assert note_of(answer(429), Note(b"open", 1)).refusals == 1
+
+
+def test_a_file_that_breaks_off_forbids_until_it_is_whole() -> None:
+    """The rule that is missing might be about the page that waits."""
+    cut = answer(200, b"User-agent: *\nDis").replace(flags=[INCOMPLETE])
+    assert note_of(cut, NOTHING).refusals == 1
+    assert note_of(cut.replace(status=404), NOTHING).word == b"open"
 
 
 def test_a_file_that_has_moved_is_followed_wherever_it_is() -> None:
