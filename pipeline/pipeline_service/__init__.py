@@ -6,7 +6,7 @@
 ``stage``    its stages make rows of a page, refuse it or do not want it (`stages`, `workers`)
 ``write``    a page that is no repeat enters the open segment of its partition (`segments`)
 ``claim``    an object that can be created once only says whose the segment is (`claims`)
-``put``      the segment's files appear under their names, whole (`sinks.files`)
+``put``      the segment's files appear under their names, whole (`files_sink`)
 ``finish``   the account of the segment is written beside its claim; Kafka is told, as a hint
 
 Durable in the store, then the position in the store, then Kafka's commit: a death between any two

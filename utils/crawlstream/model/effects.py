@@ -70,7 +70,7 @@ class Settle:
     filtered: Mapping[str, int] = field(default_factory=dict)
     """Links that were dropped before they could enter, counted by reason."""
     sent_ms: int | None = None
-    """As in Sent; None if it was reported before or nothing was sent."""
+    """Its request was sent so long after the granting call; None if that is known, or none was."""
     body_bytes: int = 0
     spilled: Mapping[int, int] = field(default_factory=dict)
     """Children that are in Kafka already: how many, by the ``chunk`` of each Spill."""
