@@ -98,12 +98,14 @@ async def test_a_page_that_kills_its_workers_is_given_up_and_no_other_is(
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     users = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "stuck"}
     site.pages["/poison"] = page()
-    recorder, dead = tmp_path / "recorder" / "stuck.0", {b""}
+    recorder, dead, looks = tmp_path / "recorder" / "stuck.0", {b""}, [b""]
 
     def stuck() -> bytes:
-        """Name of the living worker that has a page on its CPU."""
-        noted = recorder.read_bytes() if recorder.exists() else b""
-        return noted[:512] if noted[:512] not in dead and noted[512:514] != b"\0\0" else b""
+        """Name of the living worker whose page is still the one that was on its CPU before."""
+        looks.append(recorder.read_bytes() if recorder.exists() else b"")
+        before, noted = looks[-2:]
+        is_on = noted == before and noted[512:514] != b"\0\0"
+        return noted[:512] if is_on and noted[:512] not in dead else b""
 
     seeds = [site.url(path) for path in ("/poison", "/0", "/1", "/2")]
     crawl = await cluster.feed(*seeds, spiderid="stuck")

@@ -207,6 +207,40 @@ def test_a_venv_that_was_cut_short_is_made_anew(machine: Machine) -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("configured", "uv_ends", "installers"),
+    [
+        ("", 0, ["pip", "uv"]),
+        ("", 1, ["pip", "uv", "pip"]),
+        (":env:.index-url='https://mirror.example/simple'", 0, ["pip"]),
+        ("global.cert='/a'", 0, ["pip", "uv"]),
+    ],
+)
+def test_uv_installs_what_is_locked_and_pip_where_it_cannot(
+    machine: Machine, configured: str, uv_ends: int, installers: list[str]
+) -> None:
+    """The first call of pip brings uv, at the locked version; an index of pip's is pip's to ask."""
+    python = f"""#!/bin/sh
+case "$*" in *config*) echo "{configured}";; *" -e "*) ;; *" -r "*) echo pip "$@" >>calls;; esac"""
+    uv = f"#!/bin/sh\necho uv $@ >>calls\nexit {uv_ends}"
+    (machine.programs / "chmod").symlink_to(shutil.which("chmod") or "")
+    machine.has(
+        "python3",
+        f"""case "$*" in "-m venv"*) mkdir -p .venv/bin
+        echo '{python}' >.venv/bin/python; echo '{uv}' >.venv/bin/uv
+        chmod 755 .venv/bin/*;; esac""",
+    )
+    done = machine.run("status")
+    assert done.returncode == 0, done.stderr
+    calls = (machine.checkout / "calls").read_text().splitlines()
+    assert [call.partition(" ")[0] for call in calls] == installers
+    assert all("--require-hashes --only-binary :all:" in call for call in calls)
+    assert ("takes some minutes" in done.stderr) == (uv_ends > 0)
+    if "uv" in installers:
+        (named,) = (machine.checkout / ".venv" / ".uv.txt").read_text().split("==")[:1]
+        assert named == "uv"
+
+
 _UNOPTIMISED = 'case "$*" in *CONFIG_ARGS*) exit 1;; "-m venv"*) echo "$0" >&2; exit 1;; esac'
 _OPTIMISED = 'case "$*" in "-m venv"*) echo "$0" >&2; exit 1;; esac'
 
