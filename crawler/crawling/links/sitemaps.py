@@ -7,26 +7,25 @@ ampersand stands for itself, as those who write sitemaps by hand mean it.
 
 from __future__ import annotations
 
+import codecs
 import re
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 import structlog
 from lxml import etree
 
-from crawling.decoding import MOST_PARTS
+from crawling.links.sitemap_text import CutShort, as_xml, beginning_of, lines_of, text_of
 
 MOST_LISTED = 50_000
 """Entries of one file, as sitemaps.org has it; those beyond are counted."""
-MOST_UNPACKED = 50 << 20
-"""Bytes of one file, unpacked, as sitemaps.org has it."""
 MOST_STEPS = 800_000
-"""Elements and pieces of text that are looked at: sixteen for each entry."""
+"""Elements, lines and pieces of text that are looked at: sixteen for each entry."""
 MOST_HOSTS = 1_000
 """Hosts that one file may send to: sitemaps are of one, feeds of some."""
 MOST_DEPTH = 100
@@ -34,27 +33,27 @@ MOST_DEPTH = 100
 MOST_CHARACTERS = 8 << 20
 """What the URLs of one file may be long together."""
 
-_PIECE = 1 << 16
 _LONGEST_TEXT = 4_096
 """Characters of a field; longer ones are no URL."""
 _LONGEST_TITLE = 500
 _MOST_ROBOTS = 512 * 1024
 """Bytes of a robots.txt, as RFC 9309 has it."""
-_GZIP = b"\x1f\x8b"
 _SITEMAP = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
-_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)")
-_LONGEST_ENTITY = 10
-"""Bytes; a piece does not end within one."""
+_ALONE = re.compile(r"https?://\S+", re.IGNORECASE)
+"""A line of a sitemap that is text."""
 _DATE = re.compile(
     r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2}"
     r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?)?)?"
 )
 """What sitemaps and Atom call a date."""
 
+_ROOTS = frozenset({"urlset", "sitemapindex", "rss", "RDF", "feed"})
+_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _ITEMS = frozenset({"url", "sitemap", "item", "entry"})
 _DATES = ("lastmod", "updated", "pubDate", "date", "published")
 """Fields that tell when something was changed, the best first."""
-_FIELDS = frozenset({"loc", "link", "guid", "title", *_DATES})
+_LINKS = frozenset({"loc", "link", "guid"})
+_FIELDS = _LINKS | {"title", *_DATES}
 
 log = structlog.get_logger()
 
@@ -77,28 +76,38 @@ class Listing:
     pages: list[Listed] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     """How many entries were left out because the file is too long (``too_many``), and whether it
-    was not read to its end (``sitemap_cut``)."""
+    was not read to its end (``sitemap_cut``) or is none that can be read (``sitemap_unread``)."""
 
 
-def listing_of(url: str, body: bytes) -> Listing:
-    """What a file at a URL lists; nothing if it is neither a sitemap nor a feed nor robots.txt."""
-    if url.partition("?")[0].endswith("/robots.txt"):
-        return _of_robots(url, body)
+def listing_of(url: str, body: bytes, *, is_whole: bool = True) -> Listing:
+    """Return what a file at a URL lists: a sitemap, a feed, or robots.txt.
+
+    ``is_whole``: whether the body did not break off on its way here.
+    """
+    is_robots = url.partition("?")[0].endswith("/robots.txt")
+    found = _of_robots(url, body) if is_robots else _of_sitemap(url, body)
+    if not is_whole:
+        found.refused["sitemap_cut"] = 1
+    return found
+
+
+def _of_sitemap(url: str, body: bytes) -> Listing:
     reader = _Reader(url)
+    refused = reader.found.refused
     try:
-        _feed(reader, body)
-    except _Enough as cut:
-        reader.found.refused["sitemap_cut"] += 1
+        _read(reader, body)
+    except CutShort as cut:
+        refused["sitemap_cut"] += 1
         log.warning("parse", outcome="sitemap_cut", url=url, why=str(cut))
+    if not (reader.is_known or refused):
+        refused["sitemap_unread"] += 1
+        log.warning("parse", outcome="sitemap_unread", url=url)
     return reader.found
 
 
-class _Enough(Exception):
-    """The rest of a file is not read, and why."""
-
-
 def _of_robots(url: str, body: bytes) -> Listing:
-    found = _SITEMAP.findall(body[:_MOST_ROBOTS].replace(b"\r", b"\n"))
+    text = body[:_MOST_ROBOTS].removeprefix(codecs.BOM_UTF8)
+    found = _SITEMAP.findall(text.replace(b"\r", b"\n"))
     named = list(dict.fromkeys(each.decode("utf-8", "replace") for each in found))
     urls = filter(None, (_resolved(url, each) for each in named[:MOST_LISTED]))
     listing = Listing(sitemaps=[Listed(each) for each in urls])
@@ -107,10 +116,22 @@ def _of_robots(url: str, body: bytes) -> Listing:
     return listing
 
 
-def _feed(reader: _Reader, body: bytes) -> None:
+def _read(reader: _Reader, body: bytes) -> None:
+    pieces = text_of(body)
+    head = next(pieces, b"")
+    start = beginning_of(head)
+    if start is None:
+        for line in lines_of(chain((head,), pieces), _LONGEST_TEXT):
+            reader.line(line)
+    else:
+        _feed(reader, chain((head[start:],), pieces))
+
+
+def _feed(reader: _Reader, pieces: Iterable[bytes]) -> None:
     target: Any = reader
     parser = etree.XMLParser(
         target=target,
+        encoding="utf-8",
         recover=True,
         resolve_entities=False,
         no_network=True,
@@ -118,61 +139,14 @@ def _feed(reader: _Reader, body: bytes) -> None:
         huge_tree=False,
     )
     try:
-        for piece in _plain(_unpacked(body)):
+        for piece in as_xml(pieces):
             parser.feed(piece)
-            if reader.steps > MOST_STEPS:
-                raise _Enough("it has too many elements")
-            if reader.depth > MOST_DEPTH:
-                raise _Enough("its elements are too deep in one another")
+            reader.check()
         parser.close()
     except etree.LxmlError as error:
-        raise _Enough(f"it is not XML: {str(error)[:100]}") from error
-
-
-def _unpacked(body: bytes) -> Iterator[bytes]:
-    """The file in pieces, unpacked if it is gzip."""
-    if not body.startswith(_GZIP):
-        for start in range(0, min(len(body), MOST_UNPACKED), _PIECE):
-            yield body[start : start + _PIECE]
-        return
-    room = MOST_UNPACKED
-    for _ in range(MOST_PARTS):
-        member = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        for piece in _pieces_of(member, body):
-            if (room := room - len(piece)) < 0:
-                raise _Enough(f"it is longer than {MOST_UNPACKED} bytes, unpacked")
-            yield piece
-        body = member.unused_data
-        if not body.startswith(_GZIP):
-            return
-    raise _Enough(f"it is compressed in more than {MOST_PARTS} parts")
-
-
-def _pieces_of(member: Any, body: bytes) -> Iterator[bytes]:
-    try:
-        while body and not member.eof:
-            yield member.decompress(body, _PIECE)
-            body = member.unconsumed_tail
-    except zlib.error as error:
-        raise _Enough(f"it cannot be unpacked: {error}") from error
-    if not member.eof:
-        raise _Enough("it ends amid what is packed")
-
-
-def _plain(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same with every ampersand as XML would have it, but in UTF-16, where none is wrong."""
-    kept, is_wide = b"", None
-    for piece in pieces:
-        if is_wide is None:
-            is_wide = b"\0" in piece[:4]
-        if is_wide:
-            yield piece
-            continue
-        piece = kept + piece  # noqa: PLW2901
-        at = piece.rfind(b"&", -_LONGEST_ENTITY)
-        piece, kept = (piece, b"") if at < 0 else (piece[:at], piece[at:])  # noqa: PLW2901
-        yield _AMPERSAND.sub(b"&amp;", piece)
-    yield _AMPERSAND.sub(b"&amp;", kept)
+        raise CutShort(f"it is not XML: {str(error)[:100]}") from error
+    if reader.is_known and reader.depth:
+        raise CutShort("it ends before its last element does")
 
 
 class _Reader:
@@ -187,8 +161,14 @@ class _Reader:
         self._room = MOST_CHARACTERS
         self.depth = 0
         self._is_index = False
+        self.is_known = False
+        """Whether anything has shown that this is a sitemap or a feed."""
         self._item_at = 0
         self._item: dict[str, str] = {}
+        self._kind = self._space = ""
+        """Of the item: its name, and the namespace of it."""
+        self._bases: list[tuple[int, str]] = []
+        """What ``xml:base`` says, and at which depth."""
         self._field: str | None = None
         self._text: list[str] = []
         self._length = 0
@@ -197,18 +177,32 @@ class _Reader:
         """An element begins."""
         self.depth += 1
         self.steps += 1
-        name = tag.rpartition("}")[2]
-        if self._item_at:
-            if self.depth == self._item_at + 1 and name in _FIELDS:
+        space, _, name = tag.rpartition("}")
+        if attributes and _BASE in attributes:
+            base = self._by_base(attributes[_BASE][:_LONGEST_TEXT])
+            self._bases.append((self.depth, _resolved(self._url, base)))
+        is_below = self.depth == self._item_at + 1
+        # An item in another one of its kind: nobody has closed that.
+        if self._item_at and not (is_below and tag == self._kind):
+            is_own = space == self._space or name in _DATES
+            if is_below and is_own and name in _FIELDS:
                 self._begin(name, attributes)
         elif name in _ITEMS and self.depth > 1:
+            self._keep(self._item)
             self._item_at, self._item = self.depth, {}
+            self._kind, self._space, self.is_known = tag, space, True
             self._is_index = name == "sitemap"
+        elif self.depth == 1:
+            self.is_known = name in _ROOTS
 
     def _begin(self, name: str, attributes: Mapping[str, str]) -> None:
+        if name == "loc" and self._item.get("loc"):
+            self._keep(self._item)
+            self._item = {}
         self._field, self._text, self._length = name, [], 0
-        if name == "link" and attributes.get("rel", "alternate") == "alternate":
-            self._item.setdefault("href", attributes.get("href", "")[:_LONGEST_TEXT])
+        is_link = name == "link" and attributes.get("rel", "alternate") == "alternate"
+        if is_link and (href := attributes.get("href", "")[:_LONGEST_TEXT]):
+            self._item.setdefault("href", self._by_base(href))
         if name == "guid" and attributes.get("isPermaLink", "true") != "true":
             self._field = None
 
@@ -227,17 +221,43 @@ class _Reader:
             text = text.strip()
             if "&" in text:
                 text = text.replace("&amp;", "&")
-            if len(text) < _LONGEST_TEXT or self._field == "title":
+            if self._bases and self._field in _LINKS:
+                text = self._by_base(text)
+            if text and (len(text) < _LONGEST_TEXT or self._field == "title"):
                 self._item.setdefault(self._field, text)
             self._field = None
         elif self._item_at and self.depth == self._item_at:
-            self._item_at = 0
-            self._keep(self._item)
+            self._end_item()
+        if self._bases and self._bases[-1][0] == self.depth:
+            self._bases.pop()
         self.depth -= 1
 
+    def _end_item(self) -> None:
+        self._keep(self._item)
+        self._item_at, self._item = 0, {}
+
     def close(self) -> Any:
-        """The file has come to its end."""
-        return None
+        """The file has come to its end, perhaps amid an item."""
+        self._end_item()
+
+    def line(self, text: str) -> None:
+        """A line of a file that has no markup."""
+        self.steps += 1
+        if _ALONE.fullmatch(text):
+            self.is_known = True
+            self._keep({"loc": text})
+        self.check()
+
+    def check(self) -> None:
+        """CutShort where enough has been read."""
+        if self.steps > MOST_STEPS:
+            raise CutShort("it has too many elements or lines")
+        if self.depth > MOST_DEPTH:
+            raise CutShort("its elements are too deep in one another")
+
+    def _by_base(self, url: str) -> str:
+        """Return a URL as ``xml:base`` means it, where there is one."""
+        return _resolved(self._bases[-1][1], url) if url and self._bases else url
 
     def _resolved(self, url: str) -> str:
         if url.startswith("/") and not url.startswith("//"):

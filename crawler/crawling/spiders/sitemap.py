@@ -12,6 +12,7 @@ from crawling import ClusterSpider, Outlinks
 from crawling.links.extract import LinkRules, rules_of
 from crawling.links.sitemaps import Listed, listing_of
 from crawling.page.request import page_of
+from crawling.response.codings import INCOMPLETE
 
 PAGES_SPIDER = "pages_spider"
 """Of the crawl's ``attrs``: the spider that fetches the pages."""
@@ -33,7 +34,9 @@ class SitemapSpider(ClusterSpider):
         listed: list[Listed] = []
         if response.meta["curdepth"] < response.meta["maxdepth"] and response.status // 100 == 2:
             hold = page_of(response).hold
-            found, rules = listing_of(response.url, response.body), rules_of(hold.profile)
+            is_whole = INCOMPLETE not in response.flags
+            found = listing_of(response.url, response.body, is_whole=is_whole)
+            rules = rules_of(hold.profile)
             sitemaps = _allowed(found.sitemaps, rules, found.refused)
             pages = _followed(found.pages, rules, found.refused)
             versions = [one.lastmod or f"run {hold.run}" for one in sitemaps]

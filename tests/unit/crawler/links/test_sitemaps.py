@@ -53,8 +53,9 @@ def test_feeds_list_pages_with_their_titles() -> None:
 
 
 def test_robots_txt_names_sitemaps() -> None:
-    """In any case, whole or not, each once."""
-    body = b"User-agent: *\nDisallow: /\nSitemap: http://a.example/1.xml\r\n sitemap:/2.xml\n" * 2
+    """In any case, whole or not, each once; a byte order mark is no part of the first line."""
+    body = b"Sitemap: http://a.example/1.xml\r\n sitemap:/2.xml\nUser-agent: *\nDisallow: /\n" * 2
+    body = b"\xef\xbb\xbf" + body
     found = listing_of("http://a.example/robots.txt", body)
     assert [one.url for one in found.sitemaps] == [
         "http://a.example/1.xml",
@@ -86,6 +87,100 @@ def test_other_charsets_are_read() -> None:
     for charset in ("utf-16", "iso-8859-1", "utf-8-sig"):
         (page,) = pages(text.format(charset.removesuffix("-sig")).encode(charset))
         assert page.url == "http://a.example/é?a&b"
+    (page,) = pages(text.replace("é", "한").format("windows-949").encode("cp949"))
+    assert page.url == "http://a.example/한?a&b"
+
+
+@pytest.mark.parametrize(
+    ("declared", "charset"),
+    [
+        ("utf-16", "utf-8"),
+        ("utf-16", "utf-8-sig"),
+        ("utf-16", "utf-16-le"),
+        ("utf-8", "utf-16"),
+        ("utf-8", "utf-16-be"),
+        ("utf-8", "iso-8859-1"),
+        ("nonsense", "utf-8"),
+    ],
+)
+def test_a_charset_that_the_bytes_disprove_is_not_believed(declared: str, charset: str) -> None:
+    """Programs write a declaration without looking at what follows."""
+    text = (
+        f"<?xml version='1.0' encoding='{declared}'?><urlset><url><loc>/é?a&b</loc></url></urlset>"
+    )
+    assert [one.url for one in pages(text.encode(charset))] == ["http://a.example/é?a&b"]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_a_text_with_a_url_in_each_line_is_a_sitemap(end: bytes) -> None:
+    """Packed or not, in UTF-8 or UTF-16, with a mark or without; other lines list nothing."""
+    lines = [b"http://a.example/1?a&b", b"", b" HTTPS://a.example/\xc3\xa9 ", b"/2", b"a http://b/"]
+    body = end.join(lines)
+    expected = [Listed("http://a.example/1?a&b"), Listed("HTTPS://a.example/é")]
+    for each in (body, b"\xef\xbb\xbf" + body, body.decode().encode("utf-16"), gzip.compress(body)):
+        assert pages(each, "http://a.example/sitemap.txt") == expected
+    many = end.join(b"http://a.example/%d" % number for number in range(MOST_LISTED + 7))
+    found = listing_of(HERE, many)
+    assert (len(found.pages), found.refused) == (MOST_LISTED, {"too_many": 7})
+    assert listing_of(HERE, end * 900_000).refused == {"sitemap_cut": 1}
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\n \n",
+        b"<br />\n<b>Warning</b>: Undefined variable in <b>/x.php</b><br />\n",
+        b"Notice: something in line 3\n",
+        b"<!-- cached -->",
+    ],
+)
+def test_what_a_program_writes_before_the_sitemap_is_passed_over(noise: bytes) -> None:
+    """With a declaration behind it, or without."""
+    for declaration in (b"", b'<?xml version="1.0" encoding="UTF-8"?>'):
+        body = noise + declaration + b"<urlset><url><loc>/1</loc></url></urlset>"
+        assert pages(body) == [Listed("http://a.example/1")]
+
+
+def test_what_is_of_another_namespace_says_nothing_of_an_item() -> None:
+    """But for times, which RSS 1 has no element for."""
+    spaces = (
+        b'xmlns:atom="http://www.w3.org/2005/Atom" xmlns:i="http://www.google.com/schemas/image"'
+        b' xmlns:x="http://www.w3.org/1999/xhtml" xmlns:dc="d"'
+    )
+    rss = (
+        b"<rss %b><channel><item><atom:link rel='self' href='/self'/><i:title>no</i:title>"
+        b"<link>/1</link><dc:date>2026-11</dc:date></item></channel></rss>" % spaces
+    )
+    assert pages(rss) == [Listed("http://a.example/1", "", "2026-11")]
+    own = b"<{0}urlset xmlns{1}='http://www.sitemaps.org/schemas/sitemap/0.9' %b><{0}url>" % spaces
+    own += b"<i:loc>/no</i:loc><x:link rel='alternate' href='/de'/><{0}loc>/2</{0}loc></{0}url>"
+    for prefix, declared in ((b"", b""), (b"s:", b":s")):
+        body = own.replace(b"{0}", prefix).replace(b"{1}", declared) + b"</%burlset>" % prefix
+        assert pages(body) == [Listed("http://a.example/2")]
+    empty = b"<rss><item><link/><guid>http://a.example/g</guid><link>/3</link></item></rss>"
+    assert pages(empty) == [Listed("http://a.example/3")]
+
+
+def test_urls_are_resolved_by_the_base_of_their_element() -> None:
+    """The innermost one, itself resolved; the file's own URL without any."""
+    feed = (
+        b"<feed xmlns='http://www.w3.org/2005/Atom' xml:base='http://b.example/blog/'>"
+        b"<entry xml:base='2026/'><link href='1'/></entry>"
+        b"<entry><link xml:base='/x/' href='2'/></entry><entry><link href='/3'/></entry></feed>"
+    )
+    assert [one.url for one in pages(feed)] == [
+        "http://b.example/blog/2026/1", "http://b.example/x/2", "http://b.example/3",
+    ]  # fmt: skip
+
+
+def test_items_that_nobody_has_closed_are_items() -> None:
+    """Two locations in one, or one item in another; an item at the end of a file as well."""
+    found = pages(b"<urlset><url><loc>/1</loc><loc>/2</loc></url></urlset>")
+    assert [one.url for one in found] == ["http://a.example/1", "http://a.example/2"]
+    body = b"<sitemapindex><sitemap><loc>/1</loc><sitemap><loc>/2</loc><sitemap><loc>/3</loc>"
+    found_in = listing_of(HERE, body)
+    assert [one.url[-1] for one in found_in.sitemaps] == ["1", "2", "3"]
+    assert found_in.refused == {"sitemap_cut": 1}
 
 
 def test_what_is_about_pictures_is_no_page() -> None:
@@ -95,11 +190,16 @@ def test_what_is_about_pictures_is_no_page() -> None:
     assert [one.url for one in pages(body)] == ["http://a.example/1"]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html><a href=/x>x</a>", b"\x89PNG\r\n", b"plain text"])
-def test_what_is_neither_lists_nothing(body: bytes) -> None:
-    """It is a page like any other."""
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html><a href=/x>x</a>", b"\x89PNG\r\n", b"plain text", b"<?xml version='1.0'?><a/>"],
+)
+def test_what_is_neither_lists_nothing_and_says_so(body: bytes) -> None:
+    """It is a page like any other; a sitemap without pages is one."""
     found = listing_of(HERE, body)
-    assert (found.pages, found.sitemaps) == ([], [])
+    assert (found.pages, found.sitemaps, found.refused) == ([], [], {"sitemap_unread": 1})
+    for empty in (b"<urlset/>", b"<rss><channel/></rss>"):
+        assert pages(empty) == []
 
 
 def test_there_are_no_entities() -> None:
@@ -121,7 +221,11 @@ def test_what_was_read_before_the_end_counts() -> None:
     found = listing_of(HERE, packed[: len(packed) // 2])
     assert 0 < len(found.pages) < 9_999
     assert found.refused == {"sitemap_cut": 1}
-    assert len(listing_of(HERE, whole[: len(whole) // 2]).pages) > 4_000
+    broken = listing_of(HERE, whole[: len(whole) // 2])
+    assert len(broken.pages) > 4_000
+    assert broken.refused == {"sitemap_cut": 1}
+    coded = listing_of(HERE, whole + b"</urlset>", is_whole=False)
+    assert (len(coded.pages), coded.refused) == (9_999, {"sitemap_cut": 1})
 
 
 def test_no_more_than_the_format_allows() -> None:

@@ -1,0 +1,157 @@
+"""The text of a sitemap or feed, from the bytes that came: unpacked and in UTF-8, in pieces.
+
+Its charset is what the bytes show, and what the file declares only where the bytes do not disprove
+it, by the labels of the Encoding Standard.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import webencodings
+
+from crawling.decoding import MOST_PARTS
+
+MOST_UNPACKED = 50 << 20
+"""Bytes of one file, unpacked, as sitemaps.org has it."""
+PIECE = 1 << 16
+"""Bytes of a piece, about; the first one is no smaller, unless the file is."""
+
+_GZIP = b"\x1f\x8b"
+_UTF_16 = {
+    codecs.BOM_UTF16_LE: "utf-16le", b"<\0": "utf-16le",
+    codecs.BOM_UTF16_BE: "utf-16be", b"\0<": "utf-16be",
+}  # fmt: skip
+_DECLARED = re.compile(rb"<\?xml\s[^>]{0,200}?encoding\s*=\s*[\"']([^\"'>]{1,40})[\"']")
+_BEGINNING = re.compile(
+    rb"<\?xml\s|<(?:[A-Za-z][\w.-]{0,30}:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>/]"
+)
+_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)")
+_LONGEST_ENTITY = 10
+"""Bytes; a piece does not end within one."""
+
+
+class CutShort(Exception):
+    """The rest of a file is not read, and why."""
+
+
+def text_of(body: bytes) -> Iterator[bytes]:
+    """Return the text of a file in pieces; CutShort where it cannot be read further."""
+    pieces = _in_large_pieces(_unpacked(body))
+    head = next(pieces, b"")
+    codec = _codec_of(head)
+    pieces = chain((head,), pieces)
+    return pieces if codec is None else _recoded(pieces, codec)
+
+
+def beginning_of(head: bytes) -> int | None:
+    """Return where the markup begins in the first piece of a text; None where it is none.
+
+    Programs that make sitemaps write warnings before them.
+    """
+    if found := _BEGINNING.search(head):
+        return found.start()
+    return 0 if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") else None
+
+
+def as_xml(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Return the pieces with every ampersand as XML would have it."""
+    kept = b""
+    for piece in pieces:
+        piece = kept + piece  # noqa: PLW2901
+        at = piece.rfind(b"&", -_LONGEST_ENTITY)
+        piece, kept = (piece, b"") if at < 0 else (piece[:at], piece[at:])  # noqa: PLW2901
+        yield _AMPERSAND.sub(b"&amp;", piece)
+    yield _AMPERSAND.sub(b"&amp;", kept)
+
+
+def lines_of(pieces: Iterable[bytes], longest: int) -> Iterator[str]:
+    """Return the lines of a text without white space around them; a longer one is left out."""
+    kept = b""
+    for piece in chain(pieces, (b"\n",)):
+        *whole, kept = (kept + piece).replace(b"\r", b"\n").split(b"\n")
+        for line in whole:
+            if len(line) <= longest:
+                yield line.decode("utf-8", "replace").strip("\ufeff \t\f")
+        kept = kept[: longest + 1]
+
+
+def _in_large_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Join small pieces; what came before an error is not lost by that."""
+    kept = b""
+    try:
+        for piece in pieces:
+            kept += piece
+            if len(kept) >= PIECE:
+                yield kept
+                kept = b""
+    except CutShort:
+        yield kept
+        raise
+    yield kept
+
+
+def _codec_of(head: bytes) -> Any:
+    """Return the codec that reads a file; None for UTF-8, which needs none."""
+    if utf_16 := _UTF_16.get(head[:2]):
+        return webencodings.lookup(utf_16).codec_info
+    if head.startswith(codecs.BOM_UTF8):
+        return None
+    declared = _DECLARED.search(head)
+    found = webencodings.lookup(declared[1].decode("latin-1")) if declared else None
+    # What was read as ASCII is no UTF-16.
+    if found is not None and found.name not in {"utf-8", "utf-16le", "utf-16be"}:
+        return found.codec_info
+    return None if _is_utf8(head) else codecs.lookup("windows-1252")
+
+
+def _is_utf8(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _recoded(pieces: Iterable[bytes], codec: Any) -> Iterator[bytes]:
+    decoder = codec.incrementaldecoder("replace")
+    for piece in pieces:
+        yield decoder.decode(piece).encode("utf-8", "replace")
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
+def _unpacked(body: bytes) -> Iterator[bytes]:
+    """The file in pieces, unpacked if it is gzip."""
+    if not body.startswith(_GZIP):
+        for start in range(0, min(len(body), MOST_UNPACKED), PIECE):
+            yield body[start : start + PIECE]
+        if len(body) > MOST_UNPACKED:
+            raise CutShort(f"it is longer than {MOST_UNPACKED} bytes")
+        return
+    room = MOST_UNPACKED
+    for _ in range(MOST_PARTS):
+        member = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        for piece in _pieces_of(member, body):
+            if (room := room - len(piece)) < 0:
+                raise CutShort(f"it is longer than {MOST_UNPACKED} bytes, unpacked")
+            yield piece
+        body = member.unused_data
+        if not body.startswith(_GZIP):
+            return
+    raise CutShort(f"it is compressed in more than {MOST_PARTS} parts")
+
+
+def _pieces_of(member: Any, body: bytes) -> Iterator[bytes]:
+    try:
+        while body and not member.eof:
+            yield member.decompress(body, PIECE)
+            body = member.unconsumed_tail
+    except zlib.error as error:
+        raise CutShort(f"it cannot be unpacked: {error}") from error
+    if not member.eof:
+        raise CutShort("it ends amid what is packed")
