@@ -27,6 +27,7 @@ SHOP_CURRENCY = 'EUR'
 ITEM_PIPELINES = {
     'crawling.pipelines.KafkaPipeline': 100,
     'shopcrawl.pipelines.Warehouse': 50,
+    'crawling.shop_pipeline.PricePipeline': 60,
 }
 if os.environ.get('STAGING'):
     KAFKA_TOPIC_PREFIX = 'staging'

@@ -46,11 +46,12 @@ def told(folder: Path) -> Mapping[tuple[str, str], tuple[str, str, int]]:
         ("settings.py", "SCHEUDLER_ITEM_RETRIES", "unused", "RETRY_TIMES"),
         ("settings.py", "SCHEDULER_TYPE_ENABLED", "change", "off by default"),
         ("settings.py", "SC_LOG_LEVEL", "rename", "LOG_LEVEL=DEBUG"),
-        ("settings.py", "DOWNLOAD_DELAY", "unused", "the cluster"),
+        ("settings.py", "DOWNLOAD_DELAY", "change", "throttle set default --hits 1"),
         ("settings.py", "SHOP_CURRENCY", "works", "stays"),
         ("settings.py", "KAFKA_TOPIC_PREFIX", "set", "staging"),
         ("settings.py", "crawling.pipelines.KafkaPipeline", "unused", "own"),
         ("settings.py", "shopcrawl.pipelines.Warehouse", "works", "ADDONS"),
+        ("settings.py", "crawling.shop_pipeline.PricePipeline", "change", "ITEM_PIPELINES"),
         ("localsettings.py", "KAFKA_HOSTS", "set", "k1:9092,k2:9092"),
         ("localsettings.py", "REDIS_HOST", "change", "crawler/crawling/settings.py:5"),
         ("localsettings.py", "plugins.scraper_handler.ScraperHandler", "unused", "built in"),
@@ -65,6 +66,7 @@ def told(folder: Path) -> Mapping[tuple[str, str], tuple[str, str, int]]:
         ("shop_spider.py", "meta=response.meta", "unused", "may stay"),
         ("price_handler.py", "PriceHandler(BaseHandler)", "change", "Handler"),
         ("price_handler.py", "schema", "change", "Schema"),
+        ("price_handler.py", "redis_conn", "change", "elsewhere"),
         ("price_monitor.py", "PriceMonitor(KafkaBaseMonitor)", "change", "Action"),
         ("price_monitor.py", "regex", "change", "name"),
         ("price_monitor.py", "handle", "change", "answer"),
@@ -87,6 +89,26 @@ def test_each_line_is_told_what_becomes_of_it(
     found, advice, _line = told(old)[file, name]
     assert found == verdict
     assert says in advice
+
+
+@pytest.mark.parametrize(
+    ("argument", "verdict", "says"),
+    [
+        ("errback=self.failed", "change", "page_failed"),
+        ("errback=lambda failure: None", "change", "lambda"),
+        ("callback=lambda response: None", "change", "lambda"),
+        ("cb_kwargs={'a': 1}", "change", "meta"),
+        ("meta={'proxy': 'http://p'}", "change", "middleware"),
+    ],
+)
+def test_what_cannot_travel_with_a_request_is_told(
+    tmp_path: Path, argument: str, verdict: str, says: str
+) -> None:
+    """An argument that is dropped or refused here is a line to change."""
+    (tmp_path / "spider.py").write_text(f"request = Request('http://a', {argument})\n")
+    (finding,) = check_project(tmp_path).findings
+    assert (finding.verdict, finding.line) == (verdict, 1)
+    assert says in finding.advice
 
 
 def test_lines_are_where_they_say(old: Path) -> None:

@@ -17,6 +17,10 @@ _NAMES = {
     "reconstruct_headers": (Verdict.CHANGE, "remove it: the result has all headers"),
     "set_logger": (Verdict.CHANGE, "remove it: self.logger writes to the log of the crawler"),
     "_logger": (Verdict.CHANGE, "use self.logger"),
+    "redis_conn": (
+        Verdict.CHANGE,
+        "not there: keep data of your own elsewhere; the frontier's Redis has another layout",
+    ),
     "setup_redis": (Verdict.CHANGE, "remove it: the frontier feeds the spider"),
 }
 """What a call or an attribute of this name becomes."""
@@ -120,6 +124,8 @@ def _request(file: str, node: ast.Call) -> Iterator[Finding]:
             told = Verdict.CHANGE, "use meta: cb_kwargs cannot be stored in the frontier"
         elif keyword.arg in {"callback", "errback"} and isinstance(keyword.value, ast.Lambda):
             told = Verdict.CHANGE, "name a method of the spider: a lambda cannot be stored"
+        elif keyword.arg == "errback":
+            told = Verdict.CHANGE, "never called: a page that fails is a `page_failed` event"
         elif keyword.arg == "meta" and re.search(r"['\"](proxy|bindaddress)['\"]", text):
             told = Verdict.CHANGE, "only a middleware may choose a proxy or address"
         if told:

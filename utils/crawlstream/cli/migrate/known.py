@@ -43,6 +43,17 @@ SETTINGS: Mapping[str, Fate] = {
     "PUBLIC_IP_URL": Fate(
         CHANGE, "if crawlers have several public addresses, set CRAWLSTREAM_EGRESS_GROUP for each"
     ),
+    "DOWNLOAD_DELAY": Fate(
+        CHANGE,
+        "a rate limit holds for the whole cluster: `crawlstream throttle set default --hits 1"
+        " --window SECONDS` (2 hits in 1 second is a delay of 0.5)",
+    ),
+    **{
+        name: Fate(
+            CHANGE, "`crawlstream throttle set default --concurrency N` holds for the whole cluster"
+        )
+        for name in ("CONCURRENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_IP")
+    },
     "IP_ADDR_REGEX": Fate(UNUSED, "no public address is looked up"),
     "SCHEDULER_IP_REFRESH": Fate(UNUSED, "no public address is looked up"),
     "SCHEUDLER_ITEM_RETRIES": Fate(UNUSED, "failed pages are retried RETRY_TIMES times"),
@@ -60,12 +71,9 @@ SETTINGS: Mapping[str, Fate] = {
     **{
         name: Fate(UNUSED, _BY_THE_CLUSTER)
         for name in (
-            "CONCURRENT_REQUESTS_PER_DOMAIN",
-            "CONCURRENT_REQUESTS_PER_IP",
             "COOKIES_ENABLED",
             "DNSCACHE_ENABLED",
             "DOWNLOADER",
-            "DOWNLOAD_DELAY",
             "DOWNLOAD_HANDLERS",
             "DUPEFILTER_CLASS",
             "HTTPCACHE_ENABLED",

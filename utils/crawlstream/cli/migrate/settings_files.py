@@ -11,7 +11,14 @@ from pydantic import SecretStr
 from crawlstream.boot.misspelt import instead_of
 from crawlstream.boot.settings import Settings
 from crawlstream.cli.migrate.finding import Finding, Verdict
-from crawlstream.cli.migrate.known import BUILT_IN, COMPONENTS, OTHER_DEFAULT, RENAMED, SETTINGS
+from crawlstream.cli.migrate.known import (
+    BUILT_IN,
+    CLASSES,
+    COMPONENTS,
+    OTHER_DEFAULT,
+    RENAMED,
+    SETTINGS,
+)
 
 _MONITORS = frozenset({"kafka-monitor", "redis-monitor", "rest"})
 
@@ -150,7 +157,14 @@ def _component(finding: Finding, setting: str, rank: ast.expr) -> Finding:
         return Finding(*told, Verdict.UNUSED, "it is built in")
     if setting == "PLUGINS":
         return Finding(*told, Verdict.CHANGE, "name it as an entry point (docs/plugins.md)")
-    if finding.name.startswith(("crawling.", "scrapy.")):
+    package, _, own_name = finding.name.rpartition(".")
+    if package.startswith("scrapy.") or own_name in CLASSES:
         return Finding(*told, Verdict.UNUSED, "the cluster brings its own, or switches it off")
+    if package.startswith("crawling"):
+        advice = (
+            "your own: move it to a package of another name (`crawling` is crawlstream's), and name"
+            f" it in the {setting} of your project"
+        )
+        return Finding(*told, Verdict.CHANGE, advice)
     advice = 'it stays; the settings need ADDONS = {"crawling.addon.ClusterAddon": 0}'
     return Finding(*told, Verdict.WORKS, advice)
