@@ -130,6 +130,7 @@ async def test_a_crawl_can_be_left_and_followed_again(
     In whichever format the name of the file asks for.
     """
     file = tmp_path / "pages.jsonl"
+    file.write_text("of a crawl before\n")
     async with serve(hosts=1, pages=4, slow_pages=0) as served, asyncio.timeout(120):
         await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "20")
         left = await cluster.run("crawl", served.web.seed_url, "-d", "9", "--detach")
@@ -146,6 +147,7 @@ async def test_a_crawl_can_be_left_and_followed_again(
         await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "1")
         done = await cluster.run("crawl", "--attach", crawlid, "-o", str(file))
         assert done.status == 0, done.err
+        assert f"{file} exists: it is replaced when the crawl ends\n" in done.err
         for other in ("warc.gz", "parquet"):
             another = ("crawl", "--attach", crawlid, "-o", str(tmp_path / f"pages.{other}"))
             done = await cluster.run(*another)

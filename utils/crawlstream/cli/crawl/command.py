@@ -27,7 +27,7 @@ Output = Annotated[
         "--output",
         "-o",
         help="File for the results: .jsonl, .jsonl.gz, .jsonl.zst, .warc.gz or .parquet, by its"
-        " name; - for JSON lines on stdout.",
+        " name; - for JSON lines on stdout. A file that exists is replaced at the end.",
     ),
 ]
 

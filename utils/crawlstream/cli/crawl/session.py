@@ -121,6 +121,8 @@ class Session:
     @asynccontextmanager
     async def _followed(self, requests: Requests) -> AsyncIterator[Follower]:
         console = self._console
+        if self._output is not None and self._output.is_file():
+            self._tell(f"{self._output} exists: it is replaced when the crawl ends")
         source = Crawl(
             f"crawlstream/{__version__}",
             user_agent=self._settings.user_agent,
