@@ -281,6 +281,18 @@ FETCH_BUGS = {
         wrong="response.flags",
         test="unit/crawler/engine/test_middlewares.py::breaks_off",
     ),
+    "a cookie of a redirect goes to any page of its host": Bug(
+        module="crawling.page.chain_cookies",
+        right=" if not path or covers(path, url)]",
+        wrong="]",
+        test="unit/crawler/page/test_chain_cookies.py::later_page",
+    ),
+    "a cookie for a foreign domain is taken": Bug(
+        module="crawling.page.chain_cookies",
+        right="return not attributes.domain or may_set_for(attributes.domain, host_of(url))",
+        wrong="return True",
+        test="unit/crawler/page/test_chain_cookies.py::own_nothing_above",
+    ),
     "pages crowd the CPU": Bug(
         module="crawling.lane.turns",
         right="                self._take()\n                return",

@@ -16,7 +16,9 @@ from typing import Any, cast
 
 from scrapy import Request, Spider
 
+from crawling.page import chain_cookies
 from crawling.page.request import INHERITED_META, OF_THE_DOWNLOADER, PAGE
+from crawlstream.model.credentials import may_set_for
 from crawlstream.model.url import host_of
 
 _SCRAPYS = frozenset(
@@ -144,13 +146,10 @@ def _cookie_text(value: object, request: Request) -> str:
 def _is_for(url: str, cookie: Mapping[str, Any]) -> bool:
     """Whether a browser would send a cookie to a URL (RFC 6265, section 5.4)."""
     domain = str(cookie.get("domain") or "").lower().removeprefix(".")
-    host = host_of(url)
-    if domain and host != domain and not host.endswith(f".{domain}"):
+    if domain and not may_set_for(domain, host_of(url)):
         return False
-    path, rest = str(cookie.get("path") or "/"), url.partition("://")[2].partition("/")[2]
-    asked = "/" + rest.partition("?")[0].partition("#")[0]
-    is_below = asked == path or asked.startswith(path if path.endswith("/") else f"{path}/")
-    return is_below and (not cookie.get("secure") or url.startswith("https:"))
+    is_secure = not cookie.get("secure") or url.startswith("https:")
+    return is_secure and chain_cookies.covers(str(cookie.get("path") or "/"), url)
 
 
 def _not_json_within(value: dict[Any, Any] | Sequence[Any], levels: int) -> str:

@@ -15,6 +15,7 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 
 from crawling.page import referrer as referrers
+from crawling.page.chain_cookies import octets_of, sent_to, text_of
 from crawling.page.page import Page
 from crawlstream.model.crawl import Hold
 from crawlstream.model.credentials import covers
@@ -51,7 +52,7 @@ def to_scrapy(page: Page, spider: Spider, errback: Callable[..., Any]) -> Reques
         callback=_callback(spider, entry.callback),
         errback=errback,
         method=entry.method,
-        headers=_headers(hold),
+        headers=_octets_of(_headers(hold)),
         body=entry.body,
         meta={**_of_spider(entry.meta), **_meta(hold), PAGE: page},
         priority=hold.priority,
@@ -137,6 +138,11 @@ def carries_cookies(hold: Hold) -> bool:
     return bool(hold.profile.cookie or hold.profile.cookies) and is_at_home(hold)
 
 
+def _octets_of(headers: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the headers as they are sent; cookies may have octets that are no UTF-8."""
+    return {name: value.encode("utf-8", "surrogateescape") for name, value in headers.items()}
+
+
 def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
@@ -144,11 +150,11 @@ def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
 def _cookie(hold: Hold, *, at_home: bool) -> str:
     """The Cookie header: the crawl's text, then its cookies as changed along the redirects."""
     profile = hold.profile
-    pairs: Mapping[str, str] = {
-        **((profile.cookies or {}) if at_home else {}),
-        **hold.entry.cookies,
-    }
-    parts = [f"{name}={value}" for name, value in pairs.items()]
+    given = (profile.cookies or {}) if at_home else {}
+    given = {name: text_of(value.encode()) for name, value in given.items()}
+    pairs = {**given, **hold.entry.cookies}
+    sent = "; ".join(f"{name}={value}" for name, value in sent_to(pairs, hold.entry.url))
+    parts = [octets_of(sent).decode("utf-8", "surrogateescape")] if sent else []
     if at_home and profile.cookie:
         parts.insert(0, profile.cookie.strip().rstrip(";"))
     return "; ".join(parts)

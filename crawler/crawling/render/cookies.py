@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from crawling.net.address_guard import literal
+from crawling.page.chain_cookies import sent_to
 from crawling.page.page import Page
 from crawling.render.cdp import CommandFailed, Pipe, Told
 from crawlstream.model.credentials import may_follow
@@ -29,13 +30,14 @@ def cookies_of(page: Page, url: str, header: str) -> Sequence[Mapping[str, objec
     domain = scope.removeprefix(_SECURE)
     is_part = f".{host_of(url)}".endswith(f".{domain}")
     is_wide = "." in domain and literal(domain) is None and is_part
+    of_chain = {name for name, _value in sent_to(page.hold.entry.cookies, url)}
     made = []
     for pair in header.split(";"):
         name, has_value, value = pair.strip().partition("=")
         if not has_value or not name:
             continue
         cookie: dict[str, object] = {"name": name, "value": value, "url": url, "path": "/"}
-        if is_wide and name not in page.hold.entry.cookies:
+        if is_wide and name not in of_chain:
             cookie["domain"] = domain
         if url.startswith(_SECURE):
             cookie["secure"] = True
@@ -94,6 +96,6 @@ async def cookies_set(
     # Of two with one name the browser tells the one with the longer path first, as it sends them.
     now = {each["name"]: each["value"] for each in reversed(told["cookies"])}
     before = {str(each["name"]): each["value"] for each in given}
-    new = [f"{name}={now[name]}" for name in now if before.get(name) != now[name]]
-    gone = [f"{name}=; Max-Age=0" for name in before if name not in now]
+    new = [f"{name}={now[name]}; Path=/" for name in now if before.get(name) != now[name]]
+    gone = [f"{name}=; Path=/; Max-Age=0" for name in before if name not in now]
     return [(_NAME, line) for line in (*new, *gone)]

@@ -8,8 +8,6 @@ that it asked for is not known of the target.
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -20,9 +18,9 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.utils.response import get_meta_refresh
 from w3lib.url import safe_url_string
 
+from crawling.page import chain_cookies
 from crawling.page import referrer as referrers
 from crawling.page.page import Page
-from crawling.response.site_feedback import moment
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.credentials import NAMES, may_follow
@@ -43,15 +41,6 @@ _STATUSES = frozenset({301, 302, 303}) | _KEEPS_METHOD
 _OF_THE_BODY = frozenset(
     {"content-type", "content-length", "content-encoding", "content-language", "content-location"}
 )
-_AGE = re.compile(r"-?[0-9]{1,20}")
-_COOKIES_KEPT = 50
-"""Cookies of one host on one chain; more is no login but an attack."""
-_COOKIES_READ = 100
-"""Headers of one response that are looked at."""
-_LONGEST_COOKIE = 4096
-"""Bytes of its name and value, as browsers have it, and of its attributes that are read."""
-_ALL_COOKIES = 8192
-"""Characters of all together: servers refuse longer header lines."""
 
 
 def redirect_of(page: Page, response: Response, refresh_s: float = 0) -> Entry | str | None:
@@ -188,31 +177,7 @@ def _cookies(entry: Entry, target: str, response: Response) -> Mapping[str, str]
     """What the chain's cookies are for the target: those before, and those set here."""
     if not may_follow(target, entry.url):
         return {}
-    cookies = dict(entry.cookies)
-    for header in response.headers.getlist(b"Set-Cookie")[:_COOKIES_READ]:
-        pair, _, attributes = header.partition(b";")
-        name, has_value, value = pair.decode("utf-8", "replace").strip().partition("=")
-        if not has_value or not name:
-            continue
-        if _is_deletion(attributes[:_LONGEST_COOKIE].decode("latin-1")):
-            cookies.pop(name, None)
-        elif len(pair) <= _LONGEST_COOKIE and _has_room(kept := {**cookies, name: value}):
-            cookies = kept
-    return cookies
-
-
-def _has_room(cookies: Mapping[str, str]) -> bool:
-    characters = sum(len(name) + len(value) for name, value in cookies.items())
-    return len(cookies) <= _COOKIES_KEPT and characters <= _ALL_COOKIES
-
-
-def _is_deletion(attributes: str) -> bool:
-    parts = (each.partition("=") for each in attributes.split(";"))
-    said = {name.strip().lower(): value.strip() for name, _, value in parts}
-    if _AGE.fullmatch(age := said.get("max-age", "")):
-        return int(age) <= 0
-    expires = moment(said.get("expires", ""))
-    return expires is not None and expires < time.time()
+    return chain_cookies.after(entry.cookies, entry.url, response.headers.getlist(b"Set-Cookie"))
 
 
 def _salt(page: Page, hops: int) -> str:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Awaitable
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from scrapy.http import Response
 
 from crawling.failures import PathFailed, reason_of
 from crawling.lease.holds import Holds
+from crawling.page.http_date import moment
 from crawling.page.page import Page
 from crawlstream.model.throttle import Heard, Reaction
 
@@ -79,14 +78,3 @@ def retry_after(response: Response) -> tuple[float, float]:
 
 def _text(response: Response, name: bytes) -> str:
     return (response.headers.get(name) or b"").decode("latin-1").strip()
-
-
-def moment(text: str) -> float | None:
-    """The epoch second of an HTTP date; None for anything else."""
-    try:
-        moment = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    # ``-0000`` means UTC as well, but is read as a time without a zone.
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()

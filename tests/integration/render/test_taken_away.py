@@ -153,7 +153,7 @@ document.querySelector("iframe").onload = () =>
             [site.url("/next").encode()],
         )
         told = sorted(line.decode() for line in came.headers.getlist("Set-Cookie"))
-        assert told == ["http=5", "near=3", "own=4"]
+        assert told == ["http=5; Path=/", "near=3; Path=/", "own=4; Path=/"]
         came = await bench.render(site.url(f"/?to={away}"), cookies={"k": "client"})
         assert (came.status, came.headers.getlist("Location")) == (303, [away.encode()])
         assert came.headers.getlist("Set-Cookie") == []

@@ -59,6 +59,16 @@ def may_follow(target: str, url: str) -> bool:
     return host_of(target) == host_of(url) and not is_worse
 
 
+def may_set_for(domain: str, host: str) -> bool:
+    """Return whether a host may set a cookie for a domain: for itself, and for others of its own.
+
+    RFC 6265, 5.3: not for another one's, nor for a public suffix, under which strangers are.
+    """
+    own = _own_domain(host)
+    is_own = domain == own or domain.endswith(f".{own}")
+    return domain == host or (is_own and host.endswith(f".{domain}"))
+
+
 @lru_cache(_HOSTS_REMEMBERED)
 def _own_domain(host: str) -> str:
     found = SUFFIXES.extract_str(host, include_psl_private_domains=True)
