@@ -8,8 +8,19 @@ from typing import Any
 
 import pytest
 
-from crawlstream.chaos.auditor import GOES_BACK, LAWS, audit, endings_told
-from crawlstream.chaos.facts import APP, ByProxies, Facts, FedCrawl, Record, Rule, Sample, Strike
+from crawlstream.chaos.auditor import GOES_BACK, LAWS, audit
+from crawlstream.chaos.facts import (
+    APP,
+    ByProxies,
+    Facts,
+    FedCrawl,
+    Record,
+    Rule,
+    Sample,
+    Strike,
+    endings_told,
+    has_ended,
+)
 from crawlstream.chaos.nemesis import FAULTS
 from crawlstream.chaos.pipelines.laws import LAWS as OF_PIPELINES
 from crawlstream.demo.visits import Visit
@@ -385,3 +396,79 @@ def test_a_crawl_that_was_stopped_need_not_be_whole() -> None:
     assert audit(facts) == []
     finished = audit(replace(GOOD, fed=[stopped]))
     assert [violation.law for violation in finished] == ["one ending a run"]
+
+
+APART = FedCrawl(crawlid=CRAWL, delivered=dict.fromkeys([*PAGES][:3], 200), runs=3)
+"""Three seeds, of which the first was read some seconds before the others."""
+SECOND = {"run": 2}
+
+
+def ended_after(done: int, at: float, run: int) -> Record:
+    """How a run of so many seeds ended."""
+    counters = {**COUNTERS, "admitted": done, "done": done, "failed": 0, "redirected": 0}
+    return event("crawl_finished", at, run=run, counters=counters)
+
+
+READ_APART = replace(
+    GOOD,
+    fed=[APART],
+    records=[
+        event("crawl_started", 2_100),
+        result(0, 2_200),
+        ended_after(1, 3_500, run=1),
+        event("crawl_started", 4_000, **SECOND),
+        result(1, 4_100, **SECOND),
+        result(2, 4_200, **SECOND),
+        ended_after(2, 5_500, run=2),
+        answer(),
+    ],
+    samples=[],
+    own_topic=frozenset({"id-0", "id-1", "id-2"}),
+)
+
+
+def test_seeds_that_a_fault_holds_up_may_begin_runs_of_their_own() -> None:
+    """Each run is started and ended once, and counts what came under its number."""
+    assert audit(READ_APART) == []
+
+    def laws(facts: Facts) -> set[str]:
+        return {violation.law for violation in audit(facts)}
+
+    first_end, second_start, page = READ_APART.records[2:5]
+    one_run = replace(READ_APART, fed=[replace(APART, runs=1)])
+    assert laws(one_run) == {"one ending a run", "the ledger adds up"}
+    assert laws(replace(READ_APART, strikes=[replace(STRIKE, at=4_500)])) == {"one ending a run"}
+    third = event("crawl_started", 6_000, run=3)
+    assert laws(more(third)(READ_APART)) == {"one ending a run"}
+    three = more(third, ended_after(0, 7_000, run=3))(READ_APART)
+    assert laws(three) == set()
+    assert laws(replace(three, fed=[replace(APART, runs=2)])) == {"one ending a run"}
+    assert laws(without(first_end)(READ_APART)) == {"one ending a run"}
+    assert laws(without(second_start)(READ_APART)) == {"one ending a run"}
+    assert laws(without(page)(READ_APART)) == {"nothing is lost", "the ledger adds up"}
+    again = ended_after(1, 5_600, run=2)
+    assert laws(more(again)(READ_APART)) == {"one ending a run", "an ending is told once"}
+
+
+def test_a_seed_that_is_fed_once_is_a_page_of_one_run() -> None:
+    """A run that ends without a seed that it had, which comes in the next one too, is found."""
+    twice = result(0, 4_300, offset=10, id="id-of-run-2", key="id-of-run-2", **SECOND)
+    second_end = READ_APART.records[6]
+    facts = more(twice)(instead(second_end, ended_after(3, 5_500, run=2))(READ_APART))
+    facts = replace(facts, own_topic=frozenset({*(facts.own_topic or ()), "id-of-run-2"}))
+    assert [violation.law for violation in audit(facts)] == ["repeats are recognisable"]
+    astray = instead(READ_APART.records[5], result(2, 4_200))
+    assert {v.what for v in audit(astray(READ_APART))} == {
+        "crawl: 1 counted as done, 2 to be seen",
+        "crawl: 2 counted as done, 1 to be seen",
+    }
+
+
+def test_a_crawl_that_may_begin_again_has_ended_when_all_its_pages_came() -> None:
+    """An ending says nothing of seeds that are not read yet, nor of a run that has begun since."""
+    records = READ_APART.records
+    assert not has_ended(APART, records[:3])
+    assert has_ended(replace(APART, runs=1), records[:3])
+    assert not has_ended(APART, records[:6])
+    assert has_ended(APART, records)
+    assert not has_ended(replace(APART, runs=1), records[:2])

@@ -8,10 +8,23 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, islice
 
-from crawlstream.chaos.facts import ENDS, Facts, FedCrawl, Record, Rule, Strike, Violation, identity
+from crawlstream.chaos.facts import (
+    ENDS,
+    EVENTS,
+    REPLIES,
+    RESULTS,
+    Facts,
+    FedCrawl,
+    Record,
+    Rule,
+    Strike,
+    Violation,
+    endings_told,
+    identity,
+    repeats,
+)
 from crawlstream.chaos.pipelines.laws import LAWS as OF_PIPELINES
 from crawlstream.chaos.scenes.laws import LAWS as OF_PROXIES
 from crawlstream.chaos.witness import ENDINGS
@@ -91,19 +104,6 @@ def _differences(
             yield f"{fed.crawlid}: {verb} with {got[url]} instead of {wanted[url]}: {url}"
 
 
-def repeats(facts: Facts) -> list[Record]:
-    """Results that had come before, in the order in which they came."""
-    seen: set[tuple[str, str]] = set()
-    found = []
-    for record in facts.records:
-        if record.topic == RESULTS:
-            name = record.value["crawlid"], record.value["id"]
-            if name in seen:
-                found.append(record)
-            seen.add(name)
-    return found
-
-
 def repeats_are_bounded(facts: Facts) -> Iterator[str]:
     """No page comes again but for a fault before it, and no more than were in flight there."""
     strikes = sorted(facts.strikes, key=lambda strike: strike.at)
@@ -126,21 +126,24 @@ def repeats_are_bounded(facts: Facts) -> Iterator[str]:
 
 
 def repeats_are_recognisable(facts: Facts) -> Iterator[str]:
-    """A page has one id whoever delivers it, no two pages share one, and the key is the id."""
-    ids: defaultdict[tuple[str, str, int], set[str]] = defaultdict(set)
+    """A page has one id whoever delivers it, no two pages share one, and the key is the id.
+
+    The id names the run, so what is fed once is a page of one run.
+    """
+    ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     pages: defaultdict[str, set[tuple[str, str, int]]] = defaultdict(set)
     for record in facts.records:
         if record.topic != RESULTS:
             continue
         value = record.value
         page = value["crawlid"], value["url"], value["run"]
-        ids[page].add(value["id"])
+        ids[page[:2]].add(value["id"])
         pages[value["id"]].add(page)
         if record.key != value["id"]:
             yield f"key {record.key} of the record {value['id']}: {value['url']}"
-    for page, names in ids.items():
+    for (crawlid, url), names in ids.items():
         if len(names) > 1:
-            yield f"{len(names)} ids of one page: {page[1]} of {page[0]}"
+            yield f"{len(names)} ids of one page: {url} of {crawlid}"
     for name, several in pages.items():
         if len(several) > 1:
             yield f"one id of {len(several)} pages: {name}"
@@ -159,81 +162,81 @@ def conservation(facts: Facts) -> Iterator[str]:
         if count:
             yield f"the frontier's balance: {name} is off by {count}"
     for fed in facts.fed:
-        if endings := _endings(facts, fed):
-            yield from _last_account(facts, fed, endings[0].value["counters"])
+        yield from _last_accounts(facts, fed)
 
 
-def _last_account(facts: Facts, fed: FedCrawl, counters: Mapping[str, int]) -> Iterator[str]:
+def _last_accounts(facts: Facts, fed: FedCrawl) -> Iterator[str]:
+    accounts: dict[int, Mapping[str, int]] = {}
+    for ending in _endings(facts, fed):
+        accounts.setdefault(ending.value["run"], ending.value["counters"])
+    for run, counters in accounts.items():
+        yield from _last_account(facts, fed, counters, run if fed.runs > 1 else None)
+    redirected = sum(counters["redirected"] for counters in accounts.values())
+    if accounts and not _may_miss(facts, fed) and redirected != fed.redirected:
+        yield f"{fed.crawlid}: {redirected} counted as redirected, {fed.redirected} to be seen"
+
+
+def _last_account(
+    facts: Facts, fed: FedCrawl, counters: Mapping[str, int], run: int | None
+) -> Iterator[str]:
+    """``run``: whose records count; None: all do."""
     ended = sum(counters[end] for end in ENDS)
     if counters["admitted"] != ended:
         yield f"{fed.crawlid}: {counters['admitted']} admitted, {ended} ended"
-    results = {r.value["id"] for r in facts.on(RESULTS, fed.crawlid)}
-    failures = {
-        r.value["id"] for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] == "page_failed"
-    }
+    results, failures = (
+        {r.value["id"] for r in records if run in (None, r.value["run"])}
+        for records in (
+            facts.on(RESULTS, fed.crawlid),
+            [r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] == "page_failed"],
+        )
+    )
     lost = facts.shelf_lost.get(fed.crawlid, 0)
-    seen = {"done": len(results), "failed": len(failures) + lost}
-    if not _may_miss(facts, fed):
-        seen["redirected"] = fed.redirected
-    for name, count in seen.items():
+    for name, count in {"done": len(results), "failed": len(failures) + lost}.items():
         is_forgotten = counters[name] < count and _may_forget(facts, fed)
         if counters[name] != count and not is_forgotten:
             yield f"{fed.crawlid}: {counters[name]} counted as {name}, {count} to be seen"
 
 
 def one_ending(facts: Facts) -> Iterator[str]:
-    """A crawl that was started ends once, in one way, and is over then."""
+    """A crawl that was started ends once, in one way, and is over then; so does each run of it."""
     for fed in facts.fed:
         events = {identity(r.value): r for r in facts.on(EVENTS, fed.crawlid)}
         endings = [r for r in events.values() if r.value["event"] in ENDINGS]
-        runs = [r.value["run"] for r in events.values() if r.value["event"] == "crawl_started"]
-        runs = runs or _forgotten_runs(facts, fed, endings)
-        if len(runs) != 1:
+        starts = [r for r in events.values() if r.value["event"] == "crawl_started"]
+        runs = sorted(r.value["run"] for r in starts or _forgotten(facts, fed, endings))
+        if len(runs) != 1 and not _may_begin_again(facts, fed, starts):
             yield f"{fed.crawlid}: started as runs {runs}"
-        ways = [(r.value["event"], r.value["run"]) for r in endings]
+        ways = sorted(((r.value["event"], r.value["run"]) for r in endings), key=lambda way: way[1])
         wanted = "crawl_stopped" if fed.is_stopped else "crawl_finished"
         if ways != [(wanted, run) for run in runs]:
             named = [f"{event} of run {run}" for event, run in ways]
             yield f"{fed.crawlid}: ended by {named or 'nothing'}"
-        told = [str(r.value["counters"]) for r in _endings(facts, fed)]
-        if len(set(told)) > 1:
-            yield f"{fed.crawlid}: its ending was told with different counters"
-        for ending in endings[:1]:
-            for record in facts.on(RESULTS, fed.crawlid):
-                if record.at > ending.at + _LATE_MS:
-                    yield f"{fed.crawlid}: {record.value['url']} came after its end"
+        yield from _same_counters(facts, fed)
+        ends = {r.value["run"]: r.at for r in endings}
+        for record in facts.on(RESULTS, fed.crawlid):
+            end = ends.get(record.value["run"], max(ends.values(), default=record.at))
+            if record.at > end + _LATE_MS:
+                yield f"{fed.crawlid}: {record.value['url']} came after its end"
 
 
-def _forgotten_runs(facts: Facts, fed: FedCrawl, endings: Sequence[Record]) -> list[object]:
-    return [r.value["run"] for r in endings[:1] if _may_forget(facts, fed)]
+def _same_counters(facts: Facts, fed: FedCrawl) -> Iterator[str]:
+    of_runs: defaultdict[int, set[str]] = defaultdict(set)
+    for ending in _endings(facts, fed):
+        of_runs[ending.value["run"]].add(str(ending.value["counters"]))
+    if any(len(counters) > 1 for counters in of_runs.values()):
+        yield f"{fed.crawlid}: its ending was told with different counters"
 
 
-@dataclass(frozen=True, slots=True)
-class RunEndings:
-    """How the endings of the runs were told, before any repetition is dropped."""
-
-    runs: int
-    once: int
-    """Runs whose ending has exactly one record."""
-    repeats: Sequence[Record]
-    """Records of an ending that had come before under the same key."""
-
-    def __str__(self) -> str:
-        once = f"endings told once: {self.once} of {self.runs} runs"
-        return f"{once}, repeats under the same key: {len(self.repeats)}"
+def _may_begin_again(facts: Facts, fed: FedCrawl, starts: Sequence[Record]) -> bool:
+    """Whether a run may have ended before seeds were read that a fault held up: ADR 141."""
+    times = sorted(r.at for r in starts)
+    is_struck = any(strike.at <= at for strike in facts.strikes for at in times[1:2])
+    return is_struck and len(starts) <= fed.runs
 
 
-def endings_told(facts: Facts) -> RunEndings:
-    """Count the records of endings as they stand in Kafka."""
-    keys: dict[tuple[str, int], list[str | None]] = defaultdict(list)
-    repeated = []
-    for record in facts.records:
-        if record.topic == EVENTS and record.value["event"] in ENDINGS:
-            told = keys[record.value["crawlid"], record.value["run"]]
-            if record.key in told:
-                repeated.append(record)
-            told.append(record.key)
-    return RunEndings(len(keys), sum(len(told) == 1 for told in keys.values()), repeated)
+def _forgotten(facts: Facts, fed: FedCrawl, endings: Sequence[Record]) -> Sequence[Record]:
+    """The ending of a run whose start has no record."""
+    return [r for r in endings[:1] if _may_forget(facts, fed)]
 
 
 def _is_between_writing_and_noting(target: str) -> bool:
@@ -373,8 +376,6 @@ def own_topic_has_all(facts: Facts) -> Iterator[str]:
         if record.topic == RESULTS and record.key not in facts.own_topic:
             yield f"{record.value['crawlid']}: not on its own topic: {record.value['url']}"
 
-
-RESULTS, EVENTS, REPLIES = "crawled_firehose", "events", "outbound_firehose"
 
 LAWS: Mapping[str, Law] = {
     "nothing is lost": nothing_lost,

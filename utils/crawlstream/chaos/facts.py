@@ -6,13 +6,13 @@ the wall clock moves a fact.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from crawlstream.chaos.pipelines.stored import Stored
-from crawlstream.chaos.witness import SeenRecord
+from crawlstream.chaos.witness import ENDINGS, SeenRecord
 from crawlstream.demo.visits import Visit
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
@@ -20,6 +20,7 @@ from crawlstream.model.state import CrawlState
 
 APP = "chaos"
 """The application that feeds everything."""
+RESULTS, EVENTS, REPLIES = "crawled_firehose", "events", "outbound_firehose"
 ENDS = ("done", "failed", "redirected", "stopped", "expired")
 """Counters of entries that came to their end."""
 
@@ -38,6 +39,8 @@ class FedCrawl:
     """How many pages only lead to others."""
     is_stopped: bool = False
     """Whether somebody stopped it: then what has come by then is all of it."""
+    runs: int = 1
+    """As how many runs it may be crawled, where seeds that were fed at once are read apart."""
 
     @property
     def key(self) -> CrawlKey:
@@ -145,6 +148,15 @@ class Facts:
         return [r for r in self.records if r.topic == topic and r.value.get("crawlid") == crawlid]
 
 
+def has_ended(fed: FedCrawl, records: Sequence[Record]) -> bool:
+    """Whether a crawl has ended, and nothing is to come that would begin another run of it."""
+    ended = {r.value["run"] for r in records if r.topic == EVENTS and r.value["event"] in ENDINGS}
+    if fed.runs == 1:
+        return bool(ended)
+    came = {r.value["url"]: r.value["run"] for r in records if r.topic == RESULTS}
+    return came.keys() >= fed.delivered.keys() and ended >= set(came.values())
+
+
 class RoundFailed(CrawlstreamError):
     """A round of chaos could not be played to its end."""
 
@@ -160,3 +172,44 @@ class Violation:
 def identity(event: Mapping[str, Any]) -> tuple[object, ...]:
     """What makes two records of the events topic one and the same event."""
     return event["event"], event["crawlid"], event["run"], event.get("id")
+
+
+def repeats(facts: Facts) -> list[Record]:
+    """Results that had come before, in the order in which they came."""
+    seen: set[tuple[str, str]] = set()
+    found = []
+    for record in facts.records:
+        if record.topic == RESULTS:
+            name = record.value["crawlid"], record.value["id"]
+            if name in seen:
+                found.append(record)
+            seen.add(name)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RunEndings:
+    """How the endings of the runs were told, before any repetition is dropped."""
+
+    runs: int
+    once: int
+    """Runs whose ending has exactly one record."""
+    repeats: Sequence[Record]
+    """Records of an ending that had come before under the same key."""
+
+    def __str__(self) -> str:
+        once = f"endings told once: {self.once} of {self.runs} runs"
+        return f"{once}, repeats under the same key: {len(self.repeats)}"
+
+
+def endings_told(facts: Facts) -> RunEndings:
+    """Count the records of endings as they stand in Kafka."""
+    keys: dict[tuple[str, int], list[str | None]] = defaultdict(list)
+    repeated = []
+    for record in facts.records:
+        if record.topic == EVENTS and record.value["event"] in ENDINGS:
+            told = keys[record.value["crawlid"], record.value["run"]]
+            if record.key in told:
+                repeated.append(record)
+            told.append(record.key)
+    return RunEndings(len(keys), sum(len(told) == 1 for told in keys.values()), repeated)

@@ -11,8 +11,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from crawlstream.chaos.auditor import LAWS, endings_told
-from crawlstream.chaos.facts import Violation
+from crawlstream.chaos.auditor import LAWS
+from crawlstream.chaos.facts import Violation, endings_told
 from crawlstream.chaos.rounds import Footprint, Outcome, results
 
 FLAT = "memory and keys stay flat"

@@ -14,16 +14,18 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
 import psutil
 from redis.exceptions import RedisError
 
-from crawlstream.chaos.auditor import audit, repeats
+from crawlstream.chaos.auditor import audit
 from crawlstream.chaos.cluster import DEPTH, QUICK, ChaosCluster
 from crawlstream.chaos.facts import (
     APP,
+    RESULTS,
     ByProxies,
     Facts,
     FedCrawl,
@@ -31,6 +33,8 @@ from crawlstream.chaos.facts import (
     Sample,
     Strike,
     Violation,
+    has_ended,
+    repeats,
 )
 from crawlstream.chaos.faults import Effect, Fault, FaultContext, leased
 from crawlstream.chaos.frontier_invariants import check
@@ -90,7 +94,7 @@ def has_pages(state: FrontierState) -> bool:
 
 def results(facts: Facts) -> Sequence[Record]:
     """All results, repeats included."""
-    return [record for record in facts.records if record.topic == "crawled_firehose"]
+    return [record for record in facts.records if record.topic == RESULTS]
 
 
 def rate_for(round_: Round) -> float:
@@ -190,7 +194,10 @@ class Round:
 
     def is_over(self) -> bool:
         """Whether every crawl has ended."""
-        return all(self.cluster.recorder.ending(fed.crawlid) for fed in self.fed)
+        return all(map(self._has_ended, self.fed))
+
+    def _has_ended(self, fed: FedCrawl) -> bool:
+        return has_ended(fed, self.cluster.recorder.crawl(fed.crawlid))
 
     async def strike(self, fault: Fault, context: FaultContext) -> Strike:
         """Do one fault, and note it."""
@@ -251,7 +258,8 @@ class Round:
     async def _ended(self, fed: FedCrawl) -> None:
         """Wait for its ending, as long as any page may take; the auditor tells if none comes."""
         with suppress(TimeoutError):
-            await self.cluster.recorder.ended(fed.crawlid, timeout_s=_END_S)
+            await wait_until(partial(self._has_ended, fed), timeout_s=_END_S)
+            await self.cluster.recorder.ended(fed.crawlid)
 
     def _all_read(self) -> bool:
         return self.cluster.recorder.has_read(self.cluster.logs.ends())

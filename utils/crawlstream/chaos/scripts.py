@@ -74,7 +74,8 @@ _FEED_EVERY_S = 1.0
 async def feed_beside(script: Callable[[Round], Awaitable[None]], round_: Round) -> None:
     """Whatever is done, small crawls are fed all the while: who is away must not lose their seeds.
 
-    Their pages lie anywhere, so each needs several partitions, where there are several.
+    Their pages lie anywhere, so each needs several partitions, where there are several. A reader
+    that is struck between two seeds may leave each of them a run of its own.
     """
     is_over = asyncio.Event()
     urls, random = round_.cluster.plain_urls(), Random(f"{round_.seed}/beside")
@@ -83,6 +84,7 @@ async def feed_beside(script: Callable[[Round], Awaitable[None]], round_: Round)
         pause_s = max(_FEED_EVERY_S, round_.seconds / _FED_BESIDE)
         for number in itertools.count():
             fed = round_.crawl_of(f"beside-{number}", random.sample(urls, _SEEDS_EACH))
+            fed = replace(fed, runs=_SEEDS_EACH)
             await round_.feed(fed, *fed.delivered, maxdepth=0, priority=90)
             with suppress(TimeoutError):
                 await asyncio.wait_for(is_over.wait(), pause_s)
