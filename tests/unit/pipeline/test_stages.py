@@ -91,6 +91,79 @@ def test_metadata_is_added_to_the_page() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("script", "value"),
+    [
+        ('<script type="application/ld+json; charset=utf-8">{"a": 1}', {"a": 1}),
+        ('<script type=" Application/LD+JSON ">{"a": 1}', {"a": 1}),
+        ('<script type="application/ld+json">\n<!--\n{"a": 1}\n-->\n', {"a": 1}),
+        ('<script type="application/ld+json"><![CDATA[{"a": [1]}]]>', {"a": [1]}),
+        ('<script type="application/ld+json">//<![CDATA[\n{"a": 1}\n//]]>', {"a": 1}),
+        ('<script type="application/ld+json">/*<![CDATA[*/{"a": 1}/*]]>*/', {"a": 1}),
+        ('<script type="application/ld+json">{"a": "x\ny\t\\"z"}', {"a": 'x\ny\t"z'}),
+        ('<script type="application/ld+json">{"a": 1};', {"a": 1}),
+        ('<script type="application/ld+json">[{"a": "[;]"}];\n', {"a": "[;]"}),
+        ('<script type="application/ld+json">{"a": "<!-- -->"}', {"a": "<!-- -->"}),
+        ('<script type="application/json">{"a": 1}', None),
+        ('<script type="application/ld+json">a = 1;', None),
+        ('<script type="application/ld+json">{"a": \'1\'}', None),
+        ('<script type="application/ld+json">}{', None),
+        ('<script type="application/ld+json">{"' + '\\"' * 100_000, None),
+    ],
+)
+def test_json_ld_is_read_as_people_write_it(script: str, value: object) -> None:
+    """With parameters of its type, wrapped for old browsers, or with line ends in a text."""
+    (row,) = rows(pipeline(use("page")), f"<html><head>{script}</script>".encode())
+    assert row["jsonld"] == (None if value is None else [value])
+
+
+@pytest.mark.parametrize(
+    ("head", "canonical"),
+    [
+        ('<base href="/shop/"><link rel=canonical href="a">', "http://127.0.0.7:8080/shop/a"),
+        ('<link rel=canonical href="a"><base href="http://b/x/">', "http://b/x/a"),
+        (
+            "<base target=_top><base href=/x/><link rel=canonical href=a>",
+            "http://127.0.0.7:8080/x/a",
+        ),
+        ('<base href="data:x"><link rel=canonical href="/a">', "http://127.0.0.7:8080/a"),
+        ('<base href="http://[x"><link rel=canonical href="/a">', "http://127.0.0.7:8080/a"),
+        ('<link rel=canonical href=""><link rel=canonical href="/b">', "http://127.0.0.7:8080/b"),
+        ('<link rel=canonical href=" "><link rel=canonical>', None),
+        ('<link rel=canonical href="javascript:x">', None),
+        ('<link rel=canonical href="http://[x">', None),
+    ],
+)
+def test_a_canonical_url_is_resolved_by_the_base_of_its_page(
+    head: str, canonical: str | None
+) -> None:
+    """An empty one does not stand for the page itself."""
+    (row,) = rows(pipeline(use("page")), f"<html><head>{head}".encode())
+    assert row["canonical"] == canonical
+
+
+def test_the_title_of_a_drawing_is_not_that_of_its_page() -> None:
+    """Wherever the drawing stands."""
+    icon = "<svg><title>icon</title></svg>"
+    for page, title in ((f"<body>{icon}", None), (f"<body>{icon}<title>Page</title>", "Page")):
+        (row,) = rows(pipeline(use("page")), page.encode())
+        assert row["title"] == title
+
+
+def test_merged_headers_name_the_type_of_a_page() -> None:
+    """As browsers read them: the last type that is one."""
+    for headers, is_html in (
+        (["text/plain, text/html; charset=utf-8"], True),
+        (["text/plain", "Text/HTML"], True),
+        (["text/html, */*"], True),
+        (["text/html, text/plain"], False),
+    ):
+        raw = [each.encode() for each in headers]
+        changes = {"response_headers": {b"content-type": raw}}
+        (row,) = rows(pipeline(use("page")), b"<title>x</title>", **changes)
+        assert row["title"] == ("x" if is_html else None), headers
+
+
 @settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["utf-8", "utf-16", "binary", "nonsense", None]))
 def test_no_page_is_too_strange_for_the_stages(body: bytes, encoding: str | None) -> None:

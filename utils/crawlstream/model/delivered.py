@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+
+_TYPE = re.compile(r"(?:\A|,)[ \t]*([!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+)[ \t]*(?=[;,]|\Z)")
 
 TextHeaders = Mapping[str, Sequence[str]]
 """Every value of every header."""
@@ -60,8 +63,12 @@ class Delivered:
 
     @property
     def mime(self) -> str:
-        """The media type that the site names, in lower case; empty if it names none."""
-        for name, values in self.response_headers.items():
-            if name.lower() == "content-type" and values:
-                return values[0].partition(";")[0].strip().lower()
-        return ""
+        """The media type that the site names, in lower case; empty if it names none.
+
+        Of several, also in one header that a proxy has merged, it is the last that can be read, as
+        browsers have it.
+        """
+        headers = self.response_headers.items()
+        said = [",".join(values) for name, values in headers if name.lower() == "content-type"]
+        found = [each for each in _TYPE.findall(",".join(said)) if each != "*/*"]
+        return found[-1].lower() if found else ""
