@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from scrapy.http import Headers, Response
+from scrapy.http import Headers, HtmlResponse, Response, XmlResponse
 from scrapy.responsetypes import responsetypes
+
+from crawlstream.model.delivered import is_xhtml
 
 _REMEMBERED = 4096
 _LONGEST = 4096
@@ -46,10 +48,15 @@ def media_type(headers: Headers) -> MediaType:
 
 
 def class_of(headers: Headers, url: str, body: bytes) -> type[Response]:
-    """Return Scrapy's class for a response.
+    """Return Scrapy's class for a response; that of XHTML is HTML's, whatever the server calls it.
 
     It is remembered by type: looking it up takes as long as making the response.
     """
+    kind = _class_of(headers, url, body)
+    return HtmlResponse if kind is XmlResponse and is_xhtml(body) else kind
+
+
+def _class_of(headers: Headers, url: str, body: bytes) -> type[Response]:
     essence = media_type(headers).essence
     if essence and b"Content-Encoding" not in headers:
         kind = _class_of_type(essence)

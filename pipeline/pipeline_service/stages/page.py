@@ -9,7 +9,7 @@ from typing import Any
 
 from parsel import Selector
 
-from crawlstream.model.delivered import Delivered
+from crawlstream.model.delivered import XML, Delivered, is_xhtml
 
 _NAMES = tuple(each.name for each in fields(Delivered))
 
@@ -37,11 +37,14 @@ class Page(Delivered):
     @cached_property
     def select(self) -> Selector:
         """The page's tree: ``page.select.css("h1::text").get()``, ``page.select.xpath(…)``."""
-        return Selector(text=self.text, type="xml" if _is_xml(self.mime) else "html")
+        is_xml = _is_xml(self.mime) and not self.is_html
+        return Selector(text=self.text, type="xml" if is_xml else "html")
 
     @property
     def is_html(self) -> bool:
-        """Whether the site calls it HTML, or calls it nothing and it is text."""
+        """Whether the site calls it HTML, or XML and it is XHTML, or nothing and it is text."""
+        if self.mime in XML:
+            return is_xhtml(self.body)
         if self.mime:
             return self.mime in ("text/html", "application/xhtml+xml")
         return self.encoding != "binary"
@@ -63,4 +66,4 @@ def with_fields(page: Page, made: Mapping[str, Any]) -> Page:
 
 
 def _is_xml(mime: str) -> bool:
-    return mime in ("text/xml", "application/xml") or (mime.endswith("+xml") and "html" not in mime)
+    return mime in XML or (mime.endswith("+xml") and "html" not in mime)

@@ -164,6 +164,17 @@ def test_merged_headers_name_the_type_of_a_page() -> None:
         assert row["title"] == ("x" if is_html else None), headers
 
 
+def test_xhtml_that_is_sent_as_xml_is_a_page() -> None:
+    """Other XML is none."""
+    page = (
+        b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><title>x</title></html>'
+    )
+    changes = {"response_headers": {b"content-type": [b"application/xml"]}}
+    for body, title in ((page, "x"), (page.replace(b"1999/xhtml", b"2000/svg"), None)):
+        (row,) = rows(pipeline(use("page")), body, **changes)
+        assert row["title"] == title
+
+
 @settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["utf-8", "utf-16", "binary", "nonsense", None]))
 def test_no_page_is_too_strange_for_the_stages(body: bytes, encoding: str | None) -> None:

@@ -6,8 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 _TYPE = re.compile(r"(?:\A|,)[ \t]*([!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+)[ \t]*(?=[;,]|\Z)")
+
+XML: Final = frozenset({"application/xml", "text/xml"})
+"""Media types that say nothing of what the XML is."""
+_LOOKED_AT = 4096
+"""Bytes in which the first element of XML begins; what stands before it is short."""
+_ROOT = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:\s|<\?[^>]*>|<!--.*?-->|<!doctype[^>\[]*>)*+"
+    rb"<html\s[^>]*?xmlns\s*=\s*[\"']http://www\.w3\.org/1999/xhtml[\"']",
+    re.DOTALL | re.IGNORECASE,
+)
+
 
 TextHeaders = Mapping[str, Sequence[str]]
 """Every value of every header."""
@@ -72,3 +84,11 @@ class Delivered:
         said = [",".join(values) for name, values in headers if name.lower() == "content-type"]
         found = [each for each in _TYPE.findall(",".join(said)) if each != "*/*"]
         return found[-1].lower() if found else ""
+
+
+def is_xhtml(body: bytes) -> bool:
+    """Return whether the first element of XML is ``html`` in the namespace of XHTML.
+
+    Browsers show it as a page, so it has links and a title.
+    """
+    return _ROOT.match(body[:_LOOKED_AT]) is not None
