@@ -274,6 +274,17 @@ async def test_a_zookeeper_that_is_away_is_told_quickly(node: Node) -> None:
     assert time.monotonic() - since < QUICK_S
 
 
+async def test_our_own_work_is_no_silence_of_zookeepers(
+    editor: ThrottleEditor, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of rules take us longer to read and to write than ZooKeeper may take to answer."""
+    table = "".join(f"  d{n}.com: {{hits: 1, window: 1}}\n" for n in range(3_000))
+    node.write(f"domains:\n{table}")
+    monkeypatch.setattr(node_module, "DEADLINE_S", 0.2)
+    await editor.set_rule("example.org", hits=3, window=1)
+    assert node.content["domains"]["example.org"] == {"hits": 3, "window": 1}
+
+
 async def test_a_frozen_zookeeper_is_told_quickly(
     editor: ThrottleEditor, zookeeper_server: RunningServer
 ) -> None:

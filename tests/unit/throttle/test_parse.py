@@ -34,7 +34,7 @@ domains:
     scale: 0.2
     window: 10
   example.org:
-    hits: 60
+    hits: 60.0
     window: 60
 """
     )
@@ -110,10 +110,11 @@ def test_rules_may_be_shared_by_aliases() -> None:
         ("domains: {a.com: {window: 1}}", "domains: a.com: hits is missing"),
         ("domains: {a.com: {hits: 1}}", "domains: a.com: window is missing"),
         ("domains: {a.com: {hits: -1, window: 1}}", "a.com: hits is -1, not a whole number"),
-        ("domains: {a.com: {hits: 1.5, window: 1}}", "a.com: hits is 1.5, not a whole number"),
         ("domains: {a.com: {hits: true, window: 1}}", "a.com: hits is True, not a whole number"),
         ("domains: {a.com: {hits: '1', window: 1}}", "a.com: hits is '1', not a whole number"),
         ("domains: {a.com: {hits: 0xffffffffffffffffff, window: 1}}", "hits is a huge number"),
+        ("domains: {a.com: {hits: 1.5, window: 1}}", "a.com: hits is 1.5, not a whole number"),
+        ("domains: {a.com: {hits: .inf, window: 1}}", "a.com: hits is inf, not a whole number"),
         ("domains: {a.com: {hits: 1, window: 0}}", "a.com: window is 0, not a number of seconds"),
         ("domains: {a.com: {hits: 1, window: -5}}", "a.com: window is -5"),
         ("domains: {a.com: {hits: 1, window: .inf}}", "a.com: window is inf"),

@@ -114,6 +114,9 @@ def test_a_rule_for_a_part_of_a_domain_is_explained() -> None:
     )
     (above,) = explanations(TABLE, "example.com")
     assert above == "Counted separately: evil.example.com, shop.example.com."
+    parts = {f"{n:03}.example.com": TABLE.default for n in range(300)}
+    (many,) = explanations(replace(TABLE, rules=parts), "example.com")
+    assert many.endswith(", 018.example.com, 019.example.com and 281 more.")
     (other,) = explanations(TABLE, "www.example.com")
     assert other.startswith("www.example.com is counted as part of example.com; its rule: that of")
     assert not [*explanations(TABLE, "default"), *explanations(TABLE, None)]

@@ -41,6 +41,9 @@ Domain = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the rules as JSON.")]
 
+_MOST_NAMES = 20
+"""Of hosts in one sentence."""
+
 
 @throttle.command("get")
 def get_rules(
@@ -314,7 +317,8 @@ def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:
     if site != whole:
         return (f"{site} and its subdomains are counted separately from the rest of {whole}.",)
     apart = sorted(name for name, of in table.parted().items() if of == whole)
-    return (f"Counted separately: {', '.join(apart)}.",) if apart else ()
+    more = f" and {len(apart) - _MOST_NAMES:,} more" if len(apart) > _MOST_NAMES else ""
+    return (f"Counted separately: {', '.join(apart[:_MOST_NAMES])}{more}.",) if apart else ()
 
 
 def _asked(table: ThrottleTable, domain: str | None) -> ThrottleTable:

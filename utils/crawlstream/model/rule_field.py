@@ -99,8 +99,9 @@ class RuleField:
         """Whether a value from outside is one of this field."""
         if isinstance(value, bool) or self.is_truth:
             return isinstance(value, bool) and self.is_truth
-        kinds = int if self.is_whole else (int, float)
-        return isinstance(value, kinds) and self.least <= value <= self.most
+        if self.is_whole and isinstance(value, float) and not value.is_integer():
+            return False
+        return isinstance(value, int | float) and self.least <= value <= self.most
 
     def shown(self, value: Any) -> str:
         """A value as people see it."""

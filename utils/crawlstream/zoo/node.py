@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -25,7 +26,7 @@ from crawlstream.zoo.connect import close_client, make_client
 from crawlstream.zoo.document import Document, read_document, write_document
 
 DEADLINE_S = 4.5
-"""For one edit or reading in all."""
+"""What ZooKeeper may take for one edit or reading in all; our own work with it does not count."""
 
 MAX_TRIES = 20
 """Each lost race is another's success, so many tries mean many editors, not bad luck."""
@@ -108,7 +109,7 @@ def _try_change(
     data, stat = session.read(node.path)
     is_new = stat is None or (not data and stat.version == 0)
     document = fresh() if is_new else node.document(data)
-    before = None if is_new else node.document(data)
+    before = None if is_new else deepcopy(document)
     edit(document)
     node.table_of(document, 0, 0)
     if document != before:
@@ -117,11 +118,11 @@ def _try_change(
 
 
 class _Session:
-    """Calls of one client, all of them within one deadline."""
+    """Calls of one client, which wait for ``DEADLINE_S`` in all."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._deadline = time.monotonic() + DEADLINE_S
+        self._left_s = DEADLINE_S
 
     def connect(self) -> None:
         """Wait for the connection, and not, as kazoo's ``start`` does, for its failure to end."""
@@ -147,7 +148,11 @@ class _Session:
         return self.read(path)[1]
 
     def _wait(self, answer: Any) -> Any:
-        return answer.get(timeout=max(0.0, self._deadline - time.monotonic()))
+        began = time.monotonic()
+        try:
+            return answer.get(timeout=max(0.0, self._left_s))
+        finally:
+            self._left_s -= time.monotonic() - began
 
 
 @contextmanager
