@@ -11,7 +11,8 @@ import pytest
 
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.misspelt import FORMER, misspelt
-from crawlstream.boot.settings import load_settings
+from crawlstream.boot.redis.servers import redis_servers
+from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.boot.variables import setting_names
 from crawlstream.errors import ConfigError
 
@@ -213,3 +214,104 @@ def test_servers_that_cannot_be_are_named(given: dict[str, object], said: str) -
     """Before any of them is asked."""
     with pytest.raises(ConfigError, match=said):
         load_settings(**given)
+
+
+ADDRESSES = [
+    *("redis_host", "rest_host", "metrics_host"),
+    *("kafka_hosts", "zookeeper_hosts", "redis_hosts", "redis_cluster"),
+]
+
+NONSENSE = (
+    *("", "nonsense!", "-1", "0", "nan", "inf", "1e400", "9" * 400, "[]", "{}", ",", "/", ".."),
+    *("host:abc", "host:99999", "http://[", "http://h:abc/", "https://h:99999", "smtp://h:abc"),
+    *("redis://h:abc", "redis://h:99999", "redis://h/abc", "smtp://[::1", "\u00e9\0", "\ud800"),
+)
+"""Some is valid for some settings; no setting may fail on it later than when it is read."""
+
+DERIVED = [
+    name
+    for section in Settings.__mro__
+    for name, value in vars(section).items()
+    if isinstance(value, property) and section.__module__.startswith("crawlstream")
+]
+
+
+def in_use(settings: Settings) -> None:
+    """Derive all that processes derive from settings before they connect to a server."""
+    for name in DERIVED:
+        getattr(settings, name)
+    kafka_of(settings)
+    redis_servers(settings)
+
+
+def refusal_of(variable: str, text: str) -> str | None:
+    """The sentence that refuses a value of a variable; None: processes can work with it."""
+    try:
+        in_use(load_settings(**{variable: text}))
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("field", Settings.model_fields)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_nonsense_is_refused_when_it_is_read(field: str) -> None:
+    """Each value of each setting is usable, or one sentence names its variable."""
+    for variable in Settings.variables_of(field):
+        for text in NONSENSE:
+            sentence = refusal_of(variable, text)
+            named = variable.partition("_SSL_")[0].removeprefix("CRAWLSTREAM_")
+            assert sentence is None or named in sentence, (text, sentence)
+            assert "\n" not in (sentence or "")
+
+
+@pytest.mark.parametrize(
+    "text", ["http://[", "http://h:80/", "h:abc", "h:0", "h:65536", "a b", "user@h:1", "[::1", ":1"]
+)
+@pytest.mark.parametrize("field", ADDRESSES)
+def test_what_is_no_address_is_refused(field: str, text: str) -> None:
+    """Every setting that names a host, or several servers, takes addresses only."""
+    variable = Settings.variables_of(field)[0]
+    with pytest.raises(ConfigError, match=variable):
+        load_settings(**{variable: text})
+
+
+@pytest.mark.parametrize("text", ["{}[", "{}[::1", "{}h:abc", "{}h:99999", "{}h:0", "{}"])
+@pytest.mark.parametrize(
+    ("variable", "scheme"),
+    [
+        ("CRAWLSTREAM_NOTICE_URL", "http://"),
+        ("CRAWLSTREAM_NOTIFY_WEBHOOK", "https://"),
+        ("CRAWLSTREAM_NOTIFY_SMTP", "smtp://"),
+        ("CRAWLSTREAM_SHELF", "redis://"),
+    ],
+)
+def test_what_is_no_url_is_refused(variable: str, scheme: str, text: str) -> None:
+    """Every setting that is a URL has a host and a port that can be."""
+    with pytest.raises(ConfigError, match=variable):
+        load_settings(**{variable: text.format(scheme)})
+
+
+@pytest.mark.parametrize("text", ["../x", "a/./b", "a\x00b", "a\nb", "\ue000"])
+@pytest.mark.parametrize("variable", ["ZOOKEEPER_ASSIGN_PATH", "ZOOKEEPER_ID", "ZOOKEEPER_HOSTS"])
+def test_what_zookeeper_takes_in_no_path_is_refused(variable: str, text: str) -> None:
+    """When it is read, not by the first process that asks for the rules."""
+    given = f"h:1/{text}" if variable == "ZOOKEEPER_HOSTS" else text
+    with pytest.raises(ConfigError, match=f"{variable}: .* is not a path of ZooKeeper"):
+        load_settings(**{variable: given})
+    load_settings(ZOOKEEPER_ASSIGN_PATH="/", ZOOKEEPER_ID="a//b", ZOOKEEPER_HOSTS="a:1,a:1/x")
+
+
+@pytest.mark.parametrize("text", ["a", "a:1", "a:1,b.example.com:2", "[::1]:9092", "10.0.0.1:1"])
+@pytest.mark.parametrize("variable", ["KAFKA_HOSTS", "ZOOKEEPER_HOSTS"])
+def test_addresses_are_taken_as_they_were(variable: str, text: str) -> None:
+    """A port may be left out; ZooKeeper's last server may be followed by a root for all paths."""
+    assert getattr(load_settings(**{variable: text}), variable.lower()) == tuple(text.split(","))
+    assert load_settings(ZOOKEEPER_HOSTS="a:1,b:2/root").zookeeper_hosts == ("a:1", "b:2/root")
+
+
+@pytest.mark.parametrize("variable", ["KAFKA_HOSTS", "ZOOKEEPER_HOSTS"])
+def test_no_server_at_all_is_refused(variable: str) -> None:
+    """A comma, or nothing, leads to no server."""
+    with pytest.raises(ConfigError, match=f"{variable}: name at least one"):
+        load_settings(**{variable: ","})

@@ -41,9 +41,9 @@ def settings(**more: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("WEBHOOK", "ftp://x/", "must be an http or https URL"),
+        ("WEBHOOK", "ftp://x/", "must be http://host or https://host"),
         ("WEBHOOK", "https://user:word@x/", "without credentials"),
-        ("WEBHOOK", "https:///x", "must be an http or https URL"),
+        ("WEBHOOK", "https:///x", "must be http://host or https://host"),
         ("WEBHOOK_SECRET", "short", "at least 16 characters"),
         ("SMTP", "mail.example.com", "must be smtp://"),
         ("ABOUT", "finished,nonsense", "unknown: nonsense; known: finished, stopped"),

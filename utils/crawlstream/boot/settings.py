@@ -5,10 +5,15 @@ Settings that change while the cluster runs are not here: they are the throttle 
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from crawlstream.boot.access import Access
 from crawlstream.boot.sections.crawler import CrawlerSettings
@@ -73,10 +78,28 @@ def load_settings(**overrides: Any) -> Settings:
         Settings.variables_of(name)[0] if name in Settings.model_fields else name: value
         for name, value in overrides.items()
     }
+    _refuse_undecodable({**os.environ, **given})
     try:
         settings = Settings(**given)
     except ValidationError as error:
-        problems = (f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
-        raise ConfigError("; ".join(problems)) from error
+        raise ConfigError("; ".join(map(_sentence, error.errors()))) from error
     settings.apply()
     return settings
+
+
+def _refuse_undecodable(given: Mapping[str, Any]) -> None:
+    """ConfigError naming a variable whose bytes are no text in the encoding of this process."""
+    for name in chain.from_iterable(map(Settings.variables_of, Settings.model_fields)):
+        value = given.get(name)
+        if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
+            raise ConfigError(f"{name}: is not valid UTF-8")
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    """A problem that pydantic has found, without its own words for who found it."""
+    said = problem["msg"].removeprefix("Value error, ")
+    where = ".".join(map(str, problem["loc"]))
+    return f"{where}: {said}" if where else said

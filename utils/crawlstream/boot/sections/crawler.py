@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from crawlstream.boot.sections.section import Section, new
+from crawlstream.boot.sections.section import Section, check_url, new
 
 
 class CrawlerSettings(Section):
@@ -42,3 +42,8 @@ class CrawlerSettings(Section):
         "http://169.254.169.254", validation_alias=new("NOTICE_URL"), pattern=r"^http://[^/@]+$"
     )
     """Base URL of the cloud's instance metadata service."""
+
+    @model_validator(mode="after")
+    def _check_notice_url(self) -> Self:
+        check_url("CRAWLSTREAM_NOTICE_URL", self.notice_url, ("http",))
+        return self

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Self
 
-from crawlstream.boot.sections.section import Hosts, Section, new
+from pydantic import Field, model_validator
+
+from crawlstream.boot.sections.section import Hosts, Section, check_addresses, new
 from crawlstream.bus.codecs import Codec
 from crawlstream.keys import Topics
 
@@ -40,6 +42,13 @@ class KafkaSettings(Section):
     max_topics: int = Field(1_000, validation_alias=new("MAX_TOPICS"), ge=10)
     """Maximum number of topics with this prefix. When it is reached, no more topics are created for
     single appids."""
+
+    @model_validator(mode="after")
+    def _check_brokers(self) -> Self:
+        if not self.kafka_hosts:
+            raise ValueError("KAFKA_HOSTS: name at least one broker, as host:port")
+        check_addresses("KAFKA_HOSTS", self.kafka_hosts, default_port=9092)
+        return self
 
     @property
     def topics(self) -> Topics:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Self
-from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
 from crawlstream.boot.sections.crawling import Networks
-from crawlstream.boot.sections.section import Section, new, parts
+from crawlstream.boot.sections.section import Section, check_url, new, parts
 
 NOTICES = ("finished", "stopped", "expired", "problems")
 _LEAST_SECRET = 16
@@ -57,19 +56,14 @@ class NotifySettings(Section):
     def _check_notify(self) -> Self:
         secret = self.notify_webhook_secret
         if self.notify_webhook is not None:
-            url = urlsplit(self.notify_webhook)
-            if url.scheme not in {"http", "https"} or not url.hostname or url.username:
-                raise ValueError(
-                    "CRAWLSTREAM_NOTIFY_WEBHOOK: must be an http or https URL without credentials"
-                )
+            url = check_url("CRAWLSTREAM_NOTIFY_WEBHOOK", self.notify_webhook, ("http", "https"))
+            if url.username:
+                raise ValueError("CRAWLSTREAM_NOTIFY_WEBHOOK: must be a URL without credentials")
             if not secret or len(secret.get_secret_value()) < _LEAST_SECRET:
                 raise ValueError(
                     "CRAWLSTREAM_NOTIFY_WEBHOOK_SECRET: a webhook needs a secret of at least"
                     f" {_LEAST_SECRET} characters; `openssl rand -hex 16` generates one"
                 )
-        smtp = urlsplit(self.notify_smtp.get_secret_value())
-        if smtp.scheme not in {"smtp", "smtps"} or not smtp.hostname:
-            raise ValueError(
-                "CRAWLSTREAM_NOTIFY_SMTP: must be smtp://host:port or smtps://host:port"
-            )
+        smtp = self.notify_smtp.get_secret_value()
+        check_url("CRAWLSTREAM_NOTIFY_SMTP", smtp, ("smtp", "smtps"))
         return self

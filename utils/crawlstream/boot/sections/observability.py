@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from crawlstream.boot.sections.section import Section, new
+from crawlstream.boot.sections.section import Host, Section, new
 
 
 def _upper_case(value: Any) -> Any:
@@ -24,7 +24,7 @@ class ObservabilitySettings(Section):
     """Log as JSON lines; default: yes, unless standard error is a terminal."""
     metrics_base: int = Field(0, validation_alias=new("METRICS_PORT"), ge=0, le=65535)
     """First port of the health and metrics endpoints on this machine; 0 disables them."""
-    metrics_host: str = Field("127.0.0.1", validation_alias=new("METRICS_HOST"))
+    metrics_host: Host = Field("127.0.0.1", validation_alias=new("METRICS_HOST"))
     """Address of these endpoints. They need no authentication."""
     metrics_offset: int = Field(0, validation_alias=new("METRICS_OFFSET"), ge=0)
     """Offset of this process's port from the first one."""

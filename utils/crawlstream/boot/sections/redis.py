@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from crawlstream.boot.sections.section import Hosts, Section, new
+from crawlstream.boot.sections.section import Host, Hosts, Section, check_addresses, check_url, new
 from crawlstream.keys import MOST_PARTITIONS, FrontierKeys, Partitions
 
+_SHELVES = ("redis", "rediss")
 _LEAST_SHELVED = 4
 _OF_A_CLUSTER = 16
 """Partitions of a frontier on a Redis Cluster, unless another number is set."""
@@ -19,7 +20,7 @@ _OF_A_CLUSTER = 16
 class RedisSettings(Section):
     """Redis: stores the frontier."""
 
-    redis_host: str = "localhost"
+    redis_host: Host = "localhost"
     """Host name or IP address of Redis."""
     redis_port: int = Field(6379, ge=1, le=65535)
     """Port of Redis."""
@@ -53,11 +54,9 @@ class RedisSettings(Section):
         if 0 < self.shelve_at < _LEAST_SHELVED:
             raise ValueError(f"CRAWLSTREAM_SHELVE_AT: must be 0 or at least {_LEAST_SHELVED}")
         if self.shelf is not None:
-            url = urlsplit(self.shelf.get_secret_value())
-            if url.scheme not in {"redis", "rediss"} or not url.hostname:
-                raise ValueError(
-                    "CRAWLSTREAM_SHELF: must be redis://host:port or rediss://host:port"
-                )
+            url = check_url("CRAWLSTREAM_SHELF", self.shelf.get_secret_value(), _SHELVES)
+            if not (url.path.strip("/") or "0").isdecimal():
+                raise ValueError("CRAWLSTREAM_SHELF: its path must be the number of a database")
         return self
 
     @property
@@ -74,8 +73,13 @@ class RedisSettings(Section):
             raise ValueError("REDIS_HOSTS and REDIS_CLUSTER: set one of them")
         if self.redis_cluster and self.redis_db:
             raise ValueError("REDIS_DB: a Redis Cluster has database 0 only")
-        _check_addresses("REDIS_HOSTS", self.redis_hosts)
-        _check_addresses("REDIS_CLUSTER", self.redis_cluster)
+        for name, given in (
+            ("REDIS_HOSTS", self.redis_hosts),
+            ("REDIS_CLUSTER", self.redis_cluster),
+        ):
+            check_addresses(name, given)
+            if len(set(given)) < len(given):
+                raise ValueError(f"{name}: a server is listed twice")
         if self.partitions.number < len(self.redis_hosts):
             raise ValueError(
                 f"CRAWLSTREAM_PARTITIONS: must be at least {len(self.redis_hosts)}, the number of"
@@ -106,12 +110,3 @@ class RedisSettings(Section):
     def keys(self) -> FrontierKeys:
         """The keys of partition 0, which has what belongs to no domain and no crawl."""
         return self.partitions.keys(0)
-
-
-def _check_addresses(name: str, given: Sequence[str]) -> None:
-    for server in given:
-        host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
-            raise ValueError(f"{name}: {server!r} is not host:port")
-    if len(set(given)) < len(given):
-        raise ValueError(f"{name}: a server is listed twice")

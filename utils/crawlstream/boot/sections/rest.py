@@ -8,13 +8,13 @@ from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 from crawlstream.boot.api_keys import ApiKey, read_keys
-from crawlstream.boot.sections.section import Section, new
+from crawlstream.boot.sections.section import Host, Section, new
 
 
 class RestSettings(Section):
     """REST API."""
 
-    rest_host: str = Field("127.0.0.1", validation_alias=new("REST_HOST"))
+    rest_host: Host = Field("127.0.0.1", validation_alias=new("REST_HOST"))
     """Address that REST listens on. Addresses other than loopback need ``CRAWLSTREAM_API_KEYS``."""
     rest_port: int = Field(5343, validation_alias=new("REST_PORT", "FLASK_PORT"), ge=1, le=65535)
     """Port that REST listens on."""

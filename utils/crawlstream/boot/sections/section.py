@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
+from ipaddress import ip_address
 from typing import Annotated, Any
+from urllib.parse import SplitResult, urlsplit
 
-from pydantic import AliasChoices, AliasGenerator, BeforeValidator
+from pydantic import AfterValidator, AliasChoices, AliasGenerator, BeforeValidator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
@@ -44,5 +47,51 @@ def parts(value: Any) -> Any:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+def check_addresses(name: str, given: Sequence[str], *, default_port: int | None = None) -> None:
+    """ValueError for a server that is not ``host:port``.
+
+    ``default_port``: what one without a port means.
+    """
+    for server in given:
+        host, port = _split(server, default_port)
+        if not _HOST.fullmatch(host) or not port.isdecimal() or not 1 <= int(port) <= 65535:
+            raise ValueError(f"{name}: {server!r} is not host:port")
+
+
+def _split(server: str, default_port: int | None) -> tuple[str, str]:
+    host, colon, port = server.rpartition(":")
+    if default_port is not None and (not colon or server.endswith("]")):
+        return server, str(default_port)
+    return host, port
+
+
+_HOST = re.compile(r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.%A-Za-z0-9]+\]")
+"""A name, an IPv4 address, or an IPv6 address in brackets."""
+
+
+def check_url(name: str, text: str, schemes: Collection[str]) -> SplitResult:
+    """The parts of a URL; ValueError if it has another scheme, no host, or no valid port."""
+    try:
+        url = urlsplit(text)
+        is_whole = url.scheme in schemes and url.hostname and url.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        forms = " or ".join(f"{scheme}://host" for scheme in schemes)
+        raise ValueError(f"{name}: must be {forms}, with a port from 1 to 65535 if any")
+    return url
+
+
+def _one_host(text: str) -> str:
+    if not _HOST.fullmatch(text):
+        try:
+            ip_address(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a host name or IP address") from None
+    return text
+
+
+Host = Annotated[str, AfterValidator(_one_host)]
+"""A host name or IP address, without a port."""
 Hosts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parts)]
 """Servers, as ``host:port`` with commas between them."""

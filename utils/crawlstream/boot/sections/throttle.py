@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+import re
+from typing import Self
 
-from crawlstream.boot.sections.section import Hosts, Section, new
+from pydantic import Field, model_validator
+
+from crawlstream.boot.sections.section import Hosts, Section, check_addresses, new
 from crawlstream.model.throttle import ThrottleRule
+
+_NO_PATH = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+"""Characters that ZooKeeper takes in no path."""
+
+
+def _check_path(name: str, path: str) -> None:
+    """ValueError if ZooKeeper would refuse a node of this path."""
+    if _NO_PATH.search(path) or not {".", ".."}.isdisjoint(path.split("/")):
+        raise ValueError(f"{name}: {path!r} is not a path of ZooKeeper")
 
 
 class ZooKeeperSettings(Section):
@@ -17,6 +29,18 @@ class ZooKeeperSettings(Section):
     """Parent path of the ZooKeeper nodes that store the throttle rules and the proxy pools."""
     zookeeper_id: str = "all"
     """Name of the node that stores the rules; that of the pools is `<name>-proxies`."""
+
+    @model_validator(mode="after")
+    def _check_servers_of_rules(self) -> Self:
+        if not self.zookeeper_hosts:
+            raise ValueError("ZOOKEEPER_HOSTS: name at least one server, as host:port")
+        *others, last = self.zookeeper_hosts
+        last, _, root = last.partition("/")
+        check_addresses("ZOOKEEPER_HOSTS", [*others, last], default_port=2181)
+        _check_path("ZOOKEEPER_HOSTS", root)
+        _check_path("ZOOKEEPER_ASSIGN_PATH", self.zookeeper_assign_path)
+        _check_path("ZOOKEEPER_ID", self.zookeeper_id)
+        return self
 
     @property
     def throttle_path(self) -> str:
