@@ -25,6 +25,7 @@ CrawlstreamError
 ├── ConfigError           exit 2 with one sentence
 │   └── FrontierMoved        the same: it was moved to other partitions
 └── SetupError            exit 1 with one sentence and its remedy
+    └── NotReady             (local.readiness) the same; what runs goes on starting
 
 "Throttled", "empty" and "stale" are values, not errors.
 An error raised without a message speaks its docstring.

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -22,10 +23,11 @@ from redis import AuthenticationError, Redis
 from crawlstream.boot.settings import load_settings
 from crawlstream.boot.variables import environment_without_settings
 from crawlstream.chaos.cluster import ChaosCluster
-from crawlstream.errors import SetupError
+from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.crawlers import note_crawlers, scaled
 from crawlstream.local.ports import Ports, free_block
+from crawlstream.local.readiness import NotReady
 from support.stand_in import stand_ins
 from support.waiting import wait_until
 
@@ -148,6 +150,38 @@ def test_ports_in_use_are_all_named_before_anything_starts(tmp_path: Path) -> No
 
 def _listening(port: int) -> socket.socket:
     return socket.create_server(("127.0.0.1", port))
+
+
+def test_ports_that_the_cluster_shares_with_itself_are_refused(tmp_path: Path) -> None:
+    """Both parts that are to listen on one port are named, derived ports included."""
+    ports, environment = Ports.free(), _environment(tmp_path)
+    for clash, names in {
+        "rest": (ports.redis + 1, "Redis-1 and REST"),
+        "zookeeper": (ports.kafka + 1, "Kafka's controller and ZooKeeper"),
+        "metrics": (ports.rest - 11, "REST and crawler-link-1's metrics"),
+    }.items():
+        port, said = names
+        shared = replace(ports, **{clash: port})
+        cluster = LocalCluster(tmp_path / clash, ports=shared, env=environment)
+        with pytest.raises(ConfigError, match=f"given to both {said}: choose other ports"):
+            cluster.start(partitions=3)
+        assert not _marked(cluster)
+
+
+async def test_what_is_slow_is_left_to_start(tmp_path: Path) -> None:
+    """`up -d` says what it has waited for, for how long, and how to look; all of it goes on."""
+    environment = {**_without_kafka(tmp_path), "CRAWLSTREAM_START_TIMEOUT": "0.001"}
+    del environment["ZOOKEEPER_HOSTS"]
+    cluster = LocalCluster(tmp_path / "home", env=environment)
+    with pytest.raises(NotReady, match=r"advanced for 0\.001 s: .*crawlstream status.*down"):
+        cluster.start()
+    await wait_until(
+        lambda: cluster.conditions(cluster.processes()).get("zookeeper") == "ready", timeout_s=60
+    )
+    cluster.stop()
+    with pytest.raises(NotReady):
+        cluster.start(tied=True)
+    assert not _marked(cluster)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL])

@@ -26,7 +26,7 @@ from crawlstream.local.home import Home, default_home, find_jars
 from crawlstream.local.layout import Layout
 from crawlstream.local.partitions import choose_partitions, note_partitions, partitions_in
 from crawlstream.local.ports import Ports
-from crawlstream.local.readiness import Progress, Readiness
+from crawlstream.local.readiness import NotReady, Progress, Readiness
 from crawlstream.local.supervisor import ProcessInfo, Supervisor
 
 _DEFAULT: Mapping[str, int] = MappingProxyType({"link": 1})
@@ -92,7 +92,7 @@ class LocalCluster:
 
         A spider of the user's own is looked for from the current directory. ``tied``: it stops
         when the calling thread ends, whatever ends it. SetupError and ConfigError say what is in
-        the way; nothing runs then.
+        the way; nothing runs then, but after NotReady, where it goes on starting unless ``tied``.
         """
         check_spiders(spiders, self.environment())
         crawlers = scaled((), spiders, self._layout.given)
@@ -115,8 +115,9 @@ class LocalCluster:
                 write_note(self.home.path, self.told)
                 self._supervisor.start(self.environment(), tied=tied)
                 Readiness(self._layout, self._supervisor, progress).wait()
-            except BaseException:
-                self.stop()
+            except BaseException as error:
+                if tied or not isinstance(error, NotReady):
+                    self.stop()
                 raise
 
     def scale(

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from crawlstream.boot.settings import Settings
-from crawlstream.errors import SetupError
+from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.crawlers import (
     Crawler,
     crawlers_of,
@@ -160,7 +160,9 @@ class Layout:
                     " installs it or says how; to use an external server instead, set"
                     f" {_NAMED_BY[name]}"
                 )
-        _refuse_taken({**dict(self._listeners()), **self._crawler_listeners()})
+        listeners = [*self._listeners(), *self._crawler_listeners().items()]
+        _refuse_shared(listeners)
+        _refuse_taken(dict(listeners))
 
     def check_crawlers(self) -> None:
         """Raise SetupError if the port of a crawler that is to be started is in use."""
@@ -221,6 +223,18 @@ class Layout:
 
 def _metrics_of(name: str) -> _Listener:
     return f"{name}'s metrics", "CRAWLSTREAM_METRICS_PORT"
+
+
+def _refuse_shared(listeners: Iterable[tuple[int, _Listener]]) -> None:
+    """ConfigError naming two parts of the cluster that are to listen on one port."""
+    found: dict[int, _Listener] = {}
+    for port, (name, variable) in listeners:
+        other, others_variable = found.setdefault(port, (name, variable))
+        if other != name:
+            remedy = " or ".join(dict.fromkeys((others_variable, variable)))
+            raise ConfigError(
+                f"port {port} is given to both {other} and {name}: choose other ports with {remedy}"
+            )
 
 
 def _refuse_taken(wanted: Mapping[int, _Listener]) -> None:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event
 
 from crawlstream.boot.clients import kafka_of
@@ -19,12 +20,15 @@ from crawlstream.local.supervisor import ProcessInfo, Supervisor
 Progress = Callable[[Mapping[str, str]], None]
 """Is told, a few times a second, what each part is doing: ``ready`` or what it waits for."""
 
-TIMEOUT_S = 180
 _ELSEWHERE_S = 30
 """A Kafka that is not started here is up already, or not worth waiting for."""
 _LOOK_EVERY_S = 0.1
 _STARTS = 4
 """What has ended after each of so many starts does not come up by itself."""
+
+
+class NotReady(SetupError):
+    """The cluster is not ready yet, though nothing of it has failed."""
 
 
 class Readiness:
@@ -35,7 +39,10 @@ class Readiness:
         self._supervisor = supervisor
         self._progress = progress
         self._settings = load_settings(**layout.environment())
-        self._deadline = time.monotonic() + TIMEOUT_S
+        self._patience_s = self._settings.start_timeout
+        self._advanced_at = time.monotonic()
+        self._seen: set[tuple[str, str]] = set()
+        """Parts and the states that each has had."""
         self._starts: dict[str, set[int]] = {}
 
     def wait(self) -> None:
@@ -52,13 +59,22 @@ class Readiness:
             self._progress(states)
             if states and all(state == "ready" for state in states.values()):
                 return
-            if time.monotonic() > self._deadline:
+            if self._has_stalled(states):
                 late = ", ".join(f"{n} ({s})" for n, s in states.items() if s != "ready")
-                raise SetupError(
-                    f"not ready within {TIMEOUT_S} s: {late or 'supervisord'}; see the logs in"
-                    f" {self._layout.home.logs}"
+                raise NotReady(
+                    f"not ready yet, and nothing has advanced for {self._patience_s:g} s:"
+                    f" {late or 'supervisord'}; see `./crawlstream status` and the logs in"
+                    f" {self._layout.home.logs}, set CRAWLSTREAM_START_TIMEOUT to wait longer, or"
+                    " stop the cluster with `./crawlstream down`"
                 )
             time.sleep(_LOOK_EVERY_S)
+
+    def _has_stalled(self, states: Mapping[str, str]) -> bool:
+        """Whether no part has come to a state for too long; each new one buys all more time."""
+        if new := {*states.items()} - self._seen:
+            self._seen |= new
+            self._advanced_at = time.monotonic()
+        return time.monotonic() - self._advanced_at > self._patience_s
 
     def _servers(self, processes: Sequence[ProcessInfo]) -> Mapping[str, str]:
         return {p.name: self._state(p) for p in processes if p.is_server}
@@ -72,10 +88,12 @@ class Readiness:
         return self._layout.condition_of(process.kind, process.name)
 
     def _make_topics(self) -> None:
-        patience_s = TIMEOUT_S if "kafka" in self._layout.local else _ELSEWHERE_S
+        is_here = "kafka" in self._layout.local
+        patience_s = self._patience_s if is_here else _ELSEWHERE_S
+        make = partial(_make_topics, self._settings, goes_on=is_here)
         given_up = Event()
         with ThreadPoolExecutor(1) as pool:
-            made = pool.submit(_make_topics, self._settings, patience_s, given_up)
+            made = pool.submit(make, patience_s, given_up)
             try:
                 while not made.done():
                     self._living_processes()
@@ -130,8 +148,11 @@ def _in_short(line: str) -> str:
     return str(told.get("error") or (trace and trace[-1]) or told.get("event"))
 
 
-def _make_topics(settings: Settings, patience_s: float, given_up: Event) -> None:
-    """Create the topics; SetupError if Kafka does not answer in time, or nobody waits any more."""
+def _make_topics(settings: Settings, patience_s: float, given_up: Event, *, goes_on: bool) -> None:
+    """Create the topics; SetupError if Kafka does not answer in time, or nobody waits any more.
+
+    ``goes_on``: Kafka is still starting then; NotReady.
+    """
     deadline = time.monotonic() + patience_s
     while True:
         try:
@@ -139,4 +160,5 @@ def _make_topics(settings: Settings, patience_s: float, given_up: Event) -> None
             return asyncio.run(ensure_topics(kafka_of(settings), settings.topics, partitions))
         except Unavailable as error:
             if given_up.wait(_LOOK_EVERY_S) or time.monotonic() > deadline:
-                raise SetupError(f"cannot create the topics: {error}") from error
+                kind = NotReady if goes_on else SetupError
+                raise kind(f"cannot create the topics: {error}") from error

@@ -28,6 +28,8 @@ class ObservabilitySettings(Section):
     """Address of these endpoints. They need no authentication."""
     metrics_offset: int = Field(0, validation_alias=new("METRICS_OFFSET"), ge=0)
     """Offset of this process's port from the first one."""
+    start_timeout: float = Field(180, validation_alias=new("START_TIMEOUT"), gt=0)
+    """Seconds that `up` waits while no part of the cluster comes to a new state."""
     home: str = Field(".crawlstream", validation_alias=new("HOME"))
     """Directory for data, logs, jars and results of a local cluster."""
 

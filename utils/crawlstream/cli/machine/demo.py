@@ -40,6 +40,7 @@ from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.home import default_home
 from crawlstream.local.partitions import MOST_LOCAL
 from crawlstream.local.ports import Ports, free_block
+from crawlstream.local.readiness import NotReady
 from crawlstream.local.supervisor import MARK
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.tether import die_with_parent
@@ -162,12 +163,16 @@ class _Demo:
             soft_wrap=True,
         )
         with self._console.status("starting") as status:
-            self._cluster.start(
-                spiders={"link": WORKERS},
-                partitions=self._partitions,
-                tied=not self._keep,
-                progress=lambda states: status.update(_busy_parts(states)),
-            )
+            try:
+                self._cluster.start(
+                    spiders={"link": WORKERS},
+                    partitions=self._partitions,
+                    tied=not self._keep,
+                    progress=lambda states: status.update(_busy_parts(states)),
+                )
+            except NotReady:
+                self._cluster.stop()
+                raise
         try:
             yield load_settings(**self._cluster.environment())
         except BaseException:
