@@ -32,8 +32,9 @@ _BEGINNING = re.compile(
     rb"<\?xml\s|<(?:[A-Za-z][\w.-]{0,30}:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>/]"
 )
 _AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)")
-_LONGEST_ENTITY = 10
-"""Bytes; a piece does not end within one."""
+_DECLARATION = re.compile(rb"(?=<\?xml\s)")
+_LONGEST_TOKEN = 10
+"""Bytes of an entity, or of how a declaration begins; a piece does not end within one."""
 
 
 class CutShort(Exception):
@@ -64,10 +65,22 @@ def as_xml(pieces: Iterable[bytes]) -> Iterator[bytes]:
     kept = b""
     for piece in pieces:
         piece = kept + piece  # noqa: PLW2901
-        at = piece.rfind(b"&", -_LONGEST_ENTITY)
+        at = max(piece.rfind(mark, -_LONGEST_TOKEN) for mark in (b"&", b"<"))
         piece, kept = (piece, b"") if at < 0 else (piece[:at], piece[at:])  # noqa: PLW2901
         yield _AMPERSAND.sub(b"&amp;", piece)
     yield _AMPERSAND.sub(b"&amp;", kept)
+
+
+def documents_of(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Return the pieces, divided where an XML declaration begins, and whether each begins with one.
+
+    Such a piece begins another document if the one before has ended.
+    """
+    for piece in pieces:
+        first, *others = _DECLARATION.split(piece) if b"<?xml" in piece else (piece,)
+        yield first, False
+        for other in others:
+            yield other, True
 
 
 def lines_of(pieces: Iterable[bytes], longest: int) -> Iterator[str]:

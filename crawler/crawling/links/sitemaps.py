@@ -20,7 +20,14 @@ from urllib.parse import urljoin
 import structlog
 from lxml import etree
 
-from crawling.links.sitemap_text import CutShort, as_xml, beginning_of, lines_of, text_of
+from crawling.links.sitemap_text import (
+    CutShort,
+    as_xml,
+    beginning_of,
+    documents_of,
+    lines_of,
+    text_of,
+)
 
 MOST_LISTED = 50_000
 """Entries of one file, as sitemaps.org has it; those beyond are counted."""
@@ -128,8 +135,25 @@ def _read(reader: _Reader, body: bytes) -> None:
 
 
 def _feed(reader: _Reader, pieces: Iterable[bytes]) -> None:
+    """Have XML read: one document, or several that were joined to one file."""
+    parser = _parser(reader)
+    try:
+        for piece, is_declared in documents_of(as_xml(pieces)):
+            if is_declared and reader.has_ended:
+                parser.close()
+                parser = _parser(reader)
+            parser.feed(piece)
+            reader.check()
+        parser.close()
+    except etree.LxmlError as error:
+        raise CutShort(f"it is not XML: {str(error)[:100]}") from error
+    if reader.is_known and reader.depth:
+        raise CutShort("it ends before its last element does")
+
+
+def _parser(reader: _Reader) -> etree.XMLParser:
     target: Any = reader
-    parser = etree.XMLParser(
+    return etree.XMLParser(
         target=target,
         encoding="utf-8",
         recover=True,
@@ -138,15 +162,6 @@ def _feed(reader: _Reader, pieces: Iterable[bytes]) -> None:
         load_dtd=False,
         huge_tree=False,
     )
-    try:
-        for piece in as_xml(pieces):
-            parser.feed(piece)
-            reader.check()
-        parser.close()
-    except etree.LxmlError as error:
-        raise CutShort(f"it is not XML: {str(error)[:100]}") from error
-    if reader.is_known and reader.depth:
-        raise CutShort("it ends before its last element does")
 
 
 class _Reader:
@@ -193,7 +208,7 @@ class _Reader:
             self._kind, self._space, self.is_known = tag, space, True
             self._is_index = name == "sitemap"
         elif self.depth == 1:
-            self.is_known = name in _ROOTS
+            self.is_known = self.is_known or name in _ROOTS
 
     def _begin(self, name: str, attributes: Mapping[str, str]) -> None:
         if name == "loc" and self._item.get("loc"):
@@ -247,6 +262,11 @@ class _Reader:
             self.is_known = True
             self._keep({"loc": text})
         self.check()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last element that began has come to its end."""
+        return self.steps > 0 and not self.depth
 
     def check(self) -> None:
         """CutShort where enough has been read."""

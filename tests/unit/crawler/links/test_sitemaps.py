@@ -202,6 +202,18 @@ def test_what_is_neither_lists_nothing_and_says_so(body: bytes) -> None:
         assert pages(empty) == []
 
 
+def test_documents_that_were_joined_to_one_file_are_all_read() -> None:
+    """Wherever the file is cut into pieces; a declaration within a text begins none."""
+    declared = b"<?xml version='1.0' encoding='utf-8'?><urlset><url><loc>/%d</loc></url></urlset>"
+    for spaces in (0, 65_400, *range(65_440, 65_470), 70_000):
+        parts = [declared % 1 + b" " * spaces + b"\n", declared % 2, declared % 3]
+        for body in (b"".join(parts), b"".join(map(gzip.compress, parts))):
+            assert [one.url[-1] for one in pages(body)] == ["1", "2", "3"]
+    quoted = b"<title><![CDATA[<?xml version='1.0'?><a>]]></title>"
+    item = b"<rss><item>" + quoted + b"<link>/1</link></item><item><link>/2</link></item></rss>"
+    assert [one.url[-1] for one in pages(item)] == ["1", "2"]
+
+
 def test_there_are_no_entities() -> None:
     """What a document type says is never expanded, nor fetched."""
     declared = (
