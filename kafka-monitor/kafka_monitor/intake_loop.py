@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import structlog
@@ -68,6 +69,7 @@ class IntakeLoop:
         self._looked_at = time.monotonic()
         self._failed_in_a_row = 0
         self._settling: asyncio.Task[int | None] | None = None
+        self._looking: asyncio.Task[Mapping[int, str] | None] | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop; the batches at hand are finished first."""
@@ -79,8 +81,9 @@ class IntakeLoop:
                 await self._look_after_positions()
             await self._settled()
         finally:
-            if self._settling is not None:
-                self._settling.cancel()
+            for task in (self._settling, self._looking):
+                if task is not None:
+                    task.cancel()
 
     async def _poll(self) -> Sequence[Batch]:
         """What has arrived already, or else what comes once nothing is under way any more."""
@@ -136,13 +139,23 @@ class IntakeLoop:
             ) from error
 
     async def _look_after_positions(self) -> None:
-        """Notice a Redis that was lost, and a late stop, also while no records come that tell."""
-        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+        """Notice a Redis that was lost, and a late stop, also while no records come that tell.
+
+        Requests go on during the look: of several partitions one may not answer.
+        """
+        if self._looking is None:
+            if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
+                self._looking = asyncio.create_task(self._misplaced())
             return
+        if not self._looking.done():
+            return
+        looking, self._looking = self._looking, None
         self._looked_at = time.monotonic()
         await self._settled()
         try:
-            misplaced = await self.liveness.retry(self._recovery.misplaced)
+            misplaced = await looking
+            if misplaced is None:
+                misplaced = await self.liveness.retry(self._recovery.misplaced)
         except Exception as error:  # noqa: BLE001  a frontier that is broken is told by what is put
             log.warning("poll", outcome="not_looked", error=repr(error))
             return
@@ -150,6 +163,12 @@ class IntakeLoop:
             await self._consumer.place(topic_id, partition)
         for partition, settled in self._recovery.caught_up().items():
             await self._consumer.commit(partition, settled)
+
+    async def _misplaced(self) -> Mapping[int, str] | None:
+        """What is to be read again; None where the look failed, and has to be repeated."""
+        with suppress(Exception):
+            return await self._recovery.misplaced()
+        return None
 
     async def _put_all(self, judged: JudgedBatch) -> None:
         """Let a batch take effect, or isolate the one record in it that makes this impossible."""

@@ -130,12 +130,16 @@ class Recovery:
 
         The frontier has forgotten them, wholly or in part, or wants seeds of theirs once more.
         """
+        # What takes effect while they are asked is no reason to read again.
+        reached, placed = {**self._reached}, self.placed
         known, again = await self._positions.known(), await self._positions.again()
+        if self.placed != placed:
+            return {}
         return {
             partition: topic_id
             for partition, topic_id in self._located.items()
             if min(known.get((topic_id, partition), -1), again.get((topic_id, partition), 2**63))
-            < self._reached[partition]
+            < reached[partition]
         }
 
     def is_past(self, partition: int, offset: int) -> bool:

@@ -94,22 +94,28 @@ class DividedIntake:
 
     async def misplaced(self) -> Sequence[Place]:
         """Kafka partitions of which some partition has gone back to an earlier position."""
-        places = [*self._cursors]
+        # What takes effect while they are asked is no reason to read again.
+        known = {
+            place: (cursors, {**cursors.enrolled}, {**cursors.taken})
+            for place, cursors in self._cursors.items()
+        }
 
         async def positions(frontier: Frontier) -> list[tuple[int, int]]:
-            enrolled = await frontier.home.enrolled()
-            taken, again = await frontier.positions.known(), await frontier.home.again()
+            enrolled, taken, again = await asyncio.gather(
+                frontier.home.enrolled(), frontier.positions.known(), frontier.home.again()
+            )
             return [
                 (-1 if place in again else enrolled.get(place, -1), taken.get(place, -1))
-                for place in places
+                for place in known
             ]
 
         answers = await self._frontiers.ask(positions)
         return [
             place
-            for n, (place, cursors) in enumerate(self._cursors.items())
-            if any(
-                at[n][0] < cursors.enrolled[p] or at[n][1] < cursors.taken[p]
+            for n, (place, (cursors, enrolled, taken)) in enumerate(known.items())
+            if self._cursors[place] is cursors
+            and any(
+                at[n][0] < enrolled.get(p, 0) or at[n][1] < taken.get(p, 0)
                 for p, at in answers.by_partition.items()
                 if p not in cursors.left
             )

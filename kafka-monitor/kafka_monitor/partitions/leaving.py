@@ -47,6 +47,7 @@ class Leaving:
         RedisUnavailable, FrontierFull: one is to be waited for, as the one that ``waits_for`` names
         always is. Any other error of one of them is raised.
         """
+        began = time.monotonic()
         ended = await asyncio.gather(*work.values(), return_exceptions=True)
         answers: dict[int, T] = {}
         waiting: list[BaseException] = []
@@ -58,20 +59,30 @@ class Leaving:
                 raise answer
             elif isinstance(answer, HomeAway):
                 # Who was asked is there, and has to be asked again, without the seeds of that home.
-                self._may_leave(cursors, answer.home, answer)
+                self._may_leave(cursors, answer.home, answer, began=began)
                 waiting.append(answer)
-            elif partition == waits_for or not self._may_leave(cursors, partition, answer):
+            elif partition == waits_for or not self._may_leave(
+                cursors, partition, answer, began=began
+            ):
                 waiting.append(answer)
         if waiting:
             raise waiting[0]
         return answers
 
     def _may_leave(
-        self, cursors: Cursors, partition: int, error: RedisUnavailable | FrontierFull
+        self,
+        cursors: Cursors,
+        partition: int,
+        error: RedisUnavailable | FrontierFull,
+        *,
+        began: float,
     ) -> bool:
-        """Leave a partition behind, unless it may answer soon, or no other would go on."""
+        """Leave a partition behind, unless it may answer soon, or no other would go on.
+
+        ``began``: since when it has been waited for, which may be long until it is an error.
+        """
         is_away = isinstance(error, RedisUnavailable)
-        since = self._failing_since.setdefault(partition, time.monotonic())
+        since = self._failing_since.setdefault(partition, began)
         if is_away and time.monotonic() - since < LEAVE_AFTER_S:
             return False
         if len(cursors.left.keys() | {partition}) == self._partitions:

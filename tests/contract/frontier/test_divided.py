@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pytest
+
+from crawlstream.frontier.partitions.home import Home
 from crawlstream.model.inspection import Where
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from support.contract.whole import Whole
 from support.frontier.bench import CRAWL, links
 from support.partitions.bench import DividedBench
+from support.partitions.servers.divided import THREE
 
 ONE_A_MINUTE = ThrottleRule(hits=1, window_s=60, moderated=False, concurrency=1)
 
@@ -101,3 +108,26 @@ async def test_a_dead_worker_loses_nothing(bench: DividedBench) -> None:
     await bench.advance(60_000)
     assert await bench.crawl_all() == sorted(f"{domain}/" for domain in domains)
     assert (await bench.state()).done == len(domains)
+
+
+@pytest.mark.parametrize("whole", [THREE], indirect=True)
+async def test_what_takes_effect_during_a_look_is_not_read_again(
+    whole: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions that partitions had before it are no sign that they have gone back."""
+    again, domains = Home.again, whole.domains()
+
+    async def and_then_move(home: Home) -> Mapping[tuple[str, int], int]:
+        found = await again(home)
+        if domains:
+            await whole.seeds(f"{domains.pop()}/1")
+        return found
+
+    monkeypatch.setattr(Home, "again", and_then_move)
+    assert await whole._divided.misplaced() == []
+    monkeypatch.undo()
+    assert not domains
+    assert await whole._divided.misplaced() == []
+    redis, keys = (whole.frontiers[1].scripts.redis, whole.frontiers[1].scripts.keys)
+    await redis.delete(keys.positions())
+    assert await whole._divided.misplaced() == [("topic", 0)]

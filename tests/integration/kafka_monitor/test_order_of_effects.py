@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Batch, Out, Record
 from crawlstream.errors import KafkaUnavailable, RedisUnavailable
+from crawlstream.frontier.positions import Positions
 from crawlstream.keys import Topics
 from crawlstream.model.effects import OutboxRecord, PendingAction
 from crawlstream.model.request import RequestLimits
@@ -86,7 +87,7 @@ class Monitor:
         positions = bench.frontier.positions
         rejects = RejectionPublisher(Outbound(sink, TOPICS))
         router = Router([ScraperHandler(), ActionHandler()], RequestLimits())
-        recovery = Recovery(
+        self.recovery = recovery = Recovery(
             positions,
             sink,
             TOPICS,
@@ -142,6 +143,30 @@ async def test_kafka_remembers_a_stop_before_it_takes_effect(bench: Bench) -> No
     await Monitor(bench, kafka).take(stop | {"appid": CRAWL.appid, "crawlid": CRAWL.crawlid})
     assert kafka.seen == [(TOPICS.runs, 0)]
     assert await position_of(bench.frontier, "topic", 0) == 1
+
+
+async def test_what_takes_effect_during_a_look_is_not_read_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions that are known from before it are no sign of a Redis that has gone back."""
+    monitor = Monitor(bench, WatchedSink(bench.clock))
+    monitor.recovery._located[0] = "topic"
+    monitor.recovery.note_reached(0, 0)
+    known = Positions.known
+
+    async def and_then_move(positions: Positions) -> Mapping[tuple[str, int], int]:
+        found = await known(positions)
+        await monitor.take(SEED)
+        monitor.recovery.note_reached(0, 1)
+        return found
+
+    await bench.frontier.positions.begin("topic", 0, 0)
+    monkeypatch.setattr(Positions, "known", and_then_move)
+    assert await monitor.recovery.misplaced() == {}
+    monkeypatch.undo()
+    assert await monitor.recovery.misplaced() == {}
+    monitor.recovery.note_reached(0, 2)
+    assert await monitor.recovery.misplaced() == {0: "topic"}
 
 
 class Asked:

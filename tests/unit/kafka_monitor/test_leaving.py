@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -61,4 +62,25 @@ async def test_the_last_one_is_waited_for(three: Leaving) -> None:
     with pytest.raises(RedisUnavailable):
         await three.each(cursors, {0: failing(RedisUnavailable("away"))})
     assert set(cursors.left) == {1, 2}
+    await three.end(cursors)
+
+
+async def test_who_hangs_is_left_as_soon_as_that_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The time for which it was waited for counts; who refuses at once is asked again first."""
+    clock = [100.0]
+    monkeypatch.setattr(leaving, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    async def hang() -> NoReturn:
+        clock[0] += leaving.LEAVE_AFTER_S
+        raise RedisUnavailable("no answer within the time for one")
+
+    cursors, three = Cursors(("topic", 0), 0, 0), Leaving(3)
+    three.catch_up = lambda _cursors, _partition: asyncio.sleep(0)
+    with pytest.raises(RedisUnavailable):
+        await three.each(cursors, {1: failing(RedisUnavailable("refused"))})
+    assert not cursors.left
+    assert await three.each(cursors, {0: answering(0), 2: hang()}) == {0: 0}
+    assert set(cursors.left) == {2}
     await three.end(cursors)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections import Counter
-from itertools import count
+from collections.abc import Iterator
+from itertools import count, islice
+from statistics import median
 
 import pytest
 from redis import Redis
 
+from crawlstream.frontier.partitions.asking import ANSWER_S
 from support.crawler.spread_web import WIDE_OPEN, spread
 from support.partitions.servers.crawled import Divided
 from support.waiting import wait_until
 
 pytest_plugins = ("support.partitions.servers.fixtures",)
+
+
+SEEDS = 7
+"""So many are fed one after the other."""
+
+
+def names() -> Iterator[str]:
+    """Crawls that nobody has fed."""
+    return (f"alone{n}" for n in count())
 
 
 def named(divided: Divided, home: int) -> str:
@@ -27,9 +41,22 @@ def done_of(divided: Divided, crawl: str) -> int:
     return sum(ending["counters"]["done"] for ending in endings)
 
 
-@pytest.mark.parametrize("partition", [0, 1])
-async def test_seeds_enter_while_one_partition_is_away(divided: Divided, partition: int) -> None:
-    """Those of its crawls and of its domains wait for it; stops take effect elsewhere."""
+async def seconds_until_a_page_comes(divided: Divided, crawl: str, url: str) -> float:
+    """How long a seed takes from its feeding to its page."""
+    began = time.monotonic()
+    divided.feed(crawl, [url], maxdepth=0)
+    await wait_until(lambda: divided.witness.results(crawl), timeout_s=60)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(("partition", "how"), [(0, "dies"), (1, "hangs")])
+async def test_seeds_enter_while_one_partition_is_away(
+    divided: Divided, partition: int, how: str
+) -> None:
+    """Those of its crawls and of its domains wait for it; stops take effect elsewhere.
+
+    Whether its server is gone, or takes connections and answers nothing: others are not held up.
+    """
     here, other, third = partition, (partition + 1) % 3, (partition + 2) % 3
     hosts = {p: divided.hosts(p) for p in range(3)}
     urls = spread(divided.site, [host for each in hosts.values() for host in each], pages=4)
@@ -41,7 +68,10 @@ async def test_seeds_enter_while_one_partition_is_away(divided: Divided, partiti
     with divided.running():
         divided.feed("warm", [first[other][0]], maxdepth=0)
         await divided.witness.ended("warm", timeout_s=60)
-        divided.redis[partition].kill()
+        if how == "hangs":
+            divided.redis[partition].signal(signal.SIGSTOP)
+        else:
+            divided.redis[partition].kill()
         # Of each crawl a seed in every partition; those that have to wait come first.
         for crawl in (its_own, theirs):
             divided.feed(crawl, [first[p][0] for p in (here, other, third)], maxdepth=0)
@@ -61,7 +91,15 @@ async def test_seeds_enter_while_one_partition_is_away(divided: Divided, partiti
         )
         assert divided.witness.ending(theirs) is None
         assert not divided.witness.results(its_own)
-        divided.redis[partition].start()
+        others = islice((name for name in names() if divided.home(name) == other), SEEDS)
+        url = first[other][0]
+        paces = [await seconds_until_a_page_comes(divided, name, url) for name in others]
+        # Each Kafka partition finds out once that it is away; looks at it are every two seconds.
+        assert median(paces) < ANSWER_S
+        if how == "hangs":
+            divided.redis[partition].signal(signal.SIGCONT)
+        else:
+            divided.redis[partition].start()
         for crawl in (its_own, theirs):
             ending = await divided.witness.ended(crawl, timeout_s=150)
             assert ending["counters"]["admitted"] == ending["counters"]["done"] == 3
