@@ -8,7 +8,6 @@ only put a path behind another, or cut off a fragment, they take a short cut her
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -29,6 +28,7 @@ from crawling.links.hrefs import Hrefs
 from crawling.links.patterns import OutOfTime, Patience, Patterns
 from crawling.links.texts import LinkTexts
 from crawling.page.request import page_of
+from crawlstream.markup import may_be_deep, parsable
 from crawlstream.model.crawl import Profile
 
 LONGEST_MARKUP = 1 << 20
@@ -47,17 +47,6 @@ MOST_ANCHORS = 4 * MOST_LINKS
 """Elements that are looked at, repetitions included: far down a deep tree each one is dear."""
 MOST_URL_CHARACTERS = 1 << 19
 """What they may be long together. A base makes each of them as long as it likes."""
-
-_HARMLESS = 1 << 15
-"""Characters of a page in which attributes cannot cost much, however many they are."""
-_LONG_TAG = re.compile(r"<[A-Za-z][^>]{2048}")
-_MANY_ATTRIBUTES = re.compile(
-    r"<[^\s/>]++(?:[\s/]*+[^\s/>=][^\s/>=]*+"
-    r"(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'>][^\s>]*+)?)?+){512}"
-)
-"""The beginning of an element with so many attributes: parsers compare each with all before it, and
-a hundred thousand take minutes. Only long tags are looked at: it is a page's own fault if it hides
-them behind quoted brackets, and the flight recorder finds it."""
 
 _from_here: Any = etree.XPath(
     "count(descendant-or-self::a[@href]) + count(descendant-or-self::area[@href])"
@@ -189,9 +178,13 @@ def _extract(response: Response, refused: Counter[str]) -> Sequence[tuple[str, s
 
 def _find(response: HtmlResponse, links: list[tuple[str, str, str]], refused: Counter[str]) -> None:
     """Add what anchors and areas point to; not without end, and what is beyond it is counted."""
-    markup = _markup(response, refused)
+    markup, is_whole = _markup(response)
+    root, is_all_read = _root_of(markup)
+    if not (is_whole and is_all_read):
+        refused["markup_cut"] += 1
+        log.warning("parse", outcome="links_cut", url=response.url, read=len(markup))
     resolve, text_of = Hrefs(response, markup).resolve, LinkTexts(len(markup)).of
-    anchors = _root_of(markup).iter("a", "area")
+    anchors = root.iter("a", "area")
     hrefs: set[str | None] = {None}
     urls: set[str] = set()
     room = MOST_URL_CHARACTERS
@@ -214,14 +207,19 @@ def _find(response: HtmlResponse, links: list[tuple[str, str, str]], refused: Co
         log.warning("parse", outcome="links_cut", url=response.url, links=left)
 
 
-_parser = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=True)
+_deep = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=True)
+_shallow = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=False)
+"""They end where elements are 2048 and 256 deep in one another."""
 
 
-def _root_of(markup: str) -> Any:
-    """The tree of a page, as ``response.selector`` makes it, by a parser that is made once."""
-    body = markup.strip().replace("\x00", "").encode() or b"<html/>"
-    root = etree.fromstring(body, _parser)
-    return etree.fromstring(b"<html/>", _parser) if root is None else root
+def _root_of(markup: str) -> tuple[Any, bool]:
+    """Return the tree of a page, as ``response.selector`` makes it, and whether it is all of it."""
+    parser = _deep if may_be_deep(markup) else _shallow
+    root = etree.fromstring(markup.encode() or b"<html/>", parser)
+    if root is None:
+        return etree.fromstring(b"<html/>", parser), True
+    error = parser.error_log.last_error
+    return root, error is None or error.type != etree.ErrorTypes.ERR_RESOURCE_LIMIT
 
 
 def _beginning(response: HtmlResponse) -> HtmlResponse:
@@ -231,24 +229,9 @@ def _beginning(response: HtmlResponse) -> HtmlResponse:
     return response.replace(body=response.body[:_LONGEST_BODY])
 
 
-def _markup(response: HtmlResponse, refused: Counter[str]) -> str:
-    """Return the text of a page; of one that is too much, as many whole elements as may be."""
+def _markup(response: HtmlResponse) -> tuple[str, bool]:
+    """Return the text of a page, or its whole elements as far as may be read; and which of both."""
     text = response.text
-    most = len(text)
-    if most > LONGEST_MARKUP:
-        most = text.rfind("<", 0, LONGEST_MARKUP)
-    if most > _HARMLESS:
-        most = _first_crowded(text, most)
-    if most == len(text):
-        return text
-    refused["markup_cut"] += 1
-    log.warning("parse", outcome="links_cut", url=response.url, characters=len(text), read=most)
-    return text[:most]
-
-
-def _first_crowded(text: str, end: int) -> int:
-    """Return where the first element with too many attributes begins, or ``end``."""
-    for tag in _LONG_TAG.finditer(text, 0, end):
-        if _MANY_ATTRIBUTES.match(text, tag.start()):
-            return tag.start()
-    return end
+    end = len(text) if len(text) <= LONGEST_MARKUP else max(text.rfind("<", 0, LONGEST_MARKUP), 0)
+    markup, is_whole = parsable(text[:end])
+    return markup, is_whole and end == len(text)

@@ -30,7 +30,7 @@ class MainText:
         """Null where there is none; a field `text` that an earlier stage has made stays."""
         found = None
         if page.is_html and page.text:
-            found = self._extract(page.text, url=page.response_url, **self._options)
+            found = self._extract(page.markup, url=page.response_url, **self._options)
         for draft in drafts:
             draft.fields = {"text": found, **draft.fields}
         return drafts

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from lxml import etree, html
 from parsel import Selector
 
+from crawlstream.markup import may_be_deep, parsable
 from crawlstream.model.delivered import XML, Delivered, is_xhtml
 
 _NAMES = tuple(each.name for each in fields(Delivered))
@@ -35,10 +37,18 @@ class Page(Delivered):
             return self.body.decode("utf-8", "replace")
 
     @cached_property
+    def markup(self) -> str:
+        """The text, up to an element that would take a parser minutes."""
+        return parsable(self.text)[0]
+
+    @cached_property
     def select(self) -> Selector:
         """The page's tree: ``page.select.css("h1::text").get()``, ``page.select.xpath(…)``."""
-        is_xml = _is_xml(self.mime) and not self.is_html
-        return Selector(text=self.text, type="xml" if is_xml else "html")
+        if _is_xml(self.mime) and not self.is_html:
+            return Selector(text=self.markup, type="xml")
+        if may_be_deep(self.markup):
+            return Selector(text=self.markup, type="html")
+        return Selector(root=_shallow(self.markup), type="html")
 
     @property
     def is_html(self) -> bool:
@@ -63,6 +73,13 @@ def with_fields(page: Page, made: Mapping[str, Any]) -> Page:
     other.__dict__.update(page.__dict__)
     other.__dict__["fields"] = made
     return other
+
+
+def _shallow(markup: str) -> Any:
+    """Return the tree of a page as parsel makes it, but 256 elements deep at most."""
+    parser = html.HTMLParser(recover=True, encoding="utf8", huge_tree=False)
+    root = etree.fromstring(markup.encode("utf-8", "replace"), parser)
+    return etree.fromstring(b"<html/>", parser) if root is None else root
 
 
 def _is_xml(mime: str) -> bool:

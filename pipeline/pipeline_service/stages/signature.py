@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from lxml import etree
 
 from crawlstream.errors import ConfigError
 from pipeline_service.stages.draft import Draft
@@ -14,7 +16,7 @@ from pipeline_service.stages.page import Page
 _SHINGLE = 3
 """Words that are counted as one feature."""
 _MOST_WORDS = 20_000
-_UNSEEN = ["script", "style", "noscript", "template", "svg", "head"]
+_UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
 _WORD = re.compile(r"\w+")
 _DIGITS = re.compile(r"\d+")
 
@@ -45,9 +47,19 @@ def visible_words(page: Page) -> list[str]:
     """The words that a reader of the page may see, in lower case; of any text all words."""
     if not page.is_html:
         return _WORD.findall(page.text.lower())
-    unseen = " or ".join(f"ancestor::{name}" for name in _UNSEEN)
-    texts = page.select.root.xpath(f"//text()[not({unseen})]")
-    return _WORD.findall(" ".join(texts).lower())
+    return _WORD.findall(" ".join(_seen_texts(page.select.root)).lower())
+
+
+def _seen_texts(root: Any) -> Iterator[str]:
+    """Yield the texts of a tree in their order, in one walk: ``ancestor::`` looks up for each."""
+    walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
+    for event, node in walk:
+        if event == "start" and node.tag in _UNSEEN:
+            walk.skip_subtree()
+        elif event == "start":
+            yield node.text or ""
+        else:
+            yield node.tail or ""
 
 
 def digest(words: list[str]) -> str | None:

@@ -4,7 +4,8 @@ A preview is a document of our own that holds what an allow-list of elements and
 of the page. No attribute of it can hold a URL, a style or a script, so there is nothing that a
 browser could ask for, connect to ahead, or run; its headers and the frame forbid all of it again.
 
-lxml parses first, whatever it makes of the page: it takes linear time and goes 256 elements deep.
+lxml parses first, whatever it makes of the page, without crowds of attributes: it takes linear time
+and goes 256 elements deep.
 nh3 has the last word. It parses as browsers do, so that both see the same elements, and takes
 quadratic time for what is nested deeply: alone, 500 KB of ``<div>`` took it minutes.
 """
@@ -18,6 +19,8 @@ from html import escape, unescape
 
 import nh3
 from lxml import etree
+
+from crawlstream.markup import parsable
 
 LONGEST = 500_000
 """Characters of a page that are looked at."""
@@ -106,7 +109,7 @@ def _gap(tag: re.Match[str]) -> str:
 
 def _clean(html: str) -> str:
     parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
-    text = html[:LONGEST].replace("\0", "")
+    text, _is_whole = parsable(html[:LONGEST])
     try:
         tree = etree.fromstring(text.encode("utf-8", "replace"), parser)
     except etree.ParserError:

@@ -14,6 +14,7 @@ from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from crawlstream.model.crawl import CrawlKey
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.ways import both_ways
+from support.hostile.markup import shapes
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -155,3 +156,28 @@ async def test_every_hostile_server_ends_in_its_outcome_and_starves_nobody(
     ends |= cluster.failures()
     assert {url: end for url, end in ends.items() if "/healthy/" not in url} == expected
     assert state.done + state.failed == state.admitted == len(expected)
+
+
+async def test_markup_that_means_to_cost_holds_up_no_other_site(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """Another site's pages come in time; hostile ones are results, and what was cut is counted."""
+    crowded = [shape(MIB) for name, shape in shapes().items() if name.startswith("attributes")]
+    hostile = {f"/hostile/{number}": text for number, text in enumerate(crowded)}
+    site.pages |= {
+        path: Answer(f"<a href=/found>{text}".encode()) for path, text in hostile.items()
+    }
+    healthy = [f"/healthy/{number}" for number in range(20)]
+    site.pages |= dict.fromkeys((*healthy, "/found"), page())
+    with cluster.worker() as worker:
+        crawl = await cluster.feed(
+            *(site.url(path, f"127.9.0.{n}") for n, path in enumerate(hostile, 1)),
+            crawlid="hostile",
+            maxdepth=1,
+        )
+        good = await cluster.feed(*map(site.url, healthy), crawlid="healthy")
+        assert (await cluster.end_of(good, timeout_s=30)).done == len(healthy)
+        state = await cluster.end_of(crawl, timeout_s=30)
+        assert worker.most_resident < RESIDENT
+    assert state.done == 2 * len(hostile)
+    assert state.filtered_by_reason["markup_cut"] == len(hostile)

@@ -17,6 +17,7 @@ from pipeline_service.rows import Row, Shape
 from pipeline_service.stages.chain import Chain, Outcome
 from pipeline_service.stages.fields import cleaned
 from pipeline_service.workers.frames import outcome_bytes, outcome_of, unpack
+from support.hostile.markup import cpu_s, shapes
 from support.pipelines.results import record
 
 SHOP = b"""<!doctype html><html lang="de"><head><title> A
@@ -173,6 +174,25 @@ def test_xhtml_that_is_sent_as_xml_is_a_page() -> None:
     for body, title in ((page, "x"), (page.replace(b"1999/xhtml", b"2000/svg"), None)):
         (row,) = rows(pipeline(use("page")), body, **changes)
         assert row["title"] == title
+
+
+SHAPES = shapes()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_no_shape_of_markup_costs_the_stages_more_than_its_length(name: str) -> None:
+    """What a page says of itself, and its signature, stay within the budget of a page."""
+    described = pipeline(use("page") + use("signature"))
+    body = SHAPES[name](256 << 10).encode()
+    assert cpu_s(lambda: rows(described, body)) < 0.7
+
+
+def test_words_are_those_that_a_reader_sees() -> None:
+    """Not those of scripts, heads and comments, wherever these stand; in the page's order."""
+    body = b"<title>x</title><p>a<!-- x -->b<script>x</script>c<svg><b>x</b></svg> d&amp;e <?x y?>f"
+    (row,) = rows(pipeline(use("signature")), body)
+    (same,) = rows(pipeline(use("signature")), b"<p>a b c d e f")
+    assert row["signature"] == same["signature"] is not None
 
 
 @settings(deadline=None)

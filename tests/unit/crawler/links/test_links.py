@@ -23,6 +23,7 @@ from scrapy.linkextractors import LinkExtractor
 from crawling.links.extract import LONGEST_MARKUP, MOST_LINKS, MOST_URL_CHARACTERS, links_of
 from crawling.links.filters import HostSet
 from crawling.links.texts import ALL_TEXTS, LONGEST_TEXT
+from crawlstream.markup import MOST_DEEP_TAGS
 from crawlstream.model.crawl import Profile
 from support.crawler.pages import HOPELESS_BASE, shaped_page
 
@@ -378,9 +379,23 @@ def test_links_are_looked_for_within_a_limit() -> None:
 ATTRIBUTES = "".join(f" a{n}" for n in range(9_000))
 
 
-@pytest.mark.parametrize("more", [f"<p {ATTRIBUTES}>", "x" * LONGEST_MARKUP])
+DEEP, DEEPER = "<b>" * 300, "<b>" * 3_000
+
+
+@pytest.mark.parametrize(
+    "more",
+    [f"<p {ATTRIBUTES}>", "x" * LONGEST_MARKUP, DEEPER, "<br>" * MOST_DEEP_TAGS + DEEP],
+    ids=["attributes", "length", "depth", "depth of many tags"],
+)
 def test_what_is_cut_off_is_counted(more: str) -> None:
     """Reads the links before what is too much, and says that it was not read to its end."""
     links, refused = links_of(html(f"<a href=/1>1</a>{more}<a href=/2>2</a>"), Profile())
     assert [text for _, text in links] == ["1"]
     assert refused["markup_cut"] == 1
+
+
+def test_deep_elements_of_a_usual_page_are_read() -> None:
+    """As far as browsers show them."""
+    links, refused = links_of(html(f"{DEEP}<a href=/2>2</a>"), Profile())
+    assert [text for _, text in links] == ["2"]
+    assert not refused
