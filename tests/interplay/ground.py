@@ -17,8 +17,12 @@ from crawlstream.chaos.facts import Record, Strike
 from crawlstream.chaos.frontier_invariants import Dump, check
 from crawlstream.chaos.processes import Crawler, RunningServer
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, serving
+from crawlstream.chaos.scenes.web_proxy import WebProxy
 from crawlstream.chaos.witness import Witness
+from crawlstream.egress.edit import PoolEditor
+from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import Partitions
+from crawlstream.local.ports import free_block
 from interplay.story import Story
 from support.monitors import MonitorCluster, Servers
 from support.waiting import PATIENCE_S, wait_until
@@ -68,6 +72,8 @@ OPTIONS = {
     "DOWNLOAD_TIMEOUT": "90",
 }
 """Of all processes."""
+_POOLS_KNOWN_S = 3.0
+"""By then every crawler has looked at the pools."""
 _OF_WAITING = (b"queued", b"delayed", b"held", b"spilled", b"shelved")
 
 
@@ -116,6 +122,9 @@ class StorySite(CrawlerSite):
 class Ground:
     """The running cluster, and what stories do to it."""
 
+    POOL = "stories"
+    """The pool of the one proxy."""
+
     def __init__(
         self,
         cluster: MonitorCluster,
@@ -130,6 +139,39 @@ class Ground:
         self.crawlers: dict[str, Crawler] = {}
         self.strikes: list[Strike] = []
         self._meeting = asyncio.Barrier(1)
+        self.proxy = WebProxy(free_block(1))
+        self._opening = asyncio.Lock()
+        self._is_open = False
+
+    async def open_proxy(self) -> None:
+        """Start the proxy of the pool, once, and wait until crawlers and monitors know it."""
+        async with self._opening:
+            if self._is_open:
+                return
+            await self.proxy.start()
+            settings = self.cluster.settings()
+            editor = PoolEditor(settings.zookeeper_hosts, settings.proxies_path)
+            line = {"url": f"http://127.0.0.1:{self.proxy.port}"}
+            written = await editor.set_pool(self.POOL, [line], policy={"rest": 1})
+            partitions = Partitions(self.cluster.prefix, len(self.redis))
+
+            async def is_copied() -> bool:
+                for number, server in enumerate(self.redis):
+                    keys = partitions.keys(number) if len(self.redis) > 1 else self.cluster.keys
+                    async with Redis(port=server.port) as redis:
+                        table = await Frontier(redis, keys).pools.table()
+                    if table is None or table.mzxid < written.mzxid:
+                        return False
+                return True
+
+            await wait_until(is_copied, timeout_s=PATIENCE_S, every_s=0.2)
+            await asyncio.sleep(_POOLS_KNOWN_S)
+            self._is_open = True
+
+    async def close(self) -> None:
+        """Stop what runs in this process."""
+        if self._is_open:
+            await self.proxy.stop()
 
     def feed(self, *requests: Mapping[str, Any]) -> None:
         """Feed requests of one application, in this order."""

@@ -24,6 +24,7 @@ NO_SENSE: Mapping[frozenset[str], str] = {
     frozenset({"expiry", "second feed"}): "what is fed after the expiry belongs to the next run",
     frozenset({"stop", "pause"}): "a run that is stopped is not resumed",
     frozenset({"expiry", "pause"}): "a run that has expired is not resumed",
+    frozenset({"HEAD", "pause"}): "its only page is in flight, and ends the run amid the pause",
 }
 
 

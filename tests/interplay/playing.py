@@ -71,4 +71,5 @@ async def play_all(place: Ground, casts: Sequence[Sequence[Feature]]) -> Sequenc
     for group, at_once in ((calm, _AT_ONCE), (crashing, len(crashing))):
         turns = asyncio.Semaphore(at_once)
         told += await asyncio.gather(*(one(number, cast, turns) for number, cast in group))
+    await place.close()
     return [each for each in told if each]

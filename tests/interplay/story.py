@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from interplay.ground import Ground
 
 _GATE_S = 60
-HEAD_BYTES = "1000000"
+HEAD_BYTES = "5000000000"
 """What a page is said to have that is requested with HEAD."""
 _XML = {"Content-Type": "application/xml"}
 _HTML = {"Content-Type": "text/html"}
