@@ -16,8 +16,8 @@ from redis.asyncio import Redis
 from crawlstream.chaos.facts import Record, Strike
 from crawlstream.chaos.frontier_invariants import Dump, check
 from crawlstream.chaos.processes import Crawler, RunningServer
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, serving
 from crawlstream.chaos.scenes.web_proxy import WebProxy
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, serving
 from crawlstream.chaos.witness import Witness
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.frontier.frontier import Frontier
