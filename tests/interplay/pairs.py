@@ -45,6 +45,7 @@ FOUND_BUGS = (
     ("moved seed", "schedule"),
     ("moved seed", "sitemap"),
     ("hand-over",),
+    ("forget",),
     ("hand-over", "moved link"),
 )
 """Casts that have found a bug: they belong to every sample."""

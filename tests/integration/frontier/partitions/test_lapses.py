@@ -294,7 +294,48 @@ async def test_seeds_say_how_long_a_crawl_remembers(two: Two) -> None:
     assert [note.how for note in await overdue(two)] == ["forgotten"]
 
 
+async def test_a_seed_after_the_time_of_what_was_seen_begins_with_nothing(two: Two) -> None:
+    """Whether or not the home's clock was looked at in between; Kafka has it first."""
+    two.records = [replace(seed, remember=60) for seed in seeds_of(two)]
+    home = two.parts[0].home
+    await home.enroll(two.batch(0, 2))
+    (run,), _ = await home.quiet(0)
+    assert await home.finish(run, {})
+    await home.published(two.crawl, 1)
+    await two.parts[0].advance(60_001)
+    two.records.append(replace(two.records[1], offset=2))
+    note = (await home.enroll(two.batch(2, 3))).note
+    assert note is not None
+    assert (note.how, note.run, note.generation) == ("forgotten", 0, 1)
+    (stamp,) = (await home.enroll(two.batch(2, 3), {2: note})).stamps.values()
+    assert (stamp.generation, stamp.run) == (1, 2)
+
+
+async def test_a_seed_within_the_time_of_what_was_seen_goes_on_with_it(two: Two) -> None:
+    """The next run knows the pages of the one before."""
+    two.records = [replace(seed, remember=60) for seed in seeds_of(two)]
+    home = two.parts[0].home
+    await home.enroll(two.batch(0, 2))
+    (run,), _ = await home.quiet(0)
+    assert await home.finish(run, {})
+    await home.published(two.crawl, 1)
+    await two.parts[0].advance(59_000)
+    two.records.append(replace(two.records[1], offset=2))
+    (stamp,) = (await home.enroll(two.batch(2, 3))).stamps.values()
+    assert (stamp.generation, stamp.run) == (0, 2)
+
+
 BUGS = {
+    "a seed goes on with what should be forgotten": Bug(
+        right="crawl.forget_at and crawl.forget_at <= now then",
+        wrong="false then",
+        found_by=test_a_seed_after_the_time_of_what_was_seen_begins_with_nothing,
+    ),
+    "a seed begins with nothing too early": Bug(
+        right="crawl.forget_at and crawl.forget_at <= now then",
+        wrong="crawl.forget_at then",
+        found_by=test_a_seed_within_the_time_of_what_was_seen_goes_on_with_it,
+    ),
     "a run ends before Kafka has that its time is over": Bug(
         right="      if not is_noted(crawl, noted) then\n        return note_of_lapsed",
         wrong="      if false then\n        return note_of_lapsed",
