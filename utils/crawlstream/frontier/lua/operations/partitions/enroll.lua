@@ -3,8 +3,9 @@
 --   keep them open, and are told to what they belong; a stop ends a generation.
 -- Guarantee: each record takes effect once, in record order: records below the position change nothing, a gap
 --   writes nothing. A seed below the position gets its stamp again, as it would be now: partitions may have
---   gone back. What ends a generation (a stop; a seed after the time of the run before it, or of what it remembers) takes effect under the
---   generation that Kafka has of it in this life, or is answered, to be noted there first; what follows it waits.
+--   gone back. What ends a generation (a stop; a seed after the time of the run before it, or after that for which
+--   what it has seen is remembered) takes effect under the generation that Kafka has of it in this life, or is
+--   answered, to be noted there first; what follows it waits.
 --   A client's stop is answered by `told`. A record that names an occasion takes effect if it is the first to.
 --   A crawl that the home knew nothing of is answered as begun, until Kafka has it in this life: its stamps are not to
 --   be used before.
@@ -152,9 +153,11 @@ do
   -- remembered, for a seed that would begin the next run; once found, it stays so.
   local function lapse_before(name, crawl, expires)
     local how = nil
-    if crawl.is_open and crawl.expires and crawl.expires[1] * 1000 <= wall and (expires == 0 or expires * 1000 > wall) then
+    if crawl.is_open and crawl.expires and crawl.expires[1] * 1000 <= wall
+      and (expires == 0 or expires * 1000 > wall) then
       how = 'expired'
-    elseif not (crawl.is_open or crawl.is_bare) and crawl.is_published and crawl.forget_at and crawl.forget_at <= now then
+    elseif not (crawl.is_open or crawl.is_bare) and crawl.is_published
+      and crawl.forget_at and crawl.forget_at <= now then
       how = 'forgotten'
     end
     if how and not crawl.lapsed then
