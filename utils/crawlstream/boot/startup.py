@@ -10,13 +10,15 @@ from typing import TypeVar
 import structlog
 from redis.exceptions import RedisError
 
+from crawlstream.boot.redis.refusals import refuse
 from crawlstream.errors import Unavailable
 from crawlstream.retry import Backoff, until_available
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
 
 _NOT_YET = (Unavailable, OSError, RedisError)
-"""What a service that is still starting, or away, makes a client raise."""
+"""What a service that is still starting, or away, makes a client raise; a refusal among them is
+told apart."""
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -27,10 +29,12 @@ async def until_ready(
 ) -> T:
     """Repeat ``attempt`` with growing pauses until ``name`` answers; give its answer.
 
-    Told to stop meanwhile, the process ends here with exit 0: it has nothing to give back yet.
+    ConfigError: Redis refuses what this process is or does, which waiting does not change. Told to
+    stop meanwhile, the process ends here with exit 0: it has nothing to give back yet.
     """
 
     def note(error: Exception, pause_s: float) -> None:
+        refuse(error)
         log.info("wait", service=name, error=str(error), pause_s=pause_s)
 
     async def sleep(pause_s: float) -> None:

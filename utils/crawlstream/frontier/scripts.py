@@ -30,7 +30,7 @@ from crawlstream.frontier.reckoning import Reckoning
 from crawlstream.frontier.sources import is_timed, source_of
 from crawlstream.keys import FrontierKeys
 
-_PASSING = ("BUSY ", "MISCONF ", "NOGROUP ", "NOREPLICAS ", "UNBLOCKED ")
+PASSING = ("BUSY ", "MISCONF ", "NOGROUP ", "NOREPLICAS ", "UNBLOCKED ")
 """Beginnings of refusals that redis-py has no class for, and that end by themselves."""
 
 
@@ -56,7 +56,7 @@ def our_errors() -> Iterator[None]:
             raise NoFrontier from error
         if str(error).startswith("MOVEDFRONTIER "):
             raise FrontierMoved(str(error).removeprefix("MOVEDFRONTIER ")) from error
-        if str(error).startswith(_PASSING):
+        if str(error).startswith(PASSING):
             raise RedisUnavailable(
                 f"Redis is temporarily unable to run the command: {error}"
             ) from error

@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 import structlog
 from redis.asyncio.cluster import RedisCluster
-from redis.exceptions import ResponseError
+from redis.exceptions import ReadOnlyError, RedisError, ResponseError
 
 from crawlstream.boot.redis.cluster import node_of
+from crawlstream.boot.redis.refusals import refuse
 from crawlstream.boot.redis_check import (
     check_redis,
     refuse_eviction,
@@ -191,7 +192,13 @@ async def _check(
         await _check_server(frontier, warned)
         await _create(frontier, frontiers.partitions, missing_are)
     except RedisUnavailable as error:
+        # A replica among several may be about to take over; meanwhile the others go on.
+        if not isinstance(error.__cause__, ReadOnlyError):
+            refuse(error)
         return str(error)
+    except RedisError as error:
+        refuse(error)
+        raise
     return ""
 
 

@@ -1,0 +1,98 @@
+"""What Redis says to a process that only a person can mend, as a sentence with its remedy."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Sequence
+
+from redis.exceptions import (
+    AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
+    AuthorizationError,
+    ClusterDownError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    TryAgainError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from crawlstream.boot.redis.connection import SlotMovedError
+from crawlstream.errors import ConfigError
+from crawlstream.frontier.scripts import PASSING
+
+_HEAL = (
+    *(RedisConnectionError, RedisTimeoutError, ClusterDownError, TryAgainError, SlotMovedError),
+    OutOfMemoryError,
+)
+"""What time heals, if it is none of the refusals below: it starts, loads, fails over, is full."""
+
+_RIGHTS = "give its user the rights in docs/security.md (Rights in Redis)"
+_REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], str, str]] = (
+    (
+        (AuthenticationError, AuthenticationWrongNumberOfArgsError),
+        "",
+        (
+            "Redis does not accept the user or password: set REDIS_PASSWORD, and"
+            " CRAWLSTREAM_REDIS_USERNAME for a user of its access list"
+        ),
+    ),
+    ((NoPermissionError, AuthorizationError), "", f"Redis refuses a right: {_RIGHTS}"),
+    (RedisError, "ACL failure in script", f"Redis refuses a right in a script: {_RIGHTS}"),
+    (RedisError, "The user executing the script", f"Redis refuses a right in a script: {_RIGHTS}"),
+    (
+        ReadOnlyError,
+        "",
+        "Redis is a replica, which accepts no writes: configure the address of its primary",
+    ),
+    (
+        ssl.SSLCertVerificationError,
+        "",
+        (
+            "the certificate of Redis is not trusted: set CRAWLSTREAM_REDIS_SSL_CAFILE to its"
+            " authority, and connect by a name that it bears"
+        ),
+    ),
+    (
+        MovedError,
+        "",
+        "Redis is a node of a Redis Cluster: set CRAWLSTREAM_REDIS_CLUSTER to its nodes",
+    ),
+    (
+        RedisError,
+        "DB index is out of range",
+        "REDIS_DB: Redis has no database of this number: use a smaller one, such as 0",
+    ),
+)
+"""Kind of error, words in it, and what to do."""
+_OTHER = "Redis rejects what crawlstream needs: use Redis 7.0 or later, with a namespace of its own"
+
+
+def refuse(error: BaseException) -> None:
+    """ConfigError if waiting does not help, because Redis has refused us; its own words are in it.
+
+    An error of ours is judged by the one of redis-py behind it.
+    """
+    for cause in _causes(error):
+        if remedy := _remedy(cause):
+            raise ConfigError(f"{remedy} ({cause})") from error
+        if isinstance(cause, RedisError) and not isinstance(cause, RedisConnectionError):
+            return
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _remedy(error: BaseException) -> str:
+    """What to do; nothing where time heals, or where it is no error of Redis."""
+    for kind, words, remedy in _REFUSALS:
+        if isinstance(error, kind) and words in str(error):
+            return remedy
+    heals = isinstance(error, _HEAL) or str(error).startswith(PASSING)
+    return _OTHER if isinstance(error, RedisError) and not heals else ""
