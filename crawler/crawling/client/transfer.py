@@ -40,6 +40,10 @@ _ABORT: int = pycurl.PREREQFUNC_ABORT
 
 _OLD_CIPHERS = "ALL:!aNULL:!eNULL:@SECLEVEL=0"
 """All that OpenSSL still knows and that has a certificate, with keys and hashes of any size."""
+_GROUPS = "X25519:X25519MLKEM768:P-256:P-384:P-521"
+"""Key exchanges of TLS. OpenSSL begins with the post-quantum one, which costs a sixth of a new
+connection more; pages of the public web do without, unless the server insists."""
+_KNOWS_GROUPS = "OpenSSL/" in pycurl.version and pycurl.version.partition("OpenSSL/")[2] >= "3.5"
 
 _BLANK = (b"\r\n", b"\n")
 
@@ -276,6 +280,8 @@ def _set_up(transfer: Transfer) -> None:
     setopt(pycurl.HTTP_CONTENT_DECODING, 0)
     setopt(pycurl.SSL_VERIFYPEER, 0)
     setopt(pycurl.SSL_VERIFYHOST, 0)
+    if _KNOWS_GROUPS and isinstance(transfer.curl, pycurl.Curl):
+        setopt(pycurl.SSL_EC_CURVES, _GROUPS)
     setopt(pycurl.BUFFERSIZE, _BUFFER)
     setopt(pycurl.MAXAGE_CONN, _IDLE_S)
     setopt(pycurl.CONNECTTIMEOUT, _FOR_EVER_S)  # The clock is ours.
