@@ -142,7 +142,9 @@ def _health(work: Assembly) -> Health:
     for partition in paused:
         PAUSED.labels(partition).set(1)
     is_stuck = any(each.is_stuck for each in (loop.liveness, *work.livenesses))
-    waiting_for = loop.liveness.waiting_for or ("kafka" if work.source.is_waiting else "")
+    missing = work.source.missing_topic
+    waits_for_kafka = missing or ("kafka" if work.source.is_waiting else "")
+    waiting_for = loop.liveness.waiting_for or waits_for_kafka
     return Health(
         alive=not is_stuck,
         waiting_for=waiting_for,

@@ -10,7 +10,8 @@ CrawlstreamError
 │   │   └── NotRestored      a home went back: restore it from ``<prefix>.runs``, then repeat
 │   ├── KafkaUnavailable
 │   │   ├── NotAcknowledged  (bus.records) repeat exactly the records that it names
-│   │   └── NotReached       (bus.connect)
+│   │   ├── NotReached       (bus.connect)
+│   │   └── NoTopic          (bus.connect) Kafka answers, but the topic was deleted
 │   ├── ShelfUnavailable
 │   ├── StoreUnavailable      (store.store)
 │   ├── GivenUp               (crawling.publish.publisher) leave the page open: it goes back

@@ -16,9 +16,13 @@ from kafka.errors import CorruptRecordError
 
 from crawlstream.bus import reader as reader_module
 from crawlstream.bus import session as session_module
+from crawlstream.bus.connect import Kafka, admin
 from crawlstream.bus.records import Batch, NotAcknowledged, Out
 from crawlstream.bus.session import Session
+from crawlstream.bus.shape import TopicShape
+from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import STOP_TIMEOUT_S
+from crawlstream.bus.topics import create_missing
 from crawlstream.chaos.processes import RunningServer
 from support.bus.pipe import LEAVES_SOCKETS, Pipe
 from support.waiting import WaitUntil
@@ -157,6 +161,33 @@ async def test_a_broker_that_is_away_is_told(
         finally:
             kafka_server.start()
         await wait_until(lambda: not source.is_waiting, timeout_s=60)
+
+
+async def test_a_topic_that_was_deleted_is_named(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
+) -> None:
+    """Source and sink say which topic Kafka has not, and what to do; made again, all goes on."""
+    monkeypatch.setattr(reader_module, "SILENT_AFTER_S", 1.0)
+    monkeypatch.setattr(session_module, "METADATA_AGE_MS", 1_000)
+    async with pipe.following() as source:
+        await pipe.send(range(10))
+        await wait_until(lambda: len(pipe.ledger.values) == 10)
+        assert not source.missing_topic
+        await asyncio.to_thread(_delete, pipe)
+        await wait_until(lambda: f"no topic {pipe.topic}: restart" in source.missing_topic)
+        async with KafkaSink(Kafka(pipe.hosts)) as sink:
+            with pytest.raises(NotAcknowledged, match=f"Kafka has no topic {pipe.topic}: restart"):
+                await sink.send([Out(pipe.topic, b"x")])
+        shape = TopicShape(partitions=4)
+        kafka = Kafka(pipe.hosts, shape=shape)
+        options = shape.options(is_incoming=True)
+        await asyncio.to_thread(create_missing, kafka, {pipe.topic: options})
+        await wait_until(lambda: not source.missing_topic)
+
+
+def _delete(pipe: Pipe) -> None:
+    with admin(Kafka(pipe.hosts), "test") as client:
+        client.delete_topics([pipe.topic])
 
 
 async def test_stopping_is_quick_even_while_the_broker_is_frozen(

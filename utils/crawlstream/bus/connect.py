@@ -103,6 +103,22 @@ class NotReached(KafkaUnavailable):
     """None of Kafka's brokers could be connected to."""
 
 
+class NoTopic(KafkaUnavailable):
+    """Kafka answers, and has no topic of this name; the work waits for it."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"Kafka has no topic {topic}: restart a kafka-monitor, which creates it, or create it"
+        )
+
+
+def is_missing(network: KafkaNetClient, topic: str) -> bool:
+    """Whether a broker that is connected to has told that there is no such topic."""
+    cluster = network.cluster
+    is_connected = any(network.connected(broker.node_id) for broker in cluster.brokers())
+    return is_connected and cluster.partitions_for_topic(topic) is None
+
+
 class _Listeners(set[Any]):
     """Who is told of new metadata; may grow meanwhile.
 

@@ -50,6 +50,10 @@ class Source(Protocol):
         """Whether the service has been away for a while, so that nothing can be read."""
 
     @property
+    def missing_topic(self) -> str:
+        """A sentence if the service has had no such topic for a while; else nothing."""
+
+    @property
     def paused(self) -> Mapping[int, OutOfRange]:
         """Partitions of ours that nobody has decided about, and where each of them stands."""
 

@@ -57,6 +57,13 @@ class Reader(threading.Thread):
         self._committed_at = 0.0
         self._connected_at = time.monotonic()
         self._is_said = False
+        self._lacked_since: float | None = None
+
+    @property
+    def lacks_topic(self) -> bool:
+        """Whether Kafka has had no such topic for a while."""
+        since = self._lacked_since
+        return since is not None and time.monotonic() - since > SILENT_AFTER_S
 
     @property
     def is_waiting(self) -> bool:
@@ -128,6 +135,10 @@ class Reader(threading.Thread):
         """Say once that Kafka is waited for, and once that it is back."""
         if session.is_connected:
             self._connected_at = time.monotonic()
+        if not session.lacks_topic:
+            self._lacked_since = None
+        elif self._lacked_since is None:
+            self._lacked_since = time.monotonic()
         if self._is_said == self.is_waiting:
             return
         self._is_said = self.is_waiting

@@ -18,7 +18,7 @@ from kafka.errors import (
 from kafka.net.compat import KafkaNetClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from crawlstream.bus.connect import Kafka, open_client
+from crawlstream.bus.connect import Kafka, is_missing, open_client
 from crawlstream.bus.records import (
     DEFAULT_LIMITS,
     Batch,
@@ -130,6 +130,11 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         """Whether any broker is connected to just now."""
         brokers = self._network.cluster.brokers()
         return any(self._network.connected(broker.node_id) for broker in brokers)
+
+    @property
+    def lacks_topic(self) -> bool:
+        """Whether Kafka answers and has no such topic."""
+        return is_missing(self._network, self._topic)
 
     def subscribe(self) -> None:
         """Ask to be assigned partitions."""

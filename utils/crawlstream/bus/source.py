@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 
 import structlog
 
-from crawlstream.bus.connect import Kafka
+from crawlstream.bus.connect import Kafka, NoTopic
 from crawlstream.bus.protocols import Decide, Locate
 from crawlstream.bus.reader import Reader
 from crawlstream.bus.records import DEFAULT_LIMITS, Batch, LostRecords, OutOfRange, ReadLimits
@@ -54,6 +54,7 @@ class KafkaSource:
         on_out_of_range: Decide,
         limits: ReadLimits = DEFAULT_LIMITS,
     ) -> None:
+        self._topic = topic
         self._polls_ahead = limits.polls
         self._locate = locate
         self._decide = on_out_of_range
@@ -104,6 +105,12 @@ class KafkaSource:
     def is_waiting(self) -> bool:
         """Whether Kafka has been away for a while, so that nothing can be read."""
         return self._reader is not None and self._reader.is_waiting
+
+    @property
+    def missing_topic(self) -> str:
+        """Why nothing can be read although Kafka answers: it has no such topic; else nothing."""
+        lacks = self._reader is not None and self._reader.lacks_topic
+        return str(NoTopic(self._topic)) if lacks else ""
 
     @property
     def paused(self) -> Mapping[int, OutOfRange]:

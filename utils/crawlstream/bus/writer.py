@@ -16,7 +16,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.partitioner import StickyPartitioner
 
 from crawlstream.bus.codecs import compress_lightly
-from crawlstream.bus.connect import REQUEST_TIMEOUT_MS, Kafka, open_client
+from crawlstream.bus.connect import REQUEST_TIMEOUT_MS, Kafka, NoTopic, is_missing, open_client
 from crawlstream.bus.delivery import Delivery
 from crawlstream.bus.shape import ENVELOPE_BYTES
 from crawlstream.errors import KafkaUnavailable
@@ -72,6 +72,7 @@ class Writer(threading.Thread):
         self._inbox: SimpleQueue[Sequence[Delivery] | None] = SimpleQueue()
         self._stopping = threading.Event()
         self._producer: Any = None
+        self._network: Any = None
         self._failed: Any = None
 
     def submit(self, deliveries: Sequence[Delivery]) -> None:
@@ -113,6 +114,10 @@ class Writer(threading.Thread):
                 future = producer.send(
                     record.topic, value, record.key, headers=headers, partition=record.partition
                 )
+            except KafkaTimeoutError as error:
+                is_gone = is_missing(self._network, record.topic)
+                delivery.lost(position, NoTopic(record.topic) if is_gone else error)
+                continue
             except Exception as error:  # noqa: BLE001  whatever it is, the list gets its verdict
                 delivery.lost(position, error)
                 continue
@@ -153,7 +158,7 @@ class Writer(threading.Thread):
     def _connect(self) -> Any:
         codec, largest = self._kafka.codec, self._kafka.shape.max_record_bytes
         compress_lightly()
-        producer, _ = open_client(
+        producer, self._network = open_client(
             KafkaProducer,
             network=Network,
             **self._kafka.options(),
