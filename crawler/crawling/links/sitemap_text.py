@@ -22,6 +22,9 @@ MOST_UNPACKED = 50 << 20
 PIECE = 1 << 16
 """Bytes of a piece, about; the first one is no smaller, unless the file is."""
 
+MOST_DOCUMENTS = 1_000
+"""XML declarations of one file."""
+
 _GZIP = b"\x1f\x8b"
 _UTF_16 = {
     codecs.BOM_UTF16_LE: "utf-16le", b"<\0": "utf-16le",
@@ -33,6 +36,10 @@ _BEGINNING = re.compile(
 )
 _AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)")
 _DECLARATION = re.compile(rb"(?=<\?xml\s)")
+_MOST_OPEN = 128
+"""Tags that begin before one ends. XML has none; the parser looks for the end of each, as far as it
+takes."""
+_LONG_TAG = re.compile(rb"<[^>]{%d,}+" % (2 * _MOST_OPEN))
 _LONGEST_TOKEN = 10
 """Bytes of an entity, or of how a declaration begins; a piece does not end within one."""
 
@@ -71,15 +78,36 @@ def as_xml(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield _AMPERSAND.sub(b"&amp;", kept)
 
 
+def closed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Return the pieces as far as their tags end; CutShort behind that."""
+    open_tags = 0
+    for piece in pieces:
+        first, last = piece.find(b">"), piece.rfind(b">")
+        open_tags += piece.count(b"<", 0, first if first >= 0 else len(piece))
+        heaps = (tag for tag in _LONG_TAG.finditer(piece) if tag[0].count(b"<") > _MOST_OPEN)
+        heap = next(heaps, None)
+        if open_tags > _MOST_OPEN or heap:
+            yield piece[: heap.start() if heap else 0]
+            raise CutShort("its tags do not end")
+        yield piece
+        if last >= 0:
+            open_tags = piece.count(b"<", last)
+
+
 def documents_of(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Return the pieces, divided where an XML declaration begins, and whether each begins with one.
 
-    Such a piece begins another document if the one before has ended.
+    Such a piece begins another document if the one before has ended. CutShort where there are too
+    many: each wants a parser of its own.
     """
+    documents = 0
     for piece in pieces:
         first, *others = _DECLARATION.split(piece) if b"<?xml" in piece else (piece,)
         yield first, False
         for other in others:
+            if documents == MOST_DOCUMENTS:
+                raise CutShort(f"it is joined of more than {MOST_DOCUMENTS} documents")
+            documents += 1
             yield other, True
 
 

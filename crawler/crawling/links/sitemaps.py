@@ -24,6 +24,7 @@ from crawling.links.sitemap_text import (
     CutShort,
     as_xml,
     beginning_of,
+    closed,
     documents_of,
     lines_of,
     text_of,
@@ -138,7 +139,7 @@ def _feed(reader: _Reader, pieces: Iterable[bytes]) -> None:
     """Have XML read: one document, or several that were joined to one file."""
     parser = _parser(reader)
     try:
-        for piece, is_declared in documents_of(as_xml(pieces)):
+        for piece, is_declared in documents_of(closed(as_xml(pieces))):
             if is_declared and reader.has_ended:
                 parser.close()
                 parser = _parser(reader)

@@ -35,7 +35,7 @@ def _read_sitemap(text: str) -> None:
     listing_of(f"{URL}.xml", f"<urlset>{text}".encode())
 
 
-READERS = {"page": _read_page}
+READERS = {"page": _read_page, "sitemap": _read_sitemap}
 
 
 @pytest.mark.parametrize("reader", READERS)

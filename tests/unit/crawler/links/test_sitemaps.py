@@ -254,3 +254,21 @@ def test_a_date_that_is_none_is_left_out(text: str) -> None:
     """The page has no version then."""
     body = f"<urlset><url><loc>/1</loc><lastmod>{text}</lastmod></url></urlset>".encode()
     assert pages(body) == [Listed("http://a.example/1")]
+
+
+@pytest.mark.parametrize("spaces", [0, 65_300, 65_400])
+@pytest.mark.parametrize("more", [b"<a" * 200, b"<?xml version='1.0'?><urlset/>" * 1_001])
+def test_a_file_is_read_up_to_what_would_cost_the_parser_more_than_its_length(
+    more: bytes, spaces: int
+) -> None:
+    """Tags that do not end, and documents without end, are counted and not read."""
+    first, last = b"<url><loc>/1</loc></url>", b"<url><loc>/2</loc></url></urlset>"
+    found = listing_of(HERE, b"<urlset>" + first + b" " * spaces + more + b">" + last)
+    assert [one.url[-2:] for one in found.pages] == ["/1"]
+    assert found.refused["sitemap_cut"] == 1
+
+
+def test_text_may_hold_angles() -> None:
+    """In CDATA, as feeds quote programs and pages."""
+    text = b"<title><![CDATA[" + b"a < b " * 100 + b"<p>" * 1_000 + b"]]></title>"
+    assert len(pages(b"<rss><item>" + text + b"<link>/1</link></item></rss>")) == 1
