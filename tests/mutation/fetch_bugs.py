@@ -105,9 +105,9 @@ FETCH_BUGS = {
         test=_CLIENT + "on_for_ever",
     ),
     "what is promised to be too large is begun": Bug(
-        module="crawling.client.http_client",
-        right="        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, most)\n",
-        wrong="",
+        module="crawling.client.transfer",
+        right="body_length(self.head)) > self._most:",
+        wrong="body_length(self.head)) < 0:",
         test=_CLIENT + "on_for_ever",
     ),
     "a download has no time of its own": Bug(

@@ -11,7 +11,9 @@ from scrapy import Request
 from scrapy.http import Headers, Response
 
 from crawling.failures import TransferFailed
+from crawling.response.codings import Undecoded, says_enough, undecoded
 from crawling.response.media_type import class_of
+from crawling.robots.request import ROBOTS
 
 _OF_THE_CONNECTION = frozenset(
     {
@@ -21,6 +23,9 @@ _OF_THE_CONNECTION = frozenset(
 )  # fmt: skip
 """Headers that say how the message is sent, and nothing of what is in it."""
 _BODILESS = frozenset({204, 304})
+_BODILESS_WORDS = ([b"204"], [b"304"])
+_LONGEST_NUMBER = 18
+"""Digits of a length; the first of more are enough to be too many."""
 _ADDRESSES_REMEMBERED = 4096
 
 
@@ -43,6 +48,24 @@ def response_of(
         ip_address=_address(address) if address else None,
         protocol=version,
     )
+
+
+def for_its_status(request: Request, head: Sequence[bytes], problem: Exception) -> Undecoded | None:
+    """Return a response whose body was not taken, if its status says enough without."""
+    status = _status(head[0])[1]
+    if not says_enough(status, is_robots=ROBOTS in request.meta):
+        return None
+    return undecoded(response_of(request, head, b"", "", flags=[]), problem)
+
+
+def body_length(head: Sequence[bytes]) -> int:
+    """Return the bytes of the body that a head announces; 0 where none comes or nobody knows."""
+    lines = (line for line in head if line[:15].lower() == b"content-length:")
+    if (line := next(lines, None)) is None or head[0].split()[1:2] in _BODILESS_WORDS:
+        return 0
+    digits = line[15:].strip()[:_LONGEST_NUMBER]
+    is_chunked = any(line[:18].lower() == b"transfer-encoding:" for line in head)
+    return int(digits) if digits.isdigit() and not is_chunked else 0
 
 
 def download_latency(page_left_at: float, head_at: float) -> float:

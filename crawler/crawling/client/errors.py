@@ -6,7 +6,6 @@ import errno
 from collections.abc import Mapping
 
 import pycurl
-from scrapy.exceptions import DownloadCancelledError
 
 from crawling.failures import TransferFailed
 
@@ -42,8 +41,6 @@ _UNANSWERED = frozenset({errno.ETIMEDOUT})
 
 def failure_of(number: int, words: str, *, os_errno: int, must_prove: bool) -> Exception:
     """The error of a transfer; ``must_prove``: only a certificate that holds would have done."""
-    if number == pycurl.E_FILESIZE_EXCEEDED:
-        return DownloadCancelledError(words)
     return TransferFailed(_reason_of(number, os_errno, must_prove=must_prove), words)
 
 

@@ -13,10 +13,14 @@ from typing import NamedTuple
 
 import pycurl
 from scrapy import Request
-from scrapy.exceptions import CannotResolveHostError, DownloadTimeoutError
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadTimeoutError,
+)
 from scrapy.http import Response
 
-from crawling.client.answer import download_latency, response_of
+from crawling.client.answer import download_latency, for_its_status, response_of
 from crawling.client.ask import pin, place_of, write
 from crawling.client.attempts import Attempts
 from crawling.client.clock import Clock
@@ -28,6 +32,7 @@ from crawling.egress.blame import Blame, blame_in
 from crawling.egress.route import Route
 from crawling.egress.routes import Routes
 from crawling.failures import ProxyTrouble, TransferFailed
+from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.holds import Holds
 from crawling.net import trust
 from crawling.net.address_guard import GuardedResolver, literal
@@ -159,8 +164,12 @@ class HttpClient:
             self._direct.keep(transfer, is_plain=is_plain)
 
     def _most_of(self, ask: _Ask) -> int:
+        """Return how many bytes a body may have; 0: any number.
+
+        After a HEAD none follows, and the Content-Length is what was asked for.
+        """
         most: int = ask.request.meta.get("download_maxsize", self._most_bytes)
-        return most
+        return 0 if ask.request.method == "HEAD" else most
 
     def _prepare(
         self, transfer: Transfer, ask: _Ask, pins: list[str], *, is_absolute: bool = False
@@ -168,9 +177,6 @@ class HttpClient:
         """Tell libcurl all of a request; whether its handle may be used again."""
         transfer.verify(trust.must_prove(ask.request, ask.page.hold, self._verifies))
         transfer.curl.setopt(pycurl.RESOLVE, pins)
-        # Of what no body follows, the Content-Length is the answer.
-        most = 0 if ask.request.method == "HEAD" else self._most_of(ask)
-        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, most)
         is_plain = write(transfer.curl, ask.request, is_absolute=is_absolute)
         if ask.page.tls != LEGACY:
             return is_plain
@@ -185,6 +191,12 @@ class HttpClient:
         try:
             is_lossy = await self._run(line, transfer, ask.request)
             return self._answer(transfer, ask, is_lossy=is_lossy, is_proxied=is_proxied)
+        except DownloadCancelledError as error:
+            # The body is too large, and the head has said all that there is to say of it.
+            if found := for_its_status(ask.request, transfer.head, error):
+                ask.page.cpu_s += transfer.size * BODY_S_PER_BYTE
+                return found
+            raise
         except Exception as error:
             failure = transfer.blamed(error)
             if failure is error:

@@ -18,6 +18,7 @@ from typing import Any
 import pycurl
 from scrapy.exceptions import DownloadCancelledError
 
+from crawling.client.answer import body_length
 from crawling.client.clock import Clock
 from crawling.client.errors import failure_of
 from crawling.failures import TransferFailed
@@ -219,6 +220,8 @@ class Transfer:
             self.head = []
         else:
             self.has_head, self.head_at = True, time.monotonic()
+            if self._most and (length := body_length(self.head)) > self._most:
+                return self._refuse_body(length)
         return None
 
     def on_body(self, part: bytes) -> int | None:
@@ -227,12 +230,16 @@ class Transfer:
         self._keep(part)
         self.size += len(part)
         if self._most and self.size > self._most:
-            self.body = []
-            self.error = DownloadCancelledError(f"a body over {self._most} bytes")
-            return -1
+            return self._refuse_body(self.size)
         if self.size > LARGE and self.page is not None and self.page.is_open:
             self._weigh(self.page)
         return None
+
+    def _refuse_body(self, size: int) -> int:
+        """Take no more of a body that has, or is to have, so many bytes."""
+        self.body = []
+        self.error = DownloadCancelledError(f"a body of {size} bytes, over {self._most}")
+        return -1
 
     def _keep(self, part: bytes) -> None:
         """Keep a part; small ones are joined, or their objects would outweigh their bytes."""

@@ -11,13 +11,14 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import ParseResult, urlparse
 from weakref import WeakSet, ref
 
 from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
-from scrapy.exceptions import DownloadTimeoutError
+from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError
 from scrapy.http import Response
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.web._newclient import BODY, DONE
@@ -36,7 +37,9 @@ from crawling.page.body_budget import LARGE, BodyBudget
 from crawling.page.page import Page
 from crawling.page.request import PAGE
 from crawling.parts import Parts
+from crawling.response.codings import says_enough, undecoded
 from crawling.response.site_feedback import reported
+from crawling.robots.request import ROBOTS
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -58,7 +61,7 @@ class NotGranted(Exception):
 class Download:
     """One request under way, whose clock stands still while others must come in first."""
 
-    __slots__ = ("_left_s", "_transport", "clock", "must_prove", "page")
+    __slots__ = ("_left_s", "_transport", "clock", "head", "must_prove", "page")
 
     def __init__(self, page: Page, *, must_prove: bool) -> None:
         self.page: Page | None = page
@@ -66,6 +69,8 @@ class Download:
         self.must_prove = must_prove
         """Whether the server's certificate must hold."""
         self.clock: asyncio.Timeout | None = None
+        self.head: Any = None
+        """Twisted's response, which may be without its body."""
         self._transport: Any = None
         self._left_s = 0.0
 
@@ -76,6 +81,11 @@ class Download:
             self._left_s = (self.clock.when() or 0) - asyncio.get_running_loop().time()
             self.clock.reschedule(None)
             transport.pauseProducing()
+
+    def came(self, head: Any) -> Any:
+        """Keep the head of the response; what is done with it is done by Scrapy."""
+        self.head = head
+        return head
 
     def go_on(self) -> None:
         """Read again, if it is not over."""
@@ -143,10 +153,22 @@ class GatedHandler(HTTP11DownloadHandler):
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s) as download.clock:
                     return await super().download_request(request)
+        except DownloadCancelledError as problem:
+            if found := _for_its_status(request, download.head, problem):
+                return found
+            raise
         finally:
             request.meta["download_timeout"] = timeout_s
             download.page = download.clock = None
         raise DownloadTimeoutError(f"no complete response within {timeout_s} s")
+
+
+def _for_its_status(request: Request, head: Any, problem: Exception) -> Response | None:
+    """Return a response whose body is too large, if its status says enough without."""
+    if head is None or not says_enough(head.code, is_robots=ROBOTS in request.meta):
+        return None
+    headers = dict(head.headers.getAllRawHeaders())
+    return undecoded(Response(request.url, head.code, headers), problem)
 
 
 def _places(request: Request) -> Iterator[tuple[str, int]]:
@@ -189,6 +211,7 @@ class _Gate:
 
     def _let_go(self, connection: Any, download: Download, page: Page, scheme: bytes) -> Any:
         connection.dataReceived = _Limits(connection, download, self._holds.body_budget)
+        connection.request = partial(_watched_request, ref(connection), download)
         try:
             self._holds.depart(page)
         except GrantExpired:
@@ -203,6 +226,12 @@ class _Gate:
     def closeCachedConnections(self) -> Any:  # noqa: N802  Twisted's name
         """End the kept connections."""
         return self._pool.closeCachedConnections()
+
+
+def _watched_request(connection: ref[Any], download: Download, request: Any) -> Any:
+    """Send a request on a connection, as Twisted does it, and keep the head that comes."""
+    there: Any = connection()
+    return type(there).request(there, request).addCallback(download.came)
 
 
 class _Limits:

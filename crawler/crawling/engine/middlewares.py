@@ -25,6 +25,7 @@ from crawling.publish.publisher import Publisher
 from crawling.response.charset import with_charset
 from crawling.response.codings import (
     MOST_CODINGS,
+    Undecoded,
     codings_of,
     says_enough,
     undecoded,
@@ -90,7 +91,7 @@ class WatchedCompression:
         """Decompress; TooLarge and BadEncoding say why not, unless the status says enough."""
         page: Page | None = request.meta.get(PAGE)
         is_plain = b"Content-Encoding" not in response.headers
-        if page is None or is_plain or request.method == "HEAD":
+        if page is None or is_plain or request.method == "HEAD" or isinstance(response, Undecoded):
             return response
         codings = codings_of(response)
         if not codings:

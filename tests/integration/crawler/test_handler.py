@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -83,3 +84,72 @@ parser.makeConnection(StringTransport())
 assert parser.state == _newclient.STATUS
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+LARGE_BODIES = """
+import asyncio, sys
+from twisted.internet import asyncioreactor
+loop = asyncio.new_event_loop()
+asyncio.set_event_loop(loop)
+asyncioreactor.install(loop)
+from scrapy import Request
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.utils.test import get_crawler
+from twisted.internet import reactor
+from crawling.engine.download_handler import Download, GatedHandler, _Gate
+from crawling.failures import reason_of
+from crawling.net.connections import KeptConnections
+from crawling.page.request import PAGE
+from crawling.response.codings import Undecoded
+from crawlstream.chaos.scripted_site import Answer, serving
+from support.crawler.visitor import Visitor
+
+BODY = "x" * (2 << 20)
+
+def large(status, length):
+    head = f"HTTP/1.1 {status} Any\\r\\nLocation: /there\\r\\nConnection: close\\r\\n{length}\\r\\n"
+    return Answer(raw=(head + BODY).encode())
+
+async def end_of(handler, page):
+    handler._holds.set_out(page, page.hold.entry.url)
+    request = Request(page.hold.entry.url, meta={PAGE: page, "download_maxsize": 1 << 20})
+    try:
+        response = await handler._in_time(request, Download(page, must_prove=False))
+    except Exception as error:
+        return reason_of(error)
+    return response.status, type(response) is Undecoded, response.headers.get("Location")
+
+async def run():
+    visitor = Visitor()
+    handler = GatedHandler.__new__(GatedHandler)
+    HTTP11DownloadHandler.__init__(handler, get_crawler())
+    handler._timeout_s, handler._holds = 9, visitor.holds
+    kept = KeptConnections(reactor, handler._pool, 8)
+    handler._pool = _Gate(kept, visitor.resolver, visitor.holds)
+    named = "Content-Length: 5000000000\\r\\n"
+    kinds = [(status, length) for status in (200, 301, 503) for length in ("", named)]
+    pages = {f"/{status}/{len(length)}": large(status, length) for status, length in kinds}
+    with serving(pages | {"/small": Answer(b"x")}) as site:
+        await visitor.resolver.resolve("127.0.0.1", site.port)
+        # The first request has to wait for imports, too, and may leave too late.
+        await end_of(handler, visitor.page(site.url("/small")))
+        assert await end_of(handler, visitor.page(site.url("/small"))) == (200, False, None)
+        for path in pages:
+            status = int(path[1:4])
+            expected = "too_large" if status == 200 else (status, True, b"/there")
+            found = await end_of(handler, visitor.page(site.url(path)))
+            assert found == expected, (path, found)
+
+loop.run_until_complete(run())
+"""
+
+
+def test_in_the_engine_too_a_status_counts_before_a_body_that_is_too_large() -> None:
+    """Whether the site names its length or just sends it."""
+    path = os.pathsep.join(sys.path)
+    subprocess.run(
+        [sys.executable, "-c", LARGE_BODIES],
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": path},
+    )
