@@ -21,7 +21,7 @@ VISIT_BUGS = {
     ),
     "another feeder feeds other pages": Bug(
         module="pipeline_service.sinks.sql.visits",
-        right='            if open_claim is None or open_claim["at"] > now + _AHEAD_S:\n',
+        right="            if open_claim is None or not _is_of_use(open_claim, now):\n",
         wrong='            if open_claim is None or open_claim["by"] != owner:\n',
         test="integration/pipeline/test_memory.py::fed_once_whoever_dies and sqlite",
     ),

@@ -88,12 +88,13 @@ async def test_all_pages_are_visited_as_soon_as_the_clock_is_right_again(
     assert len(urls(visits.claim("another"), NOW + 60)) == PAGES
 
 
-async def test_each_claim_has_an_occasion_of_its_own_where_the_clock_goes_back(
-    visits: VisitStore, set_clock: Callable[[float], None]
+@pytest.mark.parametrize("off_s", [-3_600, 3_600, -30 * DAY_S, 30 * DAY_S])
+async def test_each_claim_has_an_occasion_of_its_own_where_the_clock_jumps(
+    visits: VisitStore, set_clock: Callable[[float], None], off_s: int
 ) -> None:
-    """A clock that goes back by an hour repeats no occasion, whose pages would pass for known."""
+    """A clock that jumps and comes back repeats no occasion, whose pages would pass for known."""
     occasions = set[int]()
-    for at in (NOW + 3_600, NOW, NOW, NOW + 3_600):
+    for at in (NOW, NOW, NOW + off_s, NOW, NOW + off_s, NOW):
         set_clock(at)
         visits.visit_now([page.key for page in visits.due(PAGES)])
         claim = visits.claim("one")
@@ -101,7 +102,7 @@ async def test_each_claim_has_an_occasion_of_its_own_where_the_clock_goes_back(
         assert claim is not None
         occasions.add(claim.crawl.at)
         visits.fed(claim)
-    assert len(occasions) == 4
+    assert len(occasions) == 6
 
 
 async def test_the_turn_of_a_feeder_that_died_while_the_clock_was_ahead_ends(
@@ -112,3 +113,23 @@ async def test_the_turn_of_a_feeder_that_died_while_the_clock_was_ahead_ends(
     assert visits.claim("one") is not None
     set_clock(NOW)
     assert len(urls(visits.claim("another"), NOW)) == PAGES
+
+
+@pytest.mark.parametrize("days", [1, 8, 30])
+async def test_a_claim_that_nobody_has_fed_in_time_is_made_anew(
+    visits: VisitStore, set_clock: Callable[[float], None], days: int
+) -> None:
+    """Feeders that were away for days feed no requests that have expired, or are refused.
+
+    A clock that was days behind for a moment leaves such a claim, too.
+    """
+    set_clock(NOW - days * DAY_S)
+    visits.visit_now([page.key for page in visits.due(PAGES)])
+    old = visits.claim("one")
+    assert old is not None
+    set_clock(NOW)
+    claim = visits.claim("another")
+    assert len(urls(claim, NOW)) == PAGES
+    assert claim is not None
+    assert claim.crawl.expires > NOW
+    assert claim.crawl.at != old.crawl.at

@@ -35,6 +35,8 @@ BASE_EVERY_S = 3_600.0
 _MOST_DOUBLINGS = 6
 _AHEAD_S = 6 * DAY_S
 """An occasion further ahead is of a wrong clock: requests are taken within 7 days of theirs."""
+_JUMPS = 8
+"""Jumps of the clock after which the times of claims before them are known."""
 _SAVED_S = 3_600.0
 """Visits that were not due are made up for, of so long."""
 
@@ -99,7 +101,7 @@ class VisitStore:
         with self._transaction() as transaction:
             state, now = self._notes.lock(transaction, STATE), transaction.now()
             open_claim = state.get("open")
-            if open_claim is None or open_claim["at"] > now + _AHEAD_S:
+            if open_claim is None or not _is_of_use(open_claim, now):
                 open_claim = self._make_claim(transaction, state, now)
             elif open_claim["by"] != owner and now < open_claim["until"] <= now + TURN_S:
                 return None
@@ -210,11 +212,8 @@ class VisitStore:
         began = math.floor(now / length_s) * length_s
         self._put_off(transaction, found, began + 2 * length_s)
         state["saved"] -= len(found)
-        # An occasion of its own, also where the clock goes back; those too far ahead were refused.
-        latest = state.get("at", 0)
-        state["at"] = max(int(now), latest + 1 if latest <= now + _AHEAD_S else 0)
         return {
-            "at": state["at"],
+            "at": _new_occasion(state, now),
             "crawlid": f"{self._name}-{datetime.fromtimestamp(began, UTC):%Y%m%dT%H%M%SZ}",
             "expires": math.ceil(began + 2 * length_s),
             "keys": sorted(str(key) for key, _ in found),
@@ -306,6 +305,23 @@ class VisitStore:
         except SinkUnavailable:
             self._is_open = False
             raise
+
+
+def _new_occasion(state: dict[str, Any], now: float) -> int:
+    """Choose the time of a claim, one that no claim had; changes the state.
+
+    Where the clock jumps, the latest of before is kept beside that of now: it may jump back.
+    """
+    latest: list[int] = state.pop("latest", [state.pop("at", 0)])
+    at = max(int(now), *(known + 1 for known in latest if known <= now + _AHEAD_S), 0)
+    state["latest"] = [*(known for known in latest if not known < at <= known + _AHEAD_S), at]
+    state["latest"] = state["latest"][-_JUMPS:]
+    return at
+
+
+def _is_of_use(claim: Mapping[str, Any], now: float) -> bool:
+    """Whether what it feeds now would be crawled, and not refused or expired."""
+    return bool(claim["at"] <= now + _AHEAD_S and now < claim["expires"])
 
 
 def _visit(page: KnownPage, number: int) -> Visit:
