@@ -27,7 +27,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-BRIEF = ("crawler-steps", "feed", "stop", "poison", "full", "log-truncated", "proxies", "render")
+BRIEF = (
+    "crawler-steps", "feed", "stop", "poison", "schedule-moved", "full", "log-truncated", "proxies",
+    "render",
+)  # fmt: skip
 """Scenarios that are more than faults in turn."""
 IN_TURN = (
     "kill-crawler", "kill-kafka-monitor", "kill-redis-monitor", "kill-redis", "kill-kafka",

@@ -171,7 +171,7 @@ class Violation:
 
 def identity(event: Mapping[str, Any]) -> tuple[object, ...]:
     """What makes two records of the events topic one and the same event."""
-    return event["event"], event["crawlid"], event["run"], event.get("id")
+    return event["event"], event["crawlid"], event.get("run"), event.get("id")
 
 
 def repeats(facts: Facts) -> list[Record]:

@@ -146,7 +146,8 @@ class Recorder(Witness):
 
 
 def _key_of(request: Mapping[str, Any]) -> bytes:
-    return str(request["crawlid"]).encode()
+    """Requests of one crawl, or about one schedule, keep their order."""
+    return str(request.get("crawlid") or request["schedule"]).encode()
 
 
 class KafkaLogs:

@@ -16,6 +16,7 @@ from crawlstream.chaos.scenes.browsers import OF_RENDERERS
 from crawlstream.chaos.scenes.poison import eat_poison
 from crawlstream.chaos.scenes.proxied import play_proxied
 from crawlstream.chaos.scenes.rendered import play_rendered
+from crawlstream.chaos.scenes.scheduled import fire_beside
 from crawlstream.chaos.scripts import (
     ask_much,
     die_at_each_step,
@@ -221,6 +222,15 @@ SCENARIOS: Mapping[str, Scenario] = {
             partitions="several",
         ),
         Scenario("poison", "a page that kills its worker", eat_poison),
+        Scenario(
+            "schedule-moved",
+            "a schedule whose seed redirects fires all the while crawlers, monitors and Redis die",
+            partial(
+                fire_beside,
+                _in_turn("kill-crawler", "kill-kafka-monitor", "kill-redis-monitor", "kill-redis"),
+            ),
+            shortest_s=20,
+        ),
         Scenario(
             "network",
             "a bad network before Redis and Kafka",
