@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
+import subprocess
 import time
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,11 +26,14 @@ from crawlstream.egress.edit import PoolEditor
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import Partitions
 from crawlstream.local.ports import free_block
+from interplay.rows import database, describe, rows_of
 from interplay.story import Story
-from support.monitors import MonitorCluster, Servers
+from support.forks.program import run
+from support.monitors import MonitorCluster, MonitorProcess, Servers
 from support.waiting import PATIENCE_S, wait_until
 
 _SPIDERS = '''
+import os
 from crawling import ClusterSpider, Outlinks, links_of
 
 class Shop(ClusterSpider):
@@ -55,9 +61,29 @@ class Lists(ClusterSpider):
 class Items(Lists):
     """Hands each link back."""
     name, other = "items", "lists"
+
+class Givers(ClusterSpider):
+    """Keeps all links but those below /late/, which are for the spider that they name."""
+    name = "givers"
+
+    def parse(self, response, **kwargs):
+        links, refused = links_of(response)
+        urls = [url for url, _ in links]
+        yield self.result(response, links, attrs={"by": self.name})
+        yield Outlinks([url for url in urls if "/late/" not in url], refused)
+        for url in urls:
+            if "/late/" in url:
+                yield Outlinks([url], spiderid=url.rpartition("/")[2])
+
+class Late(ClusterSpider):
+    """Is not there until its story starts it."""
+    name = os.environ.get("LATE", "late")
+
+    def parse(self, response, **kwargs):
+        yield self.result(response, [], attrs={"by": self.name})
 '''
 _names = itertools.count(1)
-SPIDERS = ("link", "sitemap", "shop", "lists", "items")
+SPIDERS = ("link", "sitemap", "shop", "lists", "items", "givers")
 OPTIONS = {
     "QUEUE_HITS": "100000",
     "QUEUE_WINDOW": "1",
@@ -67,6 +93,7 @@ OPTIONS = {
     "CRAWLSTREAM_SPIDER_MODULES": "storyspiders",
     "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
     "CRAWLSTREAM_SHELVE_AT": "4",
+    "CRAWLSTREAM_MAX_WAIT": "10",
     "ROBOTSTXT_OBEY": "true",
     # The root page waits until the features of its story have acted.
     "DOWNLOAD_TIMEOUT": "90",
@@ -94,6 +121,10 @@ class StoryWitness(Witness):
         super()._note(records)
         for record, seen in zip(records, self._seen[before:], strict=True):
             value = {name: what for name, what in seen.value.items() if name != "body"}
+            if seen.topic == "rejected":
+                # Who fed it stands in what was fed.
+                raw = value.pop("raw", None)
+                value = {**(json.loads(b64decode(raw)) if raw else {}), "reason": value["reason"]}
             self._by_app[str(value.get("appid"))].append(
                 Record(
                     topic=seen.topic,
@@ -131,12 +162,19 @@ class Ground:
         redis: Sequence[RunningServer],
         site: StorySite,
         witness: StoryWitness,
+        *,
+        home: Path,
+        code: Sequence[Path] = (),
     ) -> None:
+        self._home = home
+        path = cluster.python_path(*code, home)
+        self._of_crawlers = {"ROBOTSTXT_OBEY": "true", "PYTHONPATH": path}
         self.cluster = cluster
         self.redis = redis
         self.site = site
         self.witness = witness
         self.crawlers: dict[str, Crawler] = {}
+        self.pipeline: MonitorProcess | None = None
         self.strikes: list[Strike] = []
         self._meeting = asyncio.Barrier(1)
         self.proxy = WebProxy(free_block(1))
@@ -185,22 +223,38 @@ class Ground:
         await asyncio.to_thread(self.feed, asked)
         return await self.witness.answered(uuid)
 
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run ``crawlstream …`` to its end."""
+        argv = ("crawlstream.cli", *arguments)
+        return run(*argv, env=self.cluster.env, folder=self._home, timeout_s=PATIENCE_S)
+
+    @contextmanager
+    def another_crawler(self, spider: str, **env: str) -> Iterator[Crawler]:
+        """Run a crawler for the length of the block."""
+        with self.cluster.crawler(spider, **self._of_crawlers, **env) as crawler:
+            yield crawler
+
+    def rows(self, appid: str) -> Sequence[Mapping[str, Any]]:
+        """Return what the pipeline has stored of an application."""
+        return rows_of(database(self._home), appid)
+
     def expect_crashes(self, stories: int) -> None:
         """Let so many stories wait for each other, and then be struck by one crash."""
         self._meeting = asyncio.Barrier(stories)
 
     async def crash(self, story: Story) -> None:
-        """Kill the crawlers of all spiders, once for all stories that wait for it."""
+        """Kill all crawlers and the pipeline, once for all stories that wait for it."""
         async with asyncio.timeout(PATIENCE_S):
             if await self._meeting.wait() == 0:
-                await self._kill_crawlers()
+                await self._kill()
             await self._meeting.wait()
-        story.note("kill -9 of all crawlers, and a new start")
+        story.note("kill -9 of all crawlers and of the pipeline, and a new start")
 
-    async def _kill_crawlers(self) -> None:
-        for crawler in self.crawlers.values():
-            await asyncio.to_thread(crawler.kill)
-            crawler.start()
+    async def _kill(self) -> None:
+        assert self.pipeline is not None
+        for process in (*self.crawlers.values(), self.pipeline):
+            await asyncio.to_thread(process.kill)
+            process.start()
         # No crawl here has more pages at a time than this in flight.
         strike = Strike(
             fault="kill-crawler", target="crawler", at=time.monotonic() * 1000, in_flight=1000
@@ -209,7 +263,8 @@ class Ground:
 
     async def left_over(self) -> Sequence[str]:
         """Return what is wrong in Redis once all is over: every key must have its reason."""
-        found = []
+        nobodys = [r for r in self.witness.of("None") if r.topic == "rejected"]
+        found = [f"rejected, and nobody knows whose it is: {r.value}" for r in nobodys]
         partitions = Partitions(self.cluster.prefix, len(self.redis))
         for number, server in enumerate(self.redis):
             async with Redis(port=server.port) as redis:
@@ -253,18 +308,17 @@ def ground(
     if len(redis) > 1:
         more["REDIS_HOSTS"] = ",".join(f"127.0.0.1:{server.port}" for server in redis)
     cluster = MonitorCluster(servers, name=f"story{next(_names)}", home=home, more=more)
-    path = {"PYTHONPATH": cluster.python_path(*code, home)}
     with ExitStack() as stack:
         witness = StoryWitness(cluster.kafka_hosts, cluster.prefix)
         stack.callback(witness.close)
         site = stack.enter_context(serving({}, StorySite))
         assert isinstance(site, StorySite)
-        found = Ground(cluster, redis, site, witness)
+        found = Ground(cluster, redis, site, witness, home=home, code=code)
         stack.enter_context(cluster.kafka_monitor())
         stack.enter_context(cluster.redis_monitor())
         for spider in SPIDERS:
-            crawler = cluster.crawler(spider, ROBOTSTXT_OBEY="true", **path)
-            found.crawlers[spider] = stack.enter_context(crawler)
+            found.crawlers[spider] = stack.enter_context(found.another_crawler(spider))
+        found.pipeline = stack.enter_context(cluster.pipelines(describe(home)))
         yield found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from crawlstream.chaos.facts import Record, Rule
@@ -16,7 +17,10 @@ from support.waiting import wait_until
 if TYPE_CHECKING:
     from interplay.ground import Ground
 
+RESULTS = "crawled_firehose"
 _GATE_S = 60
+_STORED_S = 30
+"""Rows are there within a second; what is missing then is for a law to tell."""
 HEAD_BYTES = "5000000000"
 """What a page is said to have that is requested with HEAD."""
 _XML = {"Content-Type": "application/xml"}
@@ -42,6 +46,9 @@ class Feature:
 
     async def act(self, story: Story) -> None:
         """Act in the first feeding, while the root page is being fetched."""
+
+    async def finish(self, story: Story) -> None:
+        """Act when all runs have ended."""
 
     def expect(self, story: Story) -> Sequence[str]:
         """Return what is wrong at the end, beside the laws of all stories."""
@@ -158,6 +165,10 @@ class Story:
             await wait_until(lambda n=number: len(self.ended()) > n)  # type: ignore[misc]
             self.note(f"run {number + 1} ended: {self.ended()[number].value['event']}")
         await wait_until(self._all_read)
+        for feature in self.features:
+            await feature.finish(self)
+        with suppress(TimeoutError):
+            await wait_until(self._all_stored, timeout_s=_STORED_S, every_s=0.2)
 
     def ended(self) -> Sequence[Record]:
         """Return the endings of its runs so far, repeats left out."""
@@ -166,11 +177,23 @@ class Story:
 
     def records(self, topic: str) -> Sequence[Record]:
         """Return what the cluster has told of the crawl on a topic."""
+        spider = self.spiderid
+        return [r for r in self.all_records(topic) if r.value.get("spiderid", spider) == spider]
+
+    def all_records(self, topic: str) -> Sequence[Record]:
+        """Return what it has told of all crawls of the application."""
         return [r for r in self.ground.witness.of(self.appid) if r.topic == topic]
+
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """Return what the pipeline has stored."""
+        return self.ground.rows(self.appid)
+
+    def _all_stored(self) -> bool:
+        return len(self.rows()) >= len({r.key for r in self.all_records(RESULTS)})
 
     def _all_read(self) -> bool:
         done = sum(ending.value["counters"]["done"] for ending in self.ended())
-        return len({r.key for r in self.records("crawled_firehose")}) >= int(done)
+        return len({r.key for r in self.records(RESULTS)}) >= int(done)
 
     def expected(self) -> Sequence[Expected]:
         """Return what each feeding must bring, by the model."""

@@ -21,8 +21,8 @@ class Leaf:
     format: Format = "html"
     refusals: int = 0
     """So many 503 come before the page does."""
-    is_forbidden: bool = False
-    """Whether robots.txt disallows it."""
+    fails: str = ""
+    """The reason for which it fails wherever it is found; empty: it comes."""
 
 
 @dataclass(slots=True)
@@ -31,13 +31,14 @@ class Expected:
 
     pages: Counter[str] = field(default_factory=Counter)
     """URL of each page -> how often it is delivered."""
-    forbidden: Counter[str] = field(default_factory=Counter)
+    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The same of each failure, by URL and reason."""
     redirected: int = 0
 
     @property
     def admitted(self) -> int:
         """Pages and failures; hops of redirects do not count for the limits of a crawl."""
-        return self.pages.total() + self.forbidden.total()
+        return self.pages.total() + self.failed.total()
 
 
 @dataclass(slots=True)
@@ -62,8 +63,8 @@ class Walk:
         while is_seed or url not in self.seen:
             self.seen.add(url)
             leaf = self.web[url]
-            if leaf.is_forbidden:
-                expected.forbidden[url] += 1
+            if leaf.fails:
+                expected.failed[url, leaf.fails] += 1
                 return
             if not leaf.moved_to:
                 expected.pages[url] += 1

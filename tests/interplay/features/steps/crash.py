@@ -1,4 +1,4 @@
-"""Crawlers that are killed."""
+"""Processes that are killed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from interplay.story import Feature, Story
 
 
 class Crash(Feature):
-    """Kills the crawlers while the root page is in flight."""
+    """Kills crawlers and the pipeline while the root page is in flight."""
 
     name = "crash"
-    about = "all crawlers are killed while the root page is fetched"
+    about = "all crawlers and the pipeline are killed while the root page is fetched"
     rank = 95
 
     async def act(self, story: Story) -> None:

@@ -16,4 +16,4 @@ class Robots(Feature):
         """Write it."""
         text = b"User-agent: *\nDisallow: /b\n"
         story.robots = Answer(text, headers={"Content-Type": "text/plain"})
-        story.web[story.url("/b")].is_forbidden = True
+        story.web[story.url("/b")].fails = "robots"
