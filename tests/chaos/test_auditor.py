@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from crawlstream.chaos.auditor import GOES_BACK, LAWS, audit
+from crawlstream.chaos.auditor import LAWS, audit
 from crawlstream.chaos.facts import (
     APP,
+    GOES_BACK,
     ByProxies,
     Facts,
     FedCrawl,
+    Firings,
     Record,
     Rule,
     Sample,
@@ -127,6 +129,21 @@ def without(*records: Record) -> Plant:
 def instead(old: Record, new: Record) -> Plant:
     """One of the good records is another."""
     return lambda facts: replace(facts, records=[new if r == old else r for r in facts.records])
+
+
+def firing(number: int) -> Record:
+    """What is told of a firing; it names no run."""
+    told = event("schedule_fired", 50 + number, schedule="news")
+    value = {k: v for k, v in told.value.items() if k != "run"}
+    return replace(told, key=f"news {number}", value={**value, "at": number})
+
+
+def fired(times: int, facts: Facts, *, untold: int = 0) -> Facts:
+    """The crawl is that of a schedule, which was fired so often."""
+    firings = Firings(schedule="news", told=times, untold=untold)
+    fed = replace(FED, firings=firings, runs=times * 3)
+    told = [firing(number) for number in range(1, times + 1)]
+    return replace(facts, fed=[fed], records=[*told, *facts.records])
 
 
 def sampled(*samples: Sample) -> Plant:
@@ -266,6 +283,15 @@ PLANTED = {
         "robots.txt is obeyed",
         "was asked for 1 times",
     ),
+    "a firing that brings nothing": (
+        lambda facts: fired(2, facts), "each firing brings its pages", "1 of 2 firings brought",
+    ),
+    "a firing of which nothing is told": (
+        lambda facts: fired(1, facts, untold=1), "each firing brings its pages", "told of 1 firin",
+    ),
+    "a firing that nobody asked for": (
+        lambda facts: fired(1, more(firing(2))(facts)), "each firing brings its pages", "fired 2 t",
+    ),
     "pages that a shelf lost by itself": (
         lambda facts: replace(facts, shelf_lost={CRAWL: 3}), "the shelf keeps all", "3 pages",
     ),
@@ -367,6 +393,43 @@ def test_what_an_emptied_shelf_had_need_not_come() -> None:
     assert {v.law for v in audit(facts)} == {"nothing is lost", "the ledger adds up"}
     told = audit(replace(facts, shelf_lost={CRAWL: 2}))
     assert [v.law for v in told] == ["the ledger adds up"]
+
+
+def of_run(number: int, facts: Facts) -> list[Record]:
+    """The records of the crawl as those of another run, whose pages have other ids."""
+    found = []
+    for seen in facts.records:
+        value = {**seen.value, "run": number}
+        if "id" in value:
+            value["id"] = f"{value['id']}-{number}"
+        key = value["id"] if seen.topic == "crawled_firehose" else seen.key
+        found.append(replace(seen, key=key, value=value, offset=seen.offset + 100 * number))
+    return found
+
+
+def test_each_firing_of_a_schedule_is_a_run_of_its_own() -> None:
+    """Brings all pages under new ids; a Redis that goes back may have one happen again."""
+    runs = [seen for number in (1, 2) for seen in of_run(number, GOOD)]
+    own_topic = frozenset(seen.key for seen in runs if seen.key)
+    facts = replace(GOOD, records=runs, samples=[], asked=frozenset(), own_topic=own_topic)
+    assert audit(fired(2, facts)) == []
+    once = fired(1, facts)
+    laws = {violation.law for violation in audit(once)}
+    assert laws == {"repeats are recognisable", "the ledger adds up", "one ending a run"}
+    cut = [STRIKE, replace(STRIKE, fault="power-cut", at=50)]
+    assert audit(replace(once, strikes=cut)) == []
+    assert audit(replace(fired(1, facts, untold=1), strikes=cut)) == []
+    thrice = [violation.law for violation in audit(replace(fired(3, facts), strikes=cut))]
+    assert "each firing brings its pages" in thrice
+
+
+def test_a_firing_has_ended_with_its_own_run() -> None:
+    """The ending of the run before says nothing of it."""
+    first, second = of_run(1, GOOD), of_run(2, GOOD)
+    (fed,) = fired(2, GOOD).fed
+    assert not has_ended(fed, first)
+    assert not has_ended(fed, [*first, *(r for r in second if "counters" not in r.value)])
+    assert has_ended(fed, [*first, *second])
 
 
 def test_what_redis_forgot_before_a_stop_is_not_done_again() -> None:

@@ -28,8 +28,8 @@ pytestmark = [
 ]
 
 BRIEF = (
-    "crawler-steps", "feed", "stop", "poison", "schedule-moved", "full", "log-truncated", "proxies",
-    "render",
+    "crawler-steps", "feed", "stop", "poison", "full", "log-truncated", "proxies", "render",
+    "firings", "retired",
 )  # fmt: skip
 """Scenarios that are more than faults in turn."""
 IN_TURN = (

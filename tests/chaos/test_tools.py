@@ -17,8 +17,10 @@ from crawlstream.chaos.report import flatness
 from crawlstream.chaos.rounds import Footprint, has_pages
 from crawlstream.chaos.runner import Options, problem_of
 from crawlstream.chaos.scenarios import SCENARIOS
+from crawlstream.chaos.scenes.beside import moved_seeds
 from crawlstream.cli.app import run
 from crawlstream.demo.visits import AccessLog, Visit
+from crawlstream.demo.web import Web
 from crawlstream.local import home
 from crawlstream.local.ports import free_block
 from crawlstream.model.state import FrontierState
@@ -199,6 +201,14 @@ def test_a_fault_counts_that_strikes_while_pages_are_anywhere(at: int) -> None:
 def test_names_of_faults_and_scenarios_do_not_clash() -> None:
     """``--faults`` takes both."""
     assert not set(FAULTS) & set(SCENARIOS)
+
+
+def test_a_schedule_has_seeds_that_redirect_beside_one_that_does_not() -> None:
+    """Each brings one page, and no two the same, so that each firing can be counted."""
+    truths = moved_seeds(Web(1, pages=150, hosts=5)).values()
+    assert [len(truth.redirected) for truth in truths] == [1, 1, 0]
+    assert len({url for truth in truths for url in truth.delivered}) == 3
+    assert len(moved_seeds(Web(1, pages=3, hosts=2))) == 1
 
 
 def test_faults_choose_scenarios() -> None:

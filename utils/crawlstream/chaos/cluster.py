@@ -74,6 +74,8 @@ _ROUND_SETTINGS = {
     "QUEUE_HITS": str(QUICK),
     "DUPEFILTER_TIMEOUT": "10",
     "DOWNLOAD_TIMEOUT": "5",
+    # Longer than any fault keeps all crawlers of a spider away, but for the one that is for good.
+    "MAX_WAIT": "90",
     # The auditor compares the topic of the one application with that of all.
     "KAFKA_APPID_TOPICS": "true",
 }

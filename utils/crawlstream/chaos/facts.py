@@ -23,6 +23,21 @@ APP = "chaos"
 RESULTS, EVENTS, REPLIES = "crawled_firehose", "events", "outbound_firehose"
 ENDS = ("done", "failed", "redirected", "stopped", "expired")
 """Counters of entries that came to their end."""
+GOES_BACK = frozenset(
+    {"power-cut", "cut-partition", "cut-home", "empty-redis", "wipe-partition", "wipe-home"}
+)
+"""Faults after which a Redis has forgotten its last second, or all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firings:
+    """How often a schedule has fed its crawl, each time after the end of the run before."""
+
+    schedule: str
+    told: int = 0
+    """Firings that were told."""
+    untold: int = 0
+    """Firings that were asked for, of which nothing was told: neither that it fired nor why not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +56,13 @@ class FedCrawl:
     """Whether somebody stopped it: then what has come by then is all of it."""
     runs: int = 1
     """As how many runs it may be crawled, where seeds that were fed at once are read apart."""
+    firings: Firings | None = None
+    """How a schedule feeds it; None: a client does, once."""
+
+    @property
+    def times(self) -> int:
+        """How often its seeds were fed."""
+        return self.firings.told if self.firings else 1
 
     @property
     def key(self) -> CrawlKey:
@@ -153,8 +175,20 @@ def has_ended(fed: FedCrawl, records: Sequence[Record]) -> bool:
     ended = {r.value["run"] for r in records if r.topic == EVENTS and r.value["event"] in ENDINGS}
     if fed.runs == 1:
         return bool(ended)
-    came = {r.value["url"]: r.value["run"] for r in records if r.topic == RESULTS}
-    return came.keys() >= fed.delivered.keys() and ended >= set(came.values())
+    came = {r.value["id"]: r.value for r in records if r.topic == RESULTS}
+    times = Counter(value["url"] for value in came.values())
+    is_whole = all(times[url] >= max(fed.times, 1) for url in fed.delivered)
+    return is_whole and ended >= {value["run"] for value in came.values()}
+
+
+def times_fed(facts: Facts, fed: FedCrawl) -> range:
+    """How often the seeds of a crawl may have taken effect.
+
+    A Redis that goes back may have forgotten a firing that was asked for, and is asked again.
+    """
+    is_struck = any(strike.fault in GOES_BACK for strike in facts.strikes)
+    most = fed.runs if fed.firings and is_struck else fed.times
+    return range(fed.times, most + 1)
 
 
 class RoundFailed(CrawlstreamError):
@@ -171,7 +205,7 @@ class Violation:
 
 def identity(event: Mapping[str, Any]) -> tuple[object, ...]:
     """What makes two records of the events topic one and the same event."""
-    return event["event"], event["crawlid"], event.get("run"), event.get("id")
+    return event["event"], event["crawlid"], event.get("run"), event.get("id"), event.get("at")
 
 
 def repeats(facts: Facts) -> list[Record]:

@@ -146,7 +146,7 @@ class Recorder(Witness):
 
 
 def _key_of(request: Mapping[str, Any]) -> bytes:
-    """Requests of one crawl, or about one schedule, keep their order."""
+    """Requests of one crawl, or of one schedule, keep their order."""
     return str(request.get("crawlid") or request["schedule"]).encode()
 
 

@@ -12,15 +12,20 @@ from crawlstream.chaos.faults import Fault
 from crawlstream.chaos.nemesis import FAULTS
 from crawlstream.chaos.pipelines.faults import OF_PIPELINES
 from crawlstream.chaos.rounds import Outcome, Round, rate_for
+from crawlstream.chaos.scenes.beside import (
+    Companion,
+    feed_beside,
+    fire_beside,
+    play_beside,
+    retire_beside,
+)
 from crawlstream.chaos.scenes.browsers import OF_RENDERERS
 from crawlstream.chaos.scenes.poison import eat_poison
 from crawlstream.chaos.scenes.proxied import play_proxied
 from crawlstream.chaos.scenes.rendered import play_rendered
-from crawlstream.chaos.scenes.scheduled import fire_beside
 from crawlstream.chaos.scripts import (
     ask_much,
     die_at_each_step,
-    feed_beside,
     feed_much,
     live_full,
     lose_a_log,
@@ -53,8 +58,8 @@ class Scenario:
     """Whether browsers make all pages, on a web whose links only scripts make."""
     partitions: Divided = "any"
     """How many partitions the frontier may have for it: one, several, or any number."""
-    is_fed_beside: bool = False
-    """Whether small crawls are fed all the while, where there are several partitions."""
+    beside: Sequence[Companion] = ()
+    """What is crawled all the while, beside the script."""
 
     def fits(self, partitions: int) -> bool:
         """Whether it can be played on a frontier of so many."""
@@ -67,10 +72,7 @@ class Scenario:
         rate = self.rate or rate_for(round_)
         if self.is_proxied:
             return await play_proxied(round_, rate=rate)
-        script = self.script
-        if self.is_fed_beside and len(round_.cluster.frontier) > 1:
-            script = partial(feed_beside, script)
-        return await round_.play(script, rate=rate)
+        return await round_.play(partial(play_beside, self.beside, self.script), rate=rate)
 
 
 def _named(*names: str) -> Sequence[Fault]:
@@ -206,7 +208,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             ),
             shortest_s=30,
             partitions="several",
-            is_fed_beside=True,
+            beside=(feed_beside,),
         ),
         Scenario(
             "home-stop",
@@ -221,16 +223,32 @@ SCENARIOS: Mapping[str, Scenario] = {
             shortest_s=20,
             partitions="several",
         ),
-        Scenario("poison", "a page that kills its worker", eat_poison),
         Scenario(
-            "schedule-moved",
-            "a schedule whose seed redirects fires all the while crawlers, monitors and Redis die",
-            partial(
-                fire_beside,
-                _in_turn("kill-crawler", "kill-kafka-monitor", "kill-redis-monitor", "kill-redis"),
+            "firings",
+            "a schedule whose seeds redirect fires again and again while processes die",
+            _in_turn(
+                *(
+                    "kill-crawler",
+                    "kill-kafka-monitor",
+                    "kill-redis-monitor",
+                    "freeze-redis-monitor",
+                ),
+                *("kill-redis", "power-cut", "kill-kafka"),
             ),
-            shortest_s=20,
+            shortest_s=30,
+            beside=(fire_beside,),
         ),
+        Scenario(
+            "retired",
+            "the last crawler of a spider stops for good while its pages wait for their time",
+            _in_turn(
+                *("kill-redis-monitor", "freeze-redis-monitor", "end-redis-monitor", "kill-redis"),
+                *("power-cut", "kill-kafka", "kill-kafka-monitor"),
+            ),
+            shortest_s=150,
+            beside=(retire_beside,),
+        ),
+        Scenario("poison", "a page that kills its worker", eat_poison),
         Scenario(
             "network",
             "a bad network before Redis and Kafka",
@@ -274,7 +292,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "combined",
             "three faults at a time, of all kinds",
             partial(strike_at_once, EVERY),
-            is_fed_beside=True,
+            beside=(feed_beside, fire_beside, retire_beside),
         ),
     )
 }

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from random import Random
 
 from redis.exceptions import RedisError
 
@@ -66,39 +64,6 @@ async def strike_at_once(faults: Sequence[Fault], round_: Round) -> None:
             group.create_task(_strike(faults, round_, number=number))
 
 
-_FED_BESIDE, _SEEDS_EACH = 25, 3
-"""So many small crawls in the seconds of a round, if these are enough; sampling asks about each."""
-_FEED_EVERY_S = 1.0
-
-
-async def feed_beside(script: Callable[[Round], Awaitable[None]], round_: Round) -> None:
-    """Whatever is done, small crawls are fed all the while: who is away must not lose their seeds.
-
-    Their pages lie anywhere, so each needs several partitions, where there are several. A reader
-    that is struck between two seeds may leave each of them a run of its own.
-    """
-    is_over = asyncio.Event()
-    urls, random = round_.cluster.plain_urls(), Random(f"{round_.seed}/beside")
-
-    async def feed() -> None:
-        pause_s = max(_FEED_EVERY_S, round_.seconds / _FED_BESIDE)
-        for number in itertools.count():
-            fed = round_.crawl_of(f"beside-{number}", random.sample(urls, _SEEDS_EACH))
-            fed = replace(fed, runs=_SEEDS_EACH)
-            await round_.feed(fed, *fed.delivered, maxdepth=0, priority=90)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(is_over.wait(), pause_s)
-                return
-
-    async with asyncio.TaskGroup() as group:
-        # Not cut off: what is not known to be fed could not be judged.
-        group.create_task(feed())
-        try:
-            await script(round_)
-        finally:
-            is_over.set()
-
-
 async def die_at_each_step(round_: Round) -> None:
     """A crawler for each step, which kills it there; all are up before there is work."""
     async with AsyncExitStack() as stack:
@@ -137,10 +102,10 @@ async def feed_much(faults: Sequence[Fault], round_: Round) -> None:
         await _strike(faults, round_)
         await feeding
     # Were it over before the last seed is in, that would begin another run.
-    await wait_until(partial(_is_admitted, round_, fed), timeout_s=240, every_s=0.2)
+    await wait_until(partial(is_admitted, round_, fed), timeout_s=240, every_s=0.2)
 
 
-async def _is_admitted(round_: Round, fed: FedCrawl) -> bool:
+async def is_admitted(round_: Round, fed: FedCrawl) -> bool:
     """Whether all its seeds are in the frontier."""
     with suppress(CrawlstreamError, RedisError, OSError):
         state = await round_.cluster.frontier.queries.crawl_state(fed.key, with_domains=False)
@@ -198,7 +163,7 @@ async def live_full(faults: Sequence[Fault], round_: Round) -> None:
     await round_.feed_front_page()
     await _first_pages(round_)
     for fed in (drains, *doomed):
-        await wait_until(partial(_is_admitted, round_, fed), timeout_s=240, every_s=0.2)
+        await wait_until(partial(is_admitted, round_, fed), timeout_s=240, every_s=0.2)
     async with kept_full(cluster), asyncio.TaskGroup() as group:
         full_until = time.monotonic() + round_.seconds
         await _forget_robots(cluster)
@@ -241,13 +206,13 @@ async def lose_a_log(round_: Round) -> None:
 
     async def have_entered(crawls: Sequence[FedCrawl]) -> None:
         for fed in crawls:
-            await wait_until(partial(_is_admitted, round_, fed), timeout_s=240, every_s=0.2)
+            await wait_until(partial(is_admitted, round_, fed), timeout_s=240, every_s=0.2)
 
     async def feed_later(lost: int) -> None:
         await feed_all([fed for _, fed in later])
         await have_entered([fed for partition, fed in later if partition != lost])
         waiting = [fed for partition, fed in later if partition == lost]
-        if not waiting or any([await _is_admitted(round_, fed) for fed in waiting]):
+        if not waiting or any([await is_admitted(round_, fed) for fed in waiting]):
             raise RoundFailed(f"partition {lost} has gone on before a person decided")
 
     early = [fed for _, fed in await round_.crawls_of_partitions("early")]

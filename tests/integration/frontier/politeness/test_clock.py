@@ -16,7 +16,11 @@ from support.frontier.bench import KEYS, Worker, open_bench, open_session
 from support.frontier.time import TimedRedis, Times, timed
 from support.windows import bursts, check_windows, spaced
 
-STEPS = (1, 2, 7, 20, 99, 101, 500, 999, 1_000, 5_000, 9_999, 10_000, 3_600_000)
+DAY_MS = 86_400_000
+STEPS = (
+    *(1, 2, 7, 20, 99, 101, 500, 999, 1_000, 5_000, 9_999, 10_000, 3_600_000),
+    *(DAY_MS, 8 * DAY_MS, 40 * DAY_MS),
+)
 """By which Redis' clock is set, in ms."""
 LATE_MS = 100
 """What a call may be late without that the clock misses it for good, as in ``clock.lua``."""
