@@ -265,6 +265,18 @@ BUGS = FETCH_BUGS | {
         wrong="headers = _lowered(profile.headers or {})",
         test="unit/crawler/page/test_requests.py::own_domain",
     ),
+    "what a middleware asks for ends its line": Bug(
+        module="crawling.page.request",
+        right="self._url = address(url)",
+        wrong="self._url = url",
+        test="unit/crawler/page/test_requests.py::for_the_address",
+    ),
+    "a page is another one in another spelling": Bug(
+        module="crawlstream.model.url",
+        right='return clean, _identity(clean) if "&" in rest else clean, domain',
+        wrong="return clean, clean, domain",
+        test="unit/crawler/page/test_requests.py::come_in_once",
+    ),
     "an entry chooses its proxy": Bug(
         module="crawling.page.request",
         right="if key not in OF_THE_DOWNLOADER",

@@ -19,6 +19,7 @@ from ipaddress import IPv4Address
 from random import Random
 
 from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, Page, Visit, serving
+from crawlstream.model.url import canonical
 
 DEPTH = 100
 """A ``maxdepth`` that ends no crawl of such a web."""
@@ -79,7 +80,7 @@ class FaultWeb:
         self.pages: dict[str, Page] = {}
         """What is found where, as :class:`CrawlerSite` takes it."""
         self.truth: dict[str, Fate] = {}
-        """By URL, as results and events name it."""
+        """By the identity of a URL: results and events name the spelling that was found first."""
         self._kinds = [self._kind_of(number, pages) for number in range(pages)]
         self.seed_url = self._url(0)
         for number in range(pages):
@@ -143,7 +144,7 @@ class FaultWeb:
 
     def _put(self, host: str, path: str, page: Page, fate: Fate) -> str:
         url = self._at(host, path)
-        self.pages[host + path] = page
+        self.pages[host + path] = self.pages[host + _otherwise(path)] = page
         self.truth[url] = fate
         return url
 
@@ -172,7 +173,7 @@ class FaultWeb:
 
     def _href(self, number: int) -> str:
         url = self._url(number)
-        return url.replace("?a=1&b=2", "?b=2&amp;a=1") if number % 2 else url
+        return _otherwise(url).replace("&", "&amp;") if number % 2 else url
 
     # One method a kind: what visitors get, and what must become of it.
 
@@ -286,8 +287,15 @@ def serving_faults(**shape: float | str) -> Iterator[tuple[FaultWeb, CrawlerSite
         yield web, site
 
 
+def _otherwise(url: str) -> str:
+    """Return another spelling of a page with a query."""
+    return url.replace("?a=1&b=2", "?b=2&a=1")
+
+
 def visits_by_url(site: CrawlerSite) -> Counter[str]:
-    """How often each URL was asked for, robots.txt left out."""
+    """How often each page was asked for, in whatever spelling; robots.txt left out."""
     return Counter(
-        site.url(visit.path, visit.host) for visit in site.visits if visit.path != "/robots.txt"
+        canonical(site.url(visit.path, visit.host))
+        for visit in site.visits
+        if visit.path != "/robots.txt"
     )

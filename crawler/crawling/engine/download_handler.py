@@ -13,14 +13,13 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import ParseResult, urlparse
+from urllib.parse import urlsplit  # noqa: TID251  proxies are no addresses
 from weakref import WeakSet, ref
 
 from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError
 from scrapy.http import Response
-from scrapy.utils.httpobj import urlparse_cached
 from twisted.web._newclient import BODY, DONE
 from twisted.web.client import HTTPConnectionPool
 from twisted.web.iweb import IPolicyForHTTPS
@@ -40,6 +39,7 @@ from crawling.parts import Parts
 from crawling.response.codings import says_enough, undecoded
 from crawling.response.site_feedback import reported
 from crawling.robots.request import ROBOTS
+from crawlstream.model.url import host_of, port_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -173,10 +173,9 @@ def _for_its_status(request: Request, head: Any, problem: Exception) -> Response
 
 def _places(request: Request) -> Iterator[tuple[str, int]]:
     """Hosts and ports that a request reaches: its target, and a middleware's proxy on the way."""
-    urls: list[ParseResult] = [urlparse_cached(request)]
+    yield host_of(request.url), port_of(request.url)
     if proxy := request.meta.get("proxy"):
-        urls.append(urlparse(proxy if "://" in proxy else f"http://{proxy}"))
-    for url in urls:
+        url = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         yield url.hostname or "", url.port or _PORTS.get(url.scheme, 80)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from crawling.lease.expired import GrantExpired
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Hold
-from crawlstream.model.url import canonical, domain_key, host_of
+from crawlstream.model.url import domain_key, host_of
+from crawlstream.model.web.address import address
 
 
 class OtherSite(ValueError):
@@ -28,7 +29,7 @@ class Sites:
         of another one never covers it.
         """
         if url != hold.entry.url:
-            url = canonical(url)
+            url = address(url)
         return self.site_of(hold.partition, host_of(url)) == hold.domain
 
     def check(self, hold: Hold, url: str) -> None:

@@ -28,14 +28,7 @@ from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.validators import CONDITIONS
-from crawlstream.model.url import (
-    canonical,
-    domain_key,
-    fingerprint,
-    host_of,
-    look_up_link,
-    look_up_version,
-)
+from crawlstream.model.url import domain_key, fingerprint, host_of, link_url, look_up_link
 from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version
 
 LEVEL_STEP = -10
@@ -147,7 +140,7 @@ class Children:
                 continue
             salt = f"v {version}"
             try:
-                url, domain, identity = look_up_version(link, salt)
+                url, domain, identity = look_up_link(link, salt)
             except InvalidUrl:
                 page.filtered["url" if link.startswith(("http:", "https:")) else "scheme"] += 1
                 continue
@@ -187,7 +180,7 @@ class Children:
         """Add a request of a user's spider; TypeError if it cannot be kept as it is."""
         page, hold = self._page, self._page.hold
         try:
-            url = canonical(request.url)
+            url = link_url(request.url)
         except InvalidUrl:
             page.filtered["url"] += 1
             return

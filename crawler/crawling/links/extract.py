@@ -1,9 +1,7 @@
 """The links of a page, and which of them a crawl follows.
 
-What counts as a link, how it is resolved and canonicalized, and which duplicates are one, is as
-Scrapy's LxmlLinkExtractor has it, which ``tests/unit/crawler/links/test_links.py`` compares with.
-Most links on the web are plain: where the long way of resolving, quoting and canonicalizing would
-only put a path behind another, or cut off a fragment, they take a short cut here.
+What counts as a link is as Scrapy's LxmlLinkExtractor has it, which
+``tests/unit/crawler/links/test_links.py`` compares with; where it leads is as browsers have it.
 """
 
 from __future__ import annotations
@@ -14,22 +12,20 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import islice, repeat
 from typing import Any
-from urllib.parse import urlparse
 
 import structlog
 from lxml import etree
 from scrapy.http import HtmlResponse, Response
 from scrapy.linkextractors import IGNORED_EXTENSIONS
-from w3lib.html import HTML5_WHITESPACE
-from w3lib.url import canonicalize_url
 
 from crawling.links.filters import Extensions, HostSet
-from crawling.links.hrefs import Hrefs
+from crawling.links.hrefs import Hrefs, refusals_of
 from crawling.links.patterns import OutOfTime, Patience, Patterns
 from crawling.links.texts import LinkTexts
 from crawling.page.request import page_of
 from crawlstream.markup import may_be_deep, parsable
 from crawlstream.model.crawl import Profile
+from crawlstream.model.web.address import without_fragment
 
 LONGEST_MARKUP = 1 << 20
 """Characters in which links are looked for. What is made of them takes up to 45 times their size:
@@ -94,36 +90,25 @@ class LinkRules:
         return not (self._deny and self._deny.found_in(url))
 
     def refuses(self, url: str) -> str | None:
-        """Why the other filters leave a URL out; None if they do not. ValueError: it is none."""
-        parts = urlparse(url)
-        if self._domains and not self._domains.covers(parts):
+        """Why the other filters leave an address without fragment out; None if they do not."""
+        if not self.covers(url):
             return "domain"
-        return "extension" if self._extensions.end(parts.path) else None
+        path = url.partition("?")[0]
+        if ";" in path:
+            path = path[: path.rindex("/")] + path[path.rindex("/") :].partition(";")[0]
+        return "extension" if self._extensions.end(path) else None
 
     def covers(self, url: str) -> bool:
-        """Whether a URL leads to a host that the crawl may visit."""
-        try:
-            return not self._domains or self._domains.covers(urlparse(url))
-        except ValueError:
-            return True
+        """Whether an address is on a host that the crawl may visit."""
+        return not self._domains or self._domains.covers(url)
 
     def verdicts(self, urls: Sequence[str]) -> Iterator[str | None]:
-        """For each absolute URL why any filter leaves it out; None where none does."""
+        """For each address why any filter leaves it out; None where none does."""
         refusals: Iterable[str | None] = repeat(None)
         if self.has_expressions:
             refusals = self.refusals(urls)
         for url, refusal in zip(urls, refusals, strict=False):
-            try:
-                is_plain = "/" in url[8:] and "#" not in url
-                yield refusal or (self.refuses_plain(url) if is_plain else self.refuses(url))
-            except ValueError:
-                yield "url"
-
-    def refuses_plain(self, url: str) -> str | None:
-        """The same of a URL that ``Hrefs`` calls plain: its path begins behind eight characters."""
-        if self._domains and not self._domains.cover_origin(url[: url.index("/", 8)]):
-            return "domain"
-        return "extension" if self._extensions.end(url.partition("?")[0]) else None
+            yield refusal or self.refuses(without_fragment(url))
 
 
 def rules_of(profile: Profile) -> LinkRules:
@@ -141,7 +126,7 @@ def _rules(*filters: tuple[str, ...] | None) -> LinkRules:
 def links_of(
     response: Response, profile: Profile | None = None
 ) -> tuple[list[tuple[str, str]], Counter[str]]:
-    """URL and text of the links that a crawl follows, and how many it does not, by reason.
+    """Address and text of the links that a crawl follows, and how many it does not, by reason.
 
     The crawl is that of the page, unless another's ``profile`` is given.
     A page that is no HTML has none. Markup that cannot be read has none either: the page counts.
@@ -150,24 +135,17 @@ def links_of(
     found: dict[str, str] = {}
     refused: Counter[str] = Counter()
     links = _extract(response, refused)
-    refusals: Iterable[str | None] = repeat(None)
-    if rules.has_expressions:
-        refusals = rules.refusals([url for url, _clean, _text in links])
-    for (url, clean, text), refusal in zip(links, refusals, strict=False):
-        try:
-            reason = refusal or (rules.refuses_plain(clean) if clean else rules.refuses(url))
-            if reason is None:
-                found.setdefault(clean or canonicalize_url(url), text)
-                continue
-        except ValueError:
-            reason = "url"
-        refused[reason] += 1
+    for (url, text), refusal in zip(links, rules.verdicts([url for url, _ in links]), strict=True):
+        if refusal is None:
+            found.setdefault(without_fragment(url), text)
+        else:
+            refused[refusal] += 1
     return list(found.items()), refused
 
 
-def _extract(response: Response, refused: Counter[str]) -> Sequence[tuple[str, str, str]]:
-    """Each link once: its URL, of a plain one the canonical URL as well, and its text."""
-    links: list[tuple[str, str, str]] = []
+def _extract(response: Response, refused: Counter[str]) -> Sequence[tuple[str, str]]:
+    """Each link once: its address, with its fragment, and its text."""
+    links: list[tuple[str, str]] = []
     if isinstance(response, HtmlResponse):
         try:
             _find(_beginning(response), links, refused)
@@ -176,14 +154,14 @@ def _extract(response: Response, refused: Counter[str]) -> Sequence[tuple[str, s
     return links
 
 
-def _find(response: HtmlResponse, links: list[tuple[str, str, str]], refused: Counter[str]) -> None:
+def _find(response: HtmlResponse, links: list[tuple[str, str]], refused: Counter[str]) -> None:
     """Add what anchors and areas point to; not without end, and what is beyond it is counted."""
     markup, is_whole = _markup(response)
-    root, is_all_read = _root_of(markup)
+    root, is_all_read = root_of(markup)
     if not (is_whole and is_all_read):
         refused["markup_cut"] += 1
         log.warning("parse", outcome="links_cut", url=response.url, read=len(markup))
-    resolve, text_of = Hrefs(response, markup).resolve, LinkTexts(len(markup)).of
+    resolve, text_of = Hrefs(response, root, markup).resolve, LinkTexts(len(markup)).of
     anchors = root.iter("a", "area")
     hrefs: set[str | None] = {None}
     urls: set[str] = set()
@@ -193,12 +171,13 @@ def _find(response: HtmlResponse, links: list[tuple[str, str, str]], refused: Co
         if href in hrefs:
             continue
         hrefs.add(href)
-        if resolved := resolve(href.strip(HTML5_WHITESPACE)):
-            url, clean = resolved
-            room -= len(url)
-            if url not in urls:
-                urls.add(url)
-                links.append((url, clean, text_of(element)))
+        url = resolve(href) or ""
+        room -= len(url)
+        if not url:
+            refused.update(refusals_of(href))
+        elif url not in urls:
+            urls.add(url)
+            links.append((url, text_of(element)))
         if room < 0 or len(hrefs) > MOST_LINKS:
             break
     if (next_one := next(anchors, None)) is not None:
@@ -212,7 +191,7 @@ _shallow = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=False)
 """They end where elements are 2048 and 256 deep in one another."""
 
 
-def _root_of(markup: str) -> tuple[Any, bool]:
+def root_of(markup: str) -> tuple[Any, bool]:
     """Return the tree of a page, as ``response.selector`` makes it, and whether it is all of it."""
     parser = _deep if may_be_deep(markup) else _shallow
     root = etree.fromstring(markup.encode() or b"<html/>", parser)

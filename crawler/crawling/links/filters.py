@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from urllib.parse import ParseResult, urlparse
 
-from crawlstream.model.url import fold_host
+from crawlstream.model.url import fold_host, host_of, port_of
 
-_LONGEST_HOST = 253
-"""Characters of a host that DNS could know."""
 _ORIGINS_REMEMBERED = 1_000
 """By each set of rules: a page's links lead to few."""
 
@@ -27,26 +24,21 @@ class HostSet:
     def __bool__(self) -> bool:
         return bool(self._ports)
 
-    def cover_origin(self, origin: str) -> bool:
-        """Whether all URLs of an origin lead there; ValueError if its port is none."""
+    def covers(self, url: str) -> bool:
+        """Whether an address leads there."""
+        origin = url[: url.index("/", 8)]
         verdict = self._covered.get(origin)
         if verdict is None:
             if len(self._covered) == _ORIGINS_REMEMBERED:
                 self._covered.clear()
-            verdict = self._covered[origin] = self.covers(urlparse(origin))
+            verdict = self._covered[origin] = self._cover(host_of(url), port_of(url))
         return verdict
 
-    def covers(self, parts: ParseResult) -> bool:
-        """Whether a URL leads there; ValueError if its port is none."""
-        host = (parts.hostname or "").removesuffix(".")
-        if not host.isascii() or ":" in host:
-            host = fold_host(host)
-        if len(host) > _LONGEST_HOST:
-            return False
+    def _cover(self, host: str, port: int) -> bool:
         dot = "."
         while dot:
             ports = self._ports.get(host)
-            if ports and (None in ports or _port_of(parts) in ports):
+            if ports and (None in ports or port in ports):
                 return True
             _label, dot, host = host.partition(".")
         return False
@@ -65,10 +57,6 @@ def _spelled(host: str) -> str:
     """A host as links have it, after a rule in its own script too."""
     bare = host.strip("[]").removesuffix(".")
     return bare if bare.isascii() and ":" not in bare else fold_host(bare)
-
-
-def _port_of(parts: ParseResult) -> int:
-    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 class Extensions:

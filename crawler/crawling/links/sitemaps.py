@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from itertools import chain
 from typing import Any, NamedTuple
-from urllib.parse import urljoin
 
 import structlog
 from lxml import etree
 
+from crawling.links.hrefs import refusal_of
 from crawling.links.sitemap_text import (
     CutShort,
     as_xml,
@@ -29,6 +29,7 @@ from crawling.links.sitemap_text import (
     lines_of,
     text_of,
 )
+from crawlstream.model.web.address import resolved
 
 MOST_LISTED = 50_000
 """Entries of one file, as sitemaps.org has it; those beyond are counted."""
@@ -70,7 +71,7 @@ class Listed(NamedTuple):
     """One thing that a file lists."""
 
     url: str
-    """Absolute, as it stands there or resolved."""
+    """An address."""
     title: str = ""
     lastmod: str = ""
     """When it was changed last, in the words of ISO 8601; empty if the file does not say."""
@@ -117,7 +118,7 @@ def _of_robots(url: str, body: bytes) -> Listing:
     text = body[:_MOST_ROBOTS].removeprefix(codecs.BOM_UTF8)
     found = _SITEMAP.findall(text.replace(b"\r", b"\n"))
     named = list(dict.fromkeys(each.decode("utf-8", "replace") for each in found))
-    urls = filter(None, (_resolved(url, each) for each in named[:MOST_LISTED]))
+    urls = filter(None, (resolved(url, each) for each in named[:MOST_LISTED]))
     listing = Listing(sitemaps=[Listed(each) for each in urls])
     if (beyond := len(named) - MOST_LISTED) > 0:
         listing.refused["too_many"] = beyond
@@ -172,7 +173,6 @@ class _Reader:
         self.found = Listing()
         self.steps = 0
         self._url = url
-        self._origin = url[: url.find("/", url.find("//") + 2)]
         self._hosts: set[str] = set()
         self._room = MOST_CHARACTERS
         self.depth = 0
@@ -196,7 +196,7 @@ class _Reader:
         space, _, name = tag.rpartition("}")
         if attributes and _BASE in attributes:
             base = self._by_base(attributes[_BASE][:_LONGEST_TEXT])
-            self._bases.append((self.depth, _resolved(self._url, base)))
+            self._bases.append((self.depth, resolved(self._url, base) or self._url))
         is_below = self.depth == self._item_at + 1
         # An item in another one of its kind: nobody has closed that.
         if self._item_at and not (is_below and tag == self._kind):
@@ -278,12 +278,7 @@ class _Reader:
 
     def _by_base(self, url: str) -> str:
         """Return a URL as ``xml:base`` means it, where there is one."""
-        return _resolved(self._bases[-1][1], url) if url and self._bases else url
-
-    def _resolved(self, url: str) -> str:
-        if url.startswith("/") and not url.startswith("//"):
-            return self._origin + url
-        return _resolved(self._url, url)
+        return resolved(self._bases[-1][1], url) or url if url and self._bases else url
 
     def _keep(self, item: Mapping[str, str]) -> None:
         said = item.get("loc") or item.get("link") or item.get("href") or item.get("guid")
@@ -294,8 +289,8 @@ class _Reader:
             found.refused["too_many"] += 1
             return
         self._room -= len(said)
-        if not (url := self._resolved(said)):
-            found.refused["url"] += 1
+        if not (url := resolved(self._url, said)):
+            found.refused[refusal_of(said)] += 1
             return
         self._hosts.add(url[: url.find("/", 8)])
         if len(self._hosts) > MOST_HOSTS:
@@ -304,16 +299,6 @@ class _Reader:
         dates = (_date(item[name]) for name in _DATES if item.get(name))
         listed = Listed(url, item.get("title", "")[:_LONGEST_TITLE], next(filter(None, dates), ""))
         (found.sitemaps if self._is_index else found.pages).append(listed)
-
-
-def _resolved(base: str, url: str) -> str:
-    """An absolute URL; empty where there is none."""
-    if url.startswith(("http://", "https://")):
-        return url
-    try:
-        return urljoin(base, url)
-    except ValueError:
-        return ""
 
 
 def _date(text: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+
+_ENDS_PATH = re.compile(r"[?#]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +24,14 @@ class Traps:
         object.__setattr__(self, "harmless", min(signs, default=math.inf) + 2)
 
     def refuses(self, url: str) -> str | None:
-        """Why a canonical URL is not followed: a reason under ``filtered``; None if it is.
+        """Why an address is not followed: a reason under ``filtered``; None if it is.
 
         ``path_depth``: the path has more segments than any sane site. ``path_repeats``: one of
         them occurs too often, as when relative links pile up (``/a/b/a/b/a/b``).
         """
         if url.count("/") <= self.harmless:
             return None
-        segments = [each for each in urlsplit(url).path.split("/") if each]
+        segments = [each for each in _ENDS_PATH.split(url, 1)[0].split("/")[3:] if each]
         if self.max_segments and len(segments) > self.max_segments:
             return "path_depth"
         if not self.max_repeats or len(segments) - len(set(segments)) < self.max_repeats:

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from crawling.page.http_date import moment
 from crawlstream.model.credentials import may_set_for
@@ -26,6 +25,7 @@ _LONGEST = 4096
 _ALL_CHARACTERS = 8192
 """Of all together: servers refuse longer header lines."""
 
+_ENDS_PATH = re.compile(r"[?#]")
 _BLANKS = b" \t"
 _AGE = re.compile(rb"-?[0-9]{1,20}")
 _SECURE = "https://"
@@ -127,7 +127,7 @@ def _may_set(url: str, attributes: _Attributes) -> bool:
 
 
 def _path_of(url: str) -> str:
-    return urlsplit(url).path or "/"
+    return "/" + _ENDS_PATH.split(url, 1)[0].partition("://")[2].partition("/")[2]
 
 
 def _default_path(url: str) -> str:

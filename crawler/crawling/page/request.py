@@ -17,8 +17,10 @@ from scrapy.http import Response
 from crawling.page import referrer as referrers
 from crawling.page.chain_cookies import octets_of, sent_to, text_of
 from crawling.page.page import Page
+from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Hold
 from crawlstream.model.credentials import covers
+from crawlstream.model.web.address import address
 
 PAGE = "crawlstream"
 """Key in ``request.meta`` under which the page travels through Scrapy."""
@@ -29,6 +31,19 @@ _OURS = frozenset({"connection", "content-length", "host", "te", "transfer-encod
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _NO_CONTROLS = dict.fromkeys((*range(32), 127))
 """Control characters end a header, or reach the wire; neither is a header's business."""
+
+
+class AddressRequest(Request):
+    """A request that is sent as its address has it; Scrapy's own would be quoted once more.
+
+    What is no address, as a frontier may hold it that is older, is sent as Scrapy has it.
+    """
+
+    def _set_url(self, url: str) -> None:
+        try:
+            self._url = address(url)
+        except InvalidUrl:
+            super()._set_url(url)
 
 
 class InheritedSpider(str):
@@ -47,7 +62,7 @@ def to_scrapy(page: Page, spider: Spider, errback: Callable[..., Any]) -> Reques
     """The request of a page; ValueError or TypeError if it cannot be made into one."""
     hold = page.hold
     entry = hold.entry
-    return Request(
+    return AddressRequest(
         entry.url,
         callback=_callback(spider, entry.callback),
         errback=errback,

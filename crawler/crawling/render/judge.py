@@ -19,7 +19,8 @@ from crawling.client.ask import place_of
 from crawling.response.site_feedback import REFUSALS
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.throttle import ThrottleTable
-from crawlstream.model.url import canonical, host_of, origin_of
+from crawlstream.model.url import host_of, origin_of
+from crawlstream.model.web.address import address
 
 _KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -224,7 +225,7 @@ def _place_in(url: str) -> tuple[str, str]:
     what was judged would not be what is connected to.
     """
     scheme, _, rest = url.partition("://")
-    place = canonical(f"{scheme}://{re.split(_ENDS_HOST, rest, maxsplit=1)[0]}/")
+    place = address(f"{scheme}://{re.split(_ENDS_HOST, rest, maxsplit=1)[0]}/")
     if host_of(place) != host_of(url):
         raise InvalidUrl(f"{host_of(url)[:100]!r} is not the canonical form of {host_of(place)}")
     return host_of(place), origin_of(place)

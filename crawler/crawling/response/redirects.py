@@ -11,27 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from urllib.parse import urljoin
 
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
-from scrapy.utils.response import get_meta_refresh
-from w3lib.url import safe_url_string
 
 from crawling.page import chain_cookies
 from crawling.page import referrer as referrers
 from crawling.page.page import Page
-from crawlstream.errors import InvalidUrl
+from crawling.response.refresh import refresh_of
 from crawlstream.model.crawl import Entry
 from crawlstream.model.credentials import NAMES, may_follow
 from crawlstream.model.recurring.validators import CONDITIONS
-from crawlstream.model.url import MAX_URL_LENGTH, canonical, fingerprint, seed_url
+from crawlstream.model.url import fingerprint
+from crawlstream.model.web.address import MAX_URL_LENGTH, resolved
 
 MAX_REDIRECTS = 10
 """Hops of one chain; browsers stop at 20, and each hop here is paid for."""
-
-_HEAD = 4096
-"""Scrapy looks for a refresh in so many characters; they are no fewer bytes, as a rule."""
 
 _LONGEST_TARGET = 8 * MAX_URL_LENGTH
 """Of a Location; longer ones lead nowhere, and take long to read."""
@@ -130,13 +125,10 @@ def _target(url: str, response: Response) -> str | None:
 
 def _refreshed(response: Response, chain: Sequence[str], within_s: float) -> str | None:
     """Where the head of a page says that a browser shall go next, if that is somewhere new."""
-    if not isinstance(response, HtmlResponse) or b"refresh" not in response.body[:_HEAD].lower():
+    if not isinstance(response, HtmlResponse) or len(chain) > MAX_REDIRECTS:
         return None
-    try:
-        delay_s, url = get_meta_refresh(response)
-    except ValueError:
-        return None
-    if not url or delay_s is None or delay_s >= within_s or len(chain) > MAX_REDIRECTS:
+    delay_s, url = refresh_of(response) or (within_s, "")
+    if delay_s >= within_s:
         return None
     target = _usable(response.url, url)
     was_here = target and fingerprint(target) in map(fingerprint, chain)
@@ -144,14 +136,9 @@ def _refreshed(response: Response, chain: Sequence[str], within_s: float) -> str
 
 
 def _usable(base: str, url: str | bytes) -> str | None:
-    if len(url) > _LONGEST_TARGET:
-        return None
-    try:
-        target = seed_url(urljoin(base, safe_url_string(url)))
-        canonical(target)
-    except (InvalidUrl, ValueError):
-        return None
-    return target
+    """Return the address that a reference leads to, if it can be asked."""
+    target = resolved(base, url) if len(url) <= _LONGEST_TARGET else None
+    return target if target and len(target) <= MAX_URL_LENGTH else None
 
 
 def _with_method(entry: Entry, status: int) -> Entry:

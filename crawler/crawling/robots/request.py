@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from scrapy import Request
-
 from crawling.page.page import Page
-from crawling.page.request import PAGE, agent_of
+from crawling.page.request import PAGE, AddressRequest, agent_of
 from crawling.robots.store import MAX_BYTES
 
 ROBOTS: Final = "crawlstream_robots"
@@ -16,9 +14,9 @@ _DOWNLOAD_MAX_BYTES = 4 * MAX_BYTES
 """A larger file is no robots.txt; its host is taken to forbid everything."""
 
 
-def robots_request(url: str, page: Page, agent: str) -> Request:
+def robots_request(url: str, page: Page, agent: str) -> AddressRequest:
     """Return the request for a file; ``agent``: where the crawl of the page names none."""
-    return Request(
+    return AddressRequest(
         url,
         headers={"User-Agent": agent_of(page.hold, agent)},
         meta={PAGE: page, ROBOTS: True, "download_maxsize": _DOWNLOAD_MAX_BYTES},

@@ -19,16 +19,14 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urljoin
 
 import structlog
 from scrapy.http import Response
-from w3lib.url import safe_url_string
 
 from crawling.response.codings import INCOMPLETE
-from crawlstream.errors import InvalidUrl
 from crawlstream.frontier.scripts import Scripts
-from crawlstream.model.url import canonical, host_of, origin_of
+from crawlstream.model.url import host_of, origin_of
+from crawlstream.model.web.address import MAX_URL_LENGTH, address, resolved, without_fragment
 from crawlstream.tasks import together
 
 MAX_BYTES = 500 * 1024
@@ -102,7 +100,7 @@ EVERYTHING_FORBIDDEN = rules_note(b"User-agent: *\nDisallow: /")
 def place_of(origin: str, before: Note) -> str:
     """The URL to fetch next."""
     if before.word != b"moved":
-        return canonical(f"{origin}/robots.txt")
+        return address(f"{origin}/robots.txt")
     return before.target[1]
 
 
@@ -130,7 +128,7 @@ def later(before: Note) -> Note:
 def file_of(url: str) -> str:
     """Return what the cluster keeps a robots.txt under: its origin, or the URL of another file."""
     origin = origin_of(url)
-    return origin if url == canonical(f"{origin}/robots.txt") else url
+    return origin if url == address(f"{origin}/robots.txt") else url
 
 
 def note_instead(url: str, asked: str, before: Note) -> Note:
@@ -145,12 +143,9 @@ def note_instead(url: str, asked: str, before: Note) -> Note:
 
 def _target(response: Response) -> str | None:
     """Where a redirect leads, on whatever site; RFC 9309 has it followed there as well."""
-    try:
-        location = safe_url_string(response.headers.get(b"Location") or b"")
-        target = canonical(urljoin(response.url, location))
-    except (InvalidUrl, ValueError):
-        return None
-    return target if target != response.url else None
+    location = response.headers.get(b"Location") or b""
+    target = without_fragment(resolved(response.url, location) or "")
+    return target if target != response.url and len(target) <= MAX_URL_LENGTH else None
 
 
 def _pause_s(refusals: int) -> float:

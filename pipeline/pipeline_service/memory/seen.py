@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.delivered import Delivered
 from crawlstream.model.event import PageFailed
-from crawlstream.model.url import canonical, domain_key, host_of
+from crawlstream.model.url import canonical, domain_key, host_of, link_url
 
 _UNMODIFIED, _GONE = 304, frozenset({404, 410})
 _MOVED = 301
@@ -130,10 +130,10 @@ def seen_failed(event: PageFailed, at: float) -> Iterator[Seen]:
 def _of_url(url: str, **about: Any) -> Iterator[Seen]:
     """Nothing of what is no URL: it could not be a seed."""
     try:
-        clean = canonical(url)
+        clean = link_url(url)
     except InvalidUrl:
         return
-    key, domain = key_of(about["appid"], clean), domain_key(host_of(clean))
+    key, domain = key_of(about["appid"], canonical(clean)), domain_key(host_of(clean))
     yield Seen(key=key, url=clean, domain=domain, **about)
 
 

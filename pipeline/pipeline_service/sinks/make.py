@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit  # noqa: TID251  settings, of any scheme
 
 from crawlstream import __version__
 from crawlstream.boot.clients import kafka_of

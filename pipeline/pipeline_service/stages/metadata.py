@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
-from urllib.parse import urljoin
 
+from crawlstream.model.web.address import resolved
 from crawlstream.wire import jsontext
 from pipeline_service.stages.draft import Draft
 from pipeline_service.stages.page import Page
@@ -68,22 +68,13 @@ def _canonical(page: Page, root: Any) -> str | None:
     """Return the first canonical URL that is one, by the document's base; an empty one is none."""
     base = page.response_url
     if bases := root.xpath("(//base[@href])[1]"):
-        base = _joined(base, bases[0].get("href")) or base
+        base = resolved(base, bases[0].get("href")) or base
     for link in root.iter("link"):
         if "canonical" in (link.get("rel") or "").lower().split():
             href = (link.get("href") or "").strip()
-            if href and (target := _joined(base, href)):
+            if href and (target := resolved(base, href)):
                 return target[:_LONGEST]
     return None
-
-
-def _joined(base: str, href: str) -> str | None:
-    """Return a URL of the web, resolved; None for any other."""
-    try:
-        target = urljoin(base, href.strip())
-    except ValueError:
-        return None
-    return target if target.startswith(("http://", "https://")) else None
 
 
 def _blocks(root: Any) -> Iterator[Any]:

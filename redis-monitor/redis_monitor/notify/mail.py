@@ -6,7 +6,7 @@ import asyncio
 import smtplib
 import ssl
 from email.message import EmailMessage
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit  # noqa: TID251  settings, of any scheme
 
 from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings

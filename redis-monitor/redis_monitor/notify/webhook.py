@@ -10,7 +10,7 @@ import time
 from base64 import b64encode
 from collections.abc import Sequence
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit  # noqa: TID251  settings, of any scheme
 
 from crawlstream.boot.addresses import Address, AddressRefused, Guard, Interfaces
 from crawlstream.boot.settings import Settings

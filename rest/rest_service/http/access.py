@@ -18,7 +18,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
@@ -195,7 +194,7 @@ def check_site(request: Request, *, is_keyless: bool) -> None:
     if request.method in _SAFE_METHODS:
         return
     origin = request.headers.get("origin")
-    is_foreign = origin is not None and urlsplit(origin).netloc != host
+    is_foreign = origin is not None and origin.partition("://")[2] != host
     if is_foreign or request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise RequestRefused(403, "Cross-site request refused.", code="forbidden_origin")
 

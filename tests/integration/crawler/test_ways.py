@@ -18,6 +18,7 @@ import pytest
 from crawlstream.chaos.hostile_pages import MIB, Case, corpus, oddities
 from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
 from crawlstream.model.state import CrawlState
+from crawlstream.model.url import canonical
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.ways import WAYS
 from support.fault_web import DEPTH, FaultWeb, visits_by_url
@@ -138,6 +139,8 @@ def _story(
 def _lasting(result: Mapping[str, Any]) -> dict[str, Any]:
     """What a record says of its page whenever it is fetched, and by whatever parent."""
     kept = {k: v for k, v in result.items() if k not in OF_THE_MOMENT | OF_WHO_CAME_FIRST}
+    # In the spelling of whatever link was found first.
+    kept |= {name: canonical(result[name]) for name in ("url", "response_url")}
     if result["url"].count("/") == LINKED_TO:
         # Some are redirected to as well: from a page that may be fetched before the link is seen.
         kept.pop("redirect_urls", None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import urlparse
 
 import pytest
 
@@ -14,6 +13,7 @@ from crawlstream.model.request import CrawlRequest
 from crawlstream.model.scope import Scope, scope_fields
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.url import fold_host, host_name, host_rule
+from crawlstream.model.web.address import address
 from crawlstream.throttle import parse as rules
 from crawlstream.throttle.edit import _checked
 from crawlstream.wire import jsontext, requests
@@ -152,6 +152,6 @@ def test_a_domain_that_no_page_is_counted_by_has_no_bounds() -> None:
 @pytest.mark.parametrize("rule", ["münchen.de", CANONICAL])
 def test_a_rule_and_a_link_may_be_in_their_own_script(rule: str, link: str) -> None:
     """A link is within a rule however either is written."""
-    assert HostSet([rule]).covers(urlparse(link))
-    assert HostSet([f"{rule}:80"]).covers(urlparse(link))
-    assert not HostSet([rule]).covers(urlparse("http://münchen.com/"))
+    assert HostSet([rule]).covers(address(link))
+    assert HostSet([f"{rule}:80"]).covers(address(link))
+    assert not HostSet([rule]).covers(address("http://münchen.com/"))

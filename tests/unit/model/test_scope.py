@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlparse
-
 import pytest
 
 from crawling.links.filters import HostSet
 from crawling.links.patterns import Patterns
 from crawlstream.model.scope import Scope, scope_fields
+from crawlstream.model.web.address import address
 
 DOCS = "https://docs.example.co.uk/guide/index.html?page=1/2"
 
@@ -17,7 +16,7 @@ def is_followed(scope: Scope, url: str, *allowed: str, seed: str = DOCS) -> bool
     """Whether a link passes the filters of a crawler, under the fields of such a crawl."""
     fields = scope_fields(scope, [seed], allowed)
     domains, expressions = fields.get("allowed_domains"), fields.get("allow_regex")
-    return (not domains or HostSet(domains).covers(urlparse(url))) and (
+    return (not domains or HostSet(domains).covers(address(url))) and (
         not expressions or Patterns(expressions).found_in(url)
     )
 
@@ -69,6 +68,15 @@ def test_a_prefix_without_a_path_is_the_host() -> None:
     for seed in ("example.com", "http://example.com/", "http://example.com?q=a/b"):
         assert is_followed(Scope.PREFIX, "http://example.com/deep/below", seed=seed), seed
         assert not is_followed(Scope.PREFIX, "http://example.community/", seed=seed), seed
+
+
+@pytest.mark.parametrize("seed", ["http://a.example/~u/%c3%bc/", "a.example/%7Eu/ü/x"])
+def test_a_prefix_means_its_place_in_any_spelling(seed: str) -> None:
+    """Escapes of one character, and of what needs none, are one place."""
+    for path in ("~u/ü/", "%7eu/%C3%BC/x", "~u/%c3%bc/?y"):
+        assert is_followed(Scope.PREFIX, address(f"http://a.example/{path}"), seed=seed), path
+    assert not is_followed(Scope.PREFIX, "http://a.example/~u/%C3%BD/", seed=seed)
+    assert not is_followed(Scope.PREFIX, "http://a.example/~U/%C3%BC/", seed=seed)
 
 
 def test_seeds_that_are_no_urls_say_nothing() -> None:

@@ -1,16 +1,15 @@
-"""URLs have one spelling, hosts that parsers disagree about are refused, identities are stable."""
+"""Pages have one identity however their URLs are spelled, and it never changes."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from w3lib.url import canonicalize_url, safe_url_string
+from w3lib.url import canonicalize_url
 
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.url import (
-    MAX_URL_LENGTH,
     canonical,
     domain_key,
     entry_id,
@@ -20,94 +19,9 @@ from crawlstream.model.url import (
     origin_of,
     seed_url,
 )
+from crawlstream.model.web.address import address, without_fragment
 
 quick = settings(deadline=None, max_examples=50)
-
-HOSTILE_HOSTS = [
-    "2130706433",
-    "0x7f000001",
-    "0x7f.1",
-    "0x",
-    "0177.0.0.1",
-    "127.1",
-    "127.0.1",
-    "127.0.0.01",
-    "127.0.0.0x1",
-    "256.1.1.1",
-    "1.2.3.4.5",
-    "example.123",
-    "①②⑦.⓪.⓪.①",
-    "127。0。0。1",
-    "\uff11\uff12\uff17.\uff10.\uff10.\uff11",
-    "user@example.com",
-    "user:secret@example.com",
-    "good.example@127.0.0.1",
-    "example.com\\@127.0.0.1",
-    "example.com\\.evil.example",
-    "exam%70le.com",
-    "127.0.0.1%00.example.com",
-    "exa mple.com",
-    "exa\tmple.com",
-    "exa\nmple.com",
-    "exa\x00mple.com",
-    "example.com:0",
-    "example.com:65536",
-    "example.com:999999",
-    "example.com:8o80",
-    "example.com:٨٠",
-    "example.com:80:80",
-    "example..com",
-    ".example.com",
-    "..",
-    "a\uff0fb.example",
-    "\uff0541.example",
-    "[::1%eth0]",
-    "[::1",
-    "::1",
-    "[127.0.0.1]",
-    "[v1.fe80]",
-    "[::1]x",
-    "x" * 64 + ".example",
-    ".".join(["label"] * 50),
-    "",
-    ":80",
-]
-
-
-@pytest.mark.parametrize("host", HOSTILE_HOSTS)
-def test_a_host_that_parsers_read_differently_is_refused(host: str) -> None:
-    """No seed and no link reaches a host that another parser would take for another one."""
-    for parse in (canonical, seed_url):
-        with pytest.raises(InvalidUrl):
-            parse(f"http://{host}/path")
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "  ",
-        "/path",
-        "example.com/path",
-        "//example.com/",
-        "http:example.com",
-        "http:/example.com",
-        "http:///path",
-        "http:\\\\example.com\\",
-        "file:///etc/passwd",
-        "ftp://example.com/",
-        "data:text/html,x",
-        "javascript:alert(1)",
-        "gopher://example.com/",
-        "http://example.com/\ud800",
-        "http://example.com/" + "x" * MAX_URL_LENGTH,
-        "http://example.com/#" + "x" * 100_000,
-    ],
-)
-def test_only_absolute_http_urls_of_sane_length_are_links(url: str) -> None:
-    """Anything but an absolute http or https URL is refused with a sentence."""
-    with pytest.raises(InvalidUrl, match=r"[a-z]"):
-        canonical(url)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +51,8 @@ def test_only_absolute_http_urls_of_sane_length_are_links(url: str) -> None:
         ("http://example.com/user@host", "http://example.com/user@host"),
     ],
 )
-def test_a_url_has_one_spelling(url: str, expected: str) -> None:
-    """Case, default port, fragment, dots, order and encoding make no second URL."""
+def test_a_url_has_one_identity(url: str, expected: str) -> None:
+    """Case, default port, fragment, dots, order and encoding make no second page."""
     assert canonical(url) == expected
     assert canonical(expected) == expected
 
@@ -146,14 +60,16 @@ def test_a_url_has_one_spelling(url: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("example.com", "http://example.com"),
+        ("example.com", "http://example.com/"),
         ("example.com/a?b=2&a=1#part", "http://example.com/a?b=2&a=1#part"),
         ("127.0.0.5:8080/path", "http://127.0.0.5:8080/path"),
-        ("localhost:8080", "http://localhost:8080"),
+        ("localhost:8080", "http://localhost:8080/"),
         ("[::1]:8080/x", "http://[::1]:8080/x"),
         ("//example.com/x", "http://example.com/x"),
         (" HTTPS://Example.com/X?b=1&a=2#F ", "https://example.com/X?b=1&a=2#F"),
         ("http://example.com?q=1", "http://example.com/?q=1"),
+        ("2130706433", "http://127.0.0.1/"),
+        ("http:example.com", "http://example.com/"),
         ("http://example.com/ü ", "http://example.com/%C3%BC"),
     ],
 )
@@ -180,18 +96,13 @@ _RESTS = st.text(
 @example("/.?a=1&a=0")
 @example("/x?b=.&a=")
 @example("/a/..//b/%2e%2e/c;d?e;f")
-def test_canonical_is_a_fixed_point_that_scrapy_agrees_with(rest: str) -> None:
-    """Canonical twice is canonical once, is what Scrapy fingerprints, and what it would send."""
+def test_an_identity_is_a_fixed_point_that_scrapy_agrees_with(rest: str) -> None:
+    """The identity of an identity is the same, and is what Scrapy makes its fingerprints of."""
     url = f"http://example.com/{rest}"
-    try:
-        once = canonical(url)
-    except InvalidUrl:
-        with pytest.raises(ValueError, match="surrogates"):
-            canonicalize_url(url)
-        return
+    once = canonical(url)
     assert canonical(once) == once
-    assert canonicalize_url(once) == canonicalize_url(url)
-    assert safe_url_string(once) == once
+    if "\ud800" not in url:
+        assert canonicalize_url(once) == canonicalize_url(url)
 
 
 @quick
@@ -200,15 +111,9 @@ def test_canonical_is_a_fixed_point_that_scrapy_agrees_with(rest: str) -> None:
 @example("http://example.co.uk.", "/a/../b")
 @example("http://0x7f.1", "/")
 def test_looking_a_link_up_at_once_tells_the_same(place: str, rest: str) -> None:
-    """The short way to canonical URL, domain and fingerprint ends where the long one does."""
-    try:
-        clean = canonical(f"{place}/{rest}")
-    except InvalidUrl:
-        with pytest.raises(InvalidUrl):
-            look_up_link(f"{place}/{rest}")
-    else:
-        found = look_up_link(f"{place}/{rest}")
-        assert found == (clean, domain_key(host_of(clean)), fingerprint(clean))
+    """The short way to address, domain and fingerprint ends where the long one does."""
+    url = without_fragment(address(f"{place}/{rest}"))
+    assert look_up_link(f"{place}/{rest}") == (url, domain_key(host_of(url)), fingerprint(url))
 
 
 @quick
@@ -229,29 +134,10 @@ def test_any_text_is_a_url_or_is_refused(text: str) -> None:
 
 @quick
 @given(_RESTS)
-@example("x'?y'#z'")
-@example("%zz?%#%")
-@example("?#")
-def test_a_seed_is_what_scrapy_would_send(rest: str) -> None:
-    """Scrapy's request of a seed leaves the seed's URL as it is, and means the same page."""
-    url = f"http://example.com/{rest}"
-    try:
-        seed = seed_url(url)
-    except InvalidUrl:
-        return
-    assert safe_url_string(seed) == seed
-    assert seed == safe_url_string(url)
-
-
-@quick
-@given(_RESTS)
 def test_a_seed_and_a_link_to_it_are_the_same_page(rest: str) -> None:
     """The fingerprint of a seed is that of any link that leads to it."""
     url = f"http://Example.com:80/{rest}"
-    try:
-        assert fingerprint(seed_url(url)) == fingerprint(url) == fingerprint(canonical(url))
-    except InvalidUrl:
-        assert "\ud800" in rest
+    assert fingerprint(seed_url(url)) == fingerprint(url) == fingerprint(canonical(url))
 
 
 @pytest.mark.parametrize(

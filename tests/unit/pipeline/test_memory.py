@@ -251,7 +251,7 @@ def test_the_first_bounds_that_fit_count() -> None:
 
 
 def test_a_result_tells_of_its_page_and_of_those_that_led_there() -> None:
-    """By canonical URL and application; a clock that is ahead does not count."""
+    """By identity and application, at its address; a clock that is ahead does not count."""
     page = decode(
         record(
             1,
@@ -262,8 +262,9 @@ def test_a_result_tells_of_its_page_and_of_those_that_led_there() -> None:
     )
     now = page.timestamp.timestamp() - 100
     target, source = seen_in(page, "s", now)
-    assert target.url == "http://example.com/b?x=2&y=1"
-    assert target.key == key_of("app", target.url) != key_of("other", target.url)
+    assert target.url == "http://example.com/b?y=1&x=2"
+    assert target.key == key_of("app", "http://example.com/b?x=2&y=1")
+    assert target.key != key_of("other", "http://example.com/b?x=2&y=1")
     assert (target.at, target.etag, target.last_modified) == (now, '"1"', None)
     assert (source.url, source.sight) == ("http://example.com/a", Sight.MOVED)
     assert datetime.fromtimestamp(now, UTC) < page.timestamp

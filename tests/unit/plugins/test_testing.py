@@ -115,7 +115,7 @@ def test_a_seed_is_that_of_a_crawl_request() -> None:
     effect = handle(Visit, {"visit": "http://A.example"})
     assert isinstance(effect, Seed)
     assert (effect.domain, effect.crawl.crawlid) == ("a.example", "c")
-    assert (effect.profile.maxdepth, effect.profile.seed_url) == (2, "http://a.example")
+    assert (effect.profile.maxdepth, effect.profile.seed_url) == (2, "http://a.example/")
     with pytest.raises(InvalidRequest, match="file"):
         handle(Visit, {"visit": "file:///etc/passwd"})
     with pytest.raises(InvalidRequest, match=r"\$.url: must be string"):

@@ -21,7 +21,7 @@ from crawlstream.frontier.inspection import MOST_CRAWLS
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, UrlReport
 from crawlstream.model.state import CrawlState
-from crawlstream.model.url import canonical, fold_host, seed_url
+from crawlstream.model.url import fold_host, seed_url
 from crawlstream.wire import views
 
 frontier = typer.Typer(
@@ -75,13 +75,14 @@ def inspect(
 
     The frontier is the queues in Redis. It stores queued and in-flight pages, and for finished
     pages only that they were seen. Outcomes of finished pages are on the result and event topics.
+    Any spelling of a URL finds its page; a sighting names the one that is asked for.
 
     Example: crawlstream frontier inspect https://example.com/page --crawlid 7f3a9c0b12de
     """
     asked = kind or kind_of(what)
     if asked is Kind.URL:
         crawl = None if crawlid is None else _meant(crawlid, appid, spider)
-        report = asyncio.run(_url(canonical(seed_url(what)), crawl))
+        report = asyncio.run(_url(seed_url(what), crawl))
         _show_url(what, report, as_json=as_json)
     elif asked is Kind.DOMAIN:
         _show_domain(asyncio.run(_domain(fold_host(what))), as_json=as_json)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, BinaryIO
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlsplit  # noqa: TID251  records may be of any origin
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from warcio.statusandheaders import StatusAndHeaders

@@ -58,7 +58,7 @@ class Inspector:
         return [crawl_from(name) for name in sorted(names)][:most]
 
     async def page(self, crawl: CrawlKey, url: str) -> PageReport | None:
-        """What a crawl knows of a page (a GET of a canonical URL); None for an unknown crawl."""
+        """What a crawl knows of a page (a GET of an address); None for an unknown crawl."""
         mark = fingerprint(url)
         name, domain = FrontierKeys.crawl_field(crawl), domain_key(host_of(url))
         table = await self._rules.table()
@@ -164,59 +164,59 @@ def _verdict(
     return Where.SEEN if is_complete else Where.UNSURE
 
 
-def _attempt_of(entry: bytes, mark: str) -> int | None:
-    """The attempt that an entry is at, if it is the page with this fingerprint."""
+def _page_of(entry: bytes, mark: str) -> dict[str, Any] | None:
+    """Return address and attempt of an entry if it is the page with this fingerprint."""
     retries, _, body = split_entry(entry)
     try:
         kept = stored.decode_entry(body)
     except ValueError:
         return None
     found = fingerprint(kept.url, kept.method, kept.body or b"", kept.salt or "")
-    return retries + 1 if found == mark else None
+    return {"url": kept.url, "attempt": retries + 1} if found == mark else None
 
 
 def _queued(bands: Sequence[Any], mark: str) -> Iterator[Sighting]:
     ahead: dict[bytes, int] = {}
     for spider, priority, _, length, entries in bands:
         for place, entry in enumerate(entries):
-            attempt = _attempt_of(entry, mark)
-            if attempt is not None:
+            page = _page_of(entry, mark)
+            if page is not None:
                 yield Sighting(
                     where=Where.QUEUED,
                     spiderid=unquote(spider.decode()),
                     priority=priority,
-                    attempt=attempt,
                     place=place + 1,
                     ahead=ahead.get(spider, 0) + place,
+                    **page,
                 )
         ahead[spider] = ahead.get(spider, 0) + length
 
 
 def _delayed(entries: Sequence[Any], mark: str) -> Iterator[Sighting]:
     for spider, due_ms, priority, entry in entries:
-        attempt = _attempt_of(entry, mark)
-        if attempt is not None:
+        page = _page_of(entry, mark)
+        if page is not None:
             yield Sighting(
                 where=Where.DELAYED,
                 spiderid=unquote(spider.decode()),
                 priority=priority,
-                attempt=attempt,
                 due_ms=max(int(due_ms), 0),
+                **page,
             )
 
 
 def _held(holds: Sequence[Any], mark: str) -> Iterator[Sighting]:
     for worker, _, since_ms, flags, spider, priority, entry in holds:
-        attempt = _attempt_of(entry, mark)
-        if attempt is not None:
+        page = _page_of(entry, mark)
+        if page is not None:
             yield Sighting(
                 where=Where.HELD,
                 spiderid=unquote(spider.decode()),
                 priority=priority,
-                attempt=attempt,
                 worker=worker.decode(),
                 held_ms=int(since_ms),
                 phase=_PHASES[flags],
+                **page,
             )
 
 

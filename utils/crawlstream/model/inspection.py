@@ -34,6 +34,8 @@ class Sighting:
     """One entry of the page that was asked about; a seed that was fed twice has two."""
 
     where: Where
+    url: str
+    """As it will be asked for; another spelling of the same page may have been asked about."""
     spiderid: str
     priority: int
     """As it came; where it stands may differ."""
@@ -123,7 +125,7 @@ class UrlReport:
     """What the frontier knows of a URL: in each crawl that knows it, and when it may be asked."""
 
     url: str
-    """Canonical."""
+    """As it was asked about."""
     crawls: Sequence[PageReport]
     domain: DomainReport | None
     """What its requests are limited by; None for those who may not see what others ask of it."""

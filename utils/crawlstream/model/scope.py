@@ -10,9 +10,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from itertools import groupby
+from string import ascii_letters, digits
 
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.url import domain_key, host_of, host_rule, seed_url
+
+_SPELLINGS = re.compile(r"(?:%[0-9A-Fa-f]{2})+|\\?~")
+"""What of a path is written in more than one way; ``~`` is the one that people still escape."""
+_UNRESERVED = frozenset(f"{ascii_letters}{digits}-._~".encode())
+"""Octets that mean the same whether they are escaped or not (RFC 3986, 2.3)."""
 
 
 class Scope(StrEnum):
@@ -57,7 +64,22 @@ def _beginning(url: str) -> str:
     """An expression for what begins as a URL does, up to the last slash of its path."""
     place = re.split(r"[?#]", url.partition("://")[2])[0]
     folder = place.rpartition("/")[0] or place
-    return f"^https?://{re.escape(folder)}/"
+    return f"^https?://{_SPELLINGS.sub(_any_spelling, re.escape(folder))}/"
+
+
+def _any_spelling(found: re.Match[str]) -> str:
+    """Return an expression for characters of a path, escaped or not, in either case."""
+    octets = bytes.fromhex(found[0].replace("%", "")) if found[0][0] == "%" else b"~"
+    spellings = []
+    for is_same, group in groupby(octets, _UNRESERVED.__contains__):
+        some = bytes(group)
+        written = [f"%{octet:02X}" for octet in some]
+        if is_same:
+            pairs = zip(some.decode(), written, strict=True)
+            spellings += [f"(?:{re.escape(plain)}|(?i:{escaped}))" for plain, escaped in pairs]
+        else:
+            spellings.append(f"(?i:{''.join(written)})")
+    return "".join(spellings)
 
 
 def _within(domain: str) -> str:

@@ -1,11 +1,11 @@
-"""URLs: the one form in which they are stored, deduped and fetched; hosts, domains, identities.
+"""What a URL is known by: its identity within a crawl, its host, and the domain of that.
 
-A URL is taken apart once, the way browsers do it, and what different parsers read differently is
-refused rather than guessed: user names, percent signs, spaces and control characters in a host,
-backslashes behind it, numbers that only some resolvers take for an address. So the host that was
-checked is the host that is fetched. Which *addresses* may be fetched is not decided here.
-
-Path and query follow ``w3lib.url.canonicalize_url``, the function behind Scrapy's fingerprints.
+The *identity* of an address (``model.web.address``) is the spelling that its fingerprint is of.
+Addresses of one page share it though they are spelled differently: the order of the query's
+arguments, escapes and empty arguments do not count, as for Scrapy's fingerprints
+(``w3lib.url.canonicalize_url``). It is compared and stored as a hash, and never sent. For addresses
+that are spelled plainly it must stay as it is, bit for bit: the frontiers and memories of running
+clusters are full of its hashes.
 """
 
 from __future__ import annotations
@@ -13,35 +13,27 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import blake2b
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv6Address
 
-import idna
 from tldextract import TLDExtract
-from w3lib.url import canonicalize_url, safe_url_string
+from w3lib.url import canonicalize_url, safe_url_string  # noqa: TID251  for identities
 
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import CrawlKey
-
-MAX_URL_LENGTH = 2083
-"""Characters of a canonical URL; Scrapy's own limit, and that of the oldest browsers."""
-
-_MAX_RAW_LENGTH = 16 * MAX_URL_LENGTH
-"""Longer text is refused unread: a fragment that is dropped anyway may be long, not endless."""
+from crawlstream.model.web.address import MAX_URL_LENGTH, address, without_fragment
 
 _HOSTS_REMEMBERED = 65536
-"""Hosts whose checks are remembered: about 15 MB, and a broad crawl meets each one often."""
+"""Hosts whose domains are remembered: about 15 MB, and a broad crawl meets each one often."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _STRIPPED = "".join(map(chr, range(0x21)))
 """What browsers strip around a URL: the C0 control characters and the space."""
 
-_ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\\]*)(.*)", re.DOTALL)
+_PLACE = re.compile(
+    r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]*\]|[^/?#:@\[\]\\]*)(?::([0-9]{0,5}))?(?=[/?#]|\Z)"
+)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _HOST_AND_PORT = re.compile(r"[^:/?#@\[\]\\]+:[0-9]{1,5}(?=[/?#]|\Z)|\[[^\]]*\]")
-_AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:\[\]@]*)(?::([0-9]{0,5}))?")
-_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
-_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", re.DOTALL)
-"""A name whose last label is a number: some resolvers take all of it for an IPv4 address."""
 
 _WRITTEN_HOST = re.compile(
     r"(?:https?://)?(?:\*?\.)?(\[[^\]]*\]|[^/?#@:\[\]\\*]+)(?::([0-9]{1,5}))?/?", re.IGNORECASE
@@ -52,104 +44,102 @@ _PATH = r"/[A-Za-z0-9_.~/,:@!$&'()*+=-]*(?:%(?:20|[89A-F][0-9A-F])[A-Za-z0-9_.~/
 _KEY = r"[A-Za-z0-9_.~-]+"
 _VALUE = r"[A-Za-z0-9_.~+-]*(?:%(?:2[125-9A-CF]|3[ABDF]|[89A-F][0-9A-F])[A-Za-z0-9_.~+-]*)*"
 _PLAIN = re.compile(rf"({_PATH})(?:\?({_KEY}={_VALUE}(?:&{_KEY}={_VALUE})*))?")
-"""Path and query in which canonicalization finds nothing to do but sorting: most links."""
+"""Path and query in which the identity differs by the order of arguments at most: most links."""
 
-_SAFE = re.compile(
-    r"(?:/[A-Za-z0-9_.~/,:;@!$&'()*+=%-]*(?:\?[A-Za-z0-9_.~/,:;@!$&()*+=%?-]+)?"
-    r"(?:#[A-Za-z0-9_.~/,:;@!$&'()*+=%?-]+)?)?"
+_PLAIN_URL = re.compile(
+    rf"(https?)://([^/?#\\@]+)({_PATH}(?:\?{_KEY}={_VALUE}(?:&{_KEY}={_VALUE})*)?)"
 )
-"""Path, query and fragment in which nothing is to be encoded: most seeds."""
-
-_PLAIN_URL = re.compile(rf"(https?)://([^/?#\\@]+)({_PATH}(?:\?{_KEY}={_VALUE})?)")
-"""A URL that is its own canonical form but for its host: most of them."""
+"""A URL that is its own address but for its host: most of them."""
 
 SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None)
 """The bundled list, ICANN section; never the network."""
 
 
 def canonical(url: str) -> str:
-    """The one spelling of an absolute http or https URL; applying it twice changes nothing.
+    """Return the identity of an absolute URL; applied twice it changes nothing.
 
-    Lower-case ASCII host, no default port, no fragment, dot segments resolved, query arguments
-    sorted. InvalidUrl says in a sentence why a URL cannot be crawled.
+    InvalidUrl says in a sentence why a URL cannot be crawled.
     """
-    scheme, netloc, rest = _take_apart(url)
-    plain = _PLAIN.fullmatch(rest)
-    if plain is None or "/." in rest:
-        return _checked_length(_canonical_slowly(f"{scheme}://{netloc}{rest}"))
-    path, query = plain.groups()
-    if not query:
-        return _checked_length(f"{scheme}://{netloc}{path}")
-    if "&" in query:
-        query = _sorted(query)
-    return _checked_length(f"{scheme}://{netloc}{path}?{query}")
+    return _identity(link_url(url))
 
 
-def _sorted(query: str) -> str:
-    """The arguments of a plain query by key and value, as their bytes are before encoding."""
-    if "%" in query or "+" in query:
-        return canonicalize_url(f"http://host/?{query}").partition("?")[2]
-    return "&".join(map("".join, sorted(part.partition("=") for part in query.split("&"))))
+def link_url(url: str) -> str:
+    """Return the address of an absolute URL as a link: without its fragment. InvalidUrl."""
+    return _checked_length(without_fragment(address(url)))
 
 
 def seed_url(text: str) -> str:
-    """A seed as a client writes it, made safe to fetch: ``http://`` is added where it is missing.
+    """Return the address of a seed as a client writes it: ``http://`` may be left out.
 
-    Host and port become canonical; the order of the query and the fragment stay as they are.
-    InvalidUrl says in a sentence why it cannot be crawled.
+    The fragment stays. InvalidUrl says in a sentence why the seed cannot be crawled.
     """
     text = text.strip(_STRIPPED)
     if not text.startswith(("http://", "https://")):
         text = _with_scheme(text)
-    scheme, netloc, rest = _take_apart(text)
-    if _SAFE.fullmatch(rest):
-        return _checked_length(f"{scheme}://{netloc}{rest}")
-    try:
-        return _checked_length(safe_url_string(f"{scheme}://{netloc}{rest}"))
-    except ValueError as error:
-        raise InvalidUrl("the URL contains characters that cannot be encoded") from error
+    return _checked_length(address(text))
 
 
 def look_up_seed(text: str) -> tuple[str, str, str | None]:
-    """A seed's URL, domain key, and its fingerprint by GET where that costs nothing more.
+    """Return a seed's address, its domain key, and its fingerprint by GET where that costs no more.
 
-    As ``seed_url``, ``domain_key`` and ``fingerprint`` tell them one by one, in a third of the
+    ``seed_url``, ``domain_key`` and ``fingerprint`` return the same one by one, in three times the
     time for the plain ones.
     """
     match = _PLAIN_URL.fullmatch(text)
     if match is None or "/." in match[3]:
         url = seed_url(text)
         return url, domain_key(host_of(url)), None
-    netloc, domain = _place_of(match[1], match[2])
-    url = _checked_length(f"{match[1]}://{netloc}{match[3]}")
-    return url, domain, _digest(f"GET {url} 0  ".encode())
+    url, same, domain = _plain_link(text, match)
+    return url, domain, _digest(f"GET {same} 0  ".encode())
 
 
-def look_up_link(url: str) -> tuple[str, str, str]:
-    """An absolute link's canonical URL, its domain key, and its fingerprint by GET.
+def look_up_link(url: str, salt: str = "") -> tuple[str, str, str]:
+    """Return an absolute link's address, its domain key, and its fingerprint by GET.
 
-    As ``canonical``, ``domain_key`` and ``fingerprint`` tell them one by one, in a third of the
-    time for the plain ones. InvalidUrl says in a sentence why it cannot be crawled.
+    ``address``, ``domain_key`` and ``fingerprint`` return the same one by one, in three times the
+    time for the plain ones. InvalidUrl says in a sentence why the link cannot be crawled.
     """
-    clean, domain = _clean_link(url)
-    return clean, domain, _digest(b"GET %b 0  " % clean.encode())
-
-
-def look_up_version(url: str, salt: str) -> tuple[str, str, str]:
-    """The same, the fingerprint with a salt."""
-    clean, domain = _clean_link(url)
-    return clean, domain, _digest(f"GET {clean} {len(salt)} {salt} ".encode())
-
-
-def _clean_link(url: str) -> tuple[str, str]:
     match = _PLAIN_URL.fullmatch(url)
     if match is None or "/." in match[3]:
-        clean = canonical(url)
-        return clean, domain_key(host_of(clean))
+        clean = link_url(url)
+        same, domain = _identity(clean), domain_key(host_of(clean))
+    else:
+        clean, same, domain = _plain_link(url, match)
+    return clean, domain, _digest(f"GET {same} {len(salt)} {salt} ".encode())
+
+
+def _plain_link(url: str, match: re.Match[str]) -> tuple[str, str, str]:
+    """Return address, identity and domain key of a URL in which only the host can need a change."""
     scheme, authority, rest = match.groups()
     netloc, domain = _place_of(scheme, authority)
     clean = _checked_length(url if netloc == authority else f"{scheme}://{netloc}{rest}")
-    return clean, domain
+    return clean, _identity(clean) if "&" in rest else clean, domain
+
+
+def _identity(clean: str) -> str:
+    """Return the identity of an address without fragment."""
+    match = _PLACE.match(clean)
+    rest = clean[match.end() :] if match else ""
+    plain = _PLAIN.fullmatch(rest)
+    if match is None or plain is None:
+        return _identity_slowly(clean)
+    path, query = plain.groups()
+    if query and "&" in query:
+        return f"{match[0]}{path}?{_sorted(query)}"
+    return clean
+
+
+def _sorted(query: str) -> str:
+    """Return the arguments of a plain query, ordered by the bytes of key and value, decoded."""
+    if "%" in query or "+" in query:
+        return canonicalize_url(f"http://host/?{query}").partition("?")[2]
+    return "&".join(map("".join, sorted(part.partition("=") for part in query.split("&"))))
+
+
+def _identity_slowly(url: str) -> str:
+    """Return what w3lib makes of an address, with those characters encoded that Scrapy encodes."""
+    same = canonicalize_url(url)
+    return safe_url_string(same) if any(mark in same for mark in "|[]") else same
 
 
 def host_of(url: str) -> str:
@@ -169,7 +159,9 @@ def host_rule(text: str) -> str:
     match = _WRITTEN_HOST.fullmatch(written)
     if match is None:
         raise InvalidUrl(f"{text[:100]!r} is not a host: write it like example.com")
-    host = _canonical_host(match[1])
+    host = _authority(f"http://{match[1]}/")
+    if host != match[1].removesuffix(".") and SUFFIXES.extract_str(host).ipv4:
+        raise InvalidUrl(f"{text[:100]!r} is a number, not a host: write it like 127.0.0.1")
     if not match[2]:
         return host
     if not 0 < int(match[2]) < 65536:
@@ -196,6 +188,11 @@ def fold_host(text: str) -> str:
         return text.strip().strip("[]").removesuffix(".").lower()
 
 
+def port_of(url: str) -> int:
+    """The port of an address."""
+    return int(_host_and_port(url)[1] or _DEFAULT_PORTS[url.partition(":")[0]])
+
+
 def origin_of(url: str) -> str:
     """``scheme://host:port`` of a canonical or seed URL, always with its port."""
     host, port = _host_and_port(url)
@@ -211,7 +208,7 @@ def canonical_host(host: str) -> str:
     """
     bare = host.strip().strip("[]").removesuffix(".").lower()
     try:
-        return _canonical_host(f"[{bare}]" if ":" in bare else bare).strip("[]")
+        return host_of(address(f"http://[{bare}]/" if ":" in bare else f"http://{bare}/"))
     except InvalidUrl:
         return bare
 
@@ -265,125 +262,24 @@ def _digest(identity: bytes) -> str:
     return str(int.from_bytes(digest, "big", signed=True))
 
 
-def _take_apart(url: str) -> tuple[str, str, str]:
-    """Scheme, checked authority, and the rest from the path on."""
-    if len(url) > _MAX_RAW_LENGTH:
-        raise InvalidUrl(f"the URL is longer than {MAX_URL_LENGTH} characters")
-    match = _ABSOLUTE.fullmatch(url.strip(_STRIPPED))
-    if match is None:
-        raise InvalidUrl(_why_not_absolute(url))
-    scheme, authority, rest = match.groups()
-    scheme = scheme.lower()
-    if scheme not in _DEFAULT_PORTS:
-        raise InvalidUrl(f"the scheme {scheme[:20]!r} is not http or https")
-    if rest.startswith("\\"):
-        raise InvalidUrl(
-            "the URL has a backslash after the host, which programs interpret differently"
-        )
-    return scheme, _canonical_authority(scheme, authority), rest
-
-
 def _with_scheme(text: str) -> str:
     """The URL that a person means who leaves out ``http:`` or ``http://``."""
     if not text:
         raise InvalidUrl("the URL is empty")
     if text.startswith("//"):
         return f"http:{text}"
+    if text.startswith(("/", "\\")):
+        raise InvalidUrl("the URL has no host")
     if _HOST_AND_PORT.match(text) or not _SCHEME.match(text):
         return f"http://{text}"
     return text
 
 
-def _why_not_absolute(url: str) -> str:
-    """The sentence for text that has no ``scheme://`` at its beginning."""
-    if not url.strip(_STRIPPED):
-        return "the URL is empty"
-    scheme = _SCHEME.match(url.strip(_STRIPPED))
-    if scheme is None:
-        return "the URL has no scheme"
-    if scheme[1].lower() in _DEFAULT_PORTS:
-        return f"// is missing after {scheme[1]}:"
-    return f"the scheme {scheme[1][:20]!r} is not http or https"
-
-
-@lru_cache(_HOSTS_REMEMBERED)
-def _canonical_authority(scheme: str, authority: str) -> str:
-    """``host`` or ``host:port`` in canonical form."""
-    if "@" in authority:
-        raise InvalidUrl("user names and passwords in a URL are not supported")
-    match = _AUTHORITY.fullmatch(authority)
-    if match is None:
-        raise InvalidUrl(f"{authority[:100]!r} is not a host with an optional port")
-    host = _canonical_host(match[1])
-    if not match[2] or int(match[2]) == _DEFAULT_PORTS[scheme]:
-        return host
-    port = int(match[2])
-    if not 0 < port < 65536:
-        raise InvalidUrl(f"{port} is not a valid port")
-    return f"{host}:{port}"
-
-
 @lru_cache(_HOSTS_REMEMBERED)
 def _place_of(scheme: str, authority: str) -> tuple[str, str]:
-    """The canonical authority of a URL, and the domain key of its host."""
-    netloc = _canonical_authority(scheme, authority)
-    return netloc, domain_key(host_of(f"{scheme}://{netloc}/"))
-
-
-def _canonical_host(host: str) -> str:
-    """A name in lower-case ASCII, a dotted IPv4 address, or an IPv6 address in brackets."""
-    if host.startswith("["):
-        return _canonical_ipv6(host)
-    name = host if host.isascii() else _to_ascii(host)
-    name = name.lower().removesuffix(".")
-    if not _NAME.fullmatch(name):
-        raise InvalidUrl(
-            f"{host[:100]!r} is not a valid host name" if host else "the URL has no host"
-        )
-    if _NUMBER.fullmatch(name) and not (host.isascii() and _is_ipv4(name)):
-        raise InvalidUrl(f"{host[:100]!r} is a number, not a host name or dotted IP address")
-    return name
-
-
-def _to_ascii(host: str) -> str:
-    try:
-        return idna.encode(host, uts46=True).decode("ascii")
-    except ValueError as error:
-        raise InvalidUrl(f"{host[:100]!r} is not a valid internationalized host name") from error
-
-
-def _canonical_ipv6(host: str) -> str:
-    if "%" in host:
-        raise InvalidUrl("an IPv6 zone is only valid on one machine and is not supported")
-    try:
-        return f"[{IPv6Address(host[1:-1]).compressed}]"
-    except AddressValueError as error:
-        raise InvalidUrl(f"{host[:100]!r} is not a valid IPv6 address") from error
-
-
-def _is_ipv6(text: str) -> bool:
-    try:
-        IPv6Address(text)
-    except AddressValueError:
-        return False
-    return True
-
-
-def _is_ipv4(name: str) -> bool:
-    try:
-        IPv4Address(name)
-    except AddressValueError:
-        return False
-    return True
-
-
-def _canonical_slowly(url: str) -> str:
-    """What w3lib makes of a URL, with the characters encoded that Scrapy encodes on sending."""
-    try:
-        clean = canonicalize_url(url)
-    except ValueError as error:
-        raise InvalidUrl("the URL contains characters that cannot be encoded") from error
-    return safe_url_string(clean) if any(mark in clean for mark in "|[]") else clean
+    """Return the authority of a URL as its address has it, and the domain key of its host."""
+    place = address(f"{scheme}://{authority}/")
+    return place[len(scheme) + 3 : -1], domain_key(host_of(place))
 
 
 def _checked_length(url: str) -> str:
@@ -393,8 +289,20 @@ def _checked_length(url: str) -> str:
 
 
 def _host_and_port(url: str) -> tuple[str, str]:
-    match = _ABSOLUTE.match(url)
-    authority = _AUTHORITY.fullmatch(match[2]) if match else None
-    if authority is None:
+    match = _PLACE.match(url)
+    if match is None:
         raise InvalidUrl(f"{url[:100]!r} is not an absolute URL")
-    return authority[1], authority[2] or ""
+    return match[2], match[3] or ""
+
+
+def _authority(url: str) -> str:
+    """Return the host of a URL as its address has it; an IPv6 address in brackets."""
+    return _host_and_port(address(url))[0]
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True

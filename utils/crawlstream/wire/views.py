@@ -109,7 +109,7 @@ def url(report: UrlReport) -> View:
     """A URL: what crawls know of it, and what limits its requests."""
     return {
         "url": report.url,
-        "crawls": [_page(one) for one in report.crawls],
+        "crawls": [_page(one, report.url) for one in report.crawls],
         "domain": None if report.domain is None else domain(report.domain),
         "limits": "" if report.domain is None else limits_of(report.domain),
         "asked": report.asked,
@@ -130,8 +130,8 @@ def limits_of(report: DomainReport) -> str:
     return f"{report.rule}; next request in {next_s:.1f} s at the earliest{backs_off}"
 
 
-def _page(report: PageReport) -> View:
-    sightings = [{**asdict(one), "summary": _place_of(one)} for one in report.sightings]
+def _page(report: PageReport, url: str) -> View:
+    sightings = [{**asdict(one), "summary": _place_of(one, url)} for one in report.sightings]
     return {**asdict(report), "summary": summary_of(report), "sightings": sightings}
 
 
@@ -151,8 +151,10 @@ def summary_of(page: PageReport) -> str:
     }[page.where]
 
 
-def _place_of(one: Sighting) -> str:
+def _place_of(one: Sighting, url: str) -> str:
     attempt = f"priority {one.priority}, attempt {one.attempt}, for {one.spiderid}"
+    if one.url != url:
+        attempt += f", as {one.url}"
     if one.where is Where.HELD:
         held_s = (one.held_ms or 0) / 1000
         return f"held by {one.worker} for {held_s:.1f} s, {one.phase}; {attempt}"

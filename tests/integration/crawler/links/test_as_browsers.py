@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Sequence
 from urllib.parse import quote
 
 import pytest
@@ -12,6 +13,8 @@ from scrapy.http import HtmlResponse
 from webencodings.labels import LABELS
 
 from crawling.response.charset import codec_of, with_charset
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.web.address import address, output_charset, resolved
 from support.browser import Tab, chromium
 
 DECLARATIONS = (
@@ -54,6 +57,34 @@ DECLARATIONS = (
 )
 """Beginnings of pages, of which some declare a charset."""
 
+words = str.split
+
+SEED = 20260911
+REFERENCES = 10_000
+BASES = (
+    "http://site.example/dir/page?q=1#part",
+    "https://site.example:8443/a/b/../c;p=1/",
+    "http://xn--bcher-kva.example",
+)
+BEGINNINGS = (
+    *words("http:// https:// HTTP: http:/ https:/// // /// \\\\ /\\ / \\ ? # ./ ../ .. . %2e%2e/"),
+    *("", "", "mailto:", "javascript:", "tel:", "x:"),
+)
+HOSTS = (
+    *words("site.example Other.EXAMPLE faß.example bücher.example ☃.example \uff45x.example"),
+    *words("münchen_1.example βόλος.example xn--fa-hia.example a..b - .. a. a_b.c"),
+    *("\u0646\u0627\u0645\u0647\u200c\u0627\u06cc.example", "a b", "a%20b", "ex%61mple"),
+    *words("127.0.0.1 0x7f.1 2130706433 256.1.1.1 [::1] [1:2::3%25eth0] 1.2.3 09"),
+    *words("user@site.example u:p@site.example site.example:80 site.example:443"),
+    *words("site.example:0 site.example:99999 site.example:"),
+)
+PIECES = (
+    *words("a b/c / // . .. /../ /./ \\ ; = & ? # : @ % %41 %7e %zz %C3%A9 %E9 + | ^ ` { } [ ]"),
+    *words("< > \" ' ~ ! $ * ( ) , é 日本 😀 p=a.git;a=commit http://h.test/ %2e%2E"),
+    *(" ", "\t", "\n", "\u200b", "\x01", "\x7f", "\ufeff", "\u0130", "index.php?/blog/view"),
+)
+CHARSETS = words("utf-8 windows-1252 windows-1251 shift_jis gbk euc-kr big5 koi8-r")
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
@@ -88,4 +119,69 @@ async def test_a_page_declares_the_charset_that_chromium_sees(tab: Tab) -> None:
         ours = with_charset(response).encoding  # type: ignore[attr-defined]
         if ours != theirs:
             wrong.append((beginning, ours, theirs))
+    assert wrong == []
+
+
+def references(count: int, seed: int) -> Sequence[str]:
+    """Write references as people, programs and attackers do: most are nearly right."""
+    chance = random.Random(seed)
+    found = []
+    for _ in range(count):
+        begin = chance.choice(BEGINNINGS)
+        host = chance.choice(HOSTS) if "/" in begin and chance.random() < 0.8 else ""
+        rest = "".join(chance.choice(PIECES) for _ in range(chance.randrange(6)))
+        found.append(f"{begin}{host}{chance.choice(('', '/', '?')) if host else ''}{rest}")
+    return found
+
+
+def crawlable(href: str | None) -> str | None:
+    """Return the address of what a browser has resolved; None where a crawler refuses it."""
+    try:
+        return address(href) if href else None
+    except InvalidUrl:
+        return None
+
+
+def is_same(ours: str | None, theirs: str | None) -> bool:
+    """Compare but for `|` in a path, which Chromium escapes and the URL Standard does not."""
+    return (ours and ours.replace("|", "%7C")) == (theirs and theirs.replace("|", "%7C"))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_references_lead_where_chromium_goes(tab: Tab) -> None:
+    """Ten thousand references resolve as `new URL()` resolves them."""
+    wrong = []
+    for number, base in enumerate(BASES):
+        these = references(REFERENCES // len(BASES), SEED + number)
+        theirs = await tab.run(
+            f"{json.dumps(these)}.map(each => {{ try {{"
+            f" return new URL(each, {json.dumps(base)}).href }} catch {{ return null }} }})"
+        )
+        for reference, href in zip(these, theirs, strict=True):
+            ours, expected = resolved(address(base), reference), crawlable(href)
+            if not is_same(ours, expected):
+                wrong.append((base, reference, ours, expected))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("charset", CHARSETS)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_links_of_a_page_lead_where_chromium_goes(tab: Tab, charset: str) -> None:
+    """The query of a link is sent in the charset of its page, as `a.href` has it."""
+    base = BASES[0]
+    these = [each for each in references(400, SEED) if not each.isascii()]
+    page = quote(f'<base href="{base}"><a>x</a>')
+    await tab.go(f"data:text/html;charset={charset},{page}")
+    theirs = await tab.run(
+        f"(a => {json.dumps(these)}.map(each => {{ a.setAttribute('href', each);"
+        " return a.protocol === ':' ? null : a.href }))(document.querySelector('a'))"
+    )
+    codec = "cp1252" if charset == "windows-1252" else charset
+    wrong = [
+        (reference, ours, crawlable(href))
+        for reference, href in zip(these, theirs, strict=True)
+        if not is_same(
+            ours := resolved(address(base), reference, output_charset(codec)), crawlable(href)
+        )
+    ]
     assert wrong == []

@@ -50,6 +50,15 @@ def test_a_hold_becomes_a_request_that_nothing_filters() -> None:
     assert page_of(request) is page
 
 
+def test_a_request_is_for_the_address_of_its_page() -> None:
+    """Scrapy would quote it once more. What a middleware asks for is made an address."""
+    url = "http://a.example/a|b[c]?d|e^{f}`&g=%GG"
+    request = to_scrapy(page_at(url), SomeSpider(), lambda _: None)
+    assert request.url == url
+    assert request.replace(url="http://A.example/x\r\ny: z").url == "http://a.example/xy:%20z"
+    assert request.replace(url="http://u@a.example/ x").url == "http://u@a.example/%20x"
+
+
 def test_a_callback_that_does_not_exist_is_an_error_of_the_request() -> None:
     """The page fails by name instead of being parsed by the wrong code."""
     with pytest.raises(TypeError, match="no callback 'gone'"):
@@ -130,7 +139,7 @@ def test_links_are_grouped_by_domain_and_come_in_once() -> None:
         ("b.example", -5, True),
     ]
     assert [entry.url for entry in entries(children)] == [
-        "http://a.example/x?a=2&b=1",
+        "http://a.example/x?b=1&a=2",
         "https://b.example/",
     ]
     assert {entry.depth for entry in entries(children)} == {2}

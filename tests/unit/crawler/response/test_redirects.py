@@ -21,10 +21,15 @@ HERE = "http://a.example/page"
         ("HTTPS://B.example:443/x", "https://b.example/x"),
         ("/sp ace", "http://a.example/sp%20ace"),
         ("/é", "http://a.example/%C3%A9"),
+        (b"/\xe9?\xe9", "http://a.example/%E9?%E9"),
+        (r"\next", "http://a.example/next"),
+        ("http:/next//x", "http://a.example/next//x"),
+        ("http://faß.example/", "http://xn--fa-hia.example/"),
+        ("?wsdl", "http://a.example/page?wsdl"),
     ],
 )
-def test_the_target_is_fetched_as_it_is_named(location: str, target: str) -> None:
-    """Resolved against the page, host in one spelling, arguments in the order of the site."""
+def test_the_target_is_fetched_as_it_is_named(location: str | bytes, target: str) -> None:
+    """Goes where browsers go: hosts in one spelling, arguments as the site has them."""
     found = redirect_of(page_at(HERE, depth=2), answer(page_at(HERE), 302, Location=location))
     assert isinstance(found, Entry)
     assert (found.url, found.depth, found.redirect_urls) == (target, 2, (HERE,))
@@ -38,6 +43,8 @@ def test_the_target_is_fetched_as_it_is_named(location: str, target: str) -> Non
         (302, ""),
         (302, "file:///etc/passwd"),
         (302, "javascript:x"),
+        (302, "javascript:1"),
+        (302, "tel:5551"),
         (302, "http://user@b.example/"),
         (302, "http://[::1"),
         (302, "http://b.example:port/"),
@@ -167,7 +174,47 @@ def test_a_page_that_refreshes_to_another_is_a_redirect() -> None:
     assert redirect_of(page, refreshing("0; url=/next"), 0) is None
 
 
-@pytest.mark.parametrize("content", ["5", "5; url=/page", "0; url=/first", "0; url=file:///x", "x"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "0; url = /next",
+        "0; /next",
+        "0,url=/next",
+        "0 url=/next",
+        " .5;URL='/next' x",
+        "0;/\t/a.example\\next",
+    ],
+)
+def test_a_refresh_is_read_as_browsers_read_it(content: str) -> None:
+    """Takes each way to write it that the HTML Standard has."""
+    found = redirect_of(page_at(HERE), refreshing(content), 10)
+    assert isinstance(found, Entry)
+    assert found.url == "http://a.example/next"
+
+
+def test_a_refresh_is_relative_to_the_base_of_its_page() -> None:
+    """Passes over those in comments, and those for browsers without scripts."""
+    refresh = '<meta http-equiv=refresh content="0;url={}">'
+    others = f"<!-- {refresh.format('/a')} --><noscript>{refresh.format('/b')}</noscript>"
+    body = f"<head>{others}<base href='/base/'>{refresh.format('next')}</head>"
+    found = redirect_of(page_at(HERE), HtmlResponse(HERE, body=body.encode()), 10)
+    assert isinstance(found, Entry)
+    assert found.url == "http://a.example/base/next"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "5",
+        "5; url=/page",
+        "0; url=/first",
+        "0; url=file:///x",
+        "x",
+        "0; url=tel:5551",
+        "0x;/y",
+        ";/x",
+    ],
+)
 def test_a_page_that_refreshes_itself_is_a_page(content: str) -> None:
     """A ticker, a slide show that begins again and nonsense are delivered."""
     page = page_at(HERE, redirect_urls=("http://a.example/first",))

@@ -52,6 +52,26 @@ def test_only_the_beginning_of_a_large_file_counts() -> None:
     assert not allows(EVERYTHING_FORBIDDEN, "/x")
 
 
+@pytest.mark.parametrize(
+    ("rule", "path"),
+    [
+        ("/search?sort=", "/search?sort=1&q=a"),
+        ("/*?print$", "/doc?print"),
+        ("/index.php?/admin", "/index.php?/admin/x"),
+        ("/a|b", "/a%7Cb"),
+        ("/a%7Cb", "/a|b"),
+        ("/%7eu", "/~u"),
+        ("/\xe9", "/%E9"),
+        ("/x[1]", "/x[1]"),
+        ("/p;x", "/p;x=1?y"),
+    ],
+)
+def test_a_rule_is_about_what_is_asked_for(rule: str, path: str) -> None:
+    """Compares octets, escaped or not (RFC 9309, 2.2.2), in the order in which they are sent."""
+    note = rules_note(f"User-agent: *\nDisallow: {rule}\n".encode("latin-1"))
+    assert not allows(note, path)
+
+
 @pytest.mark.parametrize("status", [304, 400, 401, 403, 404, 410, 302])
 def test_no_file_means_no_rules(status: int) -> None:
     """So does a redirect that leads nowhere."""

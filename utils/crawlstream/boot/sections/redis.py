@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit  # noqa: TID251  settings, of any scheme
 
 from pydantic import Field, SecretStr, model_validator
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from ipaddress import ip_address
 from typing import Annotated, Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, urlsplit  # noqa: TID251  settings, of any scheme
 
 from pydantic import AfterValidator, AliasChoices, AliasGenerator, BeforeValidator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict

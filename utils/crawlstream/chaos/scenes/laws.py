@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from urllib.parse import urlsplit
 
 from crawlstream.chaos.facts import Facts
+from crawlstream.model.url import host_of
 
 RESULTS = "crawled_firehose"
 _TRY_AGAIN = frozenset({408, 429})
@@ -37,7 +37,7 @@ def attempts_have_a_cause(facts: Facts) -> Iterator[str]:
     lost, causes = Counter[str](), Counter(facts.by_proxies.broken)
     for record in facts.records:
         if record.topic == RESULTS and record.value.get("attempt", 1) > 1:
-            host = urlsplit(record.value["url"]).hostname or ""
+            host = host_of(record.value["url"])
             lost[host] += record.value["attempt"] - 1
     for visit in facts.visits:
         if visit.status >= 500 or visit.status in _TRY_AGAIN:
