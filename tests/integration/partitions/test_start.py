@@ -220,9 +220,12 @@ async def test_a_cluster_is_talked_to_through_tls_as_a_user(tmp_path: Path) -> N
         async with divided(divided_settings(**given)) as frontiers:
             assert await _clocks(frontiers) == {0, 1}
             await _wakes(frontiers, 1)
-        for changed in ({"REDIS_PASSWORD": "wrong"}, {"CRAWLSTREAM_REDIS_SSL_CAFILE": None}):
+        for changed, remedy in (
+            ({"REDIS_PASSWORD": "wrong"}, "does not accept the user or password"),
+            ({"CRAWLSTREAM_REDIS_SSL_CAFILE": None}, "certificate of Redis is not trusted"),
+        ):
             async with open_frontiers(divided_settings(**{**given, **changed})) as frontiers:
-                with pytest.raises(RedisUnavailable):
+                with pytest.raises(ConfigError, match=remedy):
                     await check_frontiers(frontiers)
 
 
