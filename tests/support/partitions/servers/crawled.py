@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgpack
 from redis import Redis
 
 from crawlstream.chaos.processes import RunningServer
@@ -54,14 +55,15 @@ class Divided:
         self.witness.feed(*({"url": url, **crawl} for url in urls))
 
     def agree(self) -> bool:
-        """Whether all know the same of the first crawl, so that none has to ask its home."""
+        """Whether all know the latest of the only crawl, so that none has to ask its home."""
         known = set[bytes]()
         for p, server in enumerate(self.redis):
+            tag = Partitions(self.cluster.prefix, 3).keys(p).tag
             with Redis(port=server.port) as redis:
-                label: Any = redis.hget(
-                    Partitions(self.cluster.prefix, 3).keys(p).tag + "x:1", "label"
-                )
-            known.add(b" ".join((label or f"none {p} {p}".encode()).split()[1:3]))
+                label: Any = redis.hget(tag + "x:1", "label")
+                registered: Any = redis.hvals(tag + "reg")
+            known.add((label or f"none {p} {p}".encode()).split()[2])
+            known |= {b"%d" % msgpack.unpackb(each, raw=True)[b"number"] for each in registered}
         return len(known) == 1
 
     def home(self, crawlid: str) -> int:
