@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgpack
 from redis import Redis
 
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.scripted_site import CrawlerSite, serving
 from crawlstream.chaos.witness import Witness
+from crawlstream.frontier.codec.values import unpack
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import CrawlKey
 from support import servers as real
@@ -63,7 +63,7 @@ class Divided:
                 label: Any = redis.hget(tag + "x:1", "label")
                 registered: Any = redis.hvals(tag + "reg")
             known.add((label or f"none {p} {p}".encode()).split()[2])
-            known |= {b"%d" % msgpack.unpackb(each, raw=True)[b"number"] for each in registered}
+            known |= {b"%d" % unpack(each)[b"number"] for each in registered}
         return len(known) == 1
 
     def home(self, crawlid: str) -> int:
