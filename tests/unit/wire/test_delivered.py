@@ -152,6 +152,9 @@ def test_long_numbers_come_back_exactly() -> None:
     assert decode(bare).attrs == {"n": 10**40}
     with pytest.raises(NotAResult, match=r"\$.run: expected an integer of 64 bits"):
         decode(record(1, run=10**40))
+    deep = b"[" * 1_000 + b"]" * 1_000
+    with pytest.raises(NotAResult, match="not JSON: nested too deeply"):
+        decode(record(1, attrs={"n": 10**40, "deep": 0}).replace(b'"deep":0', b'"deep":' + deep))
 
 
 def test_secrets_are_left_out_on_request() -> None:

@@ -73,8 +73,8 @@ def _exact(value: bytes, record: dict[str, Any]) -> dict[str, Any]:
         return record
     try:
         return cast("dict[str, Any]", jsontext.loads(value))
-    except RecursionError:
-        return record
+    except ValueError as error:
+        raise NotAResult(f"the record is not JSON: {error}") from error
 
 
 _TEXTS = ("body_ref", "digest", "seed_url", "parent_url", "uuid", "ip")
