@@ -79,6 +79,15 @@ def test_text_stays_text(name: str) -> None:
         assert cell(name, text) == text
 
 
+def test_cells_are_taken_as_spreadsheets_write_them() -> None:
+    """Truths in capitals, and whole bodies; what is no truth is left to the schema."""
+    for name in ("obey_robots", "render"):
+        for text, truth in (("TRUE", True), ("False", False), ("null", None), ("yes", "yes")):
+            assert cell(name, text) == truth
+    body = "x" * (1 << 20)
+    assert cell("body", body) == body
+
+
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
@@ -88,6 +97,7 @@ def test_text_stays_text(name: str) -> None:
         (b'url,crawlid\n"u"x,1\n', "line 2: ',' expected"),
         (b'url,crawlid\nu,"1\nu,2\n', "line 3: unexpected end of data"),
         (b"url\ru\r", "line 1: new-line character"),
+        (b"url,body\nu," + b"x" * (1 << 22), "line 2: field larger than field limit (2097152)"),
     ],
 )
 def test_what_is_no_table_is_refused_by_its_line(table: bytes, problem: str) -> None:

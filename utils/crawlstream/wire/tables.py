@@ -9,12 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from crawlstream.errors import InvalidRequest
-from crawlstream.model.request import Refusal
+from crawlstream.model.request import Refusal, RequestLimits
 from crawlstream.wire import jsontext
 from crawlstream.wire.requests import SCRAPER
 from crawlstream.wire.schedules import seed_problems
 
 Seed = Mapping[str, Any]
+
+# A cell may be a whole body; the library's own limit is a sixteenth of a request.
+csv.field_size_limit(RequestLimits().max_bytes)
 
 
 def read_table(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
@@ -27,9 +30,9 @@ def read_rows(lines: Iterable[bytes]) -> Iterator[tuple[int, Mapping[str, Any]]]
 
     The first row names the fields, an empty or missing cell is absent.
 
-    Text stays text. A list is JSON, or words between spaces; everything else is JSON, and what is
-    none is left to the schema. Whether a row is a request is not asked here. InvalidRequest says
-    at which line what is no table.
+    Text stays text. A list is JSON, or words between spaces; a truth may be in capitals, as
+    spreadsheets write it; everything else is JSON, and what is none is left to the schema. Whether
+    a row is a request is not asked here. InvalidRequest says at which line what is no table.
     """
     table = csv.DictReader(_decoded(lines), strict=True)
     try:
@@ -89,7 +92,7 @@ def _objects(data: bytes) -> Iterator[tuple[int, Seed]]:
     for number, text in _lines(data):
         try:
             value = jsontext.loads(text.encode())
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise _torn(number, "not JSON") from error
         if not isinstance(value, dict):
             raise _torn(number, "not a JSON object")
@@ -104,13 +107,18 @@ def _cell(name: str, text: str) -> object:
     kinds = _KINDS.get(name, ("string",))
     if "string" in kinds:
         return text
+    if "boolean" in kinds and text.lower() in _TRUTHS:
+        return text.lower() == "true"
     try:
         value = jsontext.loads(text.encode())
-    except (ValueError, RecursionError):
+    except ValueError:
         return text.split() if "array" in kinds else text
     if "array" in kinds and value is not None and not _is_texts(value):
         return text.split()
     return value
+
+
+_TRUTHS = frozenset({"true", "false"})
 
 
 def _is_texts(value: object) -> bool:
