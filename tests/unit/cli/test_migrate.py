@@ -129,14 +129,18 @@ def test_comments_hidden_folders_and_other_packages_are_left_out(old: Path) -> N
 def test_a_report_ends_with_the_settings_and_exit_code_1(
     old: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What differs from the defaults can be pasted into .env; a password is never shown."""
+    """What differs from the defaults can be pasted into .env; what is not known is a comment.
+
+    A password is never shown.
+    """
+    (old / "settings.py").write_text("ZOOKEEPER_HOSTS = zookeepers()\n")
     assert run(["migrate", "check", str(old)]) == 1
     out = capsys.readouterr().out
     assert "\nKAFKA_HOSTS=k1:9092,k2:9092\n" in out
-    assert "\nREDIS_PASSWORD=...\n" in out
+    assert "\n# REDIS_PASSWORD=...\n# ZOOKEEPER_HOSTS=...\n" in out
     assert "geheim" not in out
     summary = out.splitlines()[-1]
-    for words in ("12 files: ", " to keep", " not needed", " to the environment", " to rename"):
+    for words in ("13 files: ", " to keep", " not needed", " to the environment", " to rename"):
         assert words in summary
     assert re.search(r" \d+ to change\. How each is done: docs/migrating\.md$", summary)
     assert run(["migrate", "check", str(old), "--todo"]) == 1
@@ -151,6 +155,7 @@ def test_a_report_for_programs(old: Path, capsys: pytest.CaptureFixture[str]) ->
     assert report["to_do"] == len(to_do) > 20
     assert report["files"] == len(FILES)  # With the spider, without .git.
     assert report["settings"]["REDIS_HOST"] == "redis.internal"
+    assert report["settings"]["REDIS_PASSWORD"] is None
     assert {*report["findings"][0]} == {"file", "line", "name", "verdict", "advice"}
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.words import counted
-from crawlstream.cli.migrate.finding import Finding, Verdict
+from crawlstream.cli.migrate.finding import UNTOLD, Finding, Verdict
 from crawlstream.cli.migrate.project import Report, check_project
 
 migrate = typer.Typer(
@@ -71,7 +71,9 @@ def _as_json(project: Path, report: Report) -> dict[str, object]:
         "project": str(project),
         "files": report.files,
         "to_do": report.to_do,
-        "settings": report.settings,
+        "settings": {
+            name: None if value == UNTOLD else value for name, value in report.settings.items()
+        },
         "findings": [
             {
                 "file": each.file,
@@ -96,7 +98,9 @@ def _show(report: Report, *, only_to_do: bool) -> None:
     if report.settings:
         console.print(Text("\nThe settings that differ from the defaults, as .env:", "bold"))
         for name, value in report.settings.items():
-            console.print(f"{name}={value}", soft_wrap=True)
+            # Whatever is pasted there is believed.
+            mark = "# " if value == UNTOLD else ""
+            console.print(f"{mark}{name}={value}", soft_wrap=True)
     console.print(f"\n{_summary(report)}", soft_wrap=True)
 
 

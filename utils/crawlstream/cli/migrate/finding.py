@@ -19,6 +19,9 @@ class Verdict(StrEnum):
     """It has to be written in another way."""
 
 
+UNTOLD = "..."
+"""Stands for the value of a setting that is secret, or that only running the project would tell."""
+
 TO_DO = frozenset({Verdict.SET, Verdict.RENAME, Verdict.CHANGE})
 
 
@@ -35,4 +38,4 @@ class Finding:
     verdict: Verdict
     advice: str
     setting: tuple[str, str] | None = None
-    """The variable that says the same here, and its value."""
+    """The variable that says the same here, and its value, or ``UNTOLD``."""

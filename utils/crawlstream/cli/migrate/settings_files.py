@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from crawlstream.boot.misspelt import instead_of
 from crawlstream.boot.settings import Settings
-from crawlstream.cli.migrate.finding import Finding, Verdict
+from crawlstream.cli.migrate.finding import UNTOLD, Finding, Verdict
 from crawlstream.cli.migrate.known import (
     BUILT_IN,
     CLASSES,
@@ -75,7 +75,7 @@ def _known(finding: Finding, here: str, field: str, value: object) -> Finding:
     if value is None or _text(value) == default:
         advice = f"this is the default of {here}" if is_renamed else "this is the default"
         return Finding(*told, Verdict.WORKS, advice)
-    text = "..." if value is _UNKNOWN or _is_secret(field) else _text(value)
+    text = UNTOLD if value is _UNKNOWN or _is_secret(field) else _text(value)
     advice = f"{here}={text} in the environment or .env"
     if here.startswith("QUEUE_"):
         advice += "; read only when the rules' node is created, later `crawlstream throttle set`"
