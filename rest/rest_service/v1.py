@@ -86,6 +86,12 @@ async def feed(request: Request, service: TheService, client: TheClient) -> Resp
     What comes too late is named by ``poll_id``, and ``/poll`` has it.
     """
     raw, fields = await _object_in(request)
+    uuid = fields.get("uuid")
+    if uuid is not None and not (isinstance(uuid, str) and uuid):
+        # Its refusal could not say whom it answers, so nobody would see it.
+        raise RequestRefused(
+            400, "JSON did not validate against schema.", cause="$.uuid: expected text, or no uuid"
+        )
     with audited_request(client, fields):
         await _check(service, client, raw)
         return await _feed(service, client, raw)

@@ -126,6 +126,11 @@ async def test_refusals_are_the_predecessors(rest: RestProcess) -> None:
     for body in (b"", b"{", b"[]", b"[" * 100_000, b"\xff"):
         answer = await rest.post("/feed", body, **JSON)
         assert (answer.status, answer.error["message"]) == (400, NOT_JSON), body[:10]
+    bad_uuids: list[Any] = [5, "", ["a"], {}, False]
+    for uuid in bad_uuids:
+        answer = await rest.post("/feed", {"appid": "app", "uuid": uuid})
+        assert (answer.status, answer.error["cause"]) == (400, "$.uuid: expected text, or no uuid")
+    assert (await rest.post("/feed", {"appid": "app", "uuid": None})).status == 200
     answer = await rest.post("/poll", {})
     assert (answer.status, answer.error) == (
         400,
