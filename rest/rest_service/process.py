@@ -120,7 +120,7 @@ def _service(
         feeder=feeder,
         frontier=frontier,
         sampler=sampler,
-        quota=Quota(frontier.queries, sampler),
+        quota=Quota(frontier, sampler),
         editor=ThrottleEditor(
             settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         ),

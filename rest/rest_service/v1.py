@@ -17,7 +17,7 @@ from fastapi.responses import RedirectResponse
 
 from crawlstream.bus.records import RecordTooLarge
 from crawlstream.errors import InvalidRequest, KafkaUnavailable
-from crawlstream.model.request import ActionRequest, CrawlRequest, StatsRequest
+from crawlstream.model.request import ActionRequest, CrawlRequest, ScheduleRequest, StatsRequest
 from crawlstream.wire import jsontext, requests
 from rest_service.dashboard.cluster import overview
 from rest_service.http.access import Client, Role
@@ -154,7 +154,8 @@ async def _check(service: Service, client: Client, raw: bytes) -> None:
     Feeding crawls and asking is for those who may submit; all else steers the cluster. Whoever is
     bound to applications feeds what is about these.
     """
-    if client.role >= Role.OPERATE and not client.appids and client.waiting is None:
+    is_free = client.waiting is client.schedules is None and not client.appids
+    if client.role >= Role.OPERATE and is_free:
         return
     try:
         # Beside the loop: expressions are compiled.
@@ -169,3 +170,5 @@ async def _check(service: Service, client: Client, raw: bytes) -> None:
         client.check(fed.appid if is_of_one and fed else None)
     if isinstance(fed, CrawlRequest):
         await service.quota.admit(client, 1)
+    if isinstance(fed, ScheduleRequest):
+        await service.quota.admit_schedule(client, fed)

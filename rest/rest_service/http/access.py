@@ -59,6 +59,8 @@ class Client:
     """Requests a second; None: as many as everybody."""
     waiting: int | None = None
     """Pages that may wait when it feeds more; None: any number."""
+    schedules: int | None = None
+    """Schedules that there may be when it sets another; None: any number."""
 
     @property
     def sees_secrets(self) -> bool:
@@ -159,6 +161,7 @@ def _client(key: ApiKey) -> Client:
         appids=key.appids,
         rate=key.rate,
         waiting=key.waiting,
+        schedules=key.schedules,
     )
 
 

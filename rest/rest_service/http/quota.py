@@ -1,4 +1,4 @@
-"""How much a key may have waiting: seeds beyond that are refused until some of it is done."""
+"""How much a key may have: pages that wait, and schedules; what is beyond is refused."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from crawlstream.frontier.queries import FrontierQueries
+from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream.model.request import ScheduleRequest
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
 from rest_service.sampler import Sampler
 
 _ON_ITS_WAY_S = 5.0
-"""What was fed so lately may not wait in the frontier yet, so it counts beside that."""
+"""What was fed so lately may not be in the frontier yet, so it counts beside that."""
+_FEEDING = frozenset({"set", "resume", "fire"})
 
 
 class Quota:
-    """Judges seeds before they are fed."""
+    """Judges seeds and schedules before they are fed."""
 
     def __init__(
         self,
-        frontier: FrontierQueries,
+        frontier: Frontiers,
         sampler: Sampler,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -29,6 +31,7 @@ class Quota:
         self._sampler = sampler
         self._clock = clock
         self._lately: dict[str, deque[tuple[float, int]]] = {}
+        self._set_at: dict[str, dict[tuple[str, str], float]] = {}
 
     async def admit(self, client: Client, seeds: int) -> None:
         """Count seeds of a client; Refused (429) where too many pages wait already.
@@ -50,10 +53,55 @@ class Quota:
             )
         self._lately[client.name].append((self._clock(), seeds))
 
+    async def admit_schedule(self, client: Client, asked: ScheduleRequest) -> None:
+        """Count what a request for a schedule makes: the seeds of one firing, and the schedule.
+
+        Refused (429, 409) if they are beyond the client's quotas. RedisUnavailable: nobody knows.
+        """
+        if client.schedules is not None and asked.do == "set":
+            await self._admit_one_more(client, (asked.appid, asked.name), client.schedules)
+        if client.waiting is None or asked.do not in _FEEDING:
+            return
+        told = asked.schedule
+        if told is None:
+            found = await self._frontier.schedules.one(asked.appid, asked.name)
+            told = found.schedule if found else None
+        if told is None:
+            return
+        if told.seeds_from:
+            raise RequestRefused(
+                403,
+                "This API key has a quota of waiting pages, and seeds_from has any number of seeds:"
+                " list them in `seeds`.",
+                code="forbidden",
+            )
+        await self.admit(client, len(told.seeds))
+
+    async def _admit_one_more(self, client: Client, one: tuple[str, str], most: int) -> None:
+        """Count a schedule, unless it only replaces itself."""
+        now = self._clock()
+        known = await self._frontier.schedules.names(client.appids)
+        lately = self._set_at.setdefault(client.name, {})
+        for each in [each for each, at in lately.items() if at < now - _ON_ITS_WAY_S]:
+            del lately[each]
+        known |= lately.keys()
+        if one not in known and len(known) >= most:
+            raise RequestRefused(
+                409,
+                f"Quota exceeded: there are {len(known)} schedules; the maximum for this API key is"
+                f" {most}: remove one first.",
+                code="too_many_schedules",
+            )
+        lately[one] = now
+
     async def _waiting(self, appids: frozenset[str]) -> int:
         named: list[str | None] = [*sorted(appids)] if appids else [None]
         return sum(
-            [one.pending for appid in named for one in await self._frontier.crawls(appid=appid)]
+            [
+                one.pending
+                for appid in named
+                for one in await self._frontier.queries.crawls(appid=appid)
+            ]
         )
 
     def _fed_lately(self, name: str) -> int:

@@ -96,28 +96,6 @@ async def steer(
         return await _ask(service, client, {"appid": appid, "schedule": name, "do": verb}, {})
 
 
-_FEEDING = frozenset({"set", "resume", "fire"})
-
-
-async def _admit(service: Service, client: Client, asked: object) -> None:
-    """Count the seeds of one firing against the quota of a key; Refused if they exceed it."""
-    assert isinstance(asked, ScheduleRequest)
-    told = asked.schedule
-    if told is None:
-        found = await service.frontier.schedules.one(asked.appid, asked.name)
-        told = found.schedule if found else None
-    if told is None:
-        return
-    if told.seeds_from:
-        raise RequestRefused(
-            403,
-            "This API key has a quota of waiting pages, and seeds_from has any number of seeds:"
-            " list them in `seeds`.",
-            code="forbidden",
-        )
-    await service.quota.admit(client, len(told.seeds))
-
-
 async def _ask(
     service: Service, client: Client, named: Mapping[str, str], more: Mapping[str, object]
 ) -> Response:
@@ -126,8 +104,8 @@ async def _ask(
     asked = jsontext.dumps({**more, **named, "uuid": uuid})
     # What no schema allows is refused here, not on a topic that nobody reads.
     fed = requests.decode(asked, limits=service.limits)
-    if client.waiting is not None and named["do"] in _FEEDING:
-        await _admit(service, client, fed)
+    assert isinstance(fed, ScheduleRequest)
+    await service.quota.admit_schedule(client, fed)
     reply = await service.ask(client, asked, uuid)
     if reply is None:
         return success({"poll_id": uuid}, status=202)

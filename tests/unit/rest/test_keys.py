@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +15,8 @@ from starlette.types import Receive, Scope, Send
 from crawlstream.boot.api_keys import ApiKey
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
+from crawlstream.model.recurring.schedule import Do
+from crawlstream.model.request import RequestLimits, ScheduleRequest
 from rest_service.http.access import Client, Guesses, RateLimiter, Role
 from rest_service.http.envelope import RequestRefused
 from rest_service.http.head import Heads
@@ -19,6 +24,7 @@ from rest_service.http.hiding import HIDDEN, hide
 from rest_service.http.peers import peer_of
 from rest_service.http.quota import Quota
 from rest_service.http.turns import Turns
+from rest_service.v1 import _check
 from rest_service.v2.reading import RecordFilter, wanted_by
 
 SECRET = "s" * 20
@@ -43,6 +49,7 @@ class Clock:
         ("submit@a%2Cb%3Ac+d%2Be:", {"appids": {"a,b:c", "d+e"}}),
         ("operate/name=alice:", {"name": "alice"}),
         ("read@shop/rate=0.5/waiting=100:", {"appids": {"shop"}, "rate": 0.5, "waiting": 100}),
+        ("operate@shop/schedules=0:", {"appids": {"shop"}, "schedules": 0}),
     ],
 )
 def test_keys_have_one_form(text: str, fields: dict[str, Any]) -> None:
@@ -60,6 +67,7 @@ def test_keys_have_one_form(text: str, fields: dict[str, Any]) -> None:
     [
         *("submit@:", "submit@ab:", "submit@shop+:", "submit@shop@news:", "@shop:"),
         *("read/color=red:", "read/rate=0:", "read/waiting=0:", "read/waiting=x:"),
+        "read/schedules=-1:",
         *("read/name=a b:", "read/name=a/name=b:", "read/role=operate:", "read/secret=x:"),
     ],
 )
@@ -114,15 +122,36 @@ def test_a_network_of_one_client_is_one_peer(address: str, peer: str) -> None:
     assert peer_of(address) == peer
 
 
-def _quota(pending: dict[str, int], clock: Clock) -> Quota:
+def _quota(
+    pending: dict[str, int], clock: Clock, schedules: Mapping[tuple[str, str], int] | None = None
+) -> Quota:
+    seeds = schedules or {}
+
     async def crawls(appid: str | None) -> Any:
         return [SimpleNamespace(pending=n) for name, n in pending.items() if appid in {None, name}]
 
     async def shared(_name: Any, ask: Any) -> Any:
         return await ask()
 
-    frontier, sampler = SimpleNamespace(crawls=crawls), SimpleNamespace(shared=shared)
-    return Quota(frontier, sampler, clock=clock)  # type: ignore[arg-type]
+    async def one(appid: str, name: str) -> Any:
+        count = seeds.get((appid, name))
+        return None if count is None else SimpleNamespace(schedule=_schedule(count))
+
+    async def names(appids: frozenset[str]) -> set[tuple[str, str]]:
+        return {one for one in seeds if not appids or one[0] in appids}
+
+    frontier = SimpleNamespace(
+        queries=SimpleNamespace(crawls=crawls), schedules=SimpleNamespace(one=one, names=names)
+    )
+    return Quota(frontier, SimpleNamespace(shared=shared), clock=clock)  # type: ignore[arg-type]
+
+
+def _schedule(seeds: int, seeds_from: str | None = None) -> Any:
+    return SimpleNamespace(seeds=["u"] * seeds, seeds_from=seeds_from)
+
+
+def _set(name: str, seeds: int = 1, appid: str = "shop") -> ScheduleRequest:
+    return ScheduleRequest(uuid="u", appid=appid, name=name, schedule=_schedule(seeds))
 
 
 async def test_a_key_may_have_so_many_pages_waiting() -> None:
@@ -140,6 +169,55 @@ async def test_a_key_may_have_so_many_pages_waiting() -> None:
     with pytest.raises(RequestRefused, match="105 pages are waiting"):
         await quota.admit(Client("all", Role.SUBMIT, waiting=10), 1)
     await quota.admit(Client("free", Role.SUBMIT), 10**6)
+
+
+async def test_a_key_may_have_so_many_schedules() -> None:
+    """Those of its applications count, and what it has set just now; replacing one is free."""
+    clock = Clock()
+    known = {("shop", "a"): 1, ("shop", "b"): 1, **{("news", str(n)): 1 for n in range(9)}}
+    quota = _quota({}, clock, known)
+    bound = Client("bound", Role.OPERATE, appids=frozenset({"shop"}), schedules=3)
+    for name in ("a", "c", "c"):
+        await quota.admit_schedule(bound, _set(name))
+    with pytest.raises(RequestRefused, match=r"3 schedules; .* API key is 3") as full:
+        await quota.admit_schedule(bound, _set("d"))
+    assert (full.value.status, full.value.details["code"]) == (409, "too_many_schedules")
+    others: list[Do] = ["remove", "fire", "resume", "pause", "show"]
+    for do in others:
+        await quota.admit_schedule(bound, replace(_set("d"), do=do, schedule=None))
+    clock.now = 6
+    await quota.admit_schedule(bound, _set("d"))
+    with pytest.raises(RequestRefused, match="there are 11 schedules"):
+        await quota.admit_schedule(Client("all", Role.OPERATE, schedules=10), _set("e"))
+    await quota.admit_schedule(Client("free", Role.OPERATE), _set("e"))
+
+
+async def test_schedules_count_as_the_seeds_of_one_firing() -> None:
+    """Set, resumed or fired by a key with a quota of waiting pages."""
+    key = Client("key", Role.OPERATE, waiting=5)
+    quota = _quota({}, Clock(), {("shop", "many"): 6})
+    feeding: list[Do] = ["resume", "fire"]
+    for do in feeding:
+        with pytest.raises(RequestRefused, match="is 5"):
+            await quota.admit_schedule(key, replace(_set("many"), do=do, schedule=None))
+    with pytest.raises(RequestRefused, match="is 5"):
+        await quota.admit_schedule(key, _set("new", 6))
+    told = replace(_set("new"), schedule=_schedule(0, "file:///x"))
+    with pytest.raises(RequestRefused, match="any number"):
+        await quota.admit_schedule(key, told)
+    await quota.admit_schedule(key, _set("new", 5))
+
+
+@pytest.mark.parametrize("share", [{"waiting": 1}, {"schedules": 0}])
+async def test_a_quota_holds_for_schedules_that_are_fed(share: Any) -> None:
+    """``/feed`` is no way round it, also for a key of no application."""
+    told: dict[str, Any] = {"uuid": "u", "appid": "shop", "schedule": "new", "cron": "0 0 * * *"}
+    told |= {"crawl": {"crawlid": "c"}, "seeds": ["http://a.test/", "http://b.test/"]}
+    service: Any = SimpleNamespace(quota=_quota({}, Clock()), limits=RequestLimits())
+    raw = json.dumps(told).encode()
+    with pytest.raises(RequestRefused, match="Quota exceeded"):
+        await _check(service, Client("key", Role.OPERATE, **share), raw)
+    await _check(service, Client("free", Role.OPERATE), raw)
 
 
 async def test_nobody_takes_all_turns() -> None:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ConfigDict, Field
 
 _FORM = re.compile(r"([^@/:]*)(?:@([^@/:]*))?((?:/[^/:]*)*):(.*)", re.DOTALL)
-_OPTIONS = frozenset({"name", "rate", "waiting"})
+_OPTIONS = ("name", "rate", "waiting", "schedules")
 
 
 class ApiKey(BaseModel):
@@ -28,6 +28,8 @@ class ApiKey(BaseModel):
     """Requests a second; default: ``rest_rate``."""
     waiting: int | None = Field(default=None, ge=1)
     """Pages of its applications that may wait when it feeds more; default: any number."""
+    schedules: int | None = Field(default=None, ge=0)
+    """Schedules of its applications when it sets one more; default: any number."""
 
 
 def read_keys(value: Any) -> Any:
@@ -55,7 +57,7 @@ def _fields(number: int, text: str) -> Mapping[str, object]:
         name, _, told = option.partition("=")
         if name not in _OPTIONS or name in fields:
             raise ValueError(
-                f"key {number}: unknown or repeated option; allowed are name, rate and waiting,"
+                f"key {number}: unknown or repeated option; allowed are {', '.join(_OPTIONS)},"
                 " each once"
             )
         fields[name] = told

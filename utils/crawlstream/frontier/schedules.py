@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,6 +11,7 @@ import structlog
 
 from crawlstream.frontier.codec.schedules import (
     fields_from,
+    names_of,
     pack_marks,
     pack_seen,
     pack_turn,
@@ -111,6 +112,13 @@ class Schedules:
             for (field, due), fields in zip(fitting, found, strict=True)
         ]
         return [state for state in states if state is not None]
+
+    async def names(self, appids: Collection[str] = ()) -> set[tuple[str, str]]:
+        """Application and name of each schedule, of these applications or of all."""
+        with our_errors():
+            fields = await self._redis.zrange(self._keys.schedules(), 0, -1)
+        found = {names_of(field.decode()) for field in fields}
+        return {one for one in found if not appids or one[0] in appids}
 
     async def one(self, appid: str, name: str) -> ScheduleState | None:
         """One schedule; None: there is none of this name."""

@@ -26,7 +26,7 @@ FORMS = {
     "shop": f"submit@{SHOP}/name=shop-keeper",
     "quota": f"submit@{NEWS}/name=small/waiting=2/rate=50",
     "boss": f"operate@{SHOP}/name=boss",
-    "planner": f"operate@{PLANS}/name=planner/waiting=2/rate=50",
+    "planner": f"operate@{PLANS}/name=planner/waiting=2/schedules=1/rate=50",
 }
 HTML = {"Accept": "text/html"}
 
@@ -247,7 +247,10 @@ async def test_a_key_has_no_more_waiting_than_its_quota(
 
 
 async def test_schedules_count_against_the_quota_of_a_key(keyed: Keyed) -> None:
-    """Setting, resuming and firing one whose seeds exceed it is refused, as feeding them is."""
+    """Setting, resuming and firing one whose seeds exceed it is refused, as feeding them is.
+
+    So is another schedule where the key has as many as it may have.
+    """
     path = f"/v2/schedules/{PLANS}/many"
 
     def seeds(count: int) -> list[dict[str, str]]:
@@ -264,7 +267,10 @@ async def test_schedules_count_against_the_quota_of_a_key(keyed: Keyed) -> None:
     ):
         refused = await keyed.ask("planner", method, at, body)
         assert (refused.status, refused.error["code"]) == (429, "too_many_waiting"), at
-    assert await keyed.status("planner", "PUT", path, {**yearly, "seeds": seeds(2)}) == 200
+    few = {**yearly, "seeds": seeds(2)}
+    assert await keyed.status("planner", "PUT", path, few) == 200
+    another = await keyed.ask("planner", "PUT", f"{path}-more", few)
+    assert (another.status, another.error["code"]) == (409, "too_many_schedules")
 
 
 async def test_every_route_answers_head_as_get(keyed: Keyed) -> None:

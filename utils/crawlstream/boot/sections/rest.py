@@ -22,8 +22,8 @@ class RestSettings(Section):
         (), validation_alias=new("API_KEYS"), repr=False
     )
     """API keys, comma-separated ``role:secret``. To limit a key to applications and quotas:
-    ``role@appid+appid/name=…/rate=…/waiting=…:secret``. Empty: every client that reaches REST has
-    all rights."""
+    ``role@appid+appid/name=…/rate=…/waiting=…/schedules=…:secret``. Empty: every client that
+    reaches REST has all rights."""
     rest_max_body_bytes: int = Field(
         16 * 1024 * 1024, validation_alias=new("REST_MAX_BODY_BYTES"), ge=1024
     )
