@@ -15,6 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from crawlstream.cli.dev.checks import CHECKS
+
 ROOT = Path(__file__).parents[3]
 LOCK = re.findall(
     r"^([\w.-]+)(?:\[.*\])?==([^\s;]+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE
@@ -31,6 +33,22 @@ def test_the_lock_is_above_every_floor(text: str) -> None:
     locked = [version for name, version in LOCK if name == canonicalize_name(asked.name)]
     assert locked
     assert all(asked.specifier.contains(version) for version in locked)
+
+
+def test_all_that_is_installed_has_a_hash() -> None:
+    """Packages by version, and jars: whatever else answers by their names is not installed."""
+    text = (ROOT / "requirements.txt").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and line.lstrip()[0] != "#"]
+    pinned = re.compile(r"[\w.-]+(\[.*\])?==[^\s;]+( ;[^#]*?)?( +--hash=sha256:[0-9a-f]{64})+ *")
+    assert len(lines) == len(LOCK)
+    assert not [line for line in lines if not pinned.fullmatch(line)]
+    jars = (ROOT / "docker" / "jars.sha256").read_text().splitlines()
+    assert not [line for line in jars if not re.fullmatch(r"[0-9a-f]{64} [ *]\S+\.jar", line)]
+
+
+def test_check_looks_at_the_lock() -> None:
+    """As SECURITY.md says: before a change is shared, not only when all tests are run."""
+    assert "tests/unit/project/test_supply.py" in chain(*CHECKS.values())
 
 
 def test_the_bill_of_materials_is_whole() -> None:

@@ -26,12 +26,13 @@ CHECKS = {
     "borders": (str(_TOOLS / "lint-imports"),),
     "sizes": (sys.executable, "-m", "pytest", "-q", "tests/unit/project/test_architecture.py"),
     "lua": (sys.executable, "-m", "pytest", "-q", "tests/unit/project/test_lua.py"),
+    "supply": (sys.executable, "-m", "pytest", "-q", "tests/unit/project/test_supply.py"),
     "docs": (str(_TOOLS / "mkdocs"), "build", "--strict"),
 }
 
 
 def run_checks() -> None:
-    """Run every check (lint, format, types, imports, sizes, Lua, docs), even after a failure."""
+    """Run all checks (lint, types, borders, sizes, Lua, supply, docs), even after a failure."""
     failed = []
     with ThreadPoolExecutor(_CHECKS_AT_ONCE) as pool:
         running = {pool.submit(_check, argv): name for name, argv in CHECKS.items()}
