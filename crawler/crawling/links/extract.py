@@ -192,11 +192,17 @@ _shallow = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=False)
 
 
 def root_of(markup: str) -> tuple[Any, bool]:
-    """Return the tree of a page, as ``response.selector`` makes it, and whether it is all of it."""
+    """Return the tree of a page, and whether it is all of it.
+
+    It is that of ``response.selector``, with what stands behind a ``</html>`` as well: to browsers
+    that belongs to the page, to libxml2 it is a document of its own.
+    """
     parser = _deep if may_be_deep(markup) else _shallow
     root = etree.fromstring(markup.encode() or b"<html/>", parser)
     if root is None:
         return etree.fromstring(b"<html/>", parser), True
+    for behind in list(root.itersiblings("*")):
+        root.append(behind)
     error = parser.error_log.last_error
     return root, error is None or error.type != etree.ErrorTypes.ERR_RESOURCE_LIMIT
 
