@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from crawlstream.errors import OutdatedStamp
 from crawlstream.frontier.partitions.confirm import is_over, summed
+from crawlstream.frontier.partitions.home import Home
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import Question, ToNote, survivors
@@ -280,14 +281,20 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
     assert label.state == "dead"
 
 
-async def test_seeds_say_how_long_a_crawl_remembers(two: Two) -> None:
-    """Longer than others do, from its end on."""
-    two.records = [replace(seed, remember=3_600) for seed in seeds_of(two)]
+async def ended(two: Two, *, remember: int) -> Home:
+    """End the first run of a crawl that remembers for so many seconds; its home."""
+    two.records = [replace(seed, remember=remember) for seed in seeds_of(two)]
     home = two.parts[0].home
     await home.enroll(two.batch(0, 2))
     (run,), _ = await home.quiet(0)
     assert await home.finish(run, {})
     await home.published(two.crawl, 1)
+    return home
+
+
+async def test_seeds_say_how_long_a_crawl_remembers(two: Two) -> None:
+    """Longer than others do, from its end on."""
+    await ended(two, remember=3_600)
     await two.parts[0].advance(3_599_000)
     assert await overdue(two) == []
     await two.parts[0].advance(2_000)
@@ -296,12 +303,7 @@ async def test_seeds_say_how_long_a_crawl_remembers(two: Two) -> None:
 
 async def test_a_seed_after_the_time_of_what_was_seen_begins_with_nothing(two: Two) -> None:
     """Whether or not the home's clock was looked at in between; Kafka has it first."""
-    two.records = [replace(seed, remember=60) for seed in seeds_of(two)]
-    home = two.parts[0].home
-    await home.enroll(two.batch(0, 2))
-    (run,), _ = await home.quiet(0)
-    assert await home.finish(run, {})
-    await home.published(two.crawl, 1)
+    home = await ended(two, remember=60)
     await two.parts[0].advance(60_001)
     two.records.append(replace(two.records[1], offset=2))
     note = (await home.enroll(two.batch(2, 3))).note
@@ -313,12 +315,7 @@ async def test_a_seed_after_the_time_of_what_was_seen_begins_with_nothing(two: T
 
 async def test_a_seed_within_the_time_of_what_was_seen_goes_on_with_it(two: Two) -> None:
     """The next run knows the pages of the one before."""
-    two.records = [replace(seed, remember=60) for seed in seeds_of(two)]
-    home = two.parts[0].home
-    await home.enroll(two.batch(0, 2))
-    (run,), _ = await home.quiet(0)
-    assert await home.finish(run, {})
-    await home.published(two.crawl, 1)
+    home = await ended(two, remember=60)
     await two.parts[0].advance(59_000)
     two.records.append(replace(two.records[1], offset=2))
     (stamp,) = (await home.enroll(two.batch(2, 3))).stamps.values()
