@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 
 from crawlstream.chaos.facts import (
-    ENDS,
+    EMPTIES_SHELF,
     EVENTS,
-    GOES_BACK,
     REPLIES,
     RESULTS,
     Facts,
@@ -22,12 +21,17 @@ from crawlstream.chaos.facts import (
     Rule,
     Strike,
     Violation,
+    endings_of,
     endings_told,
+    has_gone_back,
     identity,
+    may_forget,
+    may_miss,
     repeats,
     times_fed,
 )
 from crawlstream.chaos.pipelines.laws import LAWS as OF_PIPELINES
+from crawlstream.chaos.scenes.accounts import last_accounts
 from crawlstream.chaos.scenes.firing_laws import LAWS as OF_FIRINGS
 from crawlstream.chaos.scenes.laws import LAWS as OF_PROXIES
 from crawlstream.chaos.witness import ENDINGS
@@ -40,7 +44,7 @@ _LATE_MS = 10_000
 
 _GIVEN_MS = 100
 """What the frontier clock may gain where Redis' clock is set, and nowhere else: ADR 13."""
-STEPS_CLOCK, EMPTIES_SHELF = frozenset({"step-clock", "jump-clock"}), "empty-shelf"
+STEPS_CLOCK = frozenset({"step-clock", "jump-clock"})
 
 Law = Callable[[Facts], Iterator[str]]
 
@@ -55,20 +59,6 @@ def _cut(found: Sequence[str]) -> Sequence[str]:
     return [*found[:SHOWN], *([f"… and {more} more"] if more > 0 else [])]
 
 
-def _may_miss(facts: Facts, fed: FedCrawl) -> bool:
-    """Whether pages need not come: a person stopped it, or their shelf was emptied and it is told.
-
-    Then nobody finds what stands on them, either.
-    """
-    is_emptied = any(strike.fault == EMPTIES_SHELF for strike in facts.strikes)
-    return fed.is_stopped or (is_emptied and facts.shelf_lost.get(fed.crawlid, 0) > 0)
-
-
-def _may_forget(facts: Facts, fed: FedCrawl) -> bool:
-    """Whether a Redis may have forgotten of a crawl what a stop then kept from happening again."""
-    return fed.is_stopped and any(strike.fault in GOES_BACK for strike in facts.strikes)
-
-
 def nothing_lost(facts: Facts) -> Iterator[str]:
     """Every page comes with its status, or fails by its name; nothing else does."""
     for fed in facts.fed:
@@ -78,7 +68,7 @@ def nothing_lost(facts: Facts) -> Iterator[str]:
             for r in facts.on(EVENTS, fed.crawlid)
             if r.value["event"] == "page_failed"
         }
-        if not _may_miss(facts, fed):
+        if not may_miss(facts, fed):
             yield from _missing(fed, fed.delivered, came, "delivered")
             yield from _missing(fed, fed.failed, failed, "failed")
         yield from _differences(fed, fed.delivered, came, "delivered")
@@ -127,22 +117,26 @@ def repeats_are_bounded(facts: Facts) -> Iterator[str]:
 def repeats_are_recognisable(facts: Facts) -> Iterator[str]:
     """A page has one id whoever delivers it, no two pages share one, and the key is the id.
 
-    The id names the run, so what is fed once is a page of one run. Each firing is a feeding.
+    The id names the run, so what is fed once is a page of one run. Each firing is a feeding. What
+    a Redis that goes back has forgotten of a run that is over comes again in the next run.
     """
     most = {fed.crawlid: times_fed(facts, fed)[-1] for fed in facts.fed}
     ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    runs: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     pages: defaultdict[str, set[tuple[str, str, int]]] = defaultdict(set)
+    is_forgotten = has_gone_back(facts)
     for record in facts.records:
         if record.topic != RESULTS:
             continue
         value = record.value
         page = value["crawlid"], value["url"], value["run"]
         ids[page[:2]].add(value["id"])
+        runs[page[:2]].add(value["run"] if is_forgotten else 1)
         pages[value["id"]].add(page)
         if record.key != value["id"]:
             yield f"key {record.key} of the record {value['id']}: {value['url']}"
     for (crawlid, url), names in ids.items():
-        if len(names) > most.get(crawlid, 1):
+        if len(names) > max(most.get(crawlid, 1), len(runs[crawlid, url])):
             yield f"{len(names)} ids of one page: {url} of {crawlid}"
     for name, several in pages.items():
         if len(several) > 1:
@@ -162,40 +156,7 @@ def conservation(facts: Facts) -> Iterator[str]:
         if count:
             yield f"the frontier's balance: {name} is off by {count}"
     for fed in facts.fed:
-        yield from _last_accounts(facts, fed)
-
-
-def _last_accounts(facts: Facts, fed: FedCrawl) -> Iterator[str]:
-    accounts: dict[int, Mapping[str, int]] = {}
-    for ending in _endings(facts, fed):
-        accounts.setdefault(ending.value["run"], ending.value["counters"])
-    for run, counters in accounts.items():
-        yield from _last_account(facts, fed, counters, run if fed.runs > 1 else None)
-    redirected = sum(counters["redirected"] for counters in accounts.values())
-    wanted = [fed.redirected * times for times in times_fed(facts, fed)]
-    if accounts and not _may_miss(facts, fed) and redirected not in wanted:
-        yield f"{fed.crawlid}: {redirected} counted as redirected, {wanted[0]} to be seen"
-
-
-def _last_account(
-    facts: Facts, fed: FedCrawl, counters: Mapping[str, int], run: int | None
-) -> Iterator[str]:
-    """``run``: whose records count; None: all do."""
-    ended = sum(counters[end] for end in ENDS)
-    if counters["admitted"] != ended:
-        yield f"{fed.crawlid}: {counters['admitted']} admitted, {ended} ended"
-    results, failures = (
-        {r.value["id"] for r in records if run in (None, r.value["run"])}
-        for records in (
-            facts.on(RESULTS, fed.crawlid),
-            [r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] == "page_failed"],
-        )
-    )
-    lost = facts.shelf_lost.get(fed.crawlid, 0)
-    for name, count in {"done": len(results), "failed": len(failures) + lost}.items():
-        is_forgotten = counters[name] < count and _may_forget(facts, fed)
-        if counters[name] != count and not is_forgotten:
-            yield f"{fed.crawlid}: {counters[name]} counted as {name}, {count} to be seen"
+        yield from last_accounts(facts, fed)
 
 
 def one_ending(facts: Facts) -> Iterator[str]:
@@ -222,7 +183,7 @@ def one_ending(facts: Facts) -> Iterator[str]:
 
 def _same_counters(facts: Facts, fed: FedCrawl) -> Iterator[str]:
     of_runs: defaultdict[int, set[str]] = defaultdict(set)
-    for ending in _endings(facts, fed):
+    for ending in endings_of(facts, fed):
         of_runs[ending.value["run"]].add(str(ending.value["counters"]))
     if any(len(counters) > 1 for counters in of_runs.values()):
         yield f"{fed.crawlid}: its ending was told with different counters"
@@ -238,7 +199,7 @@ def _may_begin_again(facts: Facts, fed: FedCrawl, starts: Sequence[Record]) -> b
 
 def _forgotten(facts: Facts, fed: FedCrawl, endings: Sequence[Record]) -> Sequence[Record]:
     """The ending of a run whose start has no record."""
-    return [r for r in endings[:1] if _may_forget(facts, fed)]
+    return [r for r in endings[:1] if may_forget(facts, fed)]
 
 
 def _is_between_writing_and_noting(target: str) -> bool:
@@ -253,10 +214,6 @@ def endings_are_told_once(facts: Facts) -> Iterator[str]:
         if not any(at <= record.at for at in struck):
             name = f"{record.value['event']} of run {record.value['run']}"
             yield f"{record.value['crawlid']}: {name} was told again, and nothing explains it"
-
-
-def _endings(facts: Facts, fed: FedCrawl) -> Sequence[Record]:
-    return [r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] in ENDINGS]
 
 
 def politeness(facts: Facts) -> Iterator[str]:

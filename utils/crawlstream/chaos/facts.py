@@ -27,6 +27,9 @@ GOES_BACK = frozenset(
     {"power-cut", "cut-partition", "cut-home", "empty-redis", "wipe-partition", "wipe-home"}
 )
 """Faults after which a Redis has forgotten its last second, or all."""
+WIPES = frozenset({"empty-redis", "wipe-partition", "wipe-home"})
+"""Those after which it has forgotten all."""
+EMPTIES_SHELF = "empty-shelf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,9 +189,32 @@ def times_fed(facts: Facts, fed: FedCrawl) -> range:
 
     A Redis that goes back may have forgotten a firing that was asked for, and is asked again.
     """
-    is_struck = any(strike.fault in GOES_BACK for strike in facts.strikes)
-    most = fed.runs if fed.firings and is_struck else fed.times
+    most = fed.runs if fed.firings and has_gone_back(facts) else fed.times
     return range(fed.times, most + 1)
+
+
+def has_gone_back(facts: Facts) -> bool:
+    """Whether a Redis has forgotten something."""
+    return any(strike.fault in GOES_BACK for strike in facts.strikes)
+
+
+def may_miss(facts: Facts, fed: FedCrawl) -> bool:
+    """Whether pages need not come: a person stopped it, or their shelf was emptied and it is told.
+
+    Then nobody finds what stands on them, either.
+    """
+    is_emptied = any(strike.fault == EMPTIES_SHELF for strike in facts.strikes)
+    return fed.is_stopped or (is_emptied and facts.shelf_lost.get(fed.crawlid, 0) > 0)
+
+
+def may_forget(facts: Facts, fed: FedCrawl) -> bool:
+    """Whether a Redis may have forgotten of a crawl what a stop then kept from happening again."""
+    return fed.is_stopped and has_gone_back(facts)
+
+
+def endings_of(facts: Facts, fed: FedCrawl) -> Sequence[Record]:
+    """The endings of a crawl's runs, in the order in which they were read."""
+    return [r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] in ENDINGS]
 
 
 class RoundFailed(CrawlstreamError):

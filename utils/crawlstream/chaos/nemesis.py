@@ -18,8 +18,8 @@ from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
 from redis.asyncio import Redis
 
-from crawlstream.chaos.auditor import EMPTIES_SHELF
 from crawlstream.chaos.cluster import ChaosCluster
+from crawlstream.chaos.facts import EMPTIES_SHELF
 from crawlstream.chaos.faults import BACK_S, Effect, Fault, FaultContext, Inject, leased
 from crawlstream.chaos.pipelines.faults import OF_PIPELINES
 from crawlstream.chaos.scenes.browsers import OF_RENDERERS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from crawlstream.chaos.auditor import EMPTIES_SHELF
+from crawlstream.chaos.facts import EMPTIES_SHELF
 from crawlstream.chaos.faults import Fault
 from crawlstream.chaos.nemesis import FAULTS
 from crawlstream.chaos.pipelines.faults import OF_PIPELINES
