@@ -50,6 +50,8 @@ class Resources:
     rejects: RejectionPublisher
     router: Router
     tally: Tally
+    join: Callable[[], Awaitable[None]]
+    """Notes whose a frontier is that takes the place of a lost one."""
 
     @property
     def frontier(self) -> Frontier:
@@ -87,6 +89,7 @@ def _whole(resources: Resources) -> Assembly:
         kafka=kafka,
         group=group,
         schedules=ScheduleMemory(frontier.schedules, kafka, topics),
+        join=resources.join,
     )
     ahead = StopLookahead(
         frontier.intake, resources.router, recovery, kafka=kafka, topic=topics.incoming

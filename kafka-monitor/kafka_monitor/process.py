@@ -16,6 +16,7 @@ from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.metrics import total_of
 from crawlstream.boot.redis.check import Missing, check_frontiers, keep_agreeing
+from crawlstream.boot.redis.identity import check_early, join_cluster
 from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
@@ -64,22 +65,16 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
     topics, root, redis = settings.topics, frontiers.root, frontiers.servers[0].redis
     kafka = kafka_of(settings, "kafka-monitor")
     partitions = len(frontiers)
+    await check_early(settings, frontiers)
     await until_ready("kafka", partial(ensure_topics, kafka, topics, partitions), stop=stop)
     async with make_sink(kafka) as sink:
         missing_are = await until_ready("kafka", partial(_before, kafka, topics), stop=stop)
         check = partial(check_frontiers, frontiers, missing_are)
         missing = await until_ready("redis", check, stop=stop)
+        join = partial(join_cluster, settings, frontiers)
+        await until_ready("redis", join, stop=stop)
         tally = Tally(redis, root.scripts.keys)
-        process = Process(
-            kind="kafka-monitor",
-            values=told(settings, "max_depth", "max_schedules", "schedule_min_s", "max_remember"),
-        )
-        heartbeat = Heartbeat(
-            *frontiers.heartbeats[0],
-            process,
-            work=lambda: Work(total_of(RECORDS)),
-            also=frontiers.heartbeats[1:],
-        )
+        heartbeat = _heartbeat(settings, frontiers)
         await frontiers.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
         resources = Resources(
@@ -90,21 +85,30 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
             rejects=RejectionPublisher(Outbound(sink, topics, per_app=settings.kafka_appid_topics)),
             router=router,
             tally=tally,
+            join=join,
         )
         work = assemble(resources)
         health = partial(_health, work)
         port, host = settings.metrics_port, settings.metrics_host
-        helpers = (tally.run(), heartbeat.run(), keep_agreeing(frontiers, missing or (), stop))
+        agreeing = keep_agreeing(frontiers, missing or (), stop, join)
+        helpers = (tally.run(), heartbeat.run(), agreeing)
         async with (
             work.source,
             beside(*helpers, *work.helpers),
             serve(port, health, host=host),
         ):
             collect_seldom()
-            log.info("start", node=process.node, topic=topics.incoming)
+            log.info("start", node=heartbeat.process.node, topic=topics.incoming)
             await _until(stop, work.loop.run(stop))
         await work.stop()
     log.info("end")
+
+
+def _heartbeat(settings: Settings, frontiers: Frontiers) -> Heartbeat:
+    first, *also = frontiers.heartbeats
+    values = told(settings, "max_depth", "max_schedules", "schedule_min_s", "max_remember")
+    process = Process(kind="kafka-monitor", values=values)
+    return Heartbeat(*first, process, work=lambda: Work(total_of(RECORDS)), also=also)
 
 
 def _router(settings: Settings, frontier: Frontier) -> Router:

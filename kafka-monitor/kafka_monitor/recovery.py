@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -54,6 +54,10 @@ class Replay:
     past: Past
 
 
+async def _nothing() -> None:
+    """Note nothing, where whose the frontier is does not matter."""
+
+
 class Recovery:
     """Says where partitions go on; knows which of them read their past again."""
 
@@ -67,9 +71,13 @@ class Recovery:
         kafka: Kafka,
         group: str,
         schedules: ScheduleMemory,
+        join: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
+        """``join`` notes whose the frontier is, a new one after a loss; ConfigError."""
         self._positions = positions
         self._schedules = schedules
+        self._join = join
+        self._may_be_new = False
         self._sink = sink
         self._topics = topics
         self._rejects = rejects
@@ -94,9 +102,13 @@ class Recovery:
         position = (await self._positions.known()).get((topic_id, partition))
         if position is None:
             position = await self._begin(topic_id, partition)
+            self._may_be_new = True
         else:
             await self._check_log(topic_id, partition, position)
             await self._check(topic_id, partition, position)
+        if self._may_be_new:
+            await self._join()
+            self._may_be_new = False
         begin = await self._positions.begin(topic_id, partition, position)
         self._located[partition], self._reached[partition] = topic_id, begin
         self._applied_to[partition] = position

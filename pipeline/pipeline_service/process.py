@@ -20,6 +20,8 @@ from crawlstream.boot.clients import kafka_of, redis_client
 from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
+from crawlstream.boot.redis.identity import check_early
+from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
@@ -75,6 +77,8 @@ async def run(settings: Settings, names: Sequence[str], *, until_end: bool = Fal
     pipelines = load_pipelines(settings, names)
     async with opened(pipelines) as stagings:
         proofs = await _prove_all(settings, list(stagings.values()))
+        async with open_frontiers(settings) as frontiers:
+            await check_early(settings, frontiers)
         kafka = kafka_of(settings, "pipeline")
         await until_ready("kafka", partial(ensure_topics, kafka, settings.topics), stop=stop)
         await _work(settings, proofs, kafka, stop, until_end=until_end)

@@ -18,6 +18,7 @@ from crawlstream.boot.health import Health, serve
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.log import configure
 from crawlstream.boot.redis.check import agree_later, check_frontiers
+from crawlstream.boot.redis.identity import check_cluster, join_cluster
 from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
@@ -101,6 +102,8 @@ async def run(settings: Settings) -> None:
         resources, missing = await _resources(settings, process.node, stop=stop, stack=stack)
         first, *also = resources.frontier.heartbeats
         heartbeat = Heartbeat(*first, process, also=also)
+        join = partial(join_cluster, settings, resources.frontier, rules=True)
+        await until_ready("redis", join, stop=stop)
         await resources.frontier.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
         pools = PoolSync(resources.frontier.pools, settings.zookeeper_hosts, settings.proxies_path)
@@ -121,7 +124,7 @@ async def run(settings: Settings) -> None:
         ]
         helpers = (
             *(resources.tally.run(), heartbeat.run(), sharing.run()),
-            agree_later(resources.frontier, missing, stop, "away"),
+            agree_later(resources.frontier, missing, stop, "away", join=join),
             *_notifying(resources, process),
         )
         await stack.enter_async_context(beside(*helpers))
@@ -142,6 +145,7 @@ async def _resources(
     frontiers = await stack.enter_async_context(open_frontiers(settings, _limits(settings), shelf))
     redis, keys = frontiers.heartbeats[0]
     missing = await until_ready("redis", partial(check_frontiers, frontiers, "away"), stop=stop)
+    await until_ready("redis", partial(check_cluster, settings, frontiers), stop=stop)
     kafka = kafka_of(settings, "redis-monitor")
     ensure = partial(ensure_topics, kafka, topics, len(frontiers))
     await until_ready("kafka", ensure, stop=stop)

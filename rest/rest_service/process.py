@@ -19,6 +19,7 @@ from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.metrics import total_of
+from crawlstream.boot.redis.identity import check_cluster
 from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
@@ -28,7 +29,6 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.errors import ConfigError, CrawlstreamError, RedisUnavailable
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
@@ -79,7 +79,7 @@ async def run(settings: Settings) -> None:
         helpers = await stack.enter_async_context(
             beside(
                 *(reader.run(), heartbeat.run(), service.sampler.run()),
-                *(_sending(sink), _looking(service, reader)),
+                *(_sending(sink), _looking(service, reader, stop)),
             )
         )
         check = partial(_health, service, helpers)
@@ -87,6 +87,7 @@ async def run(settings: Settings) -> None:
         await stack.enter_async_context(serve(port, check, host=host))
         log.info("start", node=process.node, host=settings.rest_host, port=settings.rest_port)
         await _serve(make_app(service), listener, service=service, stop=stop)
+        _raise_refusal(helpers)
     log.info("end")
 
 
@@ -135,10 +136,17 @@ async def _sending(sink: Sink) -> None:
     await asyncio.Event().wait()
 
 
-async def _looking(service: Service, reader: ReplyReader) -> None:
-    """Note again and again who answers; as long as somebody does not, soon again."""
+async def _looking(service: Service, reader: ReplyReader, stop: asyncio.Event) -> None:
+    """Note again and again who answers; as long as somebody does not, soon again.
+
+    ``stop`` is set, and ConfigError raised, if Redis is another cluster's.
+    """
     while True:
-        service.reach.redis = await _redis_answers(service)
+        try:
+            service.reach.redis = await _redis_answers(service)
+        except ConfigError:
+            stop.set()
+            raise
         service.reach.kafka = reader.is_reading and await _kafka_answers(service)
         is_whole = service.reach.redis and service.reach.kafka
         await asyncio.sleep(LOOK_EVERY_S if is_whole else _LOOK_SOON_S)
@@ -147,14 +155,17 @@ async def _looking(service: Service, reader: ReplyReader) -> None:
 async def _redis_answers(service: Service) -> bool:
     try:
         async with asyncio.timeout(LOOK_EVERY_S):
-            await service.frontier.ask(_ping)
+            await check_cluster(service.settings, service.frontier)
     except (RedisUnavailable, RedisError, OSError, TimeoutError):
         return False
     return True
 
 
-async def _ping(frontier: Frontier) -> None:
-    await frontier.scripts.redis.exists(frontier.scripts.keys.meta())
+def _raise_refusal(helpers: Sequence[asyncio.Task[None]]) -> None:
+    """Raise the ConfigError for which a helper has stopped the process, if one has."""
+    for helper in helpers:
+        if helper.done() and isinstance(error := helper.exception(), ConfigError):
+            raise error
 
 
 async def _kafka_answers(service: Service) -> bool:

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from crawling.robots.store import RobotsBook
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.redis.check import check_frontiers
+from crawlstream.boot.redis.identity import join_cluster
 from crawlstream.boot.redis.servers import redis_servers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
@@ -93,6 +94,7 @@ class Clients:
     async def wait_for_redis(self, settings: Settings) -> None:
         """Return when Redis answers, holds what we know, and agrees about limits."""
         await until_ready("redis", partial(check_frontiers, self.frontiers, "away"))
+        await until_ready("redis", partial(join_cluster, settings, self.frontiers))
         await self.frontiers.rules.agree(settings.throttle_scope)
 
     async def close(self) -> None:

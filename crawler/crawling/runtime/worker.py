@@ -107,7 +107,8 @@ class Worker:
             self.is_broken = True
             self.refusal = str(error) if isinstance(error, ConfigError) else ""
             await self._heartbeat.withdraw()
-            log.critical("start", outcome="failed", error=str(error), exc_info=error)
+            trace = None if self.refusal else error
+            log.critical("start", outcome="failed", error=str(error), exc_info=trace)
             raise CloseSpider("broken") from error
         collect_seldom()
         return_large_blocks()

@@ -11,6 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from crawling.robots.store import Note, RobotsBook
+from crawlstream.boot.redis.identity import join_cluster
+from crawlstream.boot.settings import Settings
 from crawlstream.frontier import sources
 from crawlstream.frontier.layout import create_partitions
 from crawlstream.frontier.moving.filling import Filling
@@ -106,6 +108,7 @@ async def _ask(redis: Redis) -> None:
     await _shelve(bench)
     await frontier.rules.agree("")
     await create_partitions(redis, Partitions("divided", 2))
+    await join_cluster(Settings.model_validate({}), frontiers_in(redis, 1, KEYS.namespace))
     await frontier.pools.copy(PoolTable())
     await frontier.book.session("w1").exchange(_report(), is_user=True)
     await frontier.handshakes.failed("de", "a.example", "default", ["default", "legacy"])

@@ -80,6 +80,9 @@ VERBS = {
     "throttle": Verb("throttle:throttle", "Show and change the rate limits of sites.", _KEEP),
     "proxies": Verb("proxies.command:proxies", "Show, change and check pools of proxies.", _KEEP),
     "cost": Verb("cost:cost", "Estimate the cost of a million pages.", _KEEP),
+    "adopt": Verb(
+        "adopt:adopt", "Let the frontier in Redis belong to the cluster of these settings.", _KEEP
+    ),
     "recover": Verb(
         "recover:recover",
         "Tell what a loss of Redis would cost; repair a Kafka partition that lost records.",

@@ -79,11 +79,12 @@ async def at_rest(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("bench")
 async def test_all_is_there_in_any_number_of_partitions(redis: Redis) -> None:
-    """Entries in their order, what is delayed, what was seen, and the sums of the ledgers."""
+    """Entries in their order, what is delayed, what was seen, sums of the ledgers, the owner."""
     old = frontiers_in(redis, 1, "cs")
     waiting, delayed = await waiting_in(old), await delayed_in(old)
     seen = {name: own for name, own in (await seen_in(old)).items() if own}
     ledgers = await ledgers_in(old)
+    await redis.hset(old.root.scripts.keys.meta(), mapping={"prefix": "demo", "node": "/rules"})
     assert sum(map(len, waiting.values())) > 1_900
     assert delayed
     for partitions, name in ((3, "a"), (4, "b"), (1, "c")):
@@ -93,6 +94,10 @@ async def test_all_is_there_in_any_number_of_partitions(redis: Redis) -> None:
         assert await delayed_in(new) == delayed
         assert {name: own for name, own in (await seen_in(new)).items() if own} == seen
         assert await ledgers_in(new) == ledgers
+        whose = await new.ask(
+            lambda its: its.scripts.redis.hmget(its.scripts.keys.meta(), ["prefix", "node"])
+        )
+        assert whose.values == [[b"demo", b"/rules"]] * partitions
         old = new
     state = await old.queries.crawl_state(PAUSED)
     assert state is not None

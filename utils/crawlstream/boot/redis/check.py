@@ -7,7 +7,7 @@ asks them again until they agree, too; one that turns out to be laid out otherwi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
@@ -42,6 +42,8 @@ AGAIN_S = 1.0
 
 Missing = Literal["new", "lost", "away"]
 """What a partition without data is taken for; only kafka-monitors create one among several."""
+Join = Callable[[], Awaitable[None]]
+"""Compares with a partition, once it is there, whose it is; see ``boot.redis.identity``."""
 
 log = structlog.get_logger()
 
@@ -69,12 +71,19 @@ async def agree_later(
     missing: Iterable[int],
     stop: asyncio.Event,
     missing_are: Missing = "new",
+    *,
+    join: Join | None = None,
 ) -> None:
-    """Agree with the partitions that were away; ``stop`` is set if one is laid out otherwise."""
+    """Agree with the partitions that were away; ``stop`` is set if one cannot be worked with."""
     left: Sequence[int] = list(missing)
     while left:
         try:
-            left = list(await _agree(frontiers, left, missing_are))
+            still = list(await _agree(frontiers, left, missing_are))
+            if join and len(still) < len(left):
+                await join()
+            left = still
+        except RedisUnavailable as error:
+            log.debug("check", service="redis", error=str(error))
         except ConfigError as error:
             log.error("check", service="redis", error=str(error))  # noqa: TRY400  a sentence for people
             stop.set()
@@ -83,18 +92,20 @@ async def agree_later(
             await asyncio.sleep(AGAIN_S)
 
 
-async def keep_agreeing(frontiers: Frontiers, missing: Iterable[int], stop: asyncio.Event) -> None:
+async def keep_agreeing(
+    frontiers: Frontiers, missing: Iterable[int], stop: asyncio.Event, join: Join | None = None
+) -> None:
     """As ``agree_later``; then have partitions created anew that lose all their data.
 
     What they had is read again from Kafka: of a process that does so.
     """
-    await agree_later(frontiers, missing, stop, "lost")
+    await agree_later(frontiers, missing, stop, "lost", join=join)
     while len(frontiers) > 1 and not stop.is_set():
         await asyncio.sleep(AGAIN_S)
         lost = await _without_data(frontiers)
         if lost:
             log.error("check", service="redis", outcome="lost", partitions=lost)
-            await agree_later(frontiers, lost, stop, "lost")
+            await agree_later(frontiers, lost, stop, "lost", join=join)
 
 
 async def _without_data(frontiers: Frontiers) -> Sequence[int]:

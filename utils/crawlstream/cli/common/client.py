@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from redis.exceptions import AuthenticationError, RedisError
 
+from crawlstream.boot.redis.identity import check_cluster
 from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import NoFrontier, RedisUnavailable
@@ -18,14 +19,19 @@ from crawlstream.frontier.shelves.shelf import Shelf
 async def cluster_frontier(
     settings: Settings, shelf: Shelf | None = None
 ) -> AsyncIterator[Frontiers]:
-    """The cluster's frontier; RedisUnavailable tells a person what to do."""
+    """The cluster's frontier; RedisUnavailable tells a person what to do.
+
+    ConfigError: it belongs to another cluster than the settings name.
+    """
     async with open_frontiers(settings, shelf=shelf) as frontiers:
-        with _explained(settings):
+        with explained(settings):
+            await check_cluster(settings, frontiers)
             yield frontiers
 
 
 @contextmanager
-def _explained(settings: Settings) -> Iterator[None]:
+def explained(settings: Settings) -> Iterator[None]:
+    """Say what to do where Redis does not answer: NoFrontier or RedisUnavailable."""
     at = ",".join(f"{host}:{port}" for host, port in settings.redis_servers)
     try:
         yield

@@ -20,7 +20,10 @@ from crawlstream.frontier.shelves.shelf import Shelf
 DURABLE_S = 2.0
 """After so long what Redis was told is on its disk (``appendfsync everysec``)."""
 _ABOUT = (b"run_floor", b"crawls", b"turn")
-_SAME = (b"scope", b"sites", b"shelve_at", b"most_of_crawl", b"most_of_all", b"grace")
+_SAME = (
+    *(b"scope", b"sites", b"shelve_at", b"most_of_crawl", b"most_of_all", b"grace"),
+    *(b"prefix", b"node"),
+)
 
 
 @dataclass(frozen=True, slots=True)
