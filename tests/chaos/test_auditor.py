@@ -384,6 +384,15 @@ def test_what_is_recovered_may_repeat_all() -> None:
     assert audit(replace(more(*again)(GOOD), strikes=[lost])) == []
 
 
+def test_a_redis_that_is_an_old_copy_repeats_what_it_has_lost() -> None:
+    """All pages of open crawls say so, and no more come again than were done since the copy."""
+    cut = replace(STRIKE, fault="power-cut", in_flight=2)
+    again = [result(n, 3_500 + n, offset=10 + n, recovered=True) for n in range(3)]
+    assert audit(replace(more(*again[:2])(GOOD), strikes=[cut])) == []
+    told = audit(replace(more(*again)(GOOD), strikes=[cut]))
+    assert [v.law for v in told] == ["repeats are bounded"]
+
+
 def test_what_an_emptied_shelf_had_need_not_come() -> None:
     """Its pages are told and counted as failed; without that, a page that is missing is lost."""
     emptied = replace(STRIKE, fault="empty-shelf")

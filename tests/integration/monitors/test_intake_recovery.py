@@ -176,11 +176,15 @@ def restore_copy(server: RunningServer, copy: Path) -> None:
 async def test_what_was_over_stays_over_and_the_rest_completes(
     place: Place, how: str, tmp_path: Path, wait_until: WaitUntil
 ) -> None:
-    """Whatever happened since the copy: no second ending, no old stop or edit, the same ids."""
+    """Whatever happened since the copy: no second ending, no old stop or edit, the same ids.
+
+    What was done before the copy is not done again.
+    """
     witness = place.witness
-    for name in ("before", "since", "amid", "held", "ended"):
+    for name in ("before", "since", "amid", "held", "ended", "halfway"):
         place.feed(name)
     await crawl(place, "before", SEEDS, wait_until)
+    copied = await crawl(place, "halfway", SEEDS // 2, wait_until)
     await wait_until(lambda: place.endings("before"))
     await wait_until(lambda: state_of(place, "ended"))
     copy_of(place.server, tmp_path / "copy")
@@ -207,9 +211,14 @@ async def test_what_was_over_stays_over_and_the_rest_completes(
     await wait_until(lambda: sign in place.monitor.logged())
     second = await crawl(place, "young", SEEDS, wait_until)
     second += await crawl(place, "amid", SEEDS, wait_until)
-    await wait_until(lambda: place.endings("amid") and place.endings("young"))
+    rest = SEEDS // 2 if how == "restored" else SEEDS
+    halfway = await crawl(place, "halfway", rest, wait_until)
+    for name in ("amid", "young", "halfway"):
+        await wait_until(partial(place.endings, name))
 
-    assert all(hold.recovered for hold in second)
+    assert all(hold.recovered for hold in [*second, *halfway])
+    whole = {identity(hold) for hold in [*copied, *halfway]}
+    assert len(whole) == SEEDS
     assert {identity(hold) for hold in first} <= {identity(hold) for hold in second}
     await wait_until(lambda: is_state(place, "held", (1, "paused until 4000000000")))
     for name, ending in {"before": "finished", "since": "finished", "ended": "stopped"}.items():

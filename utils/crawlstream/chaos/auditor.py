@@ -44,7 +44,7 @@ _LATE_MS = 10_000
 
 _GIVEN_MS = 100
 """What the frontier clock may gain where Redis' clock is set, and nowhere else: ADR 13."""
-STEPS_CLOCK = frozenset({"step-clock", "jump-clock"})
+STEPS_CLOCK, LEAVES_COPY = frozenset({"step-clock", "jump-clock"}), "power-cut"
 
 Law = Callable[[Facts], Iterator[str]]
 
@@ -94,16 +94,23 @@ def _differences(
 
 
 def repeats_are_bounded(facts: Facts) -> Iterator[str]:
-    """No page comes again but for a fault before it, and no more than were in flight there."""
+    """No page comes again but for a fault before it, and no more than were in flight there.
+
+    What says that it is recovered is not counted after Redis was emptied, as crawls begin again. A
+    Redis that has lost the effect of a request in its last moments is an old copy: crawls go on
+    from there, and all that comes from then on says so.
+    """
     strikes = sorted(facts.strikes, key=lambda strike: strike.at)
     at = [strike.at for strike in strikes]
     allowed = [0, *accumulate(strike.in_flight for strike in strikes)]
     anew = min((strike.at for strike in strikes if strike.began_again), default=float("inf"))
+    copied = min((strike.at for strike in strikes if strike.fault == LEAVES_COPY), default=anew)
     counted = 0
     for record in repeats(facts):
-        if record.value.get("recovered"):
-            if record.at < anew:
-                yield f"recovered though nothing was lost: {record.value['url']}"
+        if record.value.get("recovered") and record.at >= anew:
+            continue
+        if record.value.get("recovered") and record.at < copied:
+            yield f"recovered though nothing was lost: {record.value['url']}"
             continue
         counted += 1
         so_far = allowed[bisect_right(at, record.at)]

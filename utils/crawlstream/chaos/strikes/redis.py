@@ -308,13 +308,7 @@ OF_REDIS = (
         "connections to redis stay, nothing passes",
         _disturb(one_or_all, "half-open"),
     ),
-    Fault(
-        "power-cut",
-        "Redis loses what it wrote in its last moments",
-        cuts_power(one_or_all),
-        # Where that was the effect of a record of `incoming`, it is an old copy to kafka-monitors.
-        began_again=True,
-    ),
+    Fault("power-cut", "Redis loses what it wrote in its last moments", cuts_power(one_or_all)),
     Fault("empty-redis", "FLUSHALL", empty_redis, began_again=True),
     Fault("fill-redis", "maxmemory near, or below, what Redis uses", fill_redis),
     Fault("step-clock", "Redis' clock set forwards and back", steps_clock(_STEPS_MS)),
