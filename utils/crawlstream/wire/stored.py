@@ -84,7 +84,7 @@ def encode_entry(entry: Entry) -> bytes:
     """An entry as bytes: about 3 B and three quarters of its URL, a little more with a parent."""
     extras = b""
     if _rare(entry) != _RARE_DEFAULTS:
-        extras = jsontext.dumps(_extras_of(entry), sort_keys=True)
+        extras = jsontext.dumps(_extras_of(entry))
     parent = None if entry.parent_url is None else entry.parent_url.encode()
     return _encode(entry.url.encode(), entry.depth, parent, extras)
 
