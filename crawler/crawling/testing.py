@@ -21,7 +21,6 @@ from scrapy import Request, Spider, signals
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.core.scraper import Scraper
 from scrapy.http import Headers, Response
-from scrapy.responsetypes import responsetypes
 from scrapy.settings import BaseSettings
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.test import get_crawler
@@ -31,6 +30,7 @@ from crawling.addon import ClusterAddon, add_components
 from crawling.background import Tasks
 from crawling.engine.downloader import granted
 from crawling.page.page import Page
+from crawling.response.media_type import class_of
 from crawling.response.site_feedback import heard_in
 from crawling.runtime.assembly import assemble
 from crawling.runtime.clients import Clients
@@ -173,7 +173,7 @@ class _Answer:
     body: str | bytes | Path
 
     def response(self, url: str) -> Response:
-        """As Scrapy's handler makes it."""
+        """As a worker makes it."""
         charset, body = "", self.body
         if isinstance(body, Path):
             body = body.read_bytes()
@@ -181,7 +181,7 @@ class _Answer:
             charset, body = "; charset=utf-8", body.encode()
         given = self.headers
         headers = Headers({"Content-Type": f"text/html{charset}"} if given is None else given)
-        kind = responsetypes.from_args(headers=headers, url=url, body=body)
+        kind = class_of(headers, url, body)
         return kind(url, status=self.status, headers=headers, body=body)
 
 

@@ -8,6 +8,7 @@ that moment. Twisted asks its connection pool for a connection and writes in the
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
@@ -37,15 +38,18 @@ from crawling.page.page import Page
 from crawling.page.request import PAGE
 from crawling.parts import Parts
 from crawling.response.codings import says_enough, undecoded
+from crawling.response.media_type import typed
 from crawling.response.site_feedback import reported
 from crawling.robots.request import ROBOTS
 from crawlstream.model.url import host_of, port_of
+from crawlstream.model.web.address import without_fragment
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from crawlstream.boot.settings import Settings
 
+_ORIGIN = re.compile(r"[a-z]+://[^/?]*")
 _PORTS = {"http": 80, "https": 443}
 _LONGEST_HEAD = 256 * 1024
 """Bytes from a request to the first of the response's body, as browsers have it."""
@@ -61,11 +65,13 @@ class NotGranted(Exception):
 class Download:
     """One request under way, whose clock stands still while others must come in first."""
 
-    __slots__ = ("_left_s", "_transport", "clock", "head", "must_prove", "page")
+    __slots__ = ("_left_s", "_transport", "clock", "head", "must_prove", "page", "target")
 
-    def __init__(self, page: Page, *, must_prove: bool) -> None:
+    def __init__(self, page: Page, url: str, *, must_prove: bool) -> None:
         self.page: Page | None = page
         """None when it is over: its connection may be kept, and the page shall not."""
+        self.target = _target_of(url)
+        """Path and query as they are sent."""
         self.must_prove = must_prove
         """Whether the server's certificate must hold."""
         self.clock: asyncio.Timeout | None = None
@@ -132,8 +138,8 @@ class GatedHandler(HTTP11DownloadHandler):
         for host, port in _places(request):
             await self._resolver.resolve(host, port)
         must_prove = trust.must_prove(request, page.hold, self._verifies)
-        download = self._in_time(request, Download(page, must_prove=must_prove))
-        return await reported(download, page, self._holds)
+        download = Download(page, request.url, must_prove=must_prove)
+        return await reported(self._in_time(request, download), page, self._holds)
 
     async def _by_proxy(self, request: Request, page: Page) -> Response:
         """The same by libcurl (through proxies, or with a TLS profile), or by a browser."""
@@ -152,7 +158,7 @@ class GatedHandler(HTTP11DownloadHandler):
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s) as download.clock:
-                    return await super().download_request(request)
+                    return typed(await super().download_request(request))
         except DownloadCancelledError as problem:
             if found := _for_its_status(request, download.head, problem):
                 return found
@@ -169,6 +175,12 @@ def _for_its_status(request: Request, head: Any, problem: Exception) -> Response
         return None
     headers = dict(head.headers.getAllRawHeaders())
     return undecoded(Response(request.url, head.code, headers), problem)
+
+
+def _target_of(url: str) -> bytes:
+    """Return path and query of a URL, with the ``?`` or ``;`` that has nothing behind it."""
+    path = _ORIGIN.sub("", without_fragment(url), count=1)
+    return (path if path.startswith("/") else f"/{path}").encode("ascii")
 
 
 def _places(request: Request) -> Iterator[tuple[str, int]]:
@@ -228,8 +240,13 @@ class _Gate:
 
 
 def _watched_request(connection: ref[Any], download: Download, request: Any) -> Any:
-    """Send a request on a connection, as Twisted does it, and keep the head that comes."""
+    """Send a request on a connection, as Twisted does it, and keep the head that comes.
+
+    A request to a proxy names a whole URL; of others, Twisted has left out what is empty.
+    """
     there: Any = connection()
+    if request.uri.startswith(b"/"):
+        request.uri = download.target
     return type(there).request(there, request).addCallback(download.came)
 
 

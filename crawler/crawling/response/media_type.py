@@ -56,6 +56,14 @@ def class_of(headers: Headers, url: str, body: bytes) -> type[Response]:
     return HtmlResponse if kind is XmlResponse and is_xhtml(body) else kind
 
 
+def typed(response: Response) -> Response:
+    """Return the response of Scrapy's own client in the class that it has by :func:`class_of`."""
+    kind = class_of(response.headers, response.url, response.body)
+    if type(response) is kind:
+        return response
+    return kind(**{name: getattr(response, name) for name in Response.attributes})
+
+
 def _class_of(headers: Headers, url: str, body: bytes) -> type[Response]:
     essence = media_type(headers).essence
     if essence and b"Content-Encoding" not in headers:

@@ -114,7 +114,7 @@ async def end_of(handler, page):
     handler._holds.set_out(page, page.hold.entry.url)
     request = Request(page.hold.entry.url, meta={PAGE: page, "download_maxsize": 1 << 20})
     try:
-        response = await handler._in_time(request, Download(page, must_prove=False))
+        response = await handler._in_time(request, Download(page, request.url, must_prove=False))
     except Exception as error:
         return reason_of(error)
     return response.status, type(response) is Undecoded, response.headers.get("Location")
