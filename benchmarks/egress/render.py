@@ -33,6 +33,7 @@ from crawling.client.http_client import HttpClient
 from crawling.gateway.gateway import Gateway
 from crawling.lease.holds import Holds
 from crawling.links.blacklist import Blacklist
+from crawling.links.scope import OF_THE_CRAWL
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
 from crawling.page.request import PAGE
@@ -113,6 +114,7 @@ class _Crawler:
                 routes=None,
                 holds=self.holds,
                 blacklist=blacklist,
+                redirects=OF_THE_CRAWL,
                 allows=_allowed,
                 settings=settings,
                 lane="link+render",

@@ -80,6 +80,8 @@ class Outlink:
     """The spider that it is for; None: the one of the page."""
     seed_url: str | None = None
     """The seed that it is found below; None: it is taken for one itself."""
+    moved_to: str | None = None
+    """Host to which its seed has moved, outside of the crawl's ``allowed_domains``."""
 
 
 _OF_ENTRIES = {each.name for each in fields(Outlink)} - {"priority", "spiderid", "seed_url"}

@@ -150,4 +150,6 @@ def _as_request(owed: OutboxRecord, hold: Hold) -> bytes:
         "body": hold.entry.body and hold.entry.body.decode(errors="replace"),
     }
     fields |= request | {"maxdepth": max(hold.profile.maxdepth - hold.entry.depth, 0)}
+    if hold.entry.moved_to and hold.profile.allowed_domains:
+        fields["allowed_domains"] = [*hold.profile.allowed_domains, hold.entry.moved_to]
     return jsontext.dumps({name: value for name, value in fields.items() if value is not None})

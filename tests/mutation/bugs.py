@@ -253,6 +253,12 @@ BUGS = FETCH_BUGS | {
         wrong="return followed",
         test="unit/crawler/response/test_redirects.py::abroad",
     ),
+    "a redirect leads out of the scope of its crawl": Bug(
+        module="crawling.response.redirects",
+        right="    if target is None or rules.refuse(page, target):\n",
+        wrong="    if target is None:\n",
+        test="unit/crawler/links/test_scope.py::as_a_link_is",
+    ),
     "a chain of redirects has no end": Bug(
         module="crawling.response.redirects",
         right=('    if len(chain) > MAX_REDIRECTS:\n        return "too_many_redirects"\n'),
@@ -308,7 +314,7 @@ BUGS = FETCH_BUGS | {
         test="unit/crawler/robots/test_robots.py::refuses",
     ),
     "a denied pattern is followed": Bug(
-        module="crawling.links.extract",
+        module="crawling.links.scope",
         right="return not (self._deny and self._deny.found_in(url))",
         wrong="return True",
         test="unit/crawler/links/test_links.py::left_out",

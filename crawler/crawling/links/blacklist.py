@@ -54,6 +54,10 @@ class Blacklist:
             except RedisUnavailable as error:
                 log.warning("rules", outcome="no_answer", error=str(error))
 
+    def refuses(self, url: str) -> bool:
+        """Whether nothing may lead to an address."""
+        return self._dropped is not None and self._dropped.block_of(host_of(url)) is not None
+
     def screen(self, page: Page, groups: Sequence[Links]) -> Sequence[Links]:
         """The links that may enter; the others are counted as filtered (``blacklist``)."""
         if self._dropped is None:

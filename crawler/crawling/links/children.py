@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
@@ -29,7 +28,7 @@ from crawlstream.model.effects import Links
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import domain_key, fingerprint, host_of, link_url, look_up_link
-from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version
+from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version, short_extras
 
 LEVEL_STEP = -10
 """What one level of depth costs in priority: breadth comes first within a domain."""
@@ -100,7 +99,7 @@ class Children:
         page, entry = self._page, self._page.hold.entry
         priority = _bounded(page.hold.priority + LEVEL_STEP)
         other = self._other(spiderid)
-        adding_to = _encoder(response, entry.depth + 1, None if other else entry.callback)
+        adding_to = _encoder(response, entry, None if other else entry.callback)
         seen, harmless = self._seen, self._traps.harmless
         adding: dict[str, tuple[Callable[[str], None], Callable[[str], None]]] = {}
         duplicates = 0
@@ -132,7 +131,7 @@ class Children:
         self.follow(plain, response, spiderid=links.spiderid)
         page, entry, other = self._page, self._page.hold.entry, self._other(links.spiderid)
         priority = _bounded(page.hold.priority + LEVEL_STEP)
-        encode = _version_encoder(response, entry.depth + 1, None if other else entry.callback)
+        encode = _version_encoder(response, entry, None if other else entry.callback)
         seen, harmless = self._seen, self._traps.harmless
         adding: dict[str, tuple[Callable[[str], None], Callable[[bytes], None]]] = {}
         for link, version in zip(links.urls, links.versions, strict=True):
@@ -197,6 +196,7 @@ class Children:
             cookies=cookies_of(request),
             meta=meta_of(request),
             salt=self._salt(request, url) if request.dont_filter else None,
+            moved_to=hold.entry.moved_to,
         )
         priority = _bounded(hold.priority + LEVEL_STEP + request.priority)
         other = self._other(self._spider_of(request))
@@ -289,38 +289,42 @@ def _is_spider_name(name: object) -> bool:
 
 
 def _encoder(
-    response: Response, depth: int, callback: str | None
+    response: Response, above: Entry, callback: str | None
 ) -> Callable[[EncodedLinks], Callable[[str], None]]:
     """What adds links of a page to entries: the short way where they have no more than a URL."""
     parent, referrer_of = response.url, referrers_of(response)
     if callback is None and referrer_of is _as_usual:
-        encoder = LinkEncoder(depth, parent.encode())
+        encoder = LinkEncoder(above.depth + 1, parent.encode(), above.moved_to)
         return lambda entries: entries.appender(encoder)
-
-    def encode(url: str) -> bytes:
-        headers = referrer_of(url)
-        return encode_entry(
-            Entry(url=url, depth=depth, parent_url=parent, callback=callback, headers=headers)
-        )
-
-    return lambda entries: lambda url: entries.append(encode(url))
+    encode = _long_encoder(response, above, callback)
+    return lambda entries: lambda url: entries.append(encode(url, None))
 
 
 def _version_encoder(
-    response: Response, depth: int, callback: str | None
+    response: Response, above: Entry, callback: str | None
 ) -> Callable[[str, str], bytes]:
     """What makes an entry of a URL and its salt: the short way where it has no more than these."""
-    parent, referrer_of = response.url, referrers_of(response)
-    if callback is None and referrer_of is _as_usual:
-        short = parent.encode()
-        return lambda url, salt: encode_version(url, depth, short, salt)
+    if callback is None and referrers_of(response) is _as_usual:
+        depth, short, moved_to = above.depth + 1, response.url.encode(), above.moved_to
+        return lambda url, salt: encode_version(url, depth, short, short_extras(salt, moved_to))
+    return _long_encoder(response, above, callback)
 
-    def encode(url: str, salt: str) -> bytes:
-        more: dict[str, Any] = {"parent_url": parent, "callback": callback}
-        more["headers"] = referrer_of(url)
-        return encode_entry(Entry(url=url, depth=depth, salt=salt, **more))
 
-    return encode
+def _long_encoder(
+    response: Response, above: Entry, callback: str | None
+) -> Callable[[str, str | None], bytes]:
+    """What makes an entry of a URL and its salt, below that of its page."""
+    referrer_of = referrers_of(response)
+    below = Entry(
+        url="",
+        depth=above.depth + 1,
+        parent_url=response.url,
+        callback=callback,
+        moved_to=above.moved_to,
+    )
+    return lambda url, salt: encode_entry(
+        replace(below, url=url, salt=salt, headers=referrer_of(url))
+    )
 
 
 def referrers_of(response: Response) -> Callable[[str], dict[str, str]]:

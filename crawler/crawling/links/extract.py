@@ -7,20 +7,16 @@ What counts as a link is as Scrapy's LxmlLinkExtractor has it, which
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
-from itertools import islice, repeat
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import structlog
 from lxml import etree
 from scrapy.http import HtmlResponse, Response
-from scrapy.linkextractors import IGNORED_EXTENSIONS
 
-from crawling.links.filters import Extensions, HostSet
 from crawling.links.hrefs import Hrefs, refusals_of
-from crawling.links.patterns import OutOfTime, Patience, Patterns
+from crawling.links.scope import rules_for, rules_of
 from crawling.links.texts import LinkTexts
 from crawling.page.request import page_of
 from crawlstream.markup import may_be_deep, parsable
@@ -33,9 +29,6 @@ sixteen million of elements would be 540 MB and seconds of CPU."""
 
 _LONGEST_BODY = 4 * LONGEST_MARKUP
 """Bytes that so many characters take at most."""
-
-_RULES_KEPT = 128
-"""Crawls whose rules are kept; with expressions they may take 0.5 MB each."""
 
 MOST_LINKS = 5_000
 """Different addresses that are looked at in one page."""
@@ -52,77 +45,6 @@ _from_here: Any = etree.XPath(
 log = structlog.get_logger()
 
 
-class LinkRules:
-    """What a crawl follows: the filters of its seed, in the order in which Scrapy asks them."""
-
-    def __init__(
-        self,
-        domains: Sequence[str] | None,
-        allow: Sequence[str] | None,
-        deny: Sequence[str] | None,
-        extensions: Sequence[str] | None,
-    ) -> None:
-        self._allow = Patterns(allow or ())
-        self._deny = Patterns(deny or ())
-        self.has_expressions = bool(self._allow or self._deny)
-        """Whether :meth:`refusals` has anything to say."""
-        self._patience = Patience()
-        self._domains = HostSet(domains or ())
-        self._extensions = Extensions(IGNORED_EXTENSIONS if extensions is None else extensions)
-
-    def refusals(self, urls: Sequence[str]) -> Sequence[str | None]:
-        """For each URL of a page why the expressions leave it out; None where they do not."""
-        verdicts: list[str | None] = []
-        clock: AbstractContextManager[None] = nullcontext()
-        if self._allow.backtrack_on(urls) or self._deny.backtrack_on(urls):
-            clock = self._patience.limited()
-        try:
-            with clock:
-                for url in urls:
-                    verdicts.append(None if self._is_wanted(url) else "regex")  # noqa: PERF401  what is judged in time is kept
-        except OutOfTime:
-            log.warning("parse", outcome="regex_timeout", links=len(urls) - len(verdicts))
-        return verdicts + ["regex_timeout"] * (len(urls) - len(verdicts))
-
-    def _is_wanted(self, url: str) -> bool:
-        if self._allow and not self._allow.found_in(url):
-            return False
-        return not (self._deny and self._deny.found_in(url))
-
-    def refuses(self, url: str) -> str | None:
-        """Why the other filters leave an address without fragment out; None if they do not."""
-        if not self.covers(url):
-            return "domain"
-        path = url.partition("?")[0]
-        if ";" in path:
-            path = path[: path.rindex("/")] + path[path.rindex("/") :].partition(";")[0]
-        return "extension" if self._extensions.end(path) else None
-
-    def covers(self, url: str) -> bool:
-        """Whether an address is on a host that the crawl may visit."""
-        return not self._domains or self._domains.covers(url)
-
-    def verdicts(self, urls: Sequence[str]) -> Iterator[str | None]:
-        """For each address why any filter leaves it out; None where none does."""
-        refusals: Iterable[str | None] = repeat(None)
-        if self.has_expressions:
-            refusals = self.refusals(urls)
-        for url, refusal in zip(urls, refusals, strict=False):
-            yield refusal or self.refuses(without_fragment(url))
-
-
-def rules_of(profile: Profile) -> LinkRules:
-    """The rules of a profile; compiled once for many pages."""
-    return _rules(
-        profile.allowed_domains, profile.allow_regex, profile.deny_regex, profile.deny_extensions
-    )
-
-
-@lru_cache(_RULES_KEPT)
-def _rules(*filters: tuple[str, ...] | None) -> LinkRules:
-    return LinkRules(*filters)
-
-
 def links_of(
     response: Response, profile: Profile | None = None
 ) -> tuple[list[tuple[str, str]], Counter[str]]:
@@ -131,7 +53,7 @@ def links_of(
     The crawl is that of the page, unless another's ``profile`` is given.
     A page that is no HTML has none. Markup that cannot be read has none either: the page counts.
     """
-    rules = rules_of(profile or page_of(response).hold.profile)
+    rules = rules_of(profile) if profile else rules_for(page_of(response).hold)
     found: dict[str, str] = {}
     refused: Counter[str] = Counter()
     links = _extract(response, refused)

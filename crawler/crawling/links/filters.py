@@ -26,7 +26,8 @@ class HostSet:
 
     def covers(self, url: str) -> bool:
         """Whether an address leads there."""
-        origin = url[: url.index("/", 8)]
+        end = url.find("/", 8)
+        origin = url if end < 0 else url[:end]
         verdict = self._covered.get(origin)
         if verdict is None:
             if len(self._covered) == _ORIGINS_REMEMBERED:

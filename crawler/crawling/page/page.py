@@ -67,6 +67,8 @@ class Page:
     """Epoch seconds."""
     links: Sequence[Links] = ()
     filtered: Counter[str] = field(default_factory=Counter)
+    turned_back: str = ""
+    """Where it would have redirected to, but for the scope of its crawl."""
     items: int = 0
     """Items of its spider that are still in the pipelines."""
     publishing: int = 0

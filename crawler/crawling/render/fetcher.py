@@ -28,6 +28,7 @@ from crawling.gateway.ways_out import Pass
 from crawling.lease.expired import GrantExpired
 from crawling.lease.holds import Holds
 from crawling.links.blacklist import Blacklist
+from crawling.links.scope import RedirectRules
 from crawling.metrics import RENDER_REQUESTS, RENDER_SECONDS, RENDERS
 from crawling.net import trust
 from crawling.page.page import Page
@@ -74,6 +75,7 @@ class Renderer:
     routes: Routes | None
     holds: Holds
     blacklist: Blacklist
+    redirects: RedirectRules
     allows: Callable[[Page, str], Awaitable[bool]]
     """Whether robots.txt allows a further request of a page to its own origin."""
     settings: Settings
@@ -188,7 +190,9 @@ class RenderingClient:
             ready_s=settings.render_timeout,
             most_bytes=meta.get("download_maxsize", settings.download_max_bytes),
             is_rendered=lambda status, _headers: status not in RETRY_CODES,
-            may_move=lambda url: settings.metarefresh_enabled and leads_on(page, url),
+            may_move=lambda url: (
+                settings.metarefresh_enabled and leads_on(page, url, self._renderer.redirects)
+            ),
             on_head=lambda: self._holds.departed(page),
             judge=partial(_judged, judge),
             on_answer=partial(_heard, judge, page),

@@ -14,6 +14,7 @@ from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.expired import GrantExpired
 from crawling.lease.holds import Holds
 from crawling.links.children import Children
+from crawling.links.scope import OF_THE_CRAWL, RedirectRules
 from crawling.page.page import Page
 from crawling.page.request import page_of
 from crawling.publish.completion import Endings
@@ -48,12 +49,15 @@ class Outcomes:
         holds: Holds,
         settings: Settings,
         count: Callable[[Page, int, str], None],
+        *,
+        redirects: RedirectRules = OF_THE_CRAWL,
     ) -> None:
         """``count`` takes the page, the status of each response, or 504 and why there was none."""
         self.endings = endings
         self.holds = holds
         self.settings = settings
         self._count = count
+        self.redirects = redirects
 
     async def judge(self, page: Page, response: Response) -> None:
         """Return if the response is for the spider; raise Ended if it is not."""
@@ -68,7 +72,7 @@ class Outcomes:
             self._retry(page, f"http_{response.status}", response)
             raise PageEnded
         refresh_s = self.settings.metarefresh_maxdelay if self.settings.metarefresh_enabled else 0
-        target = redirect_of(page, response, refresh_s)
+        target = redirect_of(page, response, refresh_s, self.redirects)
         if target is not None:
             await self._follow(page, target)
             raise PageEnded

@@ -3,7 +3,8 @@
 Its target waits in the frontier like any link, is charged to its own domain, and is fetched once
 a crawl however many pages point to it; but where a seed leads, it is fetched each time that the
 seed is. It keeps the depth of its source and carries the chain; what the client knows of the page
-that it asked for is not known of the target.
+that it asked for is not known of the target. One that leads out of the scope of its crawl is not
+followed (:mod:`crawling.links.scope`): the response is the page's result.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hashlib import blake2b
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
+from crawling.links.scope import OF_THE_CRAWL, RedirectRules, moved_to
 from crawling.page import chain_cookies
 from crawling.page import referrer as referrers
 from crawling.page.page import Page
@@ -38,10 +40,12 @@ _OF_THE_BODY = frozenset(
 )
 
 
-def redirect_of(page: Page, response: Response, refresh_s: float = 0) -> Entry | str | None:
+def redirect_of(
+    page: Page, response: Response, refresh_s: float = 0, rules: RedirectRules = OF_THE_CRAWL
+) -> Entry | str | None:
     """Where a response sends to: an entry, the reason why the chain ends here, or None.
 
-    None means that the response is the page's result: no redirect, or none that can be followed.
+    None means that the response is the page's result: no redirect, or none that is followed.
     A page that refreshes to another one in less than ``refresh_s`` seconds sends there as well;
     one that comes back to its chain, as a ticker does, or a chain too long, ends with the result.
     """
@@ -50,7 +54,7 @@ def redirect_of(page: Page, response: Response, refresh_s: float = 0) -> Entry |
     status, target = response.status, _target(entry.url, response)
     if target is None:
         status, target = 303, _refreshed(response, chain, refresh_s)
-    if target is None:
+    if target is None or rules.refuse(page, target):
         return None
     return _followed(page, _with_method(entry, status), target, _cookies(entry, target, response))
 
@@ -69,14 +73,15 @@ def sent_elsewhere(page: Page, request: Request) -> Entry | str | None:
     return _followed(page, asked, target, entry.cookies)
 
 
-def leads_on(page: Page, url: str) -> bool:
-    """Whether a script of a page may lead to a URL: somewhere new, as a refresh may."""
+def leads_on(page: Page, url: str, rules: RedirectRules) -> bool:
+    """Whether a script of a page may lead to a URL: somewhere new in scope, as a refresh may."""
     entry = page.hold.entry
     chain = (*entry.redirect_urls, entry.url)
     target = _usable(entry.url, url)
     if target is None or len(chain) > MAX_REDIRECTS:
         return False
-    return fingerprint(target) not in map(fingerprint, chain)
+    was_here = fingerprint(target) in map(fingerprint, chain)
+    return not was_here and not rules.refuse(page, target)
 
 
 def _identity(url: str, entry: Entry) -> str:
@@ -99,6 +104,7 @@ def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str])
         redirect_urls=chain,
         cookies=cookies,
         salt=_salt(page, len(chain)) if salted else None,
+        moved_to=moved_to(page.hold, target),
     )
     followed = _with_referrer(followed)
     return followed if may_follow(target, entry.url) else _abroad(followed)

@@ -15,6 +15,7 @@ from crawling.egress.tls import TlsChoice
 from crawling.lease.holds import Holds
 from crawling.lease.slots import SLOW_PER_SLOT
 from crawling.links.blacklist import Blacklist
+from crawling.links.scope import RedirectRules
 from crawling.links.traps import Traps
 from crawling.metrics import Meter
 from crawling.page.body_budget import BodyBudget
@@ -72,7 +73,8 @@ def assemble(
     holds.sites.site_of = clients.site_of
     holds.spiller = _spiller(clients, settings, publisher, holds=holds, tasks=tasks)
     endings = Endings(holds, publisher, tasks, settings.retry_times)
-    outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
+    blacklist, count = _blacklist(clients, settings), _Counting(process, tally, meter)
+    outcomes = Outcomes(endings, holds, settings, count, redirects=_redirects(crawler, blacklist))
     routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
     robots = _robots(crawler, clients, outcomes, way=way, noting=noting, tasks=tasks)
@@ -95,7 +97,7 @@ def assemble(
         endings=endings,
         outcomes=outcomes,
         traps=Traps(settings.max_path_segments, settings.max_path_repeats),
-        blacklist=_blacklist(clients, settings),
+        blacklist=blacklist,
         routes=routes,
         renders=settings.render,
         fetch_by_proxy=way.fetch_by_proxy,
@@ -153,6 +155,10 @@ def _tls(clients: Clients, settings: Settings) -> TlsChoice:
 def _blacklist(clients: Clients, settings: Settings) -> Blacklist:
     drops = not settings.scheduler_backlog_blacklist
     return Blacklist(clients.rules, drops=drops, is_asked=settings.render)
+
+
+def _redirects(crawler: Crawler, blacklist: Blacklist) -> RedirectRules:
+    return RedirectRules(blacklist, of_pages=getattr(crawler.spidercls, "fetches_pages", True))
 
 
 class _Ending:

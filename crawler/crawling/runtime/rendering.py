@@ -36,6 +36,7 @@ class Rendering:
             routes=parts.routes,
             holds=parts.holds,
             blacklist=parts.blacklist,
+            redirects=parts.outcomes.redirects,
             allows=made.robots.allows,
             settings=settings,
             lane=lane,

@@ -29,6 +29,10 @@ class ClusterSpider(Spider):
     obeys_maxdepth = True
     """Whether requests below the crawl's ``maxdepth`` are left out."""
 
+    fetches_pages = True
+    """Whether expressions and extensions of the crawl are about what it fetches, not hosts alone:
+    redirects are followed by them."""
+
     async def start(self) -> AsyncIterator[Any]:
         """Everything that the frontier grants to this worker."""
         async for request in Parts.of(self.crawler).requests():

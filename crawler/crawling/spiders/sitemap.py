@@ -9,7 +9,7 @@ from typing import Any
 from scrapy.http import Response
 
 from crawling import ClusterSpider, Outlinks
-from crawling.links.extract import LinkRules, rules_of
+from crawling.links.scope import LinkRules, rules_for
 from crawling.links.sitemaps import Listed, listing_of
 from crawling.page.request import page_of
 from crawling.response.codings import INCOMPLETE
@@ -28,6 +28,7 @@ class SitemapSpider(ClusterSpider):
     """
 
     name = "sitemap"
+    fetches_pages = False
 
     def parse(self, response: Response, **_kwargs: Any) -> Iterator[Any]:
         """The file's record with what it lists, and that, unless it is at the last level."""
@@ -36,7 +37,7 @@ class SitemapSpider(ClusterSpider):
             hold = page_of(response).hold
             is_whole = INCOMPLETE not in response.flags
             found = listing_of(response.url, response.body, is_whole=is_whole)
-            rules = rules_of(hold.profile)
+            rules = rules_for(hold)
             sitemaps = _allowed(found.sitemaps, rules, found.refused)
             pages = _followed(found.pages, rules, found.refused)
             versions = [one.lastmod or f"run {hold.run}" for one in sitemaps]

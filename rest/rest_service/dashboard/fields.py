@@ -44,6 +44,7 @@ MORE: Sequence[Field] = (
     Field("allow_regex", "Follow only links that match", "lines", "/products/"),
     Field("deny_regex", "Never follow links that match", "lines", "/login"),
     Field("deny_extensions", "Never follow links to these extensions", "lines", "pdf"),
+    Field("redirects", "Redirects to follow out of the scope", example="scope"),
     Field("headers", "Headers", "pairs", "Accept-Language: en"),
     Field("cookies", "Cookies", "pairs", "session: abc"),
     Field("cookie", "Cookie header", "text", "a=1; b=2"),

@@ -13,6 +13,7 @@ from crawling.egress.routes import Routes
 from crawling.failures import reason_of
 from crawling.gateway.gateway import Gateway
 from crawling.links.blacklist import Blacklist
+from crawling.links.scope import OF_THE_CRAWL
 from crawling.page.page import Page
 from crawling.page.request import to_scrapy
 from crawling.render.browsers import Browsers
@@ -57,6 +58,7 @@ class RenderBench(Visitor):
             routes=routes,
             holds=self.holds,
             blacklist=self.blacklist,
+            redirects=OF_THE_CRAWL,
             allows=self._allows,
             settings=self.settings,
             lane="link+render",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,12 +11,15 @@ from hypothesis import strategies as st
 
 from crawling.links.encoded import EncodedLinks
 from crawlstream.model.crawl import Entry, Profile
+from crawlstream.model.scope import Redirects
 from crawlstream.wire.stored import (
     LinkEncoder,
     decode_entry,
     decode_profile,
     encode_entry,
     encode_profile,
+    encode_version,
+    short_extras,
 )
 
 quick = settings(deadline=None, max_examples=50)
@@ -54,6 +58,7 @@ _ENTRIES = st.builds(
     cookies=_PAIRS,
     meta=_OBJECTS,
     salt=_MAYBE_TEXT,
+    moved_to=_MAYBE_TEXT,
 )
 _PROFILES = st.builds(
     Profile,
@@ -74,6 +79,7 @@ _PROFILES = st.builds(
     obey_robots=st.none() | st.booleans(),
     proxy=_MAYBE_TEXT,
     tls=_MAYBE_TEXT,
+    redirects=st.sampled_from(Redirects),
     uuid=_MAYBE_TEXT,
 )
 
@@ -90,13 +96,18 @@ def test_an_entry_comes_back_as_it_was(entry: Entry) -> None:
     st.lists(_URLS | st.text("ab/", max_size=400), max_size=8),
     st.integers(0, 300),
     _URLS | st.text("ab/", max_size=800),
+    st.none() | st.just("www.moved.example"),
 )
-def test_links_are_stored_like_any_entry(urls: list[str], depth: int, parent: str) -> None:
-    """The short way to the stored links of a page ends at the same bytes."""
-    encoder = LinkEncoder(depth, parent.encode())
+def test_links_are_stored_like_any_entry(
+    urls: list[str], depth: int, parent: str, moved_to: str | None
+) -> None:
+    """The short ways to the stored links of a page end at the same bytes."""
+    encoder = LinkEncoder(depth, parent.encode(), moved_to)
     for url in urls:
-        entry = Entry(url=url, depth=depth, parent_url=parent)
+        entry = Entry(url=url, depth=depth, parent_url=parent, moved_to=moved_to)
         assert encoder.encode(url) == encode_entry(entry)
+        version = encode_version(url, depth, parent.encode(), short_extras("v 1", moved_to))
+        assert version == encode_entry(replace(entry, salt="v 1"))
 
 
 def test_links_are_encoded_when_they_are_looked_at() -> None:

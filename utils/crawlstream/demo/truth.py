@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 
 from crawlstream.demo.web import Kind, Page, Web
 
-_STATUS = {Kind.MISSING: 404}
-_REDIRECTS = frozenset((Kind.MOVED, Kind.MOVED_BACK))
+_REDIRECTS = {Kind.MOVED: 302, Kind.MOVED_BACK: 301}
+_STATUS = {Kind.MISSING: 404, **_REDIRECTS}
+"""Of pages that are none. A redirect is a result where the rules let nobody follow it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The fields of a crawl request that decide which links are followed.
+    """The fields of a crawl request that decide which links and redirects are followed.
 
     ``deny_extensions`` None means the usual list of extensions that are no pages; every file of
     the bundled web is on it. Regexes are searched in the absolute URL.
@@ -48,7 +49,8 @@ def expected_pages(web: Web, rules: Rules, *, seed_url: str | None = None) -> Tr
     """The outcome of one crawl from ``seed_url`` (the front page by default).
 
     Only from the front page is the depth of a page independent of the order of fetching; from
-    elsewhere the answer holds for a ``maxdepth`` that limits nothing.
+    elsewhere the answer holds for a ``maxdepth`` that limits nothing, and rules that a redirect of
+    the seed obeys.
     """
     return _Walk(web, rules).run(seed_url or web.seed_url)
 
@@ -91,7 +93,7 @@ class _Walk:
             self._forbidden.add(url)
             return
         self._fetches[url] = 2 if page.kind is Kind.FLAKY else 1
-        if page.kind in _REDIRECTS:
+        if page.kind in _REDIRECTS and self._follows(self._web.target(page)):
             self._redirected.add(url)
             # A redirect is the same step of the crawl: its target is no deeper than itself.
             self._admit(self._web.target(page), depth)
@@ -104,7 +106,7 @@ class _Walk:
                     self._admit(self._web.pages[number], depth + 1)
 
     def _follows(self, page: Page) -> bool:
-        """Whether the rules let a crawl follow a link to this page."""
+        """Whether the rules let a crawl follow a link or redirect to this page."""
         rules, url = self._rules, self._web.url(page)
         if rules.allowed_domains is not None and page.host not in rules.allowed_domains:
             return False

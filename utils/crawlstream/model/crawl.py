@@ -54,6 +54,8 @@ class Profile:
     """Name of a TLS profile; None: as the pool has it."""
     render: Mapping[str, object] | None = None
     """What is asked of a browser, as ``model.egress.render`` has it; None: no browser is needed."""
+    redirects: str = "seeds"
+    """Which redirects out of its scope are followed: one of ``model.scope.Redirects``."""
     uuid: str | None = None
 
 
@@ -77,6 +79,9 @@ class Entry:
     """What a custom spider attached to its request; JSON values only."""
     salt: str | None = None
     """Makes the identity of a request that asked not to be deduplicated."""
+    moved_to: str | None = None
+    """Host to which the seed of the page has moved, outside of ``allowed_domains``: it belongs to
+    them for this page and those below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ def profile_of(request: CrawlRequest) -> Profile:
         proxy=request.proxy,
         tls=request.tls,
         render=request.render,
+        redirects=request.redirects,
         uuid=request.uuid,
     )
 

@@ -139,6 +139,8 @@ class CrawlRequest:
     """Name of a TLS profile; None: as the pool has it."""
     render: Mapping[str, object] | None = None
     """What is asked of a browser, as ``model.egress.render`` has it; None: no browser is needed."""
+    redirects: str = "seeds"
+    """Which redirects out of its scope are followed: one of ``model.scope.Redirects``."""
     uuid: str | None = None
     occasion: Occasion | None = None
 

@@ -35,6 +35,17 @@ class Scope(StrEnum):
     """All."""
 
 
+class Redirects(StrEnum):
+    """Which redirects are followed that lead out of the scope of a crawl."""
+
+    SEEDS = "seeds"
+    """Those of seeds: where they end takes the seed's place in ``allowed_domains``."""
+    SCOPE = "scope"
+    """None."""
+    ANY = "any"
+    """All."""
+
+
 def scope_fields(
     scope: Scope, seeds: Iterable[str], allowed: Sequence[str] = ()
 ) -> Mapping[str, list[str]]:

@@ -61,6 +61,7 @@ _EXTRAS = {
     "cookies": "k",
     "meta": "m",
     "salt": "s",
+    "moved_to": "t",
 }
 _EXTRA_NAMES = {letter: name for name, letter in _EXTRAS.items()} | {"B": "body"}
 
@@ -95,13 +96,14 @@ class LinkEncoder:
     What the links of one page share with one another is worked out once.
     """
 
-    __slots__ = ("_depth", "_firsts", "_is_short", "_lasts", "_parent")
+    __slots__ = ("_depth", "_extras", "_firsts", "_is_short", "_lasts", "_parent")
 
-    def __init__(self, depth: int, parent: bytes) -> None:
-        """``parent`` is the URL of the page."""
+    def __init__(self, depth: int, parent: bytes, moved_to: str | None = None) -> None:
+        """``parent`` is the URL of the page; all of them may have the same ``moved_to``."""
         self._depth = depth
         self._parent = parent
-        self._is_short = depth < 0x80 and len(parent) <= _SHORT_PARENT
+        self._extras = short_extras(None, moved_to)
+        self._is_short = depth < 0x80 and len(parent) <= _SHORT_PARENT and not self._extras
         self._firsts: dict[int, int] = {}
         self._lasts: dict[int, int] = {}
         """So many of the parent's bytes as a number, from its beginning and from its end."""
@@ -110,7 +112,7 @@ class LinkEncoder:
         """One link; its URL."""
         url, parent = link.encode(), self._parent
         if not self._is_short:
-            return _encode(url, self._depth, parent)
+            return _encode(url, self._depth, parent, self._extras)
         most = min(len(url), len(parent))
         first = self._firsts.get(most)
         if first is None:
@@ -134,14 +136,16 @@ class LinkEncoder:
         return head + (text if packed is None else packed)
 
 
-def encode_version(link: str, depth: int, parent: bytes, salt: str) -> bytes:
-    """As ``encode_entry`` of an entry that has no more than these, in half the time."""
-    return _encode(link.encode(), depth, parent, _salted(salt))
+def encode_version(link: str, depth: int, parent: bytes, extras: bytes) -> bytes:
+    """As ``encode_entry`` of an entry with these ``short_extras`` at most, in half the time."""
+    return _encode(link.encode(), depth, parent, extras)
 
 
 @lru_cache(1_000)
-def _salted(salt: str) -> bytes:
-    return jsontext.dumps({_EXTRAS["salt"]: salt})
+def short_extras(salt: str | None, moved_to: str | None) -> bytes:
+    """Return the rare fields of entries that have no others."""
+    extras = _extras_of(Entry(url="", salt=salt, moved_to=moved_to))
+    return jsontext.dumps(extras, sort_keys=True) if extras else b""
 
 
 def encode_seed(url: str, origin: str) -> bytes:

@@ -11,7 +11,7 @@ import typer
 
 from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.scope import Scope, scope_fields
+from crawlstream.model.scope import Redirects, Scope, scope_fields
 from crawlstream.model.url import host_of, seed_url
 
 _Texts = list[str] | None
@@ -55,6 +55,15 @@ class Wishes:
         _Texts,
         typer.Option(
             metavar="REGEX", help="Do not follow links whose URL contains a match; repeatable."
+        ),
+    ] = None
+    redirects: Annotated[
+        Redirects | None,
+        typer.Option(
+            help=(
+                "Redirects to follow that lead out of the scope. seeds (default): those of seeds;"
+                " scope: none; any: all."
+            )
         ),
     ] = None
     header: Annotated[
@@ -113,6 +122,7 @@ class Wishes:
             "render": self.render,
             "allow_regex": self.allow_regex,
             "deny_regex": self.deny_regex,
+            "redirects": self.redirects,
             "headers": _pairs("--header", ":", self.header or ()),
             "attrs": _pairs("--attr", "=", self.attr or ()),
             **scope_fields(self.scope, seeds, self.allow_domain or ()),

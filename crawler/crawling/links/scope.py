@@ -1,0 +1,184 @@
+"""Scope: where a crawl may go. Links and redirects are judged here, by the same filters.
+
+A seed is in no need of it: a person asked for it, and so are the redirects that it leads through.
+Where these end, the seed is from now on: that host takes the place of the seed's own in
+``allowed_domains``, for all pages below (``Entry.moved_to``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
+from functools import lru_cache
+from itertools import repeat
+
+import structlog
+from scrapy.linkextractors import IGNORED_EXTENSIONS
+
+from crawling.links.blacklist import Blacklist
+from crawling.links.filters import Extensions, HostSet
+from crawling.links.patterns import OutOfTime, Patience, Patterns
+from crawling.page.page import Page
+from crawlstream.model.crawl import Hold, Profile
+from crawlstream.model.scope import Redirects
+from crawlstream.model.url import host_of
+from crawlstream.model.web.address import without_fragment
+
+_RULES_KEPT = 128
+"""Crawls whose rules are kept; with expressions they may take 0.5 MB each."""
+
+log = structlog.get_logger()
+
+
+class LinkRules:
+    """What a crawl follows: the filters of its seed, in the order in which Scrapy asks them."""
+
+    def __init__(
+        self,
+        domains: Sequence[str] | None,
+        allow: Sequence[str] | None,
+        deny: Sequence[str] | None,
+        extensions: Sequence[str] | None,
+    ) -> None:
+        self._allow = Patterns(allow or ())
+        self._deny = Patterns(deny or ())
+        self.has_expressions = bool(self._allow or self._deny)
+        """Whether :meth:`refusals` has anything to say."""
+        self._patience = Patience()
+        self._domains = HostSet(domains or ())
+        self.further = HostSet(())
+        """A host that the crawl may visit beside its domains."""
+        self._extensions = Extensions(IGNORED_EXTENSIONS if extensions is None else extensions)
+
+    def refusals(self, urls: Sequence[str]) -> Sequence[str | None]:
+        """For each URL of a page why the expressions leave it out; None where they do not."""
+        verdicts: list[str | None] = []
+        clock: AbstractContextManager[None] = nullcontext()
+        if self._allow.backtrack_on(urls) or self._deny.backtrack_on(urls):
+            clock = self._patience.limited()
+        try:
+            with clock:
+                for url in urls:
+                    verdicts.append(None if self._is_wanted(url) else "regex")  # noqa: PERF401  what is judged in time is kept
+        except OutOfTime:
+            log.warning("parse", outcome="regex_timeout", links=len(urls) - len(verdicts))
+        return verdicts + ["regex_timeout"] * (len(urls) - len(verdicts))
+
+    def _is_wanted(self, url: str) -> bool:
+        if self._allow and not self._allow.found_in(url):
+            return False
+        return not (self._deny and self._deny.found_in(url))
+
+    def refuses(self, url: str) -> str | None:
+        """Why the other filters leave an address without fragment out; None if they do not."""
+        if not self.covers(url):
+            return "domain"
+        return "extension" if self._is_file(url) else None
+
+    def _is_file(self, url: str) -> bool:
+        path = url.partition("?")[0]
+        if ";" in path:
+            path = path[: path.rindex("/")] + path[path.rindex("/") :].partition(";")[0]
+        return self._extensions.end(path)
+
+    def covers(self, url: str) -> bool:
+        """Whether an address is on a host that the crawl may visit."""
+        if not self._domains or self._domains.covers(url):
+            return True
+        return bool(self.further) and self.further.covers(url)
+
+    def leaves(self, url: str, target: str, *, of_pages: bool = True) -> str | None:
+        """The first filter that lets a page through and not where it redirects to, if any does.
+
+        A filter that would not have let the page through has nothing to say: somebody asked for
+        it regardless. Without ``of_pages`` only the hosts count.
+        """
+        page, found = without_fragment(url), without_fragment(target)
+        if of_pages and self.has_expressions:
+            refusal, own_refusal = self.refusals((target, url))
+            if refusal and own_refusal != "regex":
+                return refusal
+        if self.covers(page) and not self.covers(found):
+            return "domain"
+        if of_pages and self._is_file(found) and not self._is_file(page):
+            return "extension"
+        return None
+
+    def verdicts(self, urls: Sequence[str]) -> Iterator[str | None]:
+        """For each address why any filter leaves it out; None where none does."""
+        refusals: Iterable[str | None] = repeat(None)
+        if self.has_expressions:
+            refusals = self.refusals(urls)
+        for url, refusal in zip(urls, refusals, strict=False):
+            yield refusal or self.refuses(without_fragment(url))
+
+
+def rules_for(hold: Hold) -> LinkRules:
+    """The rules of a page, by which its links and its redirect are judged."""
+    rules = rules_of(hold.profile)
+    moved_to = hold.entry.moved_to
+    return _with_host(rules, moved_to) if moved_to else rules
+
+
+def rules_of(profile: Profile) -> LinkRules:
+    """The rules of a profile; compiled once for many pages."""
+    return _rules(
+        profile.allowed_domains, profile.allow_regex, profile.deny_regex, profile.deny_extensions
+    )
+
+
+@lru_cache(_RULES_KEPT)
+def _rules(*filters: tuple[str, ...] | None) -> LinkRules:
+    return LinkRules(*filters)
+
+
+@lru_cache(_RULES_KEPT)
+def _with_host(rules: LinkRules, host: str) -> LinkRules:
+    found = copy(rules)
+    found.further = HostSet((host,))
+    return found
+
+
+def moved_to(hold: Hold, target: str) -> str | None:
+    """Return the host that takes the seed's place where a page redirects to a target.
+
+    None where the seed is in its scope still, was outside of it, or may not leave it.
+    """
+    entry, profile = hold.entry, hold.profile
+    if entry.origin is None:
+        return entry.moved_to
+    rules, seed = rules_of(profile), (*entry.redirect_urls, entry.url)[0]
+    if profile.redirects == Redirects.SCOPE or rules.covers(target) or not rules.covers(seed):
+        return None
+    return host_of(target)
+
+
+class RedirectRules:
+    """Judges redirects by what a crawl asks for, and by what the operator blocks."""
+
+    def __init__(self, blacklist: Blacklist | None = None, *, of_pages: bool = True) -> None:
+        """Without ``of_pages`` a spider fetches no pages: only hosts are looked at."""
+        self._blacklist = blacklist
+        self._of_pages = of_pages
+
+    def refuse(self, page: Page, target: str) -> bool:
+        """Whether a page must not lead to a target; it is counted as a filtered link then."""
+        reason = self._refusal(page.hold, target)
+        if reason and page.turned_back != target:
+            page.turned_back = target
+            page.filtered[reason] += 1
+        return reason is not None
+
+    def _refusal(self, hold: Hold, target: str) -> str | None:
+        if self._blacklist and self._blacklist.refuses(target):
+            return "blacklist"
+        follows = hold.profile.redirects
+        is_seeds = hold.entry.origin is not None
+        if follows == Redirects.ANY or (is_seeds and follows == Redirects.SEEDS):
+            return None
+        return rules_for(hold).leaves(hold.entry.url, target, of_pages=self._of_pages)
+
+
+OF_THE_CRAWL = RedirectRules()
+"""What a crawl asks for, and nothing else."""
