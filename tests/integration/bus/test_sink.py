@@ -130,6 +130,19 @@ async def test_a_record_too_large_is_named_and_the_others_arrive(
     assert values == {b"before", b"after", b"later"}
 
 
+async def test_a_topic_smaller_than_a_batch_gets_each_record_once(
+    hosts: list[str], fresh_name: str
+) -> None:
+    """Batches that do not compress are halved until the topic takes them; none is cut or lost."""
+    small = Topics(fresh_name)
+    await ensure_topics(Kafka(hosts, shape=TopicShape(partitions=1, max_record_bytes=MIB)), small)
+    records = [Out(small.crawled, random.Random(n).randbytes(100_000)) for n in range(100)]
+    async with KafkaSink(Kafka(hosts)) as sink:
+        await asyncio.gather(*(sink.send([record]) for record in records))
+    found = Counter(record.value for record in await read_all(hosts, small.crawled))
+    assert found == Counter(record.value for record in records)
+
+
 async def test_a_topic_smaller_than_the_record_fails_only_that_record(
     hosts: list[str], fresh_name: str
 ) -> None:

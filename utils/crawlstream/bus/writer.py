@@ -34,7 +34,11 @@ LINGER_MS = 2
 
 BATCH_BYTES = 768 * 1024
 """What a request holds at most, before compression, if it is no single larger record: what any
-topic takes that was left as Kafka makes them. Each request costs Kafka and both threads here."""
+topic takes that was left as Kafka makes them."""
+
+OWN_BATCH_BYTES = 3 * 1024 * 1024
+"""The same where the topics are ours, which take records of 8 MiB: what pages bring while results
+linger. Each request costs Kafka and both threads here. A topic that takes less has them halved."""
 
 _LEAST_DELAY_MS = 20.0
 """While a connection is being made; that it is made wakes the producer earlier."""
@@ -166,7 +170,7 @@ class Writer(threading.Thread):
             enable_idempotence=True,
             compression_type=None if codec == "none" else codec,
             linger_ms=LINGER_MS,
-            batch_size=min(BATCH_BYTES, largest),
+            batch_size=min(OWN_BATCH_BYTES, largest),
             max_request_size=largest + ENVELOPE_BYTES // 2,
             delivery_timeout_ms=int(DELIVERY_TIMEOUT_S * 1000),
             max_block_ms=REQUEST_TIMEOUT_MS,
