@@ -25,6 +25,7 @@ from redis.asyncio import Redis
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
+from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire.stored import encode_entry
@@ -129,6 +130,8 @@ async def fresh_frontier(
     await redis.flushall()
     frontier = Frontier(redis, KEYS)
     await frontier.positions.restore(Loss(topic_id="in", kafka_partition=0, offset=0))
+    # As a redis-monitor does, which copies pools first: without any, each page looks for them.
+    await frontier.pools.copy(PoolTable(czxid=1, mzxid=1))
     await frontier.rules.copy(ThrottleTable(default=rule, czxid=1, mzxid=1))
     records = [
         Seed(
