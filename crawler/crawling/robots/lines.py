@@ -2,7 +2,9 @@
 
 Protego decides what is allowed. What would mislead it is taken out beforehand: records of other
 kinds, which must not end a group (section 2.2.4); rules before any group (2.2.1); octets that are
-no UTF-8, which are percent-encoded instead of dropped; characters that would end a line. An agent
+no UTF-8, which are percent-encoded instead of dropped; characters that would end a line. Escapes
+of characters that mean something else unescaped are escaped once more, in rules and URLs alike, for
+Protego takes ``%3F`` for ``?`` (2.2.2). An agent
 is reduced to its product token and marked at its end, so that Protego compares whole tokens.
 """
 
@@ -39,6 +41,9 @@ _FIELDS = {
 """How webmasters spell them."""
 _TOKEN = re.compile(rb"[A-Za-z0-9_-]+")
 _COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^)]*compatible; *([A-Za-z0-9_-]+)")
+_APART = re.compile("%(2[135-9BC]|3[ABDF]|40|5[BD])", re.IGNORECASE)
+"""Escapes of reserved characters and of ``%``. Protego keeps ``%2F``; ``%24`` and ``%2A`` are how
+rules write ``$`` and ``*`` themselves."""
 _END = ";"
 """Behind a token: no token holds it, so that ``bot;`` is found in ``bot;`` only."""
 _PRINTABLE = tuple(chr(byte) if 0x21 <= byte < 0x7F else f"%{byte:02X}" for byte in range(256))
@@ -108,6 +113,11 @@ def agent_for(header: str) -> str:
     return f"{token}{_END}"
 
 
+def kept_apart(text: str) -> str:
+    """Return a rule or URL whose escapes Protego does not take for what they stand for."""
+    return _APART.sub(lambda found: f"%25{found[1].upper()}", text) if "%" in text else text
+
+
 def _records(text: bytes) -> Iterator[tuple[str, bytes]]:
     for line in _LINE_ENDS.split(text.removeprefix(codecs.BOM_UTF8)):
         match = _RECORD.match(line)
@@ -123,4 +133,4 @@ def _agent(value: bytes) -> str:
 
 
 def _pattern(value: bytes) -> str:
-    return "".join(map(_PRINTABLE.__getitem__, value))
+    return kept_apart("".join(map(_PRINTABLE.__getitem__, value)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import structlog
 from protego import Protego
 
-from crawling.robots.lines import Reader, agent_for
+from crawling.robots.lines import Reader, agent_for, kept_apart
 
 LIGHT_CHARACTERS = 2048
 """A text is read at once up to this, in 10 ms at worst; a longer one beside the event loop."""
@@ -42,7 +42,7 @@ class Rules:
 
     def allow(self, url: str, agent: str) -> bool:
         """Whether a client with this User-Agent may fetch a URL."""
-        return self.parsed.can_fetch(url, agent_for(agent))
+        return self.parsed.can_fetch(kept_apart(url), agent_for(agent))
 
     def crawl_delay_ms(self, agent: str) -> int:
         """The pause between two requests that it asks an agent to keep; 0: it does not."""

@@ -134,6 +134,30 @@ def test_a_rule_is_compared_octet_by_octet(rule: bytes, path: str) -> None:
     assert may(text, "/other")
 
 
+@pytest.mark.parametrize("kind", ["?", "&", "=", "+", ";", ",", "@", ":", "(", "!", "[", "%", "#"])
+def test_an_escape_of_a_reserved_character_is_not_that_character(kind: str) -> None:
+    """Forbids what is written so, in either case, and leaves what is written otherwise."""
+    escaped = f"%{ord(kind):02X}"
+    for rule in (f"/q{escaped}x", f"/*q{escaped}x", f"/q{escaped.lower()}x$"):
+        text = f"User-agent: *\nDisallow: {rule}"
+        assert not may(text, f"/q{escaped}x")
+        assert not may(text, f"/q{escaped.lower()}x")
+        assert may(text, f"/q{kind}x")
+        assert may(text, f"/q%25{escaped[1:]}x")
+    if kind not in "%#":
+        assert not may(f"User-agent: *\nDisallow: /q{kind}x", f"/q{kind}x")
+        assert may(f"User-agent: *\nDisallow: /q{kind}x", f"/q{escaped}x")
+
+
+def test_signs_of_rules_are_meant_themselves_where_they_are_escaped() -> None:
+    """As RFC 9309 has it: ``%24`` and ``%2A`` in a rule, plain or escaped in a URL."""
+    for sign, escaped in (("$", "%24"), ("*", "%2A")):
+        text = f"User-agent: *\nDisallow: /q{escaped}x"
+        assert not may(text, f"/q{sign}x")
+        assert not may(text, f"/q{escaped}x")
+        assert may(text, "/qax")
+
+
 def test_only_line_feeds_and_carriage_returns_end_a_line() -> None:
     """Takes other separators of Unicode for part of the comment or rule that they stand in."""
     for mark in ("\x0b", "\x0c", "\x1c", "\x85", "\u2028"):
