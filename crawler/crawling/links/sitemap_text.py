@@ -23,7 +23,7 @@ PIECE = 1 << 16
 """Bytes of a piece, about; the first one is no smaller, unless the file is."""
 
 MOST_DOCUMENTS = 1_000
-"""XML declarations of one file."""
+"""Joined to one file: each has an XML declaration and a root element at most."""
 
 _GZIP = b"\x1f\x8b"
 _UTF_16 = {
@@ -35,13 +35,12 @@ _BEGINNING = re.compile(
     rb"<\?xml\s|<(?:[A-Za-z][\w.-]{0,30}:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>/]"
 )
 _AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)")
-_DECLARATION = re.compile(rb"(?=<\?xml\s)")
 _MOST_OPEN = 128
 """Tags that begin before one ends. XML has none; the parser looks for the end of each, as far as it
 takes."""
 _LONG_TAG = re.compile(rb"<[^>]{%d,}+" % (2 * _MOST_OPEN))
-_LONGEST_TOKEN = 10
-"""Bytes of an entity, or of how a declaration begins; a piece does not end within one."""
+_LONGEST_TOKEN = 48
+"""Bytes of an entity, or of how a document begins; a piece does not end within one."""
 
 
 class CutShort(Exception):
@@ -95,20 +94,21 @@ def closed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def documents_of(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Return the pieces, divided where an XML declaration begins, and whether each begins with one.
+    """Return the pieces, divided where a document may begin, and whether each begins so.
 
     Such a piece begins another document if the one before has ended. CutShort where there are too
     many: each wants a parser of its own.
     """
-    documents = 0
+    beginnings = 0
     for piece in pieces:
-        first, *others = _DECLARATION.split(piece) if b"<?xml" in piece else (piece,)
-        yield first, False
-        for other in others:
-            if documents == MOST_DOCUMENTS:
+        at, may_begin = 0, False
+        for found in _BEGINNING.finditer(piece):
+            yield piece[at : found.start()], may_begin
+            at, may_begin = found.start(), True
+            beginnings += 1
+            if beginnings > 2 * MOST_DOCUMENTS:
                 raise CutShort(f"it is joined of more than {MOST_DOCUMENTS} documents")
-            documents += 1
-            yield other, True
+        yield piece[at:], may_begin
 
 
 def lines_of(pieces: Iterable[bytes], longest: int) -> Iterator[str]:

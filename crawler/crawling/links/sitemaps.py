@@ -140,8 +140,8 @@ def _feed(reader: _Reader, pieces: Iterable[bytes]) -> None:
     """Have XML read: one document, or several that were joined to one file."""
     parser = _parser(reader)
     try:
-        for piece, is_declared in documents_of(closed(as_xml(pieces))):
-            if is_declared and reader.has_ended:
+        for piece, may_begin in documents_of(closed(as_xml(pieces))):
+            if may_begin and reader.has_ended:
                 parser.close()
                 parser = _parser(reader)
             parser.feed(piece)

@@ -214,6 +214,19 @@ def test_documents_that_were_joined_to_one_file_are_all_read() -> None:
     assert [one.url[-1] for one in pages(item)] == ["1", "2"]
 
 
+@pytest.mark.parametrize("root", ["urlset", "rss", "sm:urlset", "feed"])
+@pytest.mark.parametrize("between", [b"", b"\n", b"<!-- x -->", b"<?x y?>", b" " * 65_445])
+def test_documents_may_be_joined_without_declarations(root: str, between: bytes) -> None:
+    """Each root element begins one; wherever the file is cut into pieces."""
+    head = f'<{root} xmlns:sm="s"'.encode()
+    for spaces in (0, *range(65_360, 65_450, 7)):
+        parts = (
+            head + b" " * spaces + b"><url><loc>/%d</loc></url></%b>" % (number, root.encode())
+            for number in range(3)
+        )
+        assert [one.url[-1] for one in pages(between.join(parts))] == ["0", "1", "2"]
+
+
 def test_there_are_no_entities() -> None:
     """What a document type says is never expanded, nor fetched."""
     declared = (
