@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,21 @@ def test_a_warc_says_what_was_asked_and_answered(tmp_path: Path) -> None:
     assert asked.get_header("Host") == "127.0.0.7:8080"
     place = orjson.loads(records[3][3])
     assert (place["crawlid"], place["links"][0]["text"]) == ("job", "Bee")
+
+
+def test_a_warc_says_why_a_body_is_only_a_beginning() -> None:
+    """By the reasons of ISO 28500: cut at the limit, or broken off by the site."""
+    marks: Sequence[Mapping[str, bool]] = (
+        {},
+        {"body_truncated": True},
+        {"incomplete": True},
+        {"incomplete": False},
+    )
+    values = [orjson.dumps(orjson.loads(record(1)) | mark) for mark in marks]
+    records = ArchiveIterator(io.BytesIO(written("warc.gz", values)))
+    answers = [each.rec_headers for each in records if each.rec_type == "response"]
+    reasons = [headers.get_header("WARC-Truncated") for headers in answers]
+    assert reasons == [None, "length", "unspecified", None]
 
 
 def test_hostile_text_makes_no_record_of_its_own() -> None:

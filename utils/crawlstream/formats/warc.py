@@ -88,6 +88,9 @@ class Warc:
             headers["WARC-IP-Address"] = _line(page.ip)
         if page.body_truncated:
             headers["WARC-Truncated"] = "length"
+        elif page.is_incomplete:
+            # The connection did not break: the body came whole, and is only a beginning.
+            headers["WARC-Truncated"] = "unspecified"
         http = StatusAndHeaders(
             _status_line(page.status_code), list(_answered(page.response_headers)), "HTTP/1.1"
         )

@@ -74,6 +74,11 @@ class Delivered:
     extra: Mapping[str, object] = field(default_factory=dict)
 
     @property
+    def is_incomplete(self) -> bool:
+        """Whether the site's compressed body breaks off before its end."""
+        return self.extra.get("incomplete") is True
+
+    @property
     def mime(self) -> str:
         """The media type that the site names, in lower case; empty if it names none.
 
