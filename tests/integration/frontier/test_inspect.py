@@ -211,6 +211,14 @@ async def test_a_person_asks(bench: Bench, capsys: pytest.CaptureFixture[str]) -
     assert "position 1 in its queue" in page
     assert "a.example: 1000000 per 1 s" in page
     assert "next request in" in page
+    assert page.startswith("address http://a.example/2#top\nidentity http://a.example/2 (")
+    await bench.feed.seeds("a.example/q?b=2&a=1")
+    page = await say("A.example/q?a=1&b=2")
+    assert "address http://a.example/q?a=1&b=2\n" in page
+    assert "asked for in another spelling: http://a.example/q?b=2&a=1" in page
+    page = await say("a.example/q?b=2&a=1", "--json")
+    assert json.loads(page)["identity"] == "http://a.example/q?a=1&b=2"
+    assert "identity http://a.example/q?a=1&b=2 (" in await say("a.example/q?b=2&a=1")
     told = json.loads(await say("a.example/1", "--json"))
     assert [one["where"] for one in told["crawls"]] == ["seen"]
     assert told["crawls"][0]["summary"].startswith("seen, no longer queued")
@@ -219,7 +227,7 @@ async def test_a_person_asks(bench: Bench, capsys: pytest.CaptureFixture[str]) -
     assert "never admitted" in await say("http://a.example/3", "--crawlid", "crawl", "--app")
     assert "at a time" in await say("www.a.example", "--as", "domain")
     assert json.loads(await say("a.example", "--json"))["queues"][0]["bands"] == 1
-    assert "1 queued, 0 delayed, 0 held" in await say("crawl", "--app")
+    assert "2 queued, 0 delayed, 0 held" in await say("crawl", "--app")
     assert json.loads(await say("crawl", "--app", "--json"))["done"] == 1
 
 

@@ -15,14 +15,18 @@ from crawlstream.wire.views import summary_of
     [
         ("https://example.com/page", Kind.URL),
         ("example.com/", Kind.URL),
+        ("example.com?q=1", Kind.URL),
+        ("example.com:8080", Kind.URL),
+        (r"http:\\example.com", Kind.URL),
         ("example.com", Kind.DOMAIN),
         ("127.0.0.1", Kind.DOMAIN),
         ("localhost", Kind.DOMAIN),
         ("7f3a9c0b12de", Kind.CRAWL),
+        ("shop#7?", Kind.CRAWL),
     ],
 )
 def test_what_is_meant_is_read_from_the_text(what: str, kind: Kind) -> None:
-    """A slash makes a URL, a dot a domain; all else is a crawl."""
+    """A slash, or what no host has, makes a URL, a dot a domain; all else is a crawl."""
     assert kind_of(what) is kind
 
 

@@ -36,6 +36,9 @@ def _group() -> None:
     """Keep ``inspect`` a word of the command line although it is the only one."""
 
 
+_NOT_IN_HOSTS = frozenset(":?#\\")
+
+
 class Kind(StrEnum):
     """What is asked about."""
 
@@ -55,8 +58,8 @@ def inspect(
         typer.Option(
             "--as",
             help=(
-                "Type of the argument. Default: with a slash a URL, with a dot a domain, else a"
-                " crawl."
+                "Type of the argument. Default: with a slash a URL, with a dot a domain (a URL if a"
+                " port or a query follows), else a crawl."
             ),
         ),
     ] = None,
@@ -75,7 +78,8 @@ def inspect(
 
     The frontier is the queues in Redis. It stores queued and in-flight pages, and for finished
     pages only that they were seen. Outcomes of finished pages are on the result and event topics.
-    Any spelling of a URL finds its page; a sighting names the one that is asked for.
+    Any spelling of a URL finds its page. The address is what a site would be asked for, the
+    identity what all spellings of the page have in common; a sighting in another spelling names it.
 
     Example: crawlstream frontier inspect https://example.com/page --crawlid 7f3a9c0b12de
     """
@@ -98,7 +102,9 @@ def kind_of(what: str) -> Kind:
     """What a person most likely means."""
     if "/" in what:
         return Kind.URL
-    return Kind.DOMAIN if "." in what or what == "localhost" else Kind.CRAWL
+    if "." not in what:
+        return Kind.DOMAIN if what == "localhost" else Kind.CRAWL
+    return Kind.DOMAIN if _NOT_IN_HOSTS.isdisjoint(what) else Kind.URL
 
 
 async def _url(url: str, crawl: CrawlKey | None) -> UrlReport:
@@ -135,6 +141,9 @@ def _show_url(what: str, report: UrlReport, *, as_json: bool) -> None:
     told: Any = views.url(report)
     if as_json:
         return _write_json(told)
+    say(f"address {told['url']}")
+    if told["identity"] != told["url"]:
+        say(f"identity {told['identity']} (all its spellings are one page)")
     if not report.crawls:
         say(f"No known crawl has admitted {what}.")
     for page, shown in zip(report.crawls, told["crawls"], strict=True):

@@ -11,7 +11,8 @@
 ``domain``
     What a domain does, and beside it what its rule allows.
 ``url``
-    A URL in each crawl that knows it, each with a ``summary`` for people; its ``domain`` as above.
+    An address with its ``identity``, in each crawl that knows it, each with a ``summary`` for
+    people; its ``domain`` as above.
 ``run``, ``comparison``
     A run of a crawl; two of them, how many pages differ in which way, and the first of these.
 ``schedule``
@@ -33,6 +34,7 @@ from crawlstream.model.recurring.times import next_due
 from crawlstream.model.run_history import Comparison, CrawlRun
 from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
+from crawlstream.model.url import canonical
 from crawlstream.wire import schedules
 
 View = Mapping[str, object]
@@ -109,6 +111,7 @@ def url(report: UrlReport) -> View:
     """A URL: what crawls know of it, and what limits its requests."""
     return {
         "url": report.url,
+        "identity": canonical(report.url),
         "crawls": [_page(one, report.url) for one in report.crawls],
         "domain": None if report.domain is None else domain(report.domain),
         "limits": "" if report.domain is None else limits_of(report.domain),
@@ -154,7 +157,7 @@ def summary_of(page: PageReport) -> str:
 def _place_of(one: Sighting, url: str) -> str:
     attempt = f"priority {one.priority}, attempt {one.attempt}, for {one.spiderid}"
     if one.url != url:
-        attempt += f", as {one.url}"
+        attempt += f", asked for in another spelling: {one.url}"
     if one.where is Where.HELD:
         held_s = (one.held_ms or 0) / 1000
         return f"held by {one.worker} for {held_s:.1f} s, {one.phase}; {attempt}"
