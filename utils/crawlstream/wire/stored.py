@@ -145,7 +145,7 @@ def encode_version(link: str, depth: int, parent: bytes, extras: bytes) -> bytes
 def short_extras(salt: str | None, moved_to: str | None) -> bytes:
     """Return the rare fields of entries that have no others."""
     extras = _extras_of(Entry(url="", salt=salt, moved_to=moved_to))
-    return jsontext.dumps(extras, sort_keys=True) if extras else b""
+    return jsontext.dumps(extras) if extras else b""
 
 
 def encode_seed(url: str, origin: str) -> bytes:
