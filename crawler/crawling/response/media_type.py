@@ -2,7 +2,8 @@
 
 A proxy may have merged two ``Content-Type`` headers into one; a browser reads such a list, and two
 headers, in the same way: the last type that can be read counts, and it inherits the charset of an
-earlier one of the same kind. See https://fetch.spec.whatwg.org.
+earlier one of the same kind. See https://fetch.spec.whatwg.org. Where no type is given, the body
+says whether it is a page.
 """
 
 from __future__ import annotations
@@ -28,6 +29,14 @@ _VALUES = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*(?:"|\Z))+', re.DOTALL)
 _PARAMETER = re.compile(
     rf';[ \t\r\n]*({_NAME})=(?:"((?:[^"\\]|\\.)*)(?:"|\Z)|([^;"]*))[^;]*', re.DOTALL
 )
+
+_UNKNOWN = frozenset({"", "application/unknown", "unknown/unknown"})
+_PAGE = re.compile(
+    rb"[\t\n\f\r ]{0,1024}(?:<!--|<(?:!doctype html|html|head|script|iframe|h1|div|font|table|a"
+    rb"|style|title|b|body|br|p)[ >])",
+    re.IGNORECASE,
+)
+"""How a page begins, by the MIME Sniffing Standard (https://mimesniff.spec.whatwg.org)."""
 
 
 class MediaType(NamedTuple):
@@ -70,6 +79,8 @@ def _class_of(headers: Headers, url: str, body: bytes) -> type[Response]:
         kind = _class_of_type(essence)
         if kind is not Response:
             return kind
+    if essence in _UNKNOWN and _PAGE.match(body):
+        return HtmlResponse
     return responsetypes.from_args(headers=headers, url=url, body=body)
 
 

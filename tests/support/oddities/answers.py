@@ -71,6 +71,10 @@ ANSWERS = [
     _leads("escapes", "/%7eu/%GG?%zz", "/%7eu/%GG?%zz"),
     _leads("an escaped scheme", "http%3A//h.example/", "/http%3A//h.example/"),
     _leads("blanks within", "/a b\tc", "/a%20bc"),
+    _leads("a list", "/a, /b", "/a,%20/b"),
+    _leads("angle brackets", "</a>", "/%3C/a%3E"),
+    _leads("control characters", "/a\x01b", "/a%01b"),
+    _leads("an address that is too long", "/" + "x" * 3000),
     _leads("quotes", '"/a"', "/%22/a%22"),
     _leads("dots", "/a/../b/./c/..", "/b/"),
     *(

@@ -59,6 +59,22 @@ CHARSETS = [
         "%E9",
     ),
     _case(
+        "in a quote that is left open",
+        answer(b"<a href='/?q=\xe9'>x</a>", Content_Type='text/html; charset="l1'),
+        "%E9",
+    ),
+    *(
+        _case(
+            f"{said} in the header, and one in the page",
+            answer(
+                "<meta charset=koi8-r><a href='/?q=П'>x</a>".encode("koi8-r"),
+                Content_Type=f"text/html; charset={said}",
+            ),
+            "%F0",
+        )
+        for said in ("nothing", "", "'utf-8'")
+    ),
+    _case(
         "another parameter first",
         answer(b"<a href='/?q=\xcf'>x</a>", Content_Type="text/html; level=1; charset=cp1251;"),
         "%CF",

@@ -128,6 +128,15 @@ ADDRESSES = [
         ),
     ),
     _one(
+        "references to characters in an href",
+        links(
+            *("/1&#59;2", "/3&#65b", "/4&#0;", "/5&#xD800;", "/6&#x110000;", "/7&nbspa", "/8&#1;a"),
+            *("/9\u200b", "/%09%0A", "\ufeff/x"),
+        ),
+        *("/1;2", "/3Ab", "/4%EF%BF%BD", "/5%EF%BF%BD", "/6%EF%BF%BD", "/7&nbspa", "/8%01a"),
+        *("/9%E2%80%8B", "/%09%0A", "/%EF%BB%BF/x"),
+    ),
+    _one(
         "hosts in odd spellings",
         links(
             *("http://0x7f.1:{port}/hex", "http://2130706433:{port}/number"),
@@ -298,6 +307,18 @@ TYPES = [
             "/noslash": answer("<html>" + links("/5"), Content_Type="html"),
         },
         ["/none", "/upper", "/merged", "/twice", "/noslash", "/1", "/2", "/3", "/4", "/5"],
+    ),
+    Case(
+        "types that say nothing",
+        {
+            "/": links("/unknown", "/star", "/comment", "/blanks", "/text"),
+            "/unknown": answer("<html>" + links("/1"), Content_Type="unknown/unknown"),
+            "/star": answer("<html>" + links("/2"), Content_Type="*/*"),
+            "/comment": answer("<!-- x -->" + links("/3"), Content_Type=""),
+            "/text": answer("no page <!-- " + links("/no"), Content_Type=""),
+            "/blanks": answer("\n\n  <!DOCTYPE html>" + links("/4"), Content_Type=""),
+        },
+        ["/unknown", "/star", "/comment", "/blanks", "/text", "/1", "/2", "/3", "/4"],
     ),
     Case(
         "what is no page",

@@ -60,6 +60,18 @@ ROBOTS_TXT = [
         "/x/y /u",
     ),
     _says(
+        "escaped wildcards, parameters and blanks",
+        _ANY + "Disallow: /a%2Ab\nDisallow: /c%24\nDisallow: /d;e\nDisallow: /f g\nDisallow: /h+i",
+        "/a*b /c$ /d;e=1 /f%20g /h+i",
+        "/axb /c /d /f /h%20i",
+    ),
+    _says(
+        "lengths of rules with wildcards",
+        _ANY + "Allow: /p\nDisallow: /p*\nDisallow: /*.htm\nAllow: /page\nDisallow: /x**$",
+        "/p /pa /q.htm /page.htm /xyz",
+        "/page.txt /y",
+    ),
+    _says(
         "octets that are no UTF-8",
         b"User-agent: *\nDisallow: /soci\xe9t\xe9/\nDisallow: /\xe9\n",
         "/soci%E9t%E9/x /%E9a",
