@@ -1,7 +1,8 @@
 """Links that lead from one partition of the frontier to another: read, and applied once each.
 
 The topic has a Kafka partition for each partition of the frontier, and the position of each lies in
-the partition that it is for. One that does not answer, or has no room, is not read; the others are.
+the partition that it is for. Each is applied by a task of its own: one that does not answer, or has
+no room, is not read, and the others do not wait for it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import FrontierFull, PositionGap, Unavailable
 from crawlstream.frontier.codec.link_records import LinkRecord, read_links
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.partitions.asking import ANSWER_S
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.frontier.partitions.reading import LinkBatch
@@ -62,6 +64,9 @@ class LinkReader:
         self._requests = partial(partition_offsets, kafka, topics.incoming, group=group)
         self._reached: dict[int, tuple[str, int]] = {}
         """Topic UUID and position, by partition that was ever ours."""
+        self._taking: dict[int, asyncio.Task[None]] = {}
+        """The batch that is being applied, by partition."""
+        self._looking: asyncio.Task[None] | None = None
         self._looked_at = time.monotonic()
         self.liveness = Liveness("links")
 
@@ -85,27 +90,58 @@ class LinkReader:
         )
 
     async def _read(self, source: Source) -> None:
-        while True:
-            for batch in await source.poll(POLL_S):
-                if batch.partition < len(self._frontiers):
-                    await self._take(source, batch)
-            await self._look_after(source)
-            self.liveness.beat()
+        try:
+            while True:
+                for batch in await source.poll(POLL_S):
+                    if batch.partition < len(self._frontiers):
+                        await self._begin(source, batch)
+                self._note_ended()
+                self._look_after(source)
+                self.liveness.beat()
+        finally:
+            await end([*self._taking.values(), *([self._looking] if self._looking else [])])
+            self._taking.clear()
+            self._looking = None
 
-    async def _look_after(self, source: Source) -> None:
-        """Have partitions read again that have lost their last seconds, or everything."""
-        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+    async def _begin(self, source: Source, batch: Batch) -> None:
+        """Have a batch applied after the one before it; one that hangs is not waited for again."""
+        before = self._taking.get(batch.partition)
+        if before and not (await asyncio.wait({before}, timeout=ANSWER_S))[0]:
+            source.locate(batch.topic_id, batch.partition)
             return
-        self._looked_at = time.monotonic()
+        self._note_ended()
+        self._taking[batch.partition] = asyncio.create_task(self._take(source, batch))
+
+    def _note_ended(self) -> None:
+        """Forget batches that have been applied; raise what nobody expected of one."""
+        for partition in [p for p, task in self._taking.items() if task.done()]:
+            self._taking.pop(partition).result()
+
+    def _look_after(self, source: Source) -> None:
+        """Have partitions read again that have lost their last seconds, or everything.
+
+        Links are applied during the look: a partition that hangs answers after seconds.
+        """
+        if self._looking is None:
+            if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
+                self._looking = asyncio.create_task(self._look(source))
+        elif self._looking.done():
+            looking, self._looking = self._looking, None
+            self._looked_at = time.monotonic()
+            looking.result()
+
+    async def _look(self, source: Source) -> None:
+        # What is applied while they are asked is no reason to read again.
+        before = {**self._reached}
         try:
             answers = await self._frontiers.ask(lambda frontier: frontier.positions.known())
         except Unavailable:
             return
         for partition, known in answers.by_partition.items():
-            topic_id, reached = self._reached.get(partition, ("", -1))
+            topic_id, reached = before.get(partition, ("", -1))
             if known.get((topic_id, partition), -1) < reached:
                 log.warning("links", outcome="gone_back", partition=partition, reached=reached)
-                del self._reached[partition]
+                self._reached.pop(partition, None)
                 source.locate(topic_id, partition)
 
     async def _take(self, source: Source, batch: Batch) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from statistics import median
 
 import orjson
 import pytest
@@ -21,16 +25,20 @@ from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier.codec.link_records import pack_links
+from crawlstream.frontier.partitions.asking import ANSWER_S
 from crawlstream.frontier.partitions.frontiers import Frontiers, Server
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.keys import Topics
 from crawlstream.tasks import beside
 from kafka_monitor.partitions.links import LinkReader
 from kafka_monitor.rejections import RejectionPublisher
+from support import servers
 from support.partitions.two import Two, open_two
 from support.waiting import wait_until
 
 PLACE, GROUP = 1, "monitors"
+SENDINGS = 7
+"""So many links are sent one after the other."""
 
 
 class LinkTopic:
@@ -39,12 +47,32 @@ class LinkTopic:
     def __init__(self, two: Two, kafka: Kafka, topics: Topics, sink: KafkaSink) -> None:
         self.two = two
         self._kafka, self._topics, self._sink = kafka, topics, sink
-        server = Server(name="redis", redis=two.redis, waiting=two.redis)
-        self._frontiers = Frontiers(two.partitions, [server])
+        self._frontiers = Frontiers(two.partitions, [_server(two.redis)])
 
-    async def send(self, values: Sequence[bytes]) -> None:
-        """Links to partition 1."""
-        await self._sink.send([Out(self._topics.links, one, partition=PLACE) for one in values])
+    def place_first(self, redis: Redis) -> None:
+        """Partition 0 is in a Redis of its own."""
+        both = [_server(redis), _server(self.two.redis)]
+        self._frontiers = Frontiers(self.two.partitions, both)
+
+    async def send(self, values: Sequence[bytes], *, to: int = PLACE) -> None:
+        """Links to a partition."""
+        await self._sink.send([Out(self._topics.links, one, partition=to) for one in values])
+
+    async def applied(self, partition: int) -> int:
+        """How many records of its links a partition has had."""
+        known = await self._frontiers[partition].positions.known()
+        return max(at for (_, place), at in known.items() if place == partition)
+
+    async def seconds_until(self, applied: int) -> float:
+        """How long partition 1 takes for one more record."""
+        began = time.monotonic()
+        await self.send([b"no record of ours"])
+        await wait_until(lambda: self.has_applied(PLACE, applied))
+        return time.monotonic() - began
+
+    async def has_applied(self, partition: int, number: int) -> bool:
+        """Whether a partition has had so many."""
+        return await self.applied(partition) == number
 
     def commit(self, offset: int) -> None:
         """The group has read requests up to an offset, as every partition had."""
@@ -84,6 +112,10 @@ class LinkTopic:
     async def queued(self) -> int:
         """Links that wait in partition 1."""
         return (await self.two.parts[PLACE].frontier.queries.state()).queued
+
+
+def _server(redis: Redis) -> Server:
+    return Server(name="redis", redis=redis, waiting=redis)
 
 
 @pytest.fixture
@@ -141,8 +173,24 @@ async def test_what_is_no_record_of_links_is_told_and_passed(topic: LinkTopic) -
         await wait_until(lambda: _has(topic, 2))
         await wait_until(lambda: _has_refused(topic, 3))
     assert await topic.rejected() == [(offset, "unreadable_links") for offset in (0, 2, 3)]
-    known = await topic.two.parts[PLACE].frontier.positions.known()
-    assert max(at for (_, place), at in known.items() if place == PLACE) == 4
+    assert await topic.applied(PLACE) == 4
+
+
+async def test_one_partition_that_hangs_holds_up_no_other(topic: LinkTopic, tmp_path: Path) -> None:
+    """Links of the others take the time that they always take; its own wait for its answer."""
+    with servers.redis(tmp_path) as hanging:
+        async with Redis(host="127.0.0.1", port=hanging.port, socket_timeout=4) as redis:
+            await open_two(redis)
+            topic.place_first(redis)
+            async with topic.reading():
+                await topic.send([b"no record of ours"], to=0)
+                await wait_until(lambda: topic.has_applied(0, 1))
+                hanging.signal(signal.SIGSTOP)
+                await topic.send([b"no record of ours"], to=0)
+                paces = [await topic.seconds_until(n) for n in range(1, SENDINGS + 1)]
+                assert median(paces) < ANSWER_S / 2, paces
+                hanging.signal(signal.SIGCONT)
+                await wait_until(lambda: topic.has_applied(0, 2))
 
 
 async def _has_refused(topic: LinkTopic, number: int) -> bool:
