@@ -1,7 +1,8 @@
-"""What a fork does to be a program of ours; it imports next to nothing by itself."""
+"""What a fork does to be a program of ours."""
 
 from __future__ import annotations
 
+import gc
 import os
 import runpy
 import sys
@@ -9,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from crawlstream.boot import failpoints
 from crawlstream.tether import tie_to
 
 
@@ -28,6 +30,8 @@ class Begun:
 def be(program: Begun) -> None:
     """Run a program, in a process that was just forked."""
     tie_to(os.getppid())
+    # What was imported before stays: looking through it again and again would cost each fork more.
+    gc.freeze()
     os.setsid()
     for number, file in ((1, program.out), (2, program.err)):
         told = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -36,6 +40,7 @@ def be(program: Begun) -> None:
     env, (module, *arguments) = program.env, program.argv
     os.environ.clear()
     os.environ.update(env)
+    failpoints.set_up(env.get("FAILPOINT", ""))
     time.tzset()
     os.chdir(program.folder)
     sys.path[:0] = [program.folder, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]

@@ -23,7 +23,7 @@ from pipeline_service.sinks.door import Standing
 from pipeline_service.sinks.make import open_kept
 from pipeline_service.sinks.settings import KafkaSink, PluginSink, SqlSink
 from support.bus.values import committed
-from support.forks.program import LIBRARIES
+from support.forks.program import PRELOADED
 from support.pipelines import writer
 from support.pipelines.reading import pages_in
 from support.pipelines.results import page_id
@@ -47,7 +47,7 @@ class Writing:
 
     def __init__(self, env: Mapping[str, str]) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([*LIBRARIES])
+        context.set_forkserver_preload([*PRELOADED])
         self._process = context.Process(target=writer.run, args=[dict(env)], daemon=True)
         self._process.start()
 
