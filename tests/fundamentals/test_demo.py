@@ -21,7 +21,6 @@ def test_the_demo_crawls_its_site_within_the_rules(tmp_path: Path) -> None:
     environment = {
         **environment_without_settings(os.environ),
         "CRAWLSTREAM_HOME": str(tmp_path),
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
     }
     done = subprocess.run(
         [sys.executable, "-m", "crawlstream.cli", "demo"],

@@ -39,8 +39,6 @@ def _environment(folder: Path, **programs: str) -> dict[str, str]:
     return {
         **environment_without_settings(os.environ),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        # Tests end before the JVM's better compiler would pay.
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
     }
 
 

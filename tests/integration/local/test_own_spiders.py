@@ -116,7 +116,6 @@ def person(tmp_path: Path) -> Iterator[_Person]:
             "CRAWLSTREAM_FINISH_GRACE": "1",
             "CRAWLSTREAM_JARS": os.environ.get("CRAWLSTREAM_JARS")
             or str(repository() / ".crawlstream" / "jars"),
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
         },
     )
     yield made

@@ -65,8 +65,6 @@ SETTINGS = {
     "QUEUE_WINDOW": "1",
     "CRAWLSTREAM_FINISH_GRACE": "1",
     "LOG_JSON": "true",
-    # Clusters under test end before the JVM's better compiler would pay.
-    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
 }
 """Of every cluster that is started to be tested."""
 _ROUND_SETTINGS = {

@@ -22,8 +22,6 @@ from crawlstream.tether import die_with_parent
 
 _START_TIMEOUT_S = 240
 """However busy the machine is; one that has ended is not waited for."""
-_QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
-"""They end before the JVM's better compiler would pay."""
 
 
 class Running(Protocol):
@@ -127,7 +125,7 @@ class RunningServer(Program):
     def __init__(self, server: Server) -> None:
         super().__init__(
             *server.argv,
-            env={**os.environ, **_QUICK_START},
+            env=os.environ,
             log=server.folder / f"{server.name}.log",
             folder=server.folder,
         )

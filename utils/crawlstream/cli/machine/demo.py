@@ -110,8 +110,6 @@ class _Demo:
             "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
             "CRAWLSTREAM_FINISH_GRACE": "1",
             "CRAWLSTREAM_PIPELINES": str(self._home / "pipelines.toml"),
-            # The demo ends before the JVM's better compiler would pay.
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
         }
         self._cluster = LocalCluster(self._home, ports=Ports.free(), env=environment)
 
