@@ -1,10 +1,10 @@
-"""Fixtures of all tiers: real servers, started once a session by the first test that asks."""
+"""Fixtures of all tiers: real servers, started once by the first test that asks."""
 
 from __future__ import annotations
 
-import itertools
 import signal
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 import structlog
@@ -13,11 +13,12 @@ from redis.asyncio import Redis
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.stores.postgres import RunningPostgres, postgres
 from support import servers
+from support.session import shared
 from support.session.lasting import lasting, may_share
+from support.session.names import fresh
+from support.session.scheduling import ByCluster
 from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
-
-_names = itertools.count(1)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores it for what it starts in the background; what we start must hear it.
@@ -38,6 +39,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Nothing outlives the tests."""
     lasting(config).close()
+    shared.end_all(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """The servers that workers share are ours."""
+    shared.tell_worker(node.config, node.workerinput)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCluster | None:
+    """As few whole clusters as do."""
+    return ByCluster(config, log) if config.option.dist == "loadfile" else None
 
 
 @pytest.fixture(autouse=True)
@@ -55,17 +69,15 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSe
 
 
 @pytest.fixture(scope="session")
-def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A ZooKeeper configured as a local cluster's."""
-    with servers.zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
+def zookeeper_server(request: pytest.FixtureRequest) -> RunningServer:
+    """A ZooKeeper configured as a local cluster's; all workers share it."""
+    return shared.shared("zookeeper", request.config)
 
 
 @pytest.fixture(scope="session")
-def kafka_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A Kafka configured as a local cluster's: topics exist only when they are created."""
-    with servers.kafka(tmp_path_factory.mktemp("kafka")) as server:
-        yield server
+def kafka_server(request: pytest.FixtureRequest) -> RunningServer:
+    """A Kafka configured as a local cluster's, without topics of its own; all workers share it."""
+    return shared.shared("kafka", request.config)
 
 
 @pytest.fixture(scope="session")
@@ -85,8 +97,8 @@ async def redis(redis_server: RunningServer) -> AsyncIterator[Redis]:
 
 @pytest.fixture
 def fresh_name() -> str:
-    """A name that no other test of the session has: a topic prefix, a group, a node."""
-    return f"test{next(_names)}"
+    """A name that no other test of the run has: a topic prefix, a group, a node."""
+    return fresh("test")
 
 
 @pytest.fixture

@@ -30,7 +30,10 @@ from support.bus.values import committed
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import Target
+from support.session.own import own_kafka_server
 from support.waiting import WaitUntil
+
+__all__ = ["own_kafka_server"]
 
 MakeTarget = Callable[..., Target]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import subprocess
 import time
@@ -30,6 +29,7 @@ from interplay.rows import database, describe, rows_of
 from interplay.story import Story
 from support.forks.program import run
 from support.monitors import MonitorCluster, MonitorProcess, Servers
+from support.session.names import fresh
 from support.waiting import PATIENCE_S, wait_until
 
 _SPIDERS = '''
@@ -82,7 +82,6 @@ class Late(ClusterSpider):
     def parse(self, response, **kwargs):
         yield self.result(response, [], attrs={"by": self.name})
 '''
-_names = itertools.count(1)
 SPIDERS = ("link", "sitemap", "shop", "lists", "items", "givers")
 OPTIONS = {
     "QUEUE_HITS": "100000",
@@ -307,7 +306,7 @@ def ground(
     more = {**OPTIONS, "CRAWLSTREAM_SHELF": f"redis://127.0.0.1:{shelf.port}/0"}
     if len(redis) > 1:
         more["REDIS_HOSTS"] = ",".join(f"127.0.0.1:{server.port}" for server in redis)
-    cluster = MonitorCluster(servers, name=f"story{next(_names)}", home=home, more=more)
+    cluster = MonitorCluster(servers, name=fresh("story"), home=home, more=more)
     with ExitStack() as stack:
         witness = StoryWitness(cluster.kafka_hosts, cluster.prefix)
         stack.callback(witness.close)

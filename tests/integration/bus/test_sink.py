@@ -28,7 +28,10 @@ from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
 from crawlstream.retry import Backoff, until_available
 from support.bus.pipe import LEAVES_SOCKETS, MIB
+from support.session.own import own_kafka_server
 from support.waiting import WaitUntil
+
+__all__ = ["own_kafka_server"]
 
 pytest_plugins = ["support.bus.fixtures"]
 pytestmark = LEAVES_SOCKETS

@@ -25,7 +25,10 @@ from crawlstream.bus.source import STOP_TIMEOUT_S
 from crawlstream.bus.topics import create_missing
 from crawlstream.chaos.processes import RunningServer
 from support.bus.pipe import LEAVES_SOCKETS, Pipe
+from support.session.own import own_kafka_server
 from support.waiting import WaitUntil
+
+__all__ = ["own_kafka_server"]
 
 pytest_plugins = ["support.bus.fixtures"]
 

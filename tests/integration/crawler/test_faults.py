@@ -15,7 +15,10 @@ from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream.keys import FrontierKeys
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.ways import both_ways
+from support.session.own import own_kafka_server
 from support.waiting import WaitUntil
+
+__all__ = ["own_kafka_server"]
 
 pytest_plugins = ["support.crawler.fixtures"]
 

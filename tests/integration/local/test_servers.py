@@ -10,7 +10,10 @@ from redis.asyncio import Redis
 
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.local.probes import PROBES
+from support.session.own import own_kafka_server, own_zookeeper_server
 from support.waiting import wait_until
+
+__all__ = ["own_kafka_server", "own_zookeeper_server"]
 
 
 async def test_redis_keeps_every_write_and_evicts_nothing(redis: Redis) -> None:

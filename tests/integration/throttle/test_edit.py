@@ -17,6 +17,9 @@ from crawlstream.model.throttle import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.zoo import node as node_module
 from crawlstream.zoo.document import MAX_BYTES, Document
+from support.session.own import own_zookeeper_server
+
+__all__ = ["own_zookeeper_server"]
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
 QUICK_S = 5.0

@@ -20,7 +20,10 @@ from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
 from crawlstream.zoo import watcher as watcher_module
+from support.session.own import own_zookeeper_server
 from support.waiting import wait_until
+
+__all__ = ["own_zookeeper_server"]
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
 RULE = "domains: {a.com: {hits: %d, window: 1}}"
