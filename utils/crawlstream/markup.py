@@ -13,12 +13,15 @@ https://html.spec.whatwg.org (tokenization) has it and libxml2 does it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 MOST_ATTRIBUTES = 512
 """Of an element; pages of people have some dozens. Up to twice as many may pass the probes."""
 MOST_DEEP_TAGS = 1 << 16
 """Tags of a page in which elements may stand as deep in one another as the parser goes."""
+_TAGS_OF_STEP = 120
+"""Tags that are passed at a time where all of them are read."""
 
 _STEP = 1024
 """Characters from one probe to the next."""
@@ -52,7 +55,7 @@ _CROWDED_TAG = re.compile(
 _PLAIN = re.compile(
     r"(?:[^<]++|<(?![A-Za-z/!?])"
     rf"|<(?!{_TEXTUAL}[\t\n\f\r />])/?+[A-Za-z][^\t\n\f\r />]*+"
-    rf"{_ATTRIBUTE}{{0,{MOST_ATTRIBUTES}}}+{_END}){{0,256}}",
+    rf"{_ATTRIBUTE}{{0,{MOST_ATTRIBUTES}}}+{_END}){{0,{_TAGS_OF_STEP}}}",
     re.ASCII | re.IGNORECASE,
 )
 """Pieces of text and tags, up to what is neither: a comment, an element of text, a crowded one. No
@@ -79,6 +82,22 @@ def parsable(text: str) -> tuple[str, bool]:
 def may_be_deep(markup: str) -> bool:
     """Return whether markup has so few tags that elements which are deep in it cost little."""
     return len(markup) <= MOST_DEEP_TAGS * len("<b>") or markup.count("<") <= MOST_DEEP_TAGS
+
+
+def pieces(markup: str, tags: int) -> Iterator[str]:
+    """Cut markup between tags, so that no piece has more than so many of them.
+
+    ``tags`` are 240 at least. Comments, scripts and other texts stay whole.
+    """
+    begin = end = found = 0
+    for step in _steps(markup):
+        found += markup.count("<", end, step)
+        end = step
+        if found > tags - _TAGS_OF_STEP:
+            yield markup[begin:end]
+            begin, found = end, 0
+    if begin < len(markup):
+        yield markup[begin:]
 
 
 def _may_be_crowded(text: str) -> bool:
@@ -116,13 +135,21 @@ def _tag_ends(text: str, at: int) -> bool:
 
 def _first_crowded(text: str) -> int:
     """Return where the first element with too many attributes begins, or the end of the text."""
+    end = 0
+    for end in _steps(text):  # noqa: B007  the last one counts
+        pass
+    return end
+
+
+def _steps(text: str) -> Iterator[int]:
+    """Yield where some tags end each, up to the first element with too many attributes."""
     end = len(text)
     at = 0
-    while 0 <= at < end:
+    while at < end:
         if (plain := _PLAIN.match(text, at)) and plain.end() > at:
             at = plain.end()
         elif _CROWDED_TAG.match(text, at):
-            return at
+            return
         elif comment := _COMMENT.match(text, at):
             at = _behind_comment(text, comment)
         elif element := _OF_TEXT.match(text, at):
@@ -130,8 +157,8 @@ def _first_crowded(text: str) -> int:
         elif text.startswith(("<!", "<?", "</"), at):
             at = text.find(">", at) + 1 or end
         else:
-            return end
-    return end
+            at = end
+        yield at
 
 
 def _behind_comment(text: str, start: re.Match[str]) -> int:

@@ -1,15 +1,13 @@
 """What the links of one page lead to: resolved as browsers do it, by the URL Standard.
 
-A plain reference takes a short cut: it only follows the origin or the folder of its page.
+A plain reference takes a short cut: it only follows the origin, the folder or the address of its
+page.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
-
-from scrapy.http import HtmlResponse
 
 from crawlstream.model.web.address import output_charset, resolved
 
@@ -22,17 +20,19 @@ _PLAIN = re.compile(
     rf"(?:/|/?{_SEGMENT}(?:/{_SEGMENT})*/?)(?:\?[A-Za-z0-9_.&=-]+)?(?:#[A-Za-z0-9_.~-]+)?"
 )
 """A path without dots to resolve, perhaps with a query and a fragment."""
+_PLAIN_FRAGMENT = re.compile(r"#[A-Za-z0-9_.~-]+")
 
 
 class Hrefs:
     """Resolves the references of one page."""
 
-    __slots__ = ("_base", "_charset", "_folder", "_origin")
+    __slots__ = ("_base", "_charset", "_folder", "_origin", "_page")
 
-    def __init__(self, response: HtmlResponse, root: Any, markup: str) -> None:
-        """``root`` is the tree of the page, ``markup`` the text that it was made of."""
-        self._base = base_of(response.url, root, markup)
-        self._charset = output_charset(response.encoding)
+    def __init__(self, base: str, encoding: str) -> None:
+        """``base`` is the address that they are relative to, ``encoding`` the page's."""
+        self._base = base
+        self._charset = output_charset(encoding)
+        self._page = resolved(self._base, "") or ""
         self._folder = resolved(self._base, ".") or ""
         self._origin = (resolved(self._base, "/") or "")[:-1]
 
@@ -40,6 +40,8 @@ class Hrefs:
         """Return the address of a reference, with its fragment; None where it leads nowhere."""
         if self._folder and _PLAIN.fullmatch(href):
             return (self._origin if href[0] == "/" else self._folder) + href
+        if self._page and _PLAIN_FRAGMENT.fullmatch(href):
+            return self._page + href
         return resolved(self._base, href, self._charset)
 
 
@@ -52,17 +54,3 @@ def refusal_of(reference: str) -> str:
 def refusals_of(href: str) -> Sequence[str]:
     """Return the same of a link; nothing for one that is for another program (``mailto:``)."""
     return () if _FOR_OTHERS.match(href) else (refusal_of(href),)
-
-
-def base_of(url: str, root: Any, markup: str) -> str:
-    """Return what the references of a page at a URL are relative to: its first base element.
-
-    One that leads nowhere counts as none. Few pages have any, which their text says sooner than
-    their tree does.
-    """
-    if "<base" not in markup.lower():
-        return url
-    for element in root.iter("base"):
-        if (href := element.get("href")) is not None:
-            return resolved(url, href) or url
-    return url

@@ -6,6 +6,7 @@ megabyte of markup can hold a gigabyte of link text; what is not kept is not eve
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from lxml import etree
@@ -15,6 +16,8 @@ LONGEST_TEXT = 500
 ALL_TEXTS = 64 * 1024
 """Characters of all links of a page together."""
 
+_text_of: Any = partial(etree.tostring, method="text", encoding="unicode", with_tail=False)
+"""The text of an element, six times as fast as by XPath; it does not say how much it has seen."""
 _measured: Any = etree.XPath("concat(count(.//node()), ' ', string())", smart_strings=False)
 
 
@@ -37,8 +40,8 @@ class LinkTexts:
         children = len(element)
         if not children:
             text = element.text or ""
-        elif children == 1 and not len(element[0]):
-            text = _around(element, element[0])
+        elif children == 1 and _is_small(element[0]):
+            text = _text_of(element)
         else:
             text = self._deep(element)
         if len(text) > LONGEST_TEXT or len(text) > room:
@@ -54,7 +57,7 @@ class LinkTexts:
         return str(text)
 
 
-def _around(element: Any, child: Any) -> str:
-    """The text of an element with one child that has none: faster, and most links are so."""
-    inside = child.text if isinstance(child.tag, str) else ""  # A comment's text is no text.
-    return f"{element.text or ''}{inside or ''}{child.tail or ''}"
+def _is_small(element: Any) -> bool:
+    """Return whether an element has one element in it at most: most links are of such ones."""
+    children = len(element)
+    return not children or (children == 1 and not len(element[0]))

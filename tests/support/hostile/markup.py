@@ -81,6 +81,9 @@ _REPEATED = {
     "equals signs": ("<p ", "="),
     "metas": ("", "<meta name=a content=b>"),
     "texts": ("", "x<br>"),
+    "deep comments": ("", "<!-- --><b>"),
+    "deep scripts": ("", "<script></script><b>"),
+    "deep refreshes": ("<noscript>" + "<div>" * 2030, "<meta http-equiv=refresh content=5>"),
     "deep texts": ("<b>" * 240, "x<br>"),
     "wide letters": ("", "\U0001f600<b>"),
     "blocks of JSON": ("", '<script type="application/ld+json">{}</script>'),
@@ -89,6 +92,7 @@ _REPEATED = {
 }
 _COUNTED = {
     "links": ("", "<a href=/{0}>x</a>"),
+    "deep links": ("<div>" * 2030, "<a href=/{0}>x"),
     "different fonts": ("", "<font size={0}>"),
     "different elements": ("", "<t{0}>"),
     "different ends": ("", "</t{0}>"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
 from urllib.parse import quote
 
 import pytest
@@ -12,10 +13,14 @@ import pytest_asyncio
 from scrapy.http import HtmlResponse
 from webencodings.labels import LABELS
 
+from crawling.links.extract import links_of
 from crawling.response.charset import codec_of, with_charset
+from crawling.response.refresh import read, refresh_of
 from crawlstream.errors import InvalidUrl
-from crawlstream.model.web.address import address, output_charset, resolved
+from crawlstream.model.crawl import Profile
+from crawlstream.model.web.address import address, output_charset, resolved, without_fragment
 from support.browser import Tab, chromium
+from support.crawler.pages import shaped_page
 
 DECLARATIONS = (
     "",
@@ -82,6 +87,21 @@ PIECES = (
     *words("a b/c / // . .. /../ /./ \\ ; = & ? # : @ % %41 %7e %zz %C3%A9 %E9 + | ^ ` { } [ ]"),
     *words("< > \" ' ~ ! $ * ( ) , é 日本 😀 p=a.git;a=commit http://h.test/ %2e%2E"),
     *(" ", "\t", "\n", "\u200b", "\x01", "\x7f", "\ufeff", "\u0130", "index.php?/blog/view"),
+)
+PARTS = (
+    *("text", "<p>", "<div>", "</div>", "<b>", "<ul><li>", "</a>", "</body></html>", "</head>"),
+    *("<table><tr><td>", "</table>", "</form>", "<form>", "<area href=/area{}>"),
+    *("<a href={}>x</a>", "<a href=../{}#f>", "<a title='<a href=/no>' href = '/{}?a=b&amp;c'>"),
+    *("<base href=http://b{}.example/x/y>", "<base target=x>", "<!-- <a href=no{}> -->"),
+    *("<textarea><base href=http://no/></textarea>", "<script>'<base href=//no{}>'</script>"),
+    *(
+        "<style><a href=no></style>",
+        "<title><base href=//no></title>",
+        "<iframe><a href=no></iframe>",
+    ),
+    *("<textarea><meta http-equiv=refresh content=0;no></textarea>", "<xmp><a href=no></xmp>"),
+    *("<meta content='{};url=r{}' http-equiv=REFRESH>", "<meta http-equiv=refresh content=x>"),
+    *("<select><option>", "</select>", "<font size={}>"),
 )
 CHARSETS = words("utf-8 windows-1252 windows-1251 shift_jis gbk euc-kr big5 koi8-r")
 
@@ -185,3 +205,47 @@ async def test_links_of_a_page_lead_where_chromium_goes(tab: Tab, charset: str) 
         )
     ]
     assert wrong == []
+
+
+def pages(count: int) -> Sequence[str]:
+    """Write pages of many parts, and pages of real shape; all have a base.
+
+    Without templates and SVG, which are another document and other elements to a script.
+    """
+    chance = random.Random(SEED)
+    base = f"<base href='{BASES[0]}'>"
+    mixed = [
+        "".join(part.replace("{}", str(n)) for n, part in enumerate(chance.choices(PARTS, k=24)))
+        for _ in range(count)
+    ]
+    shaped = [re.sub("(template|svg)(?=>)", "b", shaped_page(n).text) for n in range(count)]
+    return [page + base for page in mixed] + [base + page for page in shaped]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_pages_lead_where_chromium_sees_them_lead(tab: Tab) -> None:
+    """Links, base and refresh are those of the document that a browser makes."""
+    these = pages(120)
+    theirs = await tab.run(
+        f"{json.dumps(these)}.map(page => {{"
+        " const made = new DOMParser().parseFromString(page, 'text/html');"
+        " return [[...made.querySelectorAll('a[href],area[href]')].map(each => each.href),"
+        " made.baseURI,"
+        " [...made.querySelectorAll('meta[http-equiv=refresh i]')].map(each => each.content)] })"
+    )
+    wrong = []
+    for page, (hrefs, base, refreshes) in zip(these, theirs, strict=True):
+        response = HtmlResponse(BASES[0], body=page.encode(), encoding="utf-8")
+        refresh = next(filter(None, map(read, refreshes)), None)
+        found = (_places(links_of(response, Profile(deny_extensions=()))[0]), refresh_of(response))
+        told = (
+            _places((href, "") for each in hrefs if (href := crawlable(each))),
+            refresh and (refresh[0], resolved(base, refresh[1])),
+        )
+        if found != told:
+            wrong.append((page, found, told))
+    assert wrong == []
+
+
+def _places(links: Iterable[tuple[str, str]]) -> set[str]:
+    return {without_fragment(url).replace("|", "%7C") for url, _text in links}

@@ -22,9 +22,10 @@ from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlR
 from scrapy.linkextractors import LinkExtractor
 from w3lib.url import canonicalize_url
 
-from crawling.links.extract import LONGEST_MARKUP, MOST_LINKS, MOST_URL_CHARACTERS, links_of
+from crawling.links.extract import MOST_LINKS, MOST_URL_CHARACTERS, links_of
 from crawling.links.filters import HostSet
 from crawling.links.texts import ALL_TEXTS, LONGEST_TEXT
+from crawling.page.reading import LONGEST_MARKUP
 from crawlstream.markup import MOST_DEEP_TAGS
 from crawlstream.model.crawl import Profile
 from crawlstream.model.web.address import address, output_charset, resolved
@@ -248,8 +249,9 @@ def test_a_base_that_is_no_url_counts_as_none() -> None:
 
 
 def test_the_base_of_a_page_is_its_first_with_a_reference() -> None:
-    """Wherever it stands, but not in a comment or a script."""
-    late = f"<script>'<base href=/a/>'</script><!--<base href=/b/>--><style>{'x' * 9000}</style>"
+    """Wherever it stands, but not in a comment, a script or a template."""
+    others = "<script>'<base href=/a/>'</script><template><base href=/b/></template>"
+    late = f"{others}<!--<base href=/b/>--><style>{'x' * 9000}</style>"
     page = html(f"<head>{late}<base target=x><BASE HREF=/c/><base href=/d/></head><a href=x>x")
     assert links_of(page, Profile())[0] == [("http://127.0.20.11:28080/c/x", "x")]
 
@@ -474,13 +476,10 @@ def test_links_are_looked_for_within_a_limit() -> None:
 ATTRIBUTES = "".join(f" a{n}" for n in range(9_000))
 
 
-DEEP, DEEPER = "<b>" * 300, "<b>" * 3_000
-
-
 @pytest.mark.parametrize(
     "more",
-    [f"<p {ATTRIBUTES}>", "x" * LONGEST_MARKUP, DEEPER, "<br>" * MOST_DEEP_TAGS + DEEP],
-    ids=["attributes", "length", "depth", "depth of many tags"],
+    [f"<p {ATTRIBUTES}>", "x" * LONGEST_MARKUP],
+    ids=["attributes", "length"],
 )
 def test_what_is_cut_off_is_counted(more: str) -> None:
     """Reads the links before what is too much, and says that it was not read to its end."""
@@ -489,8 +488,17 @@ def test_what_is_cut_off_is_counted(more: str) -> None:
     assert refused["markup_cut"] == 1
 
 
-def test_deep_elements_of_a_usual_page_are_read() -> None:
-    """As far as browsers show them."""
-    links, refused = links_of(html(f"{DEEP}<a href=/2>2</a>"), Profile())
-    assert [text for _, text in links] == ["2"]
+TEXTS = "<!-- <a href=/no> --><script>'<a href=/no>'</script><textarea><a href=/no></textarea>"
+
+
+@pytest.mark.parametrize("tag", ["<b>", "<font color={}>", "<div>", "<a><b>", "<ul><li>"])
+@pytest.mark.parametrize("before", ["", "<br>" * MOST_DEEP_TAGS], ids=["few tags", "many tags"])
+def test_links_are_found_however_deep_they_stand(tag: str, before: str) -> None:
+    """Those in comments and scripts are none there, either, and the base counts."""
+    deep = f"{TEXTS}{''.join(map(tag.format, range(3_000)))}<a href=2>2</a>"
+    base = "http://a.example/b/"
+    links, refused = links_of(
+        html(f"{before}<a href=1>1</a>{deep * 2}<base href={base}>"), Profile()
+    )
+    assert links == [(f"{base}1", "1"), (f"{base}2", "2")]
     assert not refused

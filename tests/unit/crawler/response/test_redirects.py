@@ -192,12 +192,20 @@ def test_a_refresh_is_read_as_browsers_read_it(content: str) -> None:
     assert found.url == "http://a.example/next"
 
 
-def test_a_refresh_is_relative_to_the_base_of_its_page() -> None:
-    """Passes over those in comments, and those for browsers without scripts."""
-    refresh = '<meta http-equiv=refresh content="0;url={}">'
-    others = f"<!-- {refresh.format('/a')} --><noscript>{refresh.format('/b')}</noscript>"
-    body = f"<head>{others}<base href='/base/'>{refresh.format('next')}</head>"
-    found = redirect_of(page_at(HERE), HtmlResponse(HERE, body=body.encode()), 10)
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16"])
+def test_a_refresh_is_found_wherever_it_stands(charset: str) -> None:
+    """Not in comments, scripts and templates, nor where it is for browsers without scripts."""
+    refresh = '<Meta content="0;url={}" HTTP-EQUIV = Refresh>'
+    others = "".join(
+        f"{start}{refresh.format('/no')}{end}"
+        for start, end in (
+            ("<!--", "-->"),
+            *((f"<{name}>", f"</{name}>") for name in ("noscript", "template", "script", "title")),
+        )
+    )
+    far = f"<style>{'x' * 100_000}</style></head></html>{'<div>' * 3_000}"
+    body = f"<head>{others}{far}{refresh.format('next')}<base href='/base/'>".encode(charset)
+    found = redirect_of(page_at(HERE), HtmlResponse(HERE, body=body, encoding=charset), 10)
     assert isinstance(found, Entry)
     assert found.url == "http://a.example/base/next"
 

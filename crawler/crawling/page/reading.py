@@ -1,0 +1,96 @@
+"""The markup of a page, parsed once: its elements wherever they stand, and its base.
+
+The tree is libxml2's, like that of ``response.selector``. Browsers go on where libxml2 begins a
+document of its own, behind a ``</html>``, and where it ends, far down in other elements. So a page
+may have several roots, which count as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from lxml import etree
+from scrapy.http import HtmlResponse
+
+from crawlstream.markup import may_be_deep, parsable, pieces
+from crawlstream.model.web.address import resolved
+
+LONGEST_MARKUP = 1 << 20
+"""Characters that are read. What is made of them takes up to 45 times their size: sixteen million
+of elements would be 540 MB and seconds of CPU."""
+_LONGEST_BODY = 4 * LONGEST_MARKUP
+"""Bytes that so many characters take at most."""
+
+_deep = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=True, collect_ids=False)
+_shallow = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=False, collect_ids=False)
+"""They end where elements are 2048 and 256 deep in one another."""
+_DEEP_TAGS, _SHALLOW_TAGS = 2000, 240
+"""So many tags are never as deep, below ``html`` and ``body``."""
+
+
+class Reading:
+    """What a page says, in the order of its markup."""
+
+    def __init__(self, response: HtmlResponse) -> None:
+        """Parse the page, as far as its length and its attributes allow."""
+        self._url = response.url
+        self.markup, is_all = _markup(response)
+        self._roots, is_read = _roots_of(self.markup)
+        self.is_whole = is_all and is_read
+        """Whether all of the page was read."""
+
+    def elements(self, *names: str) -> Iterator[Any]:
+        """Yield the elements of these names."""
+        for root in self._roots:
+            yield from root.iter(*names)
+
+    @cached_property
+    def base(self) -> str:
+        """The address that references are relative to: that of the first base element with one.
+
+        One that leads nowhere counts as none.
+        """
+        for element in self.elements("base"):
+            href = element.get("href")
+            if href is not None and not is_within(element, "template"):
+                return resolved(self._url, href) or self._url
+        return self._url
+
+
+def is_within(element: Any, *names: str) -> bool:
+    """Return whether an element stands in one of these names."""
+    return next(element.iterancestors(*names), None) is not None
+
+
+def _markup(response: HtmlResponse) -> tuple[str, bool]:
+    """Return the text of a page, or its whole elements as far as may be read; and which of both."""
+    if len(response.body) > _LONGEST_BODY:  # As text it may take four times its bytes.
+        response = response.replace(body=response.body[:_LONGEST_BODY])
+    text = response.text
+    end = len(text) if len(text) <= LONGEST_MARKUP else max(text.rfind("<", 0, LONGEST_MARKUP), 0)
+    markup, is_whole = parsable(text[:end])
+    return markup, is_whole and end == len(text)
+
+
+def _roots_of(markup: str) -> tuple[Sequence[Any], bool]:
+    """Return the trees of a page, and whether they are all of it.
+
+    One that is too deep is read in pieces with so few tags that none can be.
+    """
+    parser, tags = (_deep, _DEEP_TAGS) if may_be_deep(markup) else (_shallow, _SHALLOW_TAGS)
+    roots, is_whole = _parsed(markup, parser)
+    if is_whole:
+        return roots, True
+    parsed = [_parsed(piece, parser) for piece in pieces(markup, tags)]
+    return [root for roots, _ in parsed for root in roots], all(is_whole for _, is_whole in parsed)
+
+
+def _parsed(markup: str, parser: Any) -> tuple[Sequence[Any], bool]:
+    root = etree.fromstring(markup.encode("utf-8", "replace") or b"<html/>", parser)
+    if root is None:
+        return (), True
+    error = parser.error_log.last_error
+    is_whole = error is None or error.type != etree.ErrorTypes.ERR_RESOURCE_LIMIT
+    return (root, *root.itersiblings("*")), is_whole
