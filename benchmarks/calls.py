@@ -9,7 +9,7 @@ from lib.harness import Benchmark, Figures, Line, measured
 from lib.processes import CRAWLER, running
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier
+from crawlstream_frontier.frontier import Frontier
 
 WARM_UP_PAGES = 300
 MEASURED_S = 15

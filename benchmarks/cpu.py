@@ -16,7 +16,7 @@ from lib.parts import by_part
 from lib.processes import MONITOR, REDIS_MONITOR, SERVICE, running
 from redis.asyncio import Redis
 
-from crawlstream.local.ports import free_block
+from crawlstream_cli.local.ports import free_block
 
 
 async def measure(redis: Redis) -> Figures:

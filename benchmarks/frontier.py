@@ -16,9 +16,9 @@ from lib.harness import Benchmark, Cost, Figures, Line, measured, own_redis
 from lib.load import SPACED, WIDE_OPEN, fill, lease_and_settle, open_frontier
 from redis.asyncio import Redis
 
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.crawl import Hold
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_frontier.worker.session import WorkerSession
 
 SMALL, LARGE = 1_000, 1_000_000
 SHALLOW = 2

@@ -28,8 +28,8 @@ from lib.processes import CRAWLER, cpu_s, own_kafka, python_path, running
 from lib.webs import answers, counting_web
 from redis.asyncio import Redis
 
-from crawlstream.local.ports import free_block
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_cli.local.ports import free_block
 
 HOSTILE_IN_TEN = 3
 MEASURED_S = 30

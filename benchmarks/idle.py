@@ -6,8 +6,8 @@ from lib.harness import Benchmark, Figures, Line, measured
 from lib.load import KEYS, SPIDER, done, fill, open_frontier
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_frontier.frontier import Frontier
 
 DOMAINS = 100_000
 POLLS = 500

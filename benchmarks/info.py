@@ -14,8 +14,8 @@ from lib.harness import Benchmark, Figures, Line, measured
 from lib.load import CRAWL, KEYS, fill, open_frontier
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.effects import Command, IntakeBatch
+from crawlstream_frontier.frontier import Frontier
 
 QUEUED, DOMAINS = 1_000_000, 100_000
 STOPPED, STOPPED_DOMAINS = 1_000_000, 10_000

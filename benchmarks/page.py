@@ -8,9 +8,9 @@ from lib.harness import Benchmark, Figures, Line, measured
 from lib.load import KEYS, SPIDER, domain_name, done, fill, links, open_frontier
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.effects import Links
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.worker.session import WorkerSession
 
 DOMAINS = 1_000
 PAGES = 3_000

@@ -28,15 +28,15 @@ from lib.load import KEYS
 from lib.processes import CRAWLER, environment, own_kafka, plain_scrapy, running
 from redis.asyncio import Redis
 
-from crawlstream.demo.visits import STAMP_TOLERANCE_S, read_visits
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.intake import RECORDS_PER_CALL
-from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import fingerprint
 from crawlstream.wire.stored import encode_entry
+from crawlstream_cli.demo.visits import STAMP_TOLERANCE_S, read_visits
+from crawlstream_cli.local.ports import free_block
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.intake import RECORDS_PER_CALL
 
 WORKERS = 2
 DOMAINS = 1_000
@@ -138,7 +138,7 @@ def _judge(log: Path, setting: Setting, since_ms: float) -> tuple[float, int, in
 def _site(setting: Setting, port: int, log: Path) -> Iterator[None]:
     size = ("--hosts", str(setting.domains), "--pages", str(setting.domains))
     where = ("--port", str(port), "--first-host", FIRST_HOST, "--log", str(log))
-    site = (sys.executable, "-P", "-m", "crawlstream.demo", *where, *size, "--slow-pages", "0")
+    site = (sys.executable, "-P", "-m", "crawlstream_cli.demo", *where, *size, "--slow-pages", "0")
     with running(*site, folder=str(log.parent)):
         yield
 

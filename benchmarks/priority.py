@@ -17,9 +17,9 @@ from redis.asyncio import Redis
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.layout import create_frontier
 from crawlstream.model.throttle import ThrottleTable
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.layout import create_frontier
 
 URGENT = 150
 

@@ -20,7 +20,7 @@ from lib.harness import Benchmark, Figures, Line
 from lib.processes import SERVICE, cpu_s, environment, own_kafka, running
 from redis.asyncio import Redis
 
-from crawlstream.local.ports import free_block
+from crawlstream_cli.local.ports import free_block
 
 RATE, SECONDS = 1_000, 8
 CONNECTIONS, WAITING = 64, 200

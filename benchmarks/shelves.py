@@ -25,11 +25,11 @@ from lib.restart import restarted
 from lib.sites import mean_size, site_links
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.shelves.shelf import Shelf
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Settle
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.shelves.shelf import Shelf
+from crawlstream_frontier.worker.session import WorkerSession
 
 QUEUED = 100_000
 EACH_INSIDE, EACH_OUTSIDE = (5, 50, 500, 50_000), (500, 50_000)

@@ -7,6 +7,6 @@ case ${1:-} in
     crawler) shift && exec python -P -m crawling "$@" ;;
     pipelines) shift && exec python -P -m pipeline_service run "$@" ;;
     rest) shift && exec python -P -m rest_service "$@" ;;
-    demo-site) shift && exec python -P -m crawlstream.demo "$@" ;;
+    demo-site) shift && exec python -P -m crawlstream_cli.demo "$@" ;;
     *) exec crawlstream "$@" ;;
 esac

@@ -5,10 +5,10 @@ import json
 import sys
 from pathlib import Path
 
-from crawlstream.demo.truth import Rules, expected_pages
-from crawlstream.demo.verdict import Verdict
-from crawlstream.demo.visits import read_visits
-from crawlstream.demo.web import Web
+from crawlstream_cli.demo.truth import Rules, expected_pages
+from crawlstream_cli.demo.verdict import Verdict
+from crawlstream_cli.demo.visits import read_visits
+from crawlstream_cli.demo.web import Web
 
 web = Web(8000, hosts=1, pages=600, first_host="172.31.250.10", slow_pages=5)
 lines = Path("results.jsonl").read_bytes().splitlines()

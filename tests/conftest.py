@@ -10,8 +10,8 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.stores.postgres import RunningPostgres, postgres
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.stores.postgres import RunningPostgres, postgres
 from support import servers
 from support.session import shared
 from support.session.lasting import lasting, may_share

@@ -29,11 +29,11 @@ from crawling.lease.holds import Holds
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.request import PAGE
 from crawlstream.boot.addresses import Guard
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.url import host_of
+from crawlstream_frontier.frontier import Frontier
 
 PAGES = 200
 _OURS = ("/crawling/", "/crawlstream/")

@@ -16,8 +16,8 @@ from lib.harness import Benchmark, Figures, Line
 from redis.asyncio import Redis
 
 from crawlstream.errors import SetupError
-from crawlstream.local.ports import free_block
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
+from crawlstream_cli.local.ports import free_block
 
 CONCURRENCY = 64
 _CONFIGURATION = """

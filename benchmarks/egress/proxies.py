@@ -15,7 +15,6 @@ from crawling.egress.limits import Limits
 from crawling.egress.shared_book import SharedBook
 from crawling.lease.holds import Holds
 from crawling.page.page import Page
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.egress.book import (
     REFUSED,
@@ -26,6 +25,7 @@ from crawlstream.model.egress.book import (
     ProxyUse,
 )
 from crawlstream.model.egress.pools import Pool, Proxy
+from crawlstream_frontier.frontier import Frontier
 
 PROXIES, OUTCOMES, CALLS = 1_000, 200, 100
 SITES, CHOICES = 100, 20_000

@@ -44,13 +44,13 @@ from crawling.render.fetcher import Renderer, RenderingClient
 from crawling.render.judge import Rests
 from crawlstream.boot.addresses import Guard
 from crawlstream.boot.settings import load_settings
-from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite
 from crawlstream.errors import SetupError
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import Loss
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite
+from crawlstream_frontier.frontier import Frontier
 
 PAGES = int(os.environ.get("BENCH_PAGES", "100"))
 AT_ONCE = 4

@@ -22,13 +22,13 @@ from lib.processes import environment, own_kafka, python_path, running
 from lib.webs import ServedWeb, Web, seeds, serving
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.frontier import Frontier
 
 __all__ = ["CRAWL", "Speed", "Stage", "Web", "fresh_frontier", "seeds", "stage"]
 

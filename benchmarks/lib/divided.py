@@ -14,17 +14,17 @@ from lib.harness import own_redis
 from lib.load import FILLER, SPIDER, WIDE_OPEN, put_all
 from redis.asyncio import Redis
 
-from crawlstream.boot.redis.check import check_frontiers
 from crawlstream.errors import NotRestored
-from crawlstream.frontier.partitions.confirm import confirm
-from crawlstream.frontier.partitions.frontiers import Frontiers, Server
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import IntakeBatch, Links, Loss, Seed
 from crawlstream.model.partitions.messages import Stamp
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.opening.check import check_frontiers
+from crawlstream_frontier.partitions.confirm import confirm
+from crawlstream_frontier.partitions.frontiers import Frontiers, Server
+from crawlstream_frontier.worker.session import WorkerSession
 
 INCOMING, LINKS = "incoming", "links"
 """In place of the UUIDs of topics, where there is no Kafka."""

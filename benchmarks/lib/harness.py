@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from crawlstream.errors import SetupError
-from crawlstream.local import servers
-from crawlstream.local.ports import free_block
-from crawlstream.local.probes import PROBES
+from crawlstream_cli.local import servers
+from crawlstream_cli.local.ports import free_block
+from crawlstream_cli.local.probes import PROBES
 
 Figures = Mapping[str, float]
 

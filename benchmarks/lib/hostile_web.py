@@ -14,8 +14,8 @@ from functools import partial
 import uvloop
 from lib import web
 
-from crawlstream.chaos.hostile_pages import corpus
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Page
+from crawlstream_chaos.hostile_pages import corpus
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page
 
 HOSTS = 160
 KINDS = ("body", "bomb", "drip", "endless", "head", "huge", "refusal")

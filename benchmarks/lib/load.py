@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 
 from redis.asyncio import Redis
 
-from crawlstream.frontier.codec.values import pack, unpack
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.scripts import Scripts
-from crawlstream.frontier.worker_session import DEADLINE_MS, WorkerSession
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import IntakeBatch, Links, Loss, Outcome, Seed, Settle
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.codec.values import pack, unpack
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.scripts import Scripts
+from crawlstream_frontier.worker.session import DEADLINE_MS, WorkerSession
 
 KEYS = FrontierKeys()
 CRAWL = CrawlKey("link", "bench", "load")

@@ -18,10 +18,10 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.keys import Topics
-from crawlstream.local import servers
-from crawlstream.local.home import find_jars
-from crawlstream.local.ports import free_block
-from crawlstream.local.probes import PROBES
+from crawlstream_cli.local import servers
+from crawlstream_cli.local.home import find_jars
+from crawlstream_cli.local.ports import free_block
+from crawlstream_cli.local.probes import PROBES
 
 TOPICS = Topics("bench")
 CRAWLER = (sys.executable, "-P", "-m", "crawling", "link")

@@ -13,11 +13,11 @@ from lib.sites import site_links
 from redis.asyncio import Redis
 
 from crawlstream.errors import FrontierFull, SetupError
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Settle
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.worker.session import WorkerSession
 
 SITES = 1_000
 SLOW_SITE = SITES

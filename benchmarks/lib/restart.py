@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import BusyLoadingError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from crawlstream.local.ports import free_block
+from crawlstream_cli.local.ports import free_block
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ OTHER_THREADS = "kafka's threads"
 
 _PLACES = {
     "kafka": ("/kafka/", "/crawlstream/bus/"),
-    "exchange": ("/redis/", "/crawlstream/frontier/", "/runtime/lease_loop", "/lease/report"),
+    "exchange": ("/redis/", "/crawlstream_frontier/", "/runtime/lease_loop", "/lease/report"),
     "links, found": tuple(
         f"/crawling/links/{name}" for name in ("extract", "filters", "hrefs", "patterns", "texts")
     ),

@@ -22,7 +22,7 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.errors import SetupError
-from crawlstream.local.ports import free_block
+from crawlstream_cli.local.ports import free_block
 
 PIPELINE = (sys.executable, "-P", "-m", "pipeline_service", "run")
 PAGES = 6_000

@@ -19,7 +19,7 @@ from lib import mixed_web, tls_web, web
 from lib.processes import python_path, running
 
 from crawlstream.errors import SetupError
-from crawlstream.local.ports import free_block
+from crawlstream_cli.local.ports import free_block
 
 SEEDS = 50
 REAL_HOSTS = 20

@@ -26,9 +26,9 @@ from redis.asyncio import Redis
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.model.crawl import CrawlKey
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.labelling import Labelling
 from redis_monitor.partitions.endings import RUNS_A_LOOK, Endings
 
 NUMBER, OPEN, A_FEED = 16, 10_000, 200

@@ -25,10 +25,10 @@ from redis.asyncio import Redis
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.frontier.codec.link_records import pack_links
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.keys import Partitions
 from crawlstream.model.partitions.messages import LinkOrigin
+from crawlstream_frontier.codec.link_records import pack_links
+from crawlstream_frontier.partitions.frontiers import Frontiers
 
 NUMBER, READ_BY = 2, 1
 """Partitions, and the one whose links are counted."""

@@ -29,13 +29,13 @@ from lib.load import CRAWL, SPIDER, domain_name, done, lease_and_settle, links
 from page import BATCH, DOMAINS, Web
 from redis.asyncio import Redis
 
-from crawlstream.frontier.codec.link_records import pack_links, read_links
-from crawlstream.frontier.link_cache import LinkCache
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.reading import LinkBatch
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.effects import Links, Settle
 from crawlstream.model.partitions.messages import LinkOrigin
+from crawlstream_frontier.codec.link_records import pack_links, read_links
+from crawlstream_frontier.home.reading import LinkBatch
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.worker.link_cache import LinkCache
+from crawlstream_frontier.worker.session import WorkerSession
 
 NUMBERS = (1, 2, 4)
 EACH = 20

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.chaos.stores.postgres import postgres
+from crawlstream_chaos.stores.postgres import postgres
 
 WARM_UP, PAGES, PAUSE_S = 20, 600, 0.05
 _TELL = """

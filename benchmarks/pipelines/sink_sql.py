@@ -6,7 +6,7 @@ from lib.harness import Benchmark, Figures, Line
 from lib.sinks import records_per_s
 from redis.asyncio import Redis
 
-from crawlstream.chaos.stores.postgres import postgres
+from crawlstream_chaos.stores.postgres import postgres
 
 _SQLITE = 'kind = "sql", url = "sqlite:///{folder}/pages.db", body = "bytes"'
 

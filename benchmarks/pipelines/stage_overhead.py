@@ -22,10 +22,10 @@ from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.records import Batch, Record
 from crawlstream.formats.files import Crawl
 from crawlstream.store.store import Store
-from pipeline_service.config import Pipeline, read
-from pipeline_service.files_sink import FilesSink
-from pipeline_service.judging import judge
-from pipeline_service.segments import Spool
+from pipeline_service.records.judging import judge
+from pipeline_service.sinks.files.segments import Spool
+from pipeline_service.sinks.files.sink import FilesSink
+from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.staging import Staging
 
 WORKERS = 2

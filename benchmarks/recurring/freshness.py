@@ -38,10 +38,10 @@ from redis.asyncio import Redis
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, Visit, page, serving
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.layout import create_frontier
 from crawlstream.model.throttle import ThrottleTable
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Visit, page, serving
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.layout import create_frontier
 
 PAGES, PER_S = 120, 6
 SHORTEST_S, LONGEST_S = 4.0, 1_800.0

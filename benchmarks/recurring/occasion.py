@@ -13,12 +13,12 @@ from lib.harness import Benchmark, Figures, Line, measured
 from lib.load import CRAWL, KEYS, URL_SIZE, WIDE_OPEN, domain_name
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.frontier import Frontier
 
 SEEDS, DOMAINS, A_CALL = 20_000, 1_000, 200
 A_FIRING, PAIRS = 10_000, 9

@@ -22,9 +22,9 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.layout import create_frontier
 from crawlstream.model.throttle import ThrottleTable
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.layout import create_frontier
 
 SCHEDULES, SEEDS = 1_000, 3
 AHEAD_S = 25

@@ -20,13 +20,13 @@ from redis.asyncio import Redis
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Batch, Record
-from crawlstream.chaos.stores.postgres import postgres
 from crawlstream.wire.recurring.visits import encode_visits
-from pipeline_service.config import Pipeline, read
-from pipeline_service.judging import judge
-from pipeline_service.memory.settings import PagesSink
-from pipeline_service.segments import Spool
-from pipeline_service.sinks.make import open_sink, open_visits
+from crawlstream_chaos.stores.postgres import postgres
+from pipeline_service.assembly import open_sink, open_visits
+from pipeline_service.records.judging import judge
+from pipeline_service.sinks.files.segments import Spool
+from pipeline_service.spec.config import Pipeline, read
+from pipeline_service.spec.memory import PagesSink
 
 PAGES, LEARNT, A_BATCH = 300_000, 60_000, 200
 CLAIMS = 60

@@ -12,11 +12,11 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_source
 from crawlstream.bus.protocols import Sink, Source
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.plugins.requests import Router
 from crawlstream.stats.tally import Tally
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.labelling import Labelling
 from kafka_monitor.intake import Intake, Standing, WayIn
 from kafka_monitor.intake_loop import IntakeLoop
 from kafka_monitor.offset_gaps import OffsetGapPolicy

@@ -19,10 +19,10 @@ from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, LostRecords
 from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
-from crawlstream.frontier.intake import BYTES_PER_CALL
 from crawlstream.model.effects import IntakeResult
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import let_leave
+from crawlstream_frontier.intake import BYTES_PER_CALL
 from kafka_monitor.consumer import PartitionConsumer
 from kafka_monitor.intake import Intake, JudgedBatch, Standing, sentence_of
 from kafka_monitor.metrics import RECORDS, REPEATED, REQUESTS

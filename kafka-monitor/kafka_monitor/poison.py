@@ -18,8 +18,8 @@ import structlog
 from crawlstream.bus.protocols import Locate
 from crawlstream.bus.records import Batch
 from crawlstream.errors import CrawlstreamError, FrontierFull, Unavailable
-from crawlstream.frontier.intake import RECORDS_PER_CALL
-from crawlstream.frontier.positions import Positions
+from crawlstream_frontier.intake import RECORDS_PER_CALL
+from crawlstream_frontier.positions import Positions
 
 DEATHS = 3
 """Monitors that may die at a record."""

@@ -15,9 +15,6 @@ from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.metrics import total_of
-from crawlstream.boot.redis.check import Missing, check_frontiers, keep_agreeing
-from crawlstream.boot.redis.identity import check_early, join_cluster
-from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
@@ -27,14 +24,17 @@ from crawlstream.bus.factory import make_sink
 from crawlstream.bus.history import read_all
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.keys import Topics
 from crawlstream.model.process import Process
 from crawlstream.plugins.requests import Router, installed
 from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.opening.check import Missing, check_frontiers, keep_agreeing
+from crawlstream_frontier.opening.identity import check_early, join_cluster
+from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from kafka_monitor.assembly import Assembly, Resources, assemble
 from kafka_monitor.metrics import PAUSED, RECORDS
 from kafka_monitor.offset_gaps import problem_of

@@ -21,9 +21,9 @@ from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.bus.topics import forget_records
 from crawlstream.errors import KafkaUnavailable
-from crawlstream.frontier.codec.spill import SpillRecord, read_spill
-from crawlstream.frontier.overflow import Moment, Overflow, OverflowState, SpillBatch
 from crawlstream.keys import Topics
+from crawlstream_frontier.codec.spill import SpillRecord, read_spill
+from crawlstream_frontier.overflow import Moment, Overflow, OverflowState, SpillBatch
 from kafka_monitor.consumer import PartitionConsumer
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
 

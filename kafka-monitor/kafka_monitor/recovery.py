@@ -30,12 +30,12 @@ from crawlstream.bus.history import (
 )
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Batch, LostRecords, Out, OutOfRange, Record
-from crawlstream.frontier.positions import Positions
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Command, Loss, ScheduleChange
 from crawlstream.model.runs import REMEMBERED, Past, RunMark
 from crawlstream.wire import runs
+from crawlstream_frontier.positions import Positions
 from kafka_monitor.rejections import RejectionPublisher
 from kafka_monitor.schedule_memory import ScheduleMemory
 

@@ -9,12 +9,12 @@ import structlog
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import read_all
 from crawlstream.bus.records import Record
-from crawlstream.frontier.codec.schedules import names_of
-from crawlstream.frontier.schedules import Schedules
 from crawlstream.keys import Topics
 from crawlstream.model.recurring.schedule import ScheduleMark
 from crawlstream.model.runs import RunMark
 from crawlstream.wire import schedules
+from crawlstream_frontier.codec.schedules import names_of
+from crawlstream_frontier.schedules import Schedules
 
 _FIRED = ":fired"
 

@@ -16,13 +16,13 @@ from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import ConfigError, Unavailable
 from crawlstream.keys import Topics
-from pipeline_service.claims import BrokenChain
-from pipeline_service.config import Pipeline
-from pipeline_service.judging import Judged, judge
 from pipeline_service.metrics import BROKEN, LAG_SECONDS
+from pipeline_service.records.judging import Judged, judge
+from pipeline_service.records.undelivered import UndeliveredPublisher
 from pipeline_service.sinks.door import Sink, SinkRefused
+from pipeline_service.sinks.files.claims import BrokenChain
+from pipeline_service.spec.config import Pipeline
 from pipeline_service.staging import Staging
-from pipeline_service.undelivered import UndeliveredPublisher
 from pipeline_service.workers.pool import StagesLost
 
 POLL_S = 0.5

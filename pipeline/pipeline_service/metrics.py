@@ -8,7 +8,7 @@ from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from pipeline_service.account import Tally
+from pipeline_service.records.account import Tally
 
 RECORDS = Counter(
     "crawlstream_pipeline_records",

@@ -20,8 +20,6 @@ from crawlstream.boot.clients import kafka_of, redis_client
 from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
-from crawlstream.boot.redis.identity import check_early
-from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
@@ -38,18 +36,20 @@ from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.store.store import StoreUnavailable
 from crawlstream.tasks import beside, end
-from pipeline_service.config import Pipeline, chosen, load
+from crawlstream_frontier.opening.identity import check_early
+from crawlstream_frontier.opening.servers import open_frontiers
+from pipeline_service.assembly import new_folder, open_kept, open_sink, open_visits, prove
 from pipeline_service.ending import Goals
 from pipeline_service.flow import Flow, Proof
-from pipeline_service.memory.settings import PagesSink
 from pipeline_service.memory.visitor import Visitor
 from pipeline_service.metrics import LAG_RECORDS
+from pipeline_service.records.undelivered import UndeliveredPublisher
 from pipeline_service.runs import RunReporter
-from pipeline_service.segments import Spool
 from pipeline_service.sinks.door import Kept
-from pipeline_service.sinks.make import new_folder, open_kept, open_sink, open_visits, prove
+from pipeline_service.sinks.files.segments import Spool
+from pipeline_service.spec.config import Pipeline, chosen, load
+from pipeline_service.spec.memory import PagesSink
 from pipeline_service.staging import Staging, opened
-from pipeline_service.undelivered import UndeliveredPublisher
 
 DRAIN_S = 45.0
 """How long the files at hand may take after a stop; what is cut off is made again."""

@@ -27,11 +27,11 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import Topics
 from crawlstream.model.event import CrawlEvent, RunDelivered
 from crawlstream.wire import events, jsontext
-from pipeline_service.account import Account, Tally, run_name, summed
-from pipeline_service.config import Pipeline
 from pipeline_service.metrics import begin_runs, forget_runs, note_run, note_waiting
-from pipeline_service.quality.expect import Judge
+from pipeline_service.records.account import Account, Tally, run_name, summed
 from pipeline_service.sinks.door import Kept
+from pipeline_service.spec.config import Pipeline
+from pipeline_service.spec.quality.expect import Judge
 
 LOOK_EVERY_S = 2.0
 _AGAIN_S = 5.0

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 from crawlstream.errors import ConfigError
 from crawlstream.model.delivered import Delivered
-from pipeline_service.config import Pipeline
-from pipeline_service.judging import Judged
 from pipeline_service.metrics import STAGE_SECONDS, WORKER_DEATHS
-from pipeline_service.quality.expect import Judge
-from pipeline_service.rows import Row, Shape
-from pipeline_service.schema import required
+from pipeline_service.records.judging import Judged
+from pipeline_service.records.rows import Row, Shape
+from pipeline_service.spec.config import Pipeline
+from pipeline_service.spec.quality.expect import Judge
+from pipeline_service.spec.schema import required
 from pipeline_service.stages.chain import Outcome
 from pipeline_service.workers.inside import Inside
 from pipeline_service.workers.pool import Beat, Limits, Pool

@@ -13,13 +13,13 @@ from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Out, RecordTooLarge
 from crawlstream.errors import InvalidRequest
-from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import PendingAction
 from crawlstream.model.request import ActionRequest, StatsRequest, ZookeeperRequest
 from crawlstream.plugins import Action, Reply
 from crawlstream.retry import up_to
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import replies, requests
+from crawlstream_frontier.streams import Streams
 
 COUNT = 20
 """Few, so that several monitors share a crowd, and one that dies leaves few tried in vain."""

@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from crawlstream.boot.redis.check import info_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import PartitionOffsets, partition_offsets
 from crawlstream.errors import KafkaUnavailable
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living_in
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.opening.check import info_of
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from redis_monitor import metrics
 from redis_monitor.partitions.links_lag import LinksLag
 

@@ -12,11 +12,11 @@ from collections.abc import Collection
 import structlog
 
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.maintenance import Balance
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.effects import OutboxRecord
 from crawlstream.model.state import FrontierState
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.maintenance import Balance
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from redis_monitor import metrics
 
 EVERY_S = 5.0

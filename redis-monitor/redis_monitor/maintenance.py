@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import structlog
 
-from crawlstream.frontier.maintenance import FrontierMaintenance
-from crawlstream.frontier.wake import Sleeper
+from crawlstream_frontier.maintenance import FrontierMaintenance
+from crawlstream_frontier.wake import Sleeper
 from redis_monitor.metrics import REAPED
 
 SHORTEST_S, LONGEST_S = 0.05, 2.5

@@ -14,13 +14,13 @@ import structlog
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
-from crawlstream.frontier.streams import Streams
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.effects import OutboxRecord, OwedSchedule
 from crawlstream.model.event import CrawlEvent
 from crawlstream.model.runs import RUNNING, RunMark
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import events, replies, runs
+from crawlstream_frontier.streams import Streams
 from redis_monitor.dead_letters import cut, dead_letter, lost_on_shelf, lost_spill, put_aside
 from redis_monitor.ledger_audit import check_ending
 from redis_monitor.metrics import DEAD_LETTERS, RUNS

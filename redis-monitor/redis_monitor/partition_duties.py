@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.outbound import Outbound
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.labelling import Labelling
-from crawlstream.frontier.wake import Sleeper
 from crawlstream.plugins import Context
 from crawlstream.stats.tally import Tally
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.labelling import Labelling
+from crawlstream_frontier.wake import Sleeper
 from redis_monitor.action_runner import ActionRunner
 from redis_monitor.actions import load_actions
 from redis_monitor.maintenance import Maintenance

@@ -9,9 +9,9 @@ from typing import Any
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.egress.parse import node_of
 from crawlstream.errors import ZooKeeperUnavailable
-from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.model.egress.pools import UNREADABLE, PoolTable
 from crawlstream.zoo.watch import NodeWatch
+from crawlstream_frontier.egress.pools import ProxyPools
 from redis_monitor.table_sync import TableSync
 
 _READ_WITHIN_S = 5.0

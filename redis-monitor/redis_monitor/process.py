@@ -17,9 +17,6 @@ from crawlstream.boot.clients import kafka_of, shelf_of
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.log import configure
-from crawlstream.boot.redis.check import agree_later, check_frontiers
-from crawlstream.boot.redis.identity import check_cluster, join_cluster
-from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
@@ -30,9 +27,6 @@ from crawlstream.bus.history import topic_id_of
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.frontier.maintenance import FrontierLimits
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.process import Process
 from crawlstream.model.throttle import ThrottleTable
@@ -44,6 +38,12 @@ from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
+from crawlstream_frontier.maintenance import FrontierLimits
+from crawlstream_frontier.opening.check import agree_later, check_frontiers
+from crawlstream_frontier.opening.identity import check_cluster, join_cluster
+from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.labelling import Labelling
 from redis_monitor.cluster_metrics import ClusterMetrics
 from redis_monitor.ledger_audit import LedgerAudit
 from redis_monitor.notify.assembly import notifying

@@ -15,8 +15,8 @@ from hashlib import blake2b
 import structlog
 from redis.exceptions import RedisError
 
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.stats.heartbeat import living_in
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from redis_monitor.periodic import Step
 
 LOOK_EVERY_S = 2.0

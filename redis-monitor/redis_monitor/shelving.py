@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import structlog
 
-from crawlstream.frontier.shelves.stocking import Stocking
-from crawlstream.frontier.wake import Sleeper
+from crawlstream_frontier.shelves.stocking import Stocking
+from crawlstream_frontier.wake import Sleeper
 from redis_monitor.metrics import SHELF_PAGES
 
 LONGEST_S = 2.5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream_frontier.throttle_rules import ThrottleRules
 from redis_monitor.table_sync import TableSync, Watch
 
 OnCopied = Callable[[ThrottleTable, ThrottleTable], Awaitable[None]]

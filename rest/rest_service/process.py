@@ -19,8 +19,6 @@ from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.metrics import total_of
-from crawlstream.boot.redis.identity import check_cluster
-from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.bus.connect import Kafka
@@ -29,11 +27,13 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.errors import ConfigError, CrawlstreamError, RedisUnavailable
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream_frontier.opening.identity import check_cluster
+from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from rest_service.app import make_app
 from rest_service.http.connections import KEEP_ALIVE_S, MAX_CONNECTIONS, Connections, allow_files
 from rest_service.http.quota import Quota

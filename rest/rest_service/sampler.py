@@ -20,11 +20,11 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
-from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream.stats.traffic import Traffic, read_past, read_total
+from crawlstream_frontier.queries import FrontierQueries
 
 WATCHED_S, IDLE_S = 1.0, 10.0
 """From one look to the next, while somebody watches and while nobody does."""

@@ -16,12 +16,12 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.errors import KafkaUnavailable
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import RequestLimits
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from rest_service.http.access import Client
 from rest_service.http.gate import CLIENT
 from rest_service.http.idempotency import Once

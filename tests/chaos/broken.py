@@ -17,11 +17,11 @@ from typing import Any
 from crawling.lease.holds import Holds
 from crawling.page.page import Page
 from crawling.publish.publisher import Publisher
-from crawlstream.frontier import sources
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import ExchangeResult, Outcome, Settle
 from crawlstream.model.result import CrawlResult
+from crawlstream_frontier import sources
+from crawlstream_frontier.worker.session import WorkerSession
 from redis_monitor.__main__ import main as redis_monitor
 
 _publish = Publisher.result

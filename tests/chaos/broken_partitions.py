@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from crawling.publish.links import LinkSender, LinkTopic
-from crawlstream.frontier import sources
-from crawlstream.frontier.partitions.confirm import is_over
 from crawlstream.model.effects import Settle
 from crawlstream.model.partitions.messages import Look, OpenRun
+from crawlstream_frontier import sources
+from crawlstream_frontier.partitions.confirm import is_over
 from redis_monitor.__main__ import main as redis_monitor
 from redis_monitor.partitions import endings
 

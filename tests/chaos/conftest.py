@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from crawlstream.chaos.cluster import ChaosCluster
+from crawlstream_chaos.cluster import ChaosCluster
 from e2e.fixtures import cluster_fixture, serve_fixture, witness_fixture
 
 collect_ignore = (

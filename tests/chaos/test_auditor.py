@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from crawlstream.chaos.auditor import LAWS, audit
-from crawlstream.chaos.facts import (
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.state import CrawlState
+from crawlstream_chaos.facts.facts import (
     APP,
     GOES_BACK,
     ByProxies,
@@ -23,11 +24,10 @@ from crawlstream.chaos.facts import (
     endings_told,
     has_ended,
 )
-from crawlstream.chaos.nemesis import FAULTS
-from crawlstream.chaos.pipelines.laws import LAWS as OF_PIPELINES
-from crawlstream.demo.visits import Visit
-from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.state import CrawlState
+from crawlstream_chaos.laws.auditor import LAWS, audit
+from crawlstream_chaos.laws.pipelines import LAWS as OF_PIPELINES
+from crawlstream_chaos.nemesis import FAULTS
+from crawlstream_cli.demo.visits import Visit
 
 CRAWL = "crawl"
 PAGES = {f"http://127.0.0.1:1/{n}": 200 for n in range(6)}

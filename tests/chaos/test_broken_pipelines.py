@@ -16,9 +16,9 @@ import orjson
 import pytest
 
 from chaos.broken_pipeline import BREAKS, values
-from crawlstream.chaos.facts import Facts, FedCrawl, Record
-from crawlstream.chaos.pipelines.laws import LAWS
-from crawlstream.chaos.pipelines.reading import StoreReader
+from crawlstream_chaos.facts.facts import Facts, FedCrawl, Record
+from crawlstream_chaos.laws.pipelines import LAWS
+from crawlstream_chaos.pipelines.reading import StoreReader
 from support.waiting import WaitUntil
 
 NEEDS_AN_EVENT = ("a delivery is told",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from crawlstream.boot.failpoints import STEPS
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from crawlstream.chaos.witness import Witness
-from crawlstream.demo.visits import busiest_windows
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.demo.visits import busiest_windows
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from support.waiting import WaitUntil

@@ -16,10 +16,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from crawlstream.chaos.cluster import SETTINGS
-from crawlstream.chaos.witness import ENDINGS, Witness
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
+from crawlstream_chaos.cluster import SETTINGS
+from crawlstream_chaos.witness import ENDINGS, Witness
+from crawlstream_frontier.frontier import Frontier
 from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb
 from support.waiting import wait_until

@@ -24,8 +24,8 @@ from chaos.test_auditor import (
     of_run,
     result,
 )
-from crawlstream.chaos.auditor import audit
-from crawlstream.chaos.facts import Facts, Record, Strike
+from crawlstream_chaos.facts.facts import Facts, Record, Strike
+from crawlstream_chaos.laws.auditor import audit
 
 SECOND_MS = 10_000
 """So much later than the first run begins the second."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from support.waiting import WaitUntil

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from chaos.test_auditor import CRAWL, GOOD, event, result
-from crawlstream.chaos.auditor import audit
-from crawlstream.chaos.facts import APP, Facts
-from crawlstream.chaos.pipelines.laws import LAWS
-from crawlstream.chaos.pipelines.stored import Segment, Stored
+from crawlstream_chaos.facts.facts import APP, Facts
+from crawlstream_chaos.facts.stored import Segment, Stored
+from crawlstream_chaos.laws.auditor import audit
+from crawlstream_chaos.laws.pipelines import LAWS
 
 RUN = f"{APP}\t{CRAWL}\tlink\t1"
 GARBAGE = "demo.crawled_firehose-0-6"

@@ -23,10 +23,10 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import Crawler, RunningServer
-from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, serving
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.tasks import beside
+from crawlstream_chaos.processes import Crawler, RunningServer
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, serving
 from support.crawler.cluster import CrawlerCluster
 
 LONG = os.environ.get("CRAWLSTREAM_LONG") == "1"

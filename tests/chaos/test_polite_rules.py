@@ -18,11 +18,11 @@ from kazoo.client import KazooClient
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
-from crawlstream.chaos.witness import Witness
-from crawlstream.demo.visits import busiest_windows
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.demo.visits import busiest_windows
+from crawlstream_frontier.frontier import Frontier
 from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb
 from support.waiting import WaitUntil

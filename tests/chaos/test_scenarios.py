@@ -13,12 +13,12 @@ from functools import partial
 import pytest
 
 from chaos.broken import BREAKS
-from crawlstream.chaos.cluster import QUICK, ChaosCluster
-from crawlstream.chaos.nemesis import FAULTS
-from crawlstream.chaos.rounds import Outcome, Round
-from crawlstream.chaos.scenarios import SCENARIOS, Scenario
-from crawlstream.chaos.scripts import strike_in_turn
-from crawlstream.chaos.strikes.extra_processes import extra_crawler, extra_process, is_up, settles
+from crawlstream_chaos.cluster import QUICK, ChaosCluster
+from crawlstream_chaos.nemesis import FAULTS
+from crawlstream_chaos.rounds import Outcome, Round
+from crawlstream_chaos.scenarios import SCENARIOS, Scenario
+from crawlstream_chaos.scripts import strike_in_turn
+from crawlstream_chaos.strikes.extra_processes import extra_crawler, extra_process, is_up, settles
 from support.waiting import wait_until
 
 pytestmark = [

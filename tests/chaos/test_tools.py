@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from chaos.broken import TEXTS
-from crawlstream.chaos.nemesis import FAULTS
-from crawlstream.chaos.proxy import Proxy
-from crawlstream.chaos.recorder import AccessLogReader, KafkaLogs
-from crawlstream.chaos.report import flatness
-from crawlstream.chaos.rounds import Footprint, has_pages
-from crawlstream.chaos.runner import Options, problem_of
-from crawlstream.chaos.scenarios import SCENARIOS
-from crawlstream.chaos.scenes.beside import moved_seeds
-from crawlstream.cli.app import run
-from crawlstream.demo.visits import AccessLog, Visit
-from crawlstream.demo.web import Web
-from crawlstream.local import home
-from crawlstream.local.ports import free_block
 from crawlstream.model.state import FrontierState
+from crawlstream_chaos.nemesis import FAULTS
+from crawlstream_chaos.proxy import Proxy
+from crawlstream_chaos.recorder import AccessLogReader, KafkaLogs
+from crawlstream_chaos.report import flatness
+from crawlstream_chaos.rounds import Footprint, has_pages
+from crawlstream_chaos.runner import Options, problem_of
+from crawlstream_chaos.scenarios import SCENARIOS
+from crawlstream_chaos.scenes.beside import moved_seeds
+from crawlstream_cli.app import run
+from crawlstream_cli.demo.visits import AccessLog, Visit
+from crawlstream_cli.demo.web import Web
+from crawlstream_cli.local import home
+from crawlstream_cli.local.ports import free_block
 from support.frontier.lua import LUA
 from support.waiting import WaitUntil
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from crawlstream.chaos.pipelines.objects import ROOT, register
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.stores.postgres import RunningPostgres
+from crawlstream_chaos.pipelines.objects import ROOT, register
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.stores.postgres import RunningPostgres
 from support.documented import install_example_sink
 from support.pipelines.targets import Target
 

@@ -15,10 +15,10 @@ from kafka import KafkaProducer
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.topics import create_missing
-from crawlstream.chaos.processes import Program, RunningServer
-from crawlstream.chaos.stores.postgres import RunningPostgres
-from crawlstream.local.ports import free_block
 from crawlstream.wire.delivered import decode
+from crawlstream_chaos.processes import Program, RunningServer
+from crawlstream_chaos.stores.postgres import RunningPostgres
+from crawlstream_cli.local.ports import free_block
 from support.documented import DOCS
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import ids_of, select
@@ -58,7 +58,7 @@ def fill(hosts: str, topic: str) -> None:
 
 def schema() -> str:
     """What the command prints."""
-    command = (sys.executable, "-m", "crawlstream.cli", "pipeline", "schema", "--flat")
+    command = (sys.executable, "-m", "crawlstream_cli", "pipeline", "schema", "--flat")
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 

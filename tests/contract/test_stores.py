@@ -12,12 +12,12 @@ import orjson
 import pytest
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.stores.postgres import RunningPostgres
 from crawlstream.plugins.contract import StoreContract
 from crawlstream.plugins.sinks import RowStore, SinkSpec
-from pipeline_service.config import read
-from pipeline_service.sinks.make import make_maker, open_rows
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.stores.postgres import RunningPostgres
+from pipeline_service.assembly import make_maker, open_rows
+from pipeline_service.spec.config import read
 from support.bus.values import committed
 from support.documented import install_example_sink
 from support.pipelines.targets import select

@@ -15,16 +15,16 @@ import pytest
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.settings import load_settings
-from crawlstream.chaos.stores.postgres import RunningPostgres
 from crawlstream.errors import ConfigError
 from crawlstream.plugins.sinks import SinkUnavailable
 from crawlstream.store.store import Store
 from crawlstream.tasks import end
 from crawlstream.wire.delivered import decode
-from pipeline_service.judging import judge
+from crawlstream_chaos.stores.postgres import RunningPostgres
+from pipeline_service.assembly import open_kept, prove
+from pipeline_service.records.judging import judge
 from pipeline_service.sinks import calls
 from pipeline_service.sinks.door import SINK_REFUSED, SinkRefused
-from pipeline_service.sinks.make import open_kept, prove
 from support.pipelines import writer
 from support.pipelines.pages import HOSTILE
 from support.pipelines.results import page_id, record

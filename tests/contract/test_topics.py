@@ -20,12 +20,12 @@ from crawlstream.bus.records import Out, RecordTooLarge
 from crawlstream.bus.tables import Table
 from crawlstream.bus.topics import create_missing
 from crawlstream.bus.transactions import Transactions
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import ConfigError
-from pipeline_service.judging import judge
+from crawlstream_chaos.processes import RunningServer
+from pipeline_service.assembly import prove
+from pipeline_service.records.judging import judge
 from pipeline_service.sinks.door import SinkRefused
-from pipeline_service.sinks.make import prove
-from pipeline_service.sinks.settings import KafkaSink
+from pipeline_service.spec.sinks import KafkaSink
 from support.bus.values import committed
 from support.pipelines import writer
 from support.pipelines.results import page_id, record

@@ -18,11 +18,11 @@ from redis.asyncio import Redis
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.boot.variables import environment_without_settings
-from crawlstream.chaos.cluster import SETTINGS
-from crawlstream.local.cluster import LocalCluster
-from crawlstream.local.ports import Ports
-from crawlstream.local.probes import PROBES, is_alive
-from crawlstream.local.supervisor import ProcessInfo
+from crawlstream_chaos.cluster import SETTINGS
+from crawlstream_cli.local.cluster import LocalCluster
+from crawlstream_cli.local.ports import Ports
+from crawlstream_cli.local.probes import PROBES, is_alive
+from crawlstream_cli.local.supervisor import ProcessInfo
 from support.forks.program import run
 from support.session.lasting import lasting
 from support.waiting import wait_until
@@ -62,7 +62,7 @@ class Cluster:
         """Run ``crawlstream …`` as a person in another terminal would, to its end."""
         done = await asyncio.to_thread(
             run,
-            "crawlstream.cli",
+            "crawlstream_cli",
             *arguments,
             env={**self.environment, **(extra or {})},
             folder=folder or Path.cwd(),
@@ -79,7 +79,7 @@ class Cluster:
     ) -> AsyncIterator[asyncio.subprocess.Process]:
         """Begin to run ``crawlstream …``; it does not outlive the block."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "crawlstream.cli", *arguments),
+            *(sys.executable, "-m", "crawlstream_cli", *arguments),
             cwd=folder,
             env={**self.environment, **(extra or {})},
             stdin=subprocess.DEVNULL,

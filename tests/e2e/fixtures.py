@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster, session_cluster
 from e2e.sites import Serve, serving_in
 from support.session.lasting import lasting

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crawlstream.demo.site import Site
-from crawlstream.demo.truth import Rules, Truth, expected_pages
-from crawlstream.demo.visits import AccessLog, Visit, count_fetches, read_visits
-from crawlstream.demo.web import Web
-from crawlstream.local.ports import free_block
+from crawlstream_cli.demo.site import Site
+from crawlstream_cli.demo.truth import Rules, Truth, expected_pages
+from crawlstream_cli.demo.visits import AccessLog, Visit, count_fetches, read_visits
+from crawlstream_cli.demo.web import Web
+from crawlstream_cli.local.ports import free_block
 
 _blocks = itertools.count(1)
 

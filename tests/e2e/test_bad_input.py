@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from support.waiting import WaitUntil

@@ -9,7 +9,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from crawlstream.local.home import find_jars
+from crawlstream_cli.local.home import find_jars
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from e2e.test_documented import blocks

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from crawlstream.chaos.witness import Witness
-from crawlstream.demo.render import render
-from crawlstream.demo.web import Kind
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.demo.render import render
+from crawlstream_cli.demo.web import Kind
 from e2e.sites import Serve, ServedWeb
 from support.waiting import WaitUntil
 

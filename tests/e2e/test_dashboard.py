@@ -16,8 +16,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from crawlstream.chaos.scripted_site import HTML, Answer, Page, serving
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.scripted_site import HTML, Answer, Page, serving
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from support.browser import Tab, chromium

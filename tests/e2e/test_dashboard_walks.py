@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb
 from e2e.test_dashboard import Screens

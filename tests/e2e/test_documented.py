@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
 
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from pictures.__main__ import APP, CRAWL, Shot, shots

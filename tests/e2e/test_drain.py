@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from e2e.test_dashboard import Screens

@@ -16,8 +16,8 @@ from pathlib import Path
 from pyarrow import parquet
 from warcio.archiveiterator import ArchiveIterator
 
-from crawlstream.chaos.witness import Witness
-from crawlstream.local.ports import free_block
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.local.ports import free_block
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 
@@ -104,7 +104,7 @@ async def test_a_closed_terminal_stops_the_crawl(
     async with serve(hosts=1, pages=30, slow_pages=0) as served, asyncio.timeout(60):
         await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "2")
         command = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "crawlstream.cli", "crawl", served.web.seed_url, "-d", "2"),
+            *(sys.executable, "-m", "crawlstream_cli", "crawl", served.web.seed_url, "-d", "2"),
             env={**cluster.environment, "TERM": "xterm", "COLUMNS": "200"},
             stdin=theirs,
             stdout=theirs,

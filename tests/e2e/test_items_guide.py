@@ -12,8 +12,8 @@ from pathlib import Path
 from subprocess import run
 from typing import Any
 
-from crawlstream.chaos.scripted_site import Answer, page, serving
-from crawlstream.chaos.stores.postgres import RunningPostgres
+from crawlstream_chaos.scripted_site import Answer, page, serving
+from crawlstream_chaos.stores.postgres import RunningPostgres
 from e2e.cluster import Cluster, Done
 from support.waiting import WaitUntil
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crawlstream.chaos.witness import Witness
-from crawlstream.demo.web import Kind
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.demo.web import Kind
 from e2e.sites import Serve
 
 

@@ -7,7 +7,7 @@ import socket
 from typing import Any
 
 from crawlstream import __version__
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from support.waiting import WaitUntil

@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 from crawlstream.boot.variables import environment_without_settings
-from crawlstream.demo.files import stored_pages
-from crawlstream.demo.visits import read_visits
+from crawlstream_cli.demo.files import stored_pages
+from crawlstream_cli.demo.visits import read_visits
 
 _TIMEOUT_S = 300
 
@@ -23,7 +23,7 @@ def test_the_demo_crawls_its_site_within_the_rules(tmp_path: Path) -> None:
         "CRAWLSTREAM_HOME": str(tmp_path),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "crawlstream.cli", "demo"],
+        [sys.executable, "-m", "crawlstream_cli", "demo"],
         env=environment,
         capture_output=True,
         text=True,

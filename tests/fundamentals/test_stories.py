@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from support.waiting import WaitUntil

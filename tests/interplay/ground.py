@@ -15,16 +15,16 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from crawlstream.chaos.facts import Record, Strike
-from crawlstream.chaos.frontier_invariants import Dump, check
-from crawlstream.chaos.processes import Crawler, RunningServer
-from crawlstream.chaos.scenes.web_proxy import WebProxy
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, serving
-from crawlstream.chaos.witness import Witness
 from crawlstream.egress.edit import PoolEditor
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import Partitions
-from crawlstream.local.ports import free_block
+from crawlstream_chaos.facts.facts import Record, Strike
+from crawlstream_chaos.laws.frontier import Dump, check
+from crawlstream_chaos.processes import Crawler, RunningServer
+from crawlstream_chaos.scenes.web_proxy import WebProxy
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, serving
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.local.ports import free_block
+from crawlstream_frontier.frontier import Frontier
 from interplay.rows import database, describe, rows_of
 from interplay.story import Story
 from support.forks.program import run
@@ -224,7 +224,7 @@ class Ground:
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run ``crawlstream …`` to its end."""
-        argv = ("crawlstream.cli", *arguments)
+        argv = ("crawlstream_cli", *arguments)
         return run(*argv, env=self.cluster.env, folder=self._home, timeout_s=PATIENCE_S)
 
     @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from crawlstream.chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer
 from interplay.ground import Ground, ground
 from interplay.laws import broken_laws
 from interplay.story import Feature, Story, readable

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from crawlstream.chaos.facts import Record
+from crawlstream_chaos.facts.facts import Record
 
 COLUMNS = ("id", "appid", "crawlid", "spiderid", "run", "url", "attempt", "status_code")
 """What a row must have as its page was delivered at first."""

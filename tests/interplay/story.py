@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from crawlstream.chaos.facts import Record, Rule
-from crawlstream.chaos.scripted_site import Answer, Visit, page
-from crawlstream.chaos.witness import ENDINGS
+from crawlstream_chaos.facts.facts import Record, Rule
+from crawlstream_chaos.scripted_site import Answer, Visit, page
+from crawlstream_chaos.witness import ENDINGS
 from interplay.truth import Expected, Leaf, Walk
 from support.waiting import wait_until
 

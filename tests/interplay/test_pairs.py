@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer
 from interplay.ground import Ground, settled
 from interplay.pairs import FOUND_BUGS, NO_SENSE, all_casts, all_features
 from interplay.playing import has_crash, play_all, started

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 import crawling
-from crawlstream.chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer
 from interplay.ground import Ground
 from interplay.pairs import all_casts
 from interplay.playing import play_all, started

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from crawlstream.frontier import sources
+from crawlstream_frontier import sources
 from mutation.mutants import Mutant
 from support.frontier.lua import forget_sources
 

@@ -36,7 +36,7 @@ RECURRING_BUGS = {
         test="unit/wire/test_schedules.py::line_that_is_no_seed",
     ),
     "other seeds have the numbers of those before": Bug(
-        module="crawlstream.frontier.schedules",
+        module="crawlstream_frontier.schedules",
         right="edition * MOST_SEEDS",
         wrong="edition * 0",
         test="integration/frontier/test_schedules.py::seeds_that_change",

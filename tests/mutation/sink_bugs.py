@@ -50,13 +50,13 @@ SINK_BUGS = {
         test="contract/test_tables.py::gone_is_not_made_anew and sqlite",
     ),
     "what Kafka has deleted is passed over in silence": Bug(
-        module="pipeline_service.segments",
+        module="pipeline_service.sinks.files.segments",
         right="        self.account.total.lost += max(offset - self.next, 0)\n",
         wrong="",
         test="contract/test_sinks.py::kafka_has_deleted and file",
     ),
     "a spool whose disk is full is filled again and again": Bug(
-        module="pipeline_service.segments",
+        module="pipeline_service.sinks.files.segments",
         right='        return "spool" if self._files and self._spool.is_short else ""\n',
         wrong='        return ""\n',
         test="contract/test_files.py::nearly_full",

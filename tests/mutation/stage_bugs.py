@@ -8,7 +8,7 @@ from mutation.bug import Bug
 
 STAGE_BUGS = {
     "an undelivered page that comes again counts as another one": Bug(
-        module="pipeline_service.segments",
+        module="pipeline_service.sinks.files.segments",
         right="        if judged.is_repeat or name in self:\n",
         wrong="        if name in self and judged.page is not None:\n",
         test="unit/pipeline/test_staging.py::undelivered_page_that_comes_again",
@@ -26,19 +26,19 @@ STAGE_BUGS = {
         test="integration/pipeline/test_workers.py::somebody_kills or frozen or kills_three_workers",
     ),
     "a field that fails a rule counts as valid": Bug(
-        module="pipeline_service.quality.counts",
+        module="pipeline_service.spec.quality.counts",
         right="                counted.valid += name not in failing\n",
         wrong="                counted.valid += 1\n",
         test="unit/pipeline/test_quality.py::judged_by_what_is_expected",
     ),
     "counts of some items are told as those of all": Bug(
-        module="pipeline_service.account",
+        module="pipeline_service.records.account",
         right="            self.runs[run].quality.forget()\n",
         wrong="            self.runs[run].quality = Quality()\n",
         test="unit/pipeline/test_quality.py::forgotten_in_one_partition",
     ),
     "runs of other pages are judged": Bug(
-        module="pipeline_service.quality.expect",
+        module="pipeline_service.spec.quality.expect",
         right="        if quality.is_cut or not pages or not (quality.is_counted or self.expect):\n",
         wrong="        if quality.is_cut or not (quality.is_counted or self.expect):\n",
         test="unit/pipeline/test_quality.py::run_without_items",

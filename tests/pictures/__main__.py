@@ -168,7 +168,7 @@ async def _play(
         recording.type_command(f"./crawlstream {line}")
         status = await asyncio.to_thread(
             recording.run,
-            [sys.executable, "-m", "crawlstream.cli", *line.split()],
+            [sys.executable, "-m", "crawlstream_cli", *line.split()],
             environment=cluster.environment,
             folder=folder,
         )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from crawlstream.local.ports import free_block
+from crawlstream_cli.local.ports import free_block
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from random import Random
 
-from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, Page, Visit, serving
 from crawlstream.model.url import canonical
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Page, Visit, serving
 
 DEPTH = 100
 """A ``maxdepth`` that ends no crawl of such a web."""

@@ -22,8 +22,8 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import Crawler, RunningServer
 from crawlstream.keys import FrontierKeys, Topics
+from crawlstream_chaos.processes import Crawler, RunningServer
 from support.bus.values import values_of
 from support.forks.program import Forked, ForkedCrawler
 

@@ -23,9 +23,9 @@ from pydantic.fields import FieldInfo
 
 from crawlstream.boot.sections.section import Section
 from crawlstream.boot.settings import Settings
-from crawlstream.cli.app import VERBS
-from crawlstream.cli.common.helptext import readable
 from crawlstream.model.throttle import RULE_FIELDS
+from crawlstream_cli.app import VERBS
+from crawlstream_cli.common.helptext import readable
 
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- made from the code -->", "<!-- end -->"
@@ -163,7 +163,7 @@ def load(name: str) -> Any:
     """A verb of the door as the command that it is."""
     verb = VERBS[name]
     module, _, target = verb.target.partition(":")
-    found = getattr(import_module(f"crawlstream.cli.{module}"), target)
+    found = getattr(import_module(f"crawlstream_cli.{module}"), target)
     if not isinstance(found, typer.Typer):
         function, found = found, typer.Typer(add_completion=False)
         found.command(name)(function)

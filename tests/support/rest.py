@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawlstream.local.ports import free_block
+from crawlstream_cli.local.ports import free_block
 from support.monitors import MonitorCluster, MonitorProcess
 
 _TIMEOUT_S = 60

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.local import servers
-from crawlstream.local.home import find_jars
-from crawlstream.local.ports import free_block
-from crawlstream.local.servers import Server
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.local import servers
+from crawlstream_cli.local.home import find_jars
+from crawlstream_cli.local.ports import free_block
+from crawlstream_cli.local.servers import Server
 
 
 @contextmanager

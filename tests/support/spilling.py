@@ -11,13 +11,13 @@ from redis.asyncio import Redis
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.frontier.codec.spill import read_spill
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.overflow import Overflow, RecallResult, SpillBatch
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import ExchangeResult, Links, Outcome, Settle
 from crawlstream.tasks import beside
+from crawlstream_frontier.codec.spill import read_spill
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.overflow import Overflow, RecallResult, SpillBatch
 from kafka_monitor.recall import Recall
 from kafka_monitor.rejections import RejectionPublisher
 from support.frontier.bench import KEYS, Worker

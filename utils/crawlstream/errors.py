@@ -22,7 +22,7 @@ CrawlstreamError
 ├── PositionGap           seek back to the frontier's position, read again
 ├── Conflict              somebody else wrote first: read again, then retry
 ├── Refused               (rest_service.http.envelope) answer with its status and sentence
-├── RoundFailed           (crawlstream.chaos.facts) end the command with exit 1
+├── RoundFailed           (crawlstream_chaos.facts.facts) end the command with exit 1
 ├── ConfigError           exit 2 with one sentence
 │   └── FrontierMoved        the same: it was moved to other partitions
 └── SetupError            exit 1 with one sentence and its remedy

@@ -26,11 +26,11 @@ from crawling.page.request import PAGE
 from crawlstream.boot.addresses import Guard, Interfaces
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError
-from crawlstream.frontier.codec.pools import unpack_pools
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.egress.pools import Pool, Proxy
 from crawlstream.model.url import domain_key
 from crawlstream.wire import jsontext
+from crawlstream_frontier.codec.pools import unpack_pools
 
 _MOST_BYTES = 4 * 1024 * 1024
 _WORD_EVERY_S = 0.2

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import structlog
 
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.model.egress.pools import PoolTable
+from crawlstream_frontier.egress.pools import ProxyPools
 
 LOOK_EVERY_S = 1.0
 

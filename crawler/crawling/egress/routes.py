@@ -23,11 +23,11 @@ from crawling.metrics import ADDRESSES_REFUSED, PROXY_BYTES, PROXY_CONNECT_SECON
 from crawling.page.page import Page
 from crawlstream.boot.addresses import AddressRefused
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier.egress.book import BookSession
-from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
 from crawlstream.model.url import canonical_host
 from crawlstream.stats.proxies import FAMILY
+from crawlstream_frontier.egress.book import BookSession
+from crawlstream_frontier.egress.pools import ProxyPools
 
 MOST_TRIES: Final = 3
 """Proxies that are tried for a page under one grant."""

@@ -13,8 +13,8 @@ import structlog
 
 from crawling.egress.book import Book
 from crawlstream.errors import FrontierFull, RedisUnavailable
-from crawlstream.frontier.egress.book import BookSession
 from crawlstream.model.egress.book import BookAnswer, ProxyReport
+from crawlstream_frontier.egress.book import BookSession
 
 PAUSE_S = 0.5
 """Between two calls, whatever there is to tell."""

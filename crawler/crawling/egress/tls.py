@@ -16,9 +16,9 @@ from crawling.lease.expired import GrantExpired
 from crawling.metrics import TLS_ROTATIONS
 from crawling.page.page import Page
 from crawlstream.errors import CrawlstreamError
-from crawlstream.frontier.egress.handshakes import Handshakes
 from crawlstream.model.egress.pools import Pool
 from crawlstream.model.egress.tls import DEFAULT
+from crawlstream_frontier.egress.handshakes import Handshakes
 
 LOOK_AGAIN_MS: Final = 30_000
 """Pause of a page whose profile this crawler may not use: a person has to allow it."""

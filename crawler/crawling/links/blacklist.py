@@ -10,11 +10,11 @@ import structlog
 
 from crawling.page.page import Page
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.model.effects import Links
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.model.url import domain_key, host_of
 from crawlstream.wire.stored import decode_entry
+from crawlstream_frontier.throttle_rules import ThrottleRules
 
 LOOK_EVERY_S = 1.0
 

@@ -25,11 +25,11 @@ from crawlstream.boot.failpoints import failpoint
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.records import NO_OFFSET, Out, RecordTooLarge
-from crawlstream.frontier.codec.link_records import pack_links
-from crawlstream.frontier.link_cache import LinkCache
 from crawlstream.keys import FrontierKeys, Partitions
 from crawlstream.model.effects import Links, Release, Settle
 from crawlstream.model.partitions.messages import LinkOrigin
+from crawlstream_frontier.codec.link_records import pack_links
+from crawlstream_frontier.worker.link_cache import LinkCache
 
 GATHER_S = 0.08
 """How long links wait for those of other pages: a partition takes twenty of one domain at a quarter

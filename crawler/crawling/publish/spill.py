@@ -12,8 +12,8 @@ from crawling.lease.holds import Holds
 from crawling.page.page import Page
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.failpoints import failpoint
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.effects import Release, Settle
+from crawlstream_frontier.worker.session import WorkerSession
 
 log = structlog.get_logger()
 

@@ -34,9 +34,9 @@ from crawling.robots.store import (
     later,
     note_of,
 )
-from crawlstream.frontier.worker_session import Reservation
 from crawlstream.model.crawl import Entry
 from crawlstream.model.url import host_of
+from crawlstream_frontier.worker.session import Reservation
 
 _TAKES_S: Final = 5.0
 """The other site rests for so long: a slower answer is none."""

@@ -24,10 +24,10 @@ import structlog
 from scrapy.http import Response
 
 from crawling.response.codings import INCOMPLETE
-from crawlstream.frontier.scripts import Scripts
 from crawlstream.model.url import host_of, origin_of
 from crawlstream.model.web.address import MAX_URL_LENGTH, address, resolved, without_fragment
 from crawlstream.tasks import together
+from crawlstream_frontier.scripts import Scripts
 
 MAX_BYTES = 500 * 1024
 """RFC 9309: at least so much has to be read; more is passed over."""

@@ -11,23 +11,23 @@ from redis.asyncio import Redis
 
 from crawling.robots.store import RobotsBook
 from crawlstream.boot.clients import kafka_of
-from crawlstream.boot.redis.check import check_frontiers
-from crawlstream.boot.redis.identity import join_cluster
-from crawlstream.boot.redis.servers import redis_servers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
-from crawlstream.frontier.egress.book import BookSession
-from crawlstream.frontier.egress.handshakes import Handshakes
-from crawlstream.frontier.egress.pools import ProxyPools
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.labelling import Labelling
-from crawlstream.frontier.throttle_rules import ThrottleRules
-from crawlstream.frontier.wake import Sleeper
-from crawlstream.frontier.worker_session import Reservation, WorkerSession
 from crawlstream.model.url import domain_key
+from crawlstream_frontier.egress.book import BookSession
+from crawlstream_frontier.egress.handshakes import Handshakes
+from crawlstream_frontier.egress.pools import ProxyPools
+from crawlstream_frontier.opening.check import check_frontiers
+from crawlstream_frontier.opening.identity import join_cluster
+from crawlstream_frontier.opening.servers import redis_servers
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.labelling import Labelling
+from crawlstream_frontier.throttle_rules import ThrottleRules
+from crawlstream_frontier.wake import Sleeper
+from crawlstream_frontier.worker.session import Reservation, WorkerSession
 
 RESULTS_LINGER_MS = 160
 """Pages come one by one; nobody waits for one of them but its own settle."""

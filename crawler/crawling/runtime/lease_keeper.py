@@ -9,7 +9,7 @@ import structlog
 from crawling.lease.holds import Holds
 from crawling.publish.deadlines import Deadlines
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier.worker_session import WorkerSession
+from crawlstream_frontier.worker.session import WorkerSession
 
 BEAT_EVERY_S = 5.0
 _BEATS_PER_RECONCILE = 6

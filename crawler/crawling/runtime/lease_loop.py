@@ -27,11 +27,11 @@ from crawling.page.page import Page
 from crawling.robots.check import Robots
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.errors import FrontierFull, RedisUnavailable
-from crawlstream.frontier.wake import Sleeper
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import ExchangeResult
 from crawlstream.model.partitions.messages import Question
+from crawlstream_frontier.wake import Sleeper
+from crawlstream_frontier.worker.session import WorkerSession
 
 IDLE_S = 5.0
 """A worker looks for itself after so long, should a wake-up have been lost."""

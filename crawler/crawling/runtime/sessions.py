@@ -23,8 +23,8 @@ from crawling.runtime.clients import Clients
 from crawling.runtime.lease_keeper import LeaseKeeper
 from crawling.runtime.lease_loop import LeaseLoop, Shared
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier.wake import Sleeper
-from crawlstream.frontier.worker_session import WorkerSession
+from crawlstream_frontier.wake import Sleeper
+from crawlstream_frontier.worker.session import WorkerSession
 
 log = structlog.get_logger()
 

@@ -20,12 +20,12 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.errors import FrontierFull, PositionGap, Unavailable
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.intake import BYTES_PER_CALL, RECORDS_PER_CALL
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.effects import Effect, IntakeBatch, Seed
 from crawlstream.model.partitions.messages import SeedsOf, Taken
 from crawlstream.retry import Backoff, until_available
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.intake import BYTES_PER_CALL, RECORDS_PER_CALL
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from kafka_monitor.intake import Intake
 from kafka_monitor.partitions.cursors import Cursors
 from kafka_monitor.partitions.leaving import Leaving

@@ -23,11 +23,11 @@ from crawlstream.bus.history import marks_of, read_all
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out, Record
 from crawlstream.errors import NotRestored, Unavailable
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.home import Home
 from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.wire import runs
+from crawlstream_frontier.home.home import Home
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from kafka_monitor.schedule_memory import ScheduleMemory
 
 LOOK_EVERY_S = 1.0

@@ -17,11 +17,6 @@ from dataclasses import replace
 import structlog
 
 from crawlstream.errors import FrontierFull, Unavailable
-from crawlstream.frontier.codec.intake import WHILE_MOVED
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.reading import Reached
-from crawlstream.frontier.partitions.schedules import DividedSchedules
 from crawlstream.model.effects import (
     Command,
     Effect,
@@ -32,6 +27,11 @@ from crawlstream.model.effects import (
 )
 from crawlstream.model.partitions.messages import Enrolled, SeedsOf, Stamp, Taken
 from crawlstream.tasks import together
+from crawlstream_frontier.codec.intake import WHILE_MOVED
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.home.reading import Reached
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.schedules import DividedSchedules
 from kafka_monitor.partitions.cursors import Cursors, Place
 from kafka_monitor.partitions.leaving import Leaving
 from kafka_monitor.partitions.steps import Steps

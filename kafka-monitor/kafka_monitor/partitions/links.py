@@ -21,15 +21,15 @@ from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import FrontierFull, PositionGap, Unavailable
-from crawlstream.frontier.codec.link_records import LinkRecord, read_links
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.partitions.asking import ANSWER_S
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.labelling import Labelling
-from crawlstream.frontier.partitions.reading import LinkBatch
 from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import Question
 from crawlstream.tasks import end, let_leave
+from crawlstream_frontier.codec.link_records import LinkRecord, read_links
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.home.reading import LinkBatch
+from crawlstream_frontier.partitions.asking import ANSWER_S
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.labelling import Labelling
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
 
 POLL_S = 0.5

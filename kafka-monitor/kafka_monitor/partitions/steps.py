@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.model.effects import Command, Effect, IntakeBatch, ScheduleChange, Seed
 from crawlstream.model.partitions.messages import (
     Begun,
@@ -18,6 +16,8 @@ from crawlstream.model.partitions.messages import (
     Taken,
     ToNote,
 )
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.labelling import Labelling
 from kafka_monitor.partitions.cursors import Cursors
 from kafka_monitor.partitions.homes import Homes
 from kafka_monitor.partitions.leaving import HomeAway

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest, RedisUnavailable
-from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.model.effects import Seed
 from crawlstream.model.egress.pools import UNREADABLE, PoolTable
 from crawlstream.model.recurring.schedule import Occasion
@@ -27,6 +26,7 @@ from crawlstream.wire import jsontext
 from crawlstream.wire.requests import SCRAPER
 from crawlstream.wire.seeds import check_conditions, crawl_request
 from crawlstream.wire.strict import parse_object
+from crawlstream_frontier.egress.pools import ProxyPools
 from kafka_monitor.plugins.bundled import BuiltInHandler
 
 PATTERNS = 1000

@@ -12,14 +12,14 @@ from typing import Any
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.url import canonical, seed_url
+from pipeline_service.assembly import open_visits
 from pipeline_service.commands.printing import say, say_json, say_table
-from pipeline_service.config import Pipeline
 from pipeline_service.memory.page import KnownPage
 from pipeline_service.memory.seen import key_of
-from pipeline_service.memory.settings import PagesSink
+from pipeline_service.memory.sql.visits import VisitStore
 from pipeline_service.process import load_pipelines
-from pipeline_service.sinks.make import open_visits
-from pipeline_service.sinks.sql.visits import VisitStore
+from pipeline_service.spec.config import Pipeline
+from pipeline_service.spec.memory import PagesSink
 
 _TIMES = ("first_seen", "last_seen", "last_heard", "last_changed", "next_visit")
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60

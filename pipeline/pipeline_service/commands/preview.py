@@ -14,11 +14,11 @@ from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.formats.columns import COLUMNS, Column, Kind
 from crawlstream.model.delivered import Delivered
 from pipeline_service.commands.printing import say, say_json
-from pipeline_service.config import FilesSink, Pipeline
-from pipeline_service.judging import judge
 from pipeline_service.process import load_pipelines
-from pipeline_service.rows import Row
-from pipeline_service.segments import folder_of
+from pipeline_service.records.judging import judge
+from pipeline_service.records.rows import Row
+from pipeline_service.sinks.files.segments import folder_of
+from pipeline_service.spec.config import FilesSink, Pipeline
 from pipeline_service.staging import Staging, opened
 
 

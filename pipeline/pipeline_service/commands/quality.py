@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeline_service.account import Tally
 from pipeline_service.commands.printing import say, say_table
-from pipeline_service.quality.expect import Judge
+from pipeline_service.records.account import Tally
+from pipeline_service.spec.quality.expect import Judge
 
 MOST_RUNS = 10
 """Whose fields are listed, unless one crawl is named."""

@@ -24,13 +24,13 @@ from crawlstream.model.event import Undelivered
 from crawlstream.plugins.sinks import Change, RowsRefused
 from crawlstream.wire import jsontext
 from crawlstream.wire import undelivered as wire
+from pipeline_service.assembly import crawl_of, make_maker, open_rows, open_store, place_of
 from pipeline_service.commands.printing import say, say_json, say_table
-from pipeline_service.config import FilesSink, Pipeline
-from pipeline_service.judging import Judged, judge
 from pipeline_service.process import load_pipelines
-from pipeline_service.repeats import short
-from pipeline_service.segments import folder_of, written
-from pipeline_service.sinks.make import crawl_of, make_maker, open_rows, open_store, place_of
+from pipeline_service.records.judging import Judged, judge
+from pipeline_service.sinks.files.repeats import short
+from pipeline_service.sinks.files.segments import folder_of, written
+from pipeline_service.spec.config import FilesSink, Pipeline
 from pipeline_service.staging import Staging, opened
 
 

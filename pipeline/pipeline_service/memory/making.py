@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from crawlstream.model.delivered import Delivered
 from crawlstream.plugins.sinks import Row
 from crawlstream.wire import jsontext
-from pipeline_service.judging import Judged
 from pipeline_service.memory.seen import Seen, listed_in, seen_failed, seen_in
-from pipeline_service.memory.settings import BY_BODY, BY_TEXT
-from pipeline_service.sinks.sql.memory import LISTED, SEEN
+from pipeline_service.memory.sql.effect import LISTED, SEEN
+from pipeline_service.records.judging import Judged
+from pipeline_service.spec.memory import BY_BODY, BY_TEXT
 
 _FIELD_OF_TEXT = "signature"
 """Which the stage of that name makes."""

@@ -6,8 +6,8 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline_service.memory.rule import DAY_S, NOTHING, Experience, Rule
 from pipeline_service.memory.seen import Seen, Sight
+from pipeline_service.spec.rule import DAY_S, NOTHING, Experience, Rule
 
 GONE_AFTER = 2
 """So many answers in a row that it is not there, and a page counts as gone."""

@@ -17,11 +17,11 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import Topics
 from crawlstream.wire.recurring.visits import encode_visits
 from crawlstream.wire.requests import key_of_fields
-from pipeline_service.config import Pipeline
-from pipeline_service.memory.settings import Visits
+from pipeline_service.memory.sql.visits import Claim, VisitStore
 from pipeline_service.metrics import VISITS_FED, note_course
 from pipeline_service.sinks.calls import Calls
-from pipeline_service.sinks.sql.visits import Claim, VisitStore
+from pipeline_service.spec.config import Pipeline
+from pipeline_service.spec.memory import Visits
 
 _AGAIN_S = 5.0
 

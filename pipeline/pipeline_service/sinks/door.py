@@ -9,8 +9,8 @@ from typing import Protocol
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import CrawlstreamError
-from pipeline_service.account import Account
-from pipeline_service.judging import Judged
+from pipeline_service.records.account import Account
+from pipeline_service.records.judging import Judged
 
 Begin = Callable[[int], Awaitable[int | None]]
 """Where a partition begins of which nothing is stored; None: at its oldest record."""

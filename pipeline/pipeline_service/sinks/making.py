@@ -10,9 +10,9 @@ from crawlstream.formats.columns import COLUMNS, Column
 from crawlstream.model.delivered import Delivered
 from crawlstream.plugins.sinks import Row
 from crawlstream.store.bodies import BodyStore
-from pipeline_service.judging import Judged
-from pipeline_service.rows import Shape
-from pipeline_service.sinks.settings import SqlSink
+from pipeline_service.records.judging import Judged
+from pipeline_service.records.rows import Shape
+from pipeline_service.spec.sinks import SqlSink
 
 BODY, KEY = "body", "id"
 _LONGEST_NAME = 63

@@ -21,15 +21,15 @@ from crawlstream.boot.failpoints import failpoint
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.plugins.sinks import Change, Notes, Row, RowsRefused, RowStore, SinkUnavailable
-from pipeline_service.account import Account
-from pipeline_service.claims import topic_name
-from pipeline_service.config import Pipeline
-from pipeline_service.judging import Judged
 from pipeline_service.metrics import SINK_SECONDS, note_records
+from pipeline_service.records.account import Account
+from pipeline_service.records.judging import Judged
 from pipeline_service.sinks.calls import Calls
 from pipeline_service.sinks.door import Begin, SinkRefused, Standing
+from pipeline_service.sinks.files.claims import topic_name
 from pipeline_service.sinks.steps import POSITION, Step, standing_of
 from pipeline_service.sinks.window import Window, notes_of
+from pipeline_service.spec.config import Pipeline
 
 log = structlog.get_logger()
 T = TypeVar("T")

@@ -8,10 +8,10 @@ from typing import Any, cast
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.plugins.sinks import Notes, Row
 from crawlstream.wire import jsontext
-from pipeline_service.account import Account, summed
-from pipeline_service.claims import BrokenChain
-from pipeline_service.judging import Judged
+from pipeline_service.records.account import Account, summed
+from pipeline_service.records.judging import Judged
 from pipeline_service.sinks.door import Standing
+from pipeline_service.sinks.files.claims import BrokenChain
 from pipeline_service.sinks.window import Window
 
 POSITION = "{}/position"

@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Any
 
 from crawlstream.wire import jsontext
-from pipeline_service.claims import BrokenChain
-from pipeline_service.repeats import ID_BYTES, short
+from pipeline_service.sinks.files.claims import BrokenChain
+from pipeline_service.sinks.files.repeats import ID_BYTES, short
 
 SLOT = 256
 """Ids of a note."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from crawlstream.errors import ConfigError
 from crawlstream.model.delivered import Delivered
-from pipeline_service.quality.counts import Quality
+from pipeline_service.spec.quality.counts import Quality
+from pipeline_service.spec.stages import Plan, StageSpec
 from pipeline_service.stages.draft import STAGE_FAILED, Draft, Filtered, Refused, Step
 from pipeline_service.stages.fields import Clean, Fields
 from pipeline_service.stages.filter import Filter
@@ -19,7 +20,6 @@ from pipeline_service.stages.maintext import MainText
 from pipeline_service.stages.metadata import Metadata
 from pipeline_service.stages.page import Page, page_of
 from pipeline_service.stages.signature import Signature
-from pipeline_service.stages.spec import Plan, StageSpec
 from pipeline_service.stages.validate import Validate
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pipeline_service.spec.where import Where
 from pipeline_service.stages.draft import Draft, Filtered
 from pipeline_service.stages.function import load
 from pipeline_service.stages.page import Page, with_fields
-from pipeline_service.where import Where
 
 BY_FUNCTION = "where.python"
 

@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import Any
 
 from crawlstream.errors import ConfigError
+from pipeline_service.spec.stages import RESERVED
 from pipeline_service.stages.draft import TOO_LARGE, Draft, Filtered, Refused
 from pipeline_service.stages.page import Page, with_fields
 from pipeline_service.stages.plain import plain_fields
-from pipeline_service.stages.spec import RESERVED
 
 MOST_ITEMS = 10_000
 """Of one page."""

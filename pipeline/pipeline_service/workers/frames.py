@@ -9,10 +9,10 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from pipeline_service.quality.counts import Quality
+from pipeline_service.spec.quality.counts import Quality
+from pipeline_service.spec.stages import Plan, StageSpec
 from pipeline_service.stages.chain import Made, Outcome
 from pipeline_service.stages.draft import TOO_LARGE
-from pipeline_service.stages.spec import Plan, StageSpec
 
 LENGTH = struct.Struct(">I")
 MOST_BYTES = 32 << 20

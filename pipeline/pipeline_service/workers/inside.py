@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crawlstream.model.delivered import Delivered
+from pipeline_service.spec.stages import Plan
 from pipeline_service.stages.chain import Chain, Outcome
-from pipeline_service.stages.spec import Plan
 from pipeline_service.workers.frames import outcome_bytes, outcome_of, unpack
 from pipeline_service.workers.pool import STAGE_KILLED, Beat
 

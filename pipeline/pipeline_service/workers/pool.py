@@ -13,8 +13,8 @@ import structlog
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.model.delivered import Delivered
 from crawlstream.tasks import end
+from pipeline_service.spec.stages import Plan
 from pipeline_service.stages.chain import Outcome
-from pipeline_service.stages.spec import Plan
 from pipeline_service.workers.worker import START_S, Worker, WorkerLost
 
 STAGE_KILLED, STAGE_TIMEOUT = "stage_killed", "stage_timeout"

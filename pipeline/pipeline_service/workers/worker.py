@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from crawlstream.errors import ConfigError, CrawlstreamError
+from pipeline_service.spec.stages import Plan
 from pipeline_service.stages.chain import Outcome
-from pipeline_service.stages.spec import Plan
 from pipeline_service.workers import frames
 from pipeline_service.workers.child import EXIT_MEMORY
 

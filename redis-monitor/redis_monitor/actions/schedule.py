@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from crawlstream.frontier.schedules import Schedules
-from crawlstream.frontier.scripts import Scripts
 from crawlstream.model.effects import PendingAction
 from crawlstream.plugins import Context, Reply
 from crawlstream.wire import replies, schedules
+from crawlstream_frontier.schedules import Schedules
+from crawlstream_frontier.scripts import Scripts
 
 _ERRORS = {
     "unknown": "no such schedule",

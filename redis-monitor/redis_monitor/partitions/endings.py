@@ -12,10 +12,6 @@ import structlog
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Out
 from crawlstream.errors import Unavailable
-from crawlstream.frontier.partitions.confirm import is_over, summed
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.labelling import Labelling
-from crawlstream.frontier.wake import Sleeper
 from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import (
     ContextKey,
@@ -27,6 +23,10 @@ from crawlstream.model.partitions.messages import (
 )
 from crawlstream.tasks import together
 from crawlstream.wire import runs as wire
+from crawlstream_frontier.partitions.confirm import is_over, summed
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.labelling import Labelling
+from crawlstream_frontier.wake import Sleeper
 
 IDLE_S, BUSY_S = 1.0, 0.1
 """Pause between two looks of a home: where it has no run that might be over, and where it has."""

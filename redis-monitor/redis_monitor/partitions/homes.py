@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawlstream.bus.records import Out
-from crawlstream.frontier.partitions.home import Home
 from crawlstream.keys import Topics
 from crawlstream.model.effects import OutboxRecord, OwedSchedule
 from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.wire import runs
+from crawlstream_frontier.home.home import Home
 
 
 class Homes:

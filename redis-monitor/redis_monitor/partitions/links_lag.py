@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import topic_id_of
 from crawlstream.bus.tail import end_offsets
-from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from redis_monitor import metrics
 
 

@@ -14,14 +14,14 @@ from crawlstream.boot.failpoints import failpoint
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out
-from crawlstream.frontier.queries import FrontierQueries
-from crawlstream.frontier.schedules import DueSchedules, Schedules
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import DETAIL_LENGTH
 from crawlstream.model.recurring.schedule import Fired, ScheduleState, Skip, Turn
 from crawlstream.model.state import CrawlState
 from crawlstream.store.store import StoreUnavailable
 from crawlstream.wire import requests, schedules
+from crawlstream_frontier.queries import FrontierQueries
+from crawlstream_frontier.schedules import DueSchedules, Schedules
 from redis_monitor.metrics import (
     SCHEDULE_FIRES,
     SCHEDULE_LATE,

@@ -6,8 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.request import ScheduleRequest
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
 from rest_service.sampler import Sampler

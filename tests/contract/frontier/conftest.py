@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.frontier.maintenance import FrontierLimits
-from crawlstream.frontier.reckoning import Reckoning
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.maintenance import FrontierLimits
+from crawlstream_frontier.reckoning import Reckoning
 from kafka_monitor.partitions import intake
 from support.contract.whole import Whole, open_whole
 from support.frontier.bench import DEDUPE_MS, GRACE_MS

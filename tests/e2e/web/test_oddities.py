@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from crawlstream.chaos.scripted_site import serving
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.scripted_site import serving
+from crawlstream_chaos.witness import Witness
 from e2e.cluster import Cluster
 from support.forks.program import ForkedCrawler
 from support.oddities import answers, charsets, links, robots, sitemaps

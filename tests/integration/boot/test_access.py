@@ -17,18 +17,18 @@ from kazoo.exceptions import NoAuthError
 from redis.exceptions import AuthenticationError, RedisError
 
 from crawlstream.boot.clients import blocking_redis, redis_client
-from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.settings import load_settings
-from crawlstream.chaos.processes import Program, RunningServer
 from crawlstream.errors import ConfigError, ZooKeeperUnavailable
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.local import servers
-from crawlstream.local.home import find_jars
-from crawlstream.local.ports import free_block
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
 from crawlstream.zoo.connect import Security, secure
+from crawlstream_chaos.processes import Program, RunningServer
+from crawlstream_cli.local import servers
+from crawlstream_cli.local.home import find_jars
+from crawlstream_cli.local.ports import free_block
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.opening.redis_check import check_redis
 from support.crawler.tls import make_certificate
 from support.servers import running
 from support.waiting import wait_until

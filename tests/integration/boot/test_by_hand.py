@@ -20,10 +20,10 @@ from crawlstream.boot.variables import environment_without_settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.keys import Topics
-from crawlstream.local.ports import free_block
 from crawlstream.stats.heartbeat import living
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.local.ports import free_block
 from support.frontier.bench import KEYS
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from crawlstream.boot.redis.connect import client_of
 from crawlstream.boot.redis.connection import CONNECTIONS
 from crawlstream.boot.settings import Settings
-from crawlstream.chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer
 from support.partitions.servers.divided import divided_settings
 from support.partitions.servers.redis_cluster import redis_cluster
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.boot.redis_check import agree_on_layout
 from crawlstream.errors import ConfigError
-from crawlstream.frontier.layout import LAYOUT, Layout, create_frontier
-from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import Partitions
+from crawlstream_frontier.layout import LAYOUT, Layout, create_frontier
+from crawlstream_frontier.opening.redis_check import agree_on_layout
+from crawlstream_frontier.scripts import Scripts
 
 ONE, FOUR, EIGHT = (Partitions("cs", number) for number in (1, 4, 8))
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.boot.redis_check import check_redis, redis_warnings
 from crawlstream.errors import ConfigError
 from crawlstream.keys import Partitions
+from crawlstream_frontier.opening.redis_check import check_redis, redis_warnings
 
 
 @pytest.fixture

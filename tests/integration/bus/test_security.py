@@ -13,12 +13,12 @@ from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import ensure_topics, list_topics
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
-from crawlstream.local import servers
-from crawlstream.local.home import find_jars
-from crawlstream.local.ports import free_block
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.local import servers
+from crawlstream_cli.local.home import find_jars
+from crawlstream_cli.local.ports import free_block
 from support.servers import running
 
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -23,10 +23,10 @@ from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import ensure_topics, list_topics
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
 from crawlstream.retry import Backoff, until_available
+from crawlstream_chaos.processes import RunningServer
 from support.bus.pipe import LEAVES_SOCKETS, MIB
 from support.session.own import own_kafka_server
 from support.waiting import WaitUntil

@@ -23,7 +23,7 @@ from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import STOP_TIMEOUT_S
 from crawlstream.bus.topics import create_missing
-from crawlstream.chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer
 from support.bus.pipe import LEAVES_SOCKETS, Pipe
 from support.session.own import own_kafka_server
 from support.waiting import WaitUntil

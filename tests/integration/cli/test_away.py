@@ -9,9 +9,9 @@ import pytest
 from redis import Redis
 
 from crawlstream.bus import connect
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.cli.app import run
 from crawlstream.zoo import node
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.app import run
 from support.bus.pipe import LEAVES_SOCKETS
 
 pytest_plugins = ["support.bus.fixtures"]

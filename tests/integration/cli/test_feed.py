@@ -13,9 +13,9 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.cli.app import run
 from crawlstream.keys import Topics
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.app import run
 
 TOTAL = 2500
 

@@ -18,11 +18,11 @@ from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.cli.app import run
 from crawlstream.keys import Topics
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.app import run
 
 RAW = b'{"appid": "app", "crawlid": "one", "url": "file:///etc/[red]"}'
 REJECTIONS = {
@@ -143,7 +143,7 @@ def _peak_of(*arguments: str) -> int:
 _MEASURED = """
 import re, sys
 from pathlib import Path
-from crawlstream.cli.app import run
+from crawlstream_cli.app import run
 assert run(sys.argv[1:]) == 0
 # Not getrusage: that knows the peak of the process which began this one, too.
 (peak,) = re.findall(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())

@@ -10,12 +10,12 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.app import run
-from crawlstream.cli.common.which import waiting_of, which_crawl
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat
+from crawlstream_cli.app import run
+from crawlstream_cli.common.which import waiting_of, which_crawl
 from support.frontier.bench import KEYS, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]

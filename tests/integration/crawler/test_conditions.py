@@ -6,8 +6,8 @@ import gzip
 import os
 from pathlib import Path
 
-from crawlstream.chaos.scripted_site import HTML, Answer, Page, Visit, page
-from crawlstream.chaos.scripted_site import serving as serving_pages
+from crawlstream_chaos.scripted_site import HTML, Answer, Page, Visit, page
+from crawlstream_chaos.scripted_site import serving as serving_pages
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.ways import both_ways
 

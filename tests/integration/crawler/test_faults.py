@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream.keys import FrontierKeys
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.ways import both_ways
 from support.session.own import own_kafka_server

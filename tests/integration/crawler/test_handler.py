@@ -101,7 +101,7 @@ from crawling.failures import reason_of
 from crawling.net.connections import KeptConnections
 from crawling.page.request import PAGE
 from crawling.response.codings import Undecoded
-from crawlstream.chaos.scripted_site import Answer, serving
+from crawlstream_chaos.scripted_site import Answer, serving
 from support.crawler.visitor import Visitor
 
 BODY = "x" * (2 << 20)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from crawlstream.chaos.hostile_pages import MIB, corpus
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from crawlstream.model.crawl import CrawlKey
+from crawlstream_chaos.hostile_pages import MIB, corpus
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.ways import both_ways
 from support.hostile.markup import shapes

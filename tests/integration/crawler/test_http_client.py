@@ -26,8 +26,8 @@ from crawling.lease.expired import GrantExpired
 from crawling.page.page import Page, Phase
 from crawling.page.request import PAGE
 from crawling.tls.multi import libcurl_of
-from crawlstream.chaos.hostile_pages import Case, endless
-from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, Visit, page, serving
+from crawlstream_chaos.hostile_pages import Case, endless
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Visit, page, serving
 from support.crawler.tls import TlsSite, make_certificate
 from support.crawler.visitor import Visitor, visiting
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from crawlstream.chaos.scripted_site import CrawlerSite, page
+from crawlstream_chaos.scripted_site import CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.ways import both_ways
 from support.waiting import WaitUntil

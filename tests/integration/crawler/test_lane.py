@@ -18,9 +18,9 @@ from crawling.page.page import Page
 from crawling.publish import deadlines
 from crawling.spiders.link import LinkSpider
 from crawlstream.bus.records import NotAcknowledged
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream.model.crawl import Profile
 from crawlstream.model.effects import Requeue, Settle
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
 from support.crawler.holds import hold
 from support.crawler.lane import LaneBench, in_the_lane
 from support.waiting import WaitUntil

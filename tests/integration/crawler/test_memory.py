@@ -8,8 +8,8 @@ import signal
 import time
 from collections.abc import Iterator
 
-from crawlstream.chaos.hostile_pages import MIB, packed
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Page, page
+from crawlstream_chaos.hostile_pages import MIB, packed
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, page
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.ways import both_ways
 

@@ -11,10 +11,10 @@ from email.utils import formatdate
 
 from redis.asyncio import Redis
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, page
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, page
+from crawlstream_frontier.frontier import Frontier
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.crawler.ways import both_ways
 from support.waiting import WaitUntil

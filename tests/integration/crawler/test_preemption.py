@@ -8,7 +8,7 @@ import signal
 import time
 from typing import Any
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster, counted
 from support.waiting import WaitUntil
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster
 
 pytest_plugins = ["support.crawler.fixtures"]

@@ -10,8 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from crawling.robots.store import Note, RobotsBook, rules_note
-from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
+from crawlstream_frontier.scripts import Scripts
 from support.session.own import own_redis_server
 from support.spilling import filled
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
-from crawlstream.chaos.scripted_site import serving as serving_pages
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
+from crawlstream_chaos.scripted_site import serving as serving_pages
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.ways import both_ways
 

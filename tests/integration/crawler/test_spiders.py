@@ -8,8 +8,8 @@ import os
 import signal
 from pathlib import Path
 
-from crawlstream.chaos.processes import Crawler
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
+from crawlstream_chaos.processes import Crawler
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.ways import both_ways
 from support.documented import write_example_project

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.frontier.audit import audit
 from support.monitors import MonitorProcess

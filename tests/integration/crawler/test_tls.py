@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
+from crawlstream_chaos.scripted_site import CrawlerSite, page, serving
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.tls import TlsSite, make_certificate
 from support.crawler.ways import both_ways

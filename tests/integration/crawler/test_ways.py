@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from crawlstream.chaos.hostile_pages import MIB, Case, corpus, oddities
-from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import canonical
+from crawlstream_chaos.hostile_pages import MIB, Case, corpus, oddities
+from crawlstream_chaos.scripted_site import CrawlerSite, page, serving
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.ways import WAYS
 from support.fault_web import DEPTH, FaultWeb, visits_by_url

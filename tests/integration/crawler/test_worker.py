@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from crawlstream.boot.failpoints import STEPS
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.ways import both_ways
 from support.waiting import WaitUntil

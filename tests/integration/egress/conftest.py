@@ -10,9 +10,9 @@ import pytest
 from kazoo.client import KazooClient
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
-from crawlstream.cli.app import run
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.scripted_site import CrawlerSite, page, serving
+from crawlstream_cli.app import run
 from support.crawler.pools_node import Node
 from support.crawler.proxied import Bench
 from support.crawler.tls import TlsSite, make_certificate

@@ -11,9 +11,9 @@ from crawling.failures import TransferFailed
 from crawling.lease import holds
 from crawling.lease.expired import GrantExpired
 from crawling.tls.targets import TARGETS, require
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.tls import PROFILES
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite
 from support.crawler.greetings import Greeting, listening
 from support.crawler.profiled import with_browsers
 from support.crawler.proxied import Bench

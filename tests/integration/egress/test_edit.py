@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
 from crawlstream.egress.edit import PoolEditor
+from crawlstream_chaos.scripted_site import CrawlerSite, page, serving
 from support.crawler.pools_node import Node
 from support.crawler.proxies import dead_port, small_proxy
 

@@ -7,8 +7,8 @@ import pytest
 from crawling.egress.routes import NoProxy
 from crawling.failures import PathFailed
 from crawling.page.page import Phase
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite
 from crawlstream.model.url import host_of
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite
 from support.crawler.proxied import Bench
 from support.crawler.proxies import dead_port, pools, small_proxy
 from support.crawler.visitor import Visitor

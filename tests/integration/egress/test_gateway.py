@@ -16,7 +16,7 @@ from crawling.gateway.gateway import Gateway
 from crawling.lease.expired import GrantExpired
 from crawling.lease.holds import Holds
 from crawlstream.boot.addresses import AddressRefused
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
 from support.crawler.engine import Engine, engine, gateway_of
 from support.crawler.proxied import Bench
 from support.crawler.proxies import SmallProxy, dead_port, small_proxy

@@ -23,8 +23,8 @@ from crawling.egress.route import Route
 from crawling.failures import reason_of
 from crawling.page.page import Page
 from crawling.tls.targets import TARGETS
-from crawlstream.chaos.scripted_site import Answer, Visit, page, serving
 from crawlstream.model.egress.tls import PROFILES
+from crawlstream_chaos.scripted_site import Answer, Visit, page, serving
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.crawler.h2_site import H2Site
 from support.crawler.profiled import with_browsers

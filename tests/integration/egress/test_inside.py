@@ -14,7 +14,7 @@ from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
 from crawling.page.request import PAGE
 from crawlstream.boot.addresses import Guard, Interfaces
-from crawlstream.chaos.scripted_site import CrawlerSite
+from crawlstream_chaos.scripted_site import CrawlerSite
 from support.crawler.engine import engine, gateway_of
 from support.crawler.inside import HOSTS
 from support.crawler.profiled import browser_client

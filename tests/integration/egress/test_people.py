@@ -10,10 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.egress.edit import PoolEditor
-from crawlstream.frontier.egress.book import BookSession
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.egress.book import (
     REFUSED,
     PoolSpend,
@@ -22,6 +19,9 @@ from crawlstream.model.egress.book import (
     ProxyRest,
 )
 from crawlstream.model.egress.pools import Proxy
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.egress.book import BookSession
+from crawlstream_frontier.frontier import Frontier
 from support.crawler.pools_node import Node
 from support.frontier.bench import open_bench
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.proxies import SmallProxy, dead_port, small_proxy
 from support.crawler.tls import TlsSite

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from crawlstream.boot.addresses import AddressRefused
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite
 from support.crawler.proxied import Bench
 from support.crawler.proxies import dante, small_proxy, tinyproxy
 from support.crawler.visitor import Visitor

@@ -11,7 +11,7 @@ from crawling.egress.route import Route
 from crawling.failures import ProxyTrouble
 from crawling.gateway.gateway import Gateway
 from crawling.page.request import PAGE
-from crawlstream.chaos.scripted_site import CrawlerSite
+from crawlstream_chaos.scripted_site import CrawlerSite
 from support.crawler.engine import engine, gateway_of
 from support.crawler.proxied import Bench
 from support.crawler.proxies import dante, dead_port, squid, tinyproxy

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import Crawler
-from crawlstream.chaos.scripted_site import CrawlerSite, page
 from crawlstream.keys import FrontierKeys
-from crawlstream.local.ports import free_block
+from crawlstream_chaos.processes import Crawler
+from crawlstream_chaos.scripted_site import CrawlerSite, page
+from crawlstream_cli.local.ports import free_block
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.proxies import dead_port, small_proxy
 

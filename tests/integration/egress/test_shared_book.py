@@ -14,9 +14,9 @@ from redis.asyncio import Redis
 
 from crawling.egress.book import Book
 from crawling.egress.shared_book import SharedBook
-from crawlstream.frontier.egress.book import ProxyBook
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.egress.book import ProxyBan
+from crawlstream_frontier.egress.book import ProxyBook
+from crawlstream_frontier.frontier import Frontier
 from support.frontier.bench import KEYS, Bench, open_bench
 from support.waiting import WaitUntil
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from crawling.egress.tls import NoProfile
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite
 from crawlstream.model.egress.tls import PROFILES
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite
 from support.crawler.profiled import profiled
 from support.crawler.proxied import Bench
 from support.crawler.proxies import small_proxy

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Command, IntakeBatch, Links, Outcome, Seed, Settle
+from crawlstream_chaos.processes import RunningServer
 from support.frontier.aof import file_of, replay, units_in
 from support.frontier.audit import audit
 from support.frontier.bench import (

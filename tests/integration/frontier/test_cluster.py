@@ -10,14 +10,14 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.crc import key_slot
 
-from crawlstream.boot.redis_check import agree_on_layout
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import ConfigError, NoFrontier
-from crawlstream.frontier import sources
-from crawlstream.frontier.layout import create_frontier
-from crawlstream.frontier.moving import filling
-from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import SLOTS, Partitions
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier import sources
+from crawlstream_frontier.layout import create_frontier
+from crawlstream_frontier.moving import filling
+from crawlstream_frontier.opening.redis_check import agree_on_layout
+from crawlstream_frontier.scripts import Scripts
 from support.frontier.bench import GRACE_MS, endings, links, open_bench
 from support.frontier.calls import Call, note_calls
 from support.partitions.moving import frontiers_in, move, waiting_in

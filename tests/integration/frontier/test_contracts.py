@@ -13,8 +13,8 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 import pytest_asyncio
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.frontier import sources
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier import sources
 from support.frontier.calls import Call, note_calls
 from support.frontier.lua import LUA
 

@@ -10,13 +10,13 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import FrontierFull, NoFrontier, PositionGap, RedisUnavailable
-from crawlstream.frontier.overflow import SpillBatch
-from crawlstream.frontier.streams import GROUP, TAKE_OVER_MS, Streams
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Loss, Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.overflow import SpillBatch
+from crawlstream_frontier.streams import GROUP, TAKE_OVER_MS, Streams
 from support.frontier.audit import audit
 from support.frontier.bench import (
     CRAWL,

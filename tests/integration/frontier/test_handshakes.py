@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.egress.handshakes import REMEMBERED_MS, Handshakes
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
+from crawlstream_frontier.egress.handshakes import REMEMBERED_MS, Handshakes
+from crawlstream_frontier.frontier import Frontier
 
 KEYS = FrontierKeys()
 THREE = ["default", "legacy", "third"]

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.cli.app import run
-from crawlstream.frontier.inspection import MOST_ENTRIES, Inspector
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome
 from crawlstream.model.inspection import PageReport, Sighting, Where
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.app import run
+from crawlstream_frontier.inspection import MOST_ENTRIES, Inspector
 from support.frontier.bench import CRAWL, KEYS, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]

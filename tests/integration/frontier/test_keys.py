@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from crawlstream.frontier import sources
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
+from crawlstream_frontier import sources
 from support.frontier.audit import PERMANENT, documented, is_documented
 from support.frontier.lua import LUA
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
-from crawlstream.frontier.intake import RECORDS_PER_CALL
-from crawlstream.frontier.worker_session import LEASES_PER_CALL
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Outcome, Settle
+from crawlstream_frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
+from crawlstream_frontier.intake import RECORDS_PER_CALL
+from crawlstream_frontier.worker.session import LEASES_PER_CALL
 from support.frontier.audit import audit
 from support.frontier.bench import Bench, links, url_of
 

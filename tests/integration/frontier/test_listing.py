@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crawlstream.frontier.queries import ListingBudget, state_of
-from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
+from crawlstream_frontier.queries import ListingBudget, state_of
+from crawlstream_frontier.scripts import Scripts
 from support.frontier.bench import CRAWL, KEYS, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer
 from support.frontier.lua import planted
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.egress.book import LIVE_MS, BookSession, ProxyBook
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.egress.book import (
     ALL_SITES,
     REFUSED,
@@ -23,6 +21,8 @@ from crawlstream.model.egress.book import (
     ProxyUse,
 )
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
+from crawlstream_frontier.egress.book import LIVE_MS, BookSession, ProxyBook
+from crawlstream_frontier.frontier import Frontier
 from support.frontier.audit import audit
 from support.frontier.bench import KEYS, Bench, open_bench
 
@@ -70,7 +70,7 @@ def told(answer: BookAnswer) -> Told:
 def luck(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Chance: its one item, which the test may change."""
     luck = [1.0]
-    monkeypatch.setattr("crawlstream.frontier.codec.book.random.random", lambda: luck[0])
+    monkeypatch.setattr("crawlstream_frontier.codec.book.random.random", lambda: luck[0])
     return luck
 
 

@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import Iterator
 
-from crawlstream.chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
 

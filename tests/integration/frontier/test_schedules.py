@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from crawlstream.frontier import schedules as frontier_schedules
 from crawlstream.model.effects import OwedSchedule
 from crawlstream.model.recurring.schedule import (
     MOST_SEEDS,
@@ -21,6 +20,7 @@ from crawlstream.model.recurring.schedule import (
     Skip,
     Turn,
 )
+from crawlstream_frontier import schedules as frontier_schedules
 from support.frontier.bench import CRAWL, KEYS, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier import maintenance, queries
 from crawlstream.model.crawl import CrawlKey
+from crawlstream_frontier import maintenance, queries
 from support.frontier.bench import GRACE_MS, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier import streams as streams_module
-from crawlstream.frontier.scripts import Scripts
-from crawlstream.frontier.streams import GROUP, Streams
+from crawlstream_frontier import streams as streams_module
+from crawlstream_frontier.scripts import Scripts
+from crawlstream_frontier.streams import GROUP, Streams
 from support.frontier.bench import KEYS, Bench
 from support.waiting import WaitUntil
 

@@ -23,13 +23,13 @@ from crawlstream.bus.records import Out
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.frontier.codec.link_records import pack_links
-from crawlstream.frontier.partitions.asking import ANSWER_S
-from crawlstream.frontier.partitions.frontiers import Frontiers, Server
-from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.keys import Topics
 from crawlstream.tasks import beside
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.codec.link_records import pack_links
+from crawlstream_frontier.partitions.asking import ANSWER_S
+from crawlstream_frontier.partitions.frontiers import Frontiers, Server
+from crawlstream_frontier.partitions.labelling import Labelling
 from kafka_monitor.partitions.links import LinkReader
 from kafka_monitor.rejections import RejectionPublisher
 from support import servers

@@ -19,13 +19,13 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Batch, Out, Record
 from crawlstream.errors import KafkaUnavailable, RedisUnavailable
-from crawlstream.frontier.positions import Positions
 from crawlstream.keys import Topics
 from crawlstream.model.effects import OutboxRecord, PendingAction
 from crawlstream.model.request import RequestLimits
 from crawlstream.plugins import Reply
 from crawlstream.plugins.requests import Router
 from crawlstream.stats.tally import Tally
+from crawlstream_frontier.positions import Positions
 from kafka_monitor.intake import Intake
 from kafka_monitor.intake_loop import IntakeLoop
 from kafka_monitor.plugins.action import ActionHandler

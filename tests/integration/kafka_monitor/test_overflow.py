@@ -22,12 +22,12 @@ from crawlstream.bus.records import Out
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.frontier.sources import operations, source_of
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.tasks import beside
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.sources import operations, source_of
 from support.frontier.audit import audit, left_over
 from support.frontier.bench import Bench, links, open_bench, url_of
 from support.session.own import own_redis_server

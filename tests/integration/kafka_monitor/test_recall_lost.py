@@ -11,9 +11,9 @@ from crawlstream.bus.records import Out
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import ensure_topics, forget_records
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.keys import Topics
 from crawlstream.model.effects import Outcome, Settle
+from crawlstream_chaos.processes import RunningServer
 from kafka_monitor import recall
 from support.frontier.bench import GRACE_MS, Bench, links, open_bench
 from support.spilling import recalling

@@ -22,12 +22,12 @@ from redis import AuthenticationError, Redis
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.boot.variables import environment_without_settings
-from crawlstream.chaos.cluster import ChaosCluster
 from crawlstream.errors import ConfigError, SetupError
-from crawlstream.local.cluster import LocalCluster
-from crawlstream.local.crawlers import note_crawlers, scaled
-from crawlstream.local.ports import Ports, free_block
-from crawlstream.local.readiness import NotReady
+from crawlstream_chaos.cluster import ChaosCluster
+from crawlstream_cli.local.cluster import LocalCluster
+from crawlstream_cli.local.crawlers import note_crawlers, scaled
+from crawlstream_cli.local.ports import Ports, free_block
+from crawlstream_cli.local.readiness import NotReady
 from support.stand_in import stand_ins
 from support.waiting import wait_until
 
@@ -190,7 +190,7 @@ async def test_whatever_ends_a_start_leaves_nothing_running(
     environment = _without_kafka(tmp_path)
     cluster = LocalCluster(tmp_path / "home", env=environment)
     up = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "crawlstream.cli", "up"),
+        *(sys.executable, "-m", "crawlstream_cli", "up"),
         env=environment,
         stderr=subprocess.DEVNULL,
     )

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from crawlstream.boot.variables import environment_without_settings
-from crawlstream.cli.repartition import local
-from crawlstream.cli.repartition.local import LocalMove, local_cluster
 from crawlstream.errors import ConfigError, SetupError
-from crawlstream.local.partitions import Stage, choose_partitions, note_move, partitions_in
+from crawlstream_cli.local.partitions import Stage, choose_partitions, note_move, partitions_in
+from crawlstream_cli.repartition import local
+from crawlstream_cli.repartition.local import LocalMove, local_cluster
 
 Cut = Callable[[str], None]
 

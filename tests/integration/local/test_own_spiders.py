@@ -17,8 +17,8 @@ import pytest
 
 from crawlstream.boot.local_note import repository
 from crawlstream.boot.variables import environment_without_settings
-from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
-from crawlstream.local.ports import Ports
+from crawlstream_chaos.scripted_site import CrawlerSite, page, serving
+from crawlstream_cli.local.ports import Ports
 
 _PROJECT = {
     "scrapy.cfg": "[settings]\ndefault = shop.settings\n",
@@ -83,7 +83,7 @@ class _Person:
     def types(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run `crawlstream …` to its end."""
         return subprocess.run(
-            (sys.executable, "-P", "-m", "crawlstream.cli", *words),
+            (sys.executable, "-P", "-m", "crawlstream_cli", *words),
             cwd=self.folder,
             env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,

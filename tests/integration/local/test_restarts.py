@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.local.supervised import PAUSES_S
+from crawlstream_cli.local.supervised import PAUSES_S
 from support.waiting import wait_until
 
 _LIFE_S = 1.2
@@ -41,7 +41,7 @@ startretries = 100
 def starts(tmp_path: Path) -> Iterator[dict[str, Path]]:
     """Where each of three programs notes its starts."""
     (tmp_path / "conf").write_text(_CONF)
-    argv = (sys.executable, "-m", "crawlstream.local.supervised", "-c", "conf")
+    argv = (sys.executable, "-m", "crawlstream_cli.local.supervised", "-c", "conf")
     with subprocess.Popen(argv, cwd=tmp_path, env=os.environ) as supervisord:
         yield {name: tmp_path / name for name in _NAMES}
         supervisord.terminate()

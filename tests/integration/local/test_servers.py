@@ -8,8 +8,8 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.local.probes import PROBES
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.local.probes import PROBES
 from support.session.own import own_kafka_server, own_zookeeper_server
 from support.waiting import wait_until
 

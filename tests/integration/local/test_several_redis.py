@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from crawlstream.boot.variables import environment_without_settings
-from crawlstream.chaos.cluster import SETTINGS
-from crawlstream.chaos.scripted_site import CrawlerSite, serving
-from crawlstream.chaos.witness import Witness
-from crawlstream.local.ports import Ports
+from crawlstream_chaos.cluster import SETTINGS
+from crawlstream_chaos.scripted_site import CrawlerSite, serving
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.local.ports import Ports
 from support.crawler.spread_web import spread
 from support.forks.program import run
 from support.waiting import wait_until
@@ -36,7 +36,7 @@ class Person:
     async def types(self, *arguments: str, status: int = 0) -> str:
         """What a command says that ends with this status."""
         done = await asyncio.to_thread(
-            run, "crawlstream.cli", *arguments, env=self.env, folder=self.folder, timeout_s=200
+            run, "crawlstream_cli", *arguments, env=self.env, folder=self.folder, timeout_s=200
         )
         assert done.returncode == status, done.stderr
         return done.stdout + done.stderr

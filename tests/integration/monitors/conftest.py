@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.witness import Witness
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.maintenance import FrontierLimits
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.witness import Witness
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.maintenance import FrontierLimits
 from support.monitors import MonitorCluster, Servers, named_after
 
 

@@ -12,15 +12,15 @@ import pytest
 from redis.asyncio import Redis
 
 from crawling.robots.store import RobotsBook, rules_note
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.witness import Witness
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.model.url import origin_of
 from crawlstream.stats.heartbeat import living
 from crawlstream.wire.stored import encode_entry
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.witness import Witness
+from crawlstream_frontier.frontier import Frontier
 from support.monitors import MonitorCluster, Servers
 from support.session.own import own_redis_server
 from support.waiting import WaitUntil

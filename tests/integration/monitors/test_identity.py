@@ -12,15 +12,15 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
-from crawlstream.boot.redis.identity import join_cluster
-from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import topic_id_of
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.chaos.processes import Program
 from crawlstream.errors import RedisUnavailable
-from crawlstream.local.ports import free_block
+from crawlstream_chaos.processes import Program
+from crawlstream_cli.local.ports import free_block
+from crawlstream_frontier.opening.identity import join_cluster
+from crawlstream_frontier.opening.servers import open_frontiers
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
 from kafka_monitor.schedule_memory import ScheduleMemory
@@ -78,7 +78,7 @@ def crawler(cluster: MonitorCluster, _: Path, prefix: str) -> Iterator[Program]:
 def command(cluster: MonitorCluster, *arguments: str, **env: str) -> tuple[int, str]:
     """Run a command; its exit code and all that it has printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "crawlstream.cli", *arguments],
+        [sys.executable, "-m", "crawlstream_cli", *arguments],
         env={**cluster.env, **env, "COLUMNS": "1000"},
         capture_output=True,
         text=True,

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream_frontier.frontier import Frontier
 from support.monitors import MonitorCluster, MonitorProcess, Servers
 from support.waiting import WaitUntil
 

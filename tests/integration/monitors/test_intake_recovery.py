@@ -25,15 +25,15 @@ from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.bus.topics import ensure_topics, forget_records
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.witness import ENDINGS, Witness
 from crawlstream.errors import NoFrontier
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.witness import ENDINGS, Witness
+from crawlstream_cli.local.ports import free_block
+from crawlstream_frontier.frontier import Frontier
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
 from kafka_monitor.schedule_memory import ScheduleMemory

@@ -14,12 +14,12 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.witness import Witness
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.witness import Witness
+from crawlstream_frontier.frontier import Frontier
 from support.documented import install_example_plugin
 from support.hostile_records import corpus
 from support.monitors import MonitorCluster, MonitorProcess

@@ -15,15 +15,15 @@ import pytest
 from kafka import KafkaProducer
 from redis.asyncio import Redis
 
-from crawlstream.chaos.kafka_log import cut_log
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.witness import Witness
-from crawlstream.cli.common.lost_log import lost_logs, recover_partition
 from crawlstream.errors import CrawlstreamError
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.local.ports import free_block
-from crawlstream.local.probes import process_status
 from crawlstream.model.crawl import CrawlKey
+from crawlstream_chaos.kafka_log import cut_log
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.common.lost_log import lost_logs, recover_partition
+from crawlstream_cli.local.ports import free_block
+from crawlstream_cli.local.probes import process_status
+from crawlstream_frontier.frontier import Frontier
 from support import servers
 from support.monitors import MonitorCluster, MonitorProcess, Servers
 from support.waiting import WaitUntil

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
+from crawlstream_frontier.frontier import Frontier
 from support.monitors import MonitorCluster
 from support.waiting import WaitUntil
 

@@ -11,10 +11,10 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.egress.edit import PoolEditor
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.egress.pools import DIRECT, PoolTable
+from crawlstream_frontier.frontier import Frontier
 from support.monitors import MonitorCluster, MonitorProcess
 from support.waiting import WaitUntil
 

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from crawlstream.chaos.scripted_site import HTML, Answer, Visit, page, serving
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.scripted_site import HTML, Answer, Visit, page, serving
+from crawlstream_chaos.witness import Witness
 from support.monitors import MonitorCluster
 from support.pipelines.targets import select
 from support.recurring.house import House

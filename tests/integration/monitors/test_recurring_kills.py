@@ -22,10 +22,10 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Page, Visit, page, serving
-from crawlstream.chaos.witness import Witness
-from crawlstream.frontier.frontier import Frontier
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, Visit, page, serving
+from crawlstream_chaos.witness import Witness
+from crawlstream_frontier.frontier import Frontier
 from support import servers
 from support.monitors import MonitorCluster, MonitorProcess, Servers
 from support.recurring.house import House

@@ -20,16 +20,16 @@ from redis.exceptions import ResponseError
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.tail import end_offsets
-from crawlstream.chaos.witness import Witness
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.streams import GROUP
 from crawlstream.keys import FrontierKeys
-from crawlstream.local.ports import free_block
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, living
 from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.local.ports import free_block
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.streams import GROUP
 from support.documented import install_example_plugin
 from support.monitors import MonitorCluster, MonitorProcess
 from support.waiting import WaitUntil

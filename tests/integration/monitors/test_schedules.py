@@ -16,17 +16,17 @@ from redis.asyncio import Redis
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.tail import end_offsets
 from crawlstream.bus.topics import forget_records
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.witness import Witness
 from crawlstream.errors import NoFrontier
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.schedules import DueSchedules
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.recurring.schedule import ScheduleState
 from crawlstream.model.state import CrawlState
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.witness import Witness
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.schedules import DueSchedules
+from crawlstream_frontier.worker.session import WorkerSession
 from support import servers
 from support.monitors import MonitorCluster, MonitorProcess, Servers
 from support.waiting import WaitUntil

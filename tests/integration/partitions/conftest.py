@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from support.frontier.bench import keep_what_is_answered
 from support.partitions.servers.divided import addresses, divided, divided_settings, three_redis
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 from redis.exceptions import RedisError
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import ConfigError
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, living_in
 from crawlstream.stats.wishes import Wish, wish
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.partitions.frontiers import Frontiers
 
 
 def _process(node: str, **values: str) -> Process:

@@ -10,14 +10,14 @@ from dataclasses import asdict
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.cli.crawls import read_crawls
-from crawlstream.cli.machine.status import _ask
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.inspection import Where
 from crawlstream.model.request import ActionRequest
 from crawlstream.wire import replies, views
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.crawls import read_crawls
+from crawlstream_cli.machine.status import _ask
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from support.frontier.bench import CRAWL
 from support.partitions.bench import DividedBench, open_divided_bench
 from support.partitions.servers.divided import addresses, divided_settings

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.witness import Witness
-from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.local.ports import free_block
 from support.monitors import MonitorCluster, Servers
 from support.partitions.bench import DividedBench, open_divided_bench
 from support.partitions.servers.divided import addresses, divided, divided_settings

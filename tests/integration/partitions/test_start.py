@@ -11,16 +11,16 @@ import pytest
 from cryptography import x509
 from redis.asyncio import Redis
 
-from crawlstream.boot.redis.check import agree_later, check_frontiers, keep_agreeing
-from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import ConfigError, RedisUnavailable
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.local.ports import free_block
 from crawlstream.model.state import FrontierState
 from crawlstream.tasks import end
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.local.ports import free_block
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.opening.check import agree_later, check_frontiers, keep_agreeing
+from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from support.crawler.tls import make_certificate
 from support.partitions.servers.divided import THREE, addresses, divided, divided_settings
 from support.partitions.servers.redis_cluster import redis_cluster

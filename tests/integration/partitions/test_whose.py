@@ -8,14 +8,19 @@ from functools import partial
 
 import pytest
 
-from crawlstream.boot.redis.check import check_frontiers, keep_agreeing
-from crawlstream.boot.redis.identity import adopt_cluster, check_cluster, check_early, join_cluster
-from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import ConfigError, CrawlstreamError
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.tasks import end
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.opening.check import check_frontiers, keep_agreeing
+from crawlstream_frontier.opening.identity import (
+    adopt_cluster,
+    check_cluster,
+    check_early,
+    join_cluster,
+)
+from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from support.partitions.servers.divided import addresses, divided_settings
 from support.waiting import wait_until
 

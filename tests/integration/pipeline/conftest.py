@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer
 from support.pipelines.cluster import PipelineCluster
 
 

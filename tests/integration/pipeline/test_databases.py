@@ -7,12 +7,12 @@ from collections import Counter
 
 import orjson
 
-from crawlstream.chaos.proxy import Proxy
-from crawlstream.chaos.stores.postgres import RunningPostgres
-from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent
 from crawlstream.wire import events
+from crawlstream_chaos.proxy import Proxy
+from crawlstream_chaos.stores.postgres import RunningPostgres
+from crawlstream_cli.local.ports import free_block
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import ids_of, select

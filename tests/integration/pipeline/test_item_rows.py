@@ -7,7 +7,7 @@ from collections import Counter
 
 import orjson
 
-from crawlstream.chaos.stores.postgres import RunningPostgres
+from crawlstream_chaos.stores.postgres import RunningPostgres
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import rows_of, select

@@ -16,8 +16,8 @@ import psutil
 import pytest
 from pyarrow import parquet
 
-from crawlstream.local.ports import free_block
 from crawlstream.store.store import Store
+from crawlstream_cli.local.ports import free_block
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
 from support.waiting import WaitUntil

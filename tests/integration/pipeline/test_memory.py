@@ -18,24 +18,24 @@ from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.records import Batch, Record
-from crawlstream.chaos.stores.postgres import RunningPostgres
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import PageFailed
 from crawlstream.tasks import beside
 from crawlstream.wire import events
 from crawlstream.wire.recurring.visits import encode_visits
+from crawlstream_chaos.stores.postgres import RunningPostgres
 from pipeline_service.__main__ import main
-from pipeline_service.config import Pipeline, read
-from pipeline_service.judging import judge
+from pipeline_service.assembly import open_visits
 from pipeline_service.memory.page import KnownPage
 from pipeline_service.memory.seen import key_of
-from pipeline_service.memory.settings import PagesSink
+from pipeline_service.memory.sql import visits as visits_module
+from pipeline_service.memory.sql.visits import VisitStore
 from pipeline_service.memory.visitor import Visitor
+from pipeline_service.records.judging import judge
 from pipeline_service.sinks import calls
-from pipeline_service.sinks.make import open_visits
-from pipeline_service.sinks.sql import visits as visits_module
-from pipeline_service.sinks.sql.visits import VisitStore
+from pipeline_service.spec.config import Pipeline, read
+from pipeline_service.spec.memory import PagesSink
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import select

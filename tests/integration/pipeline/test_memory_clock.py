@@ -11,16 +11,16 @@ import pytest
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.records import Record
-from crawlstream.chaos.stores.postgres import RunningPostgres
 from crawlstream.model.request import RequestLimits
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire import jsontext
 from crawlstream.wire.recurring.visits import encode_visits
-from pipeline_service.config import Pipeline, read
-from pipeline_service.judging import judge
-from pipeline_service.memory.settings import PagesSink
-from pipeline_service.sinks.make import open_visits
-from pipeline_service.sinks.sql.visits import Claim, VisitStore
+from crawlstream_chaos.stores.postgres import RunningPostgres
+from pipeline_service.assembly import open_visits
+from pipeline_service.memory.sql.visits import Claim, VisitStore
+from pipeline_service.records.judging import judge
+from pipeline_service.spec.config import Pipeline, read
+from pipeline_service.spec.memory import PagesSink
 from support.pipelines import writer
 from support.pipelines.results import record
 from support.pipelines.targets import select

@@ -13,7 +13,7 @@ import pytest
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import partition_offsets
 from crawlstream.errors import ConfigError, KafkaUnavailable
-from pipeline_service.segments import Spool
+from pipeline_service.sinks.files.segments import Spool
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
 from support.waiting import WaitUntil

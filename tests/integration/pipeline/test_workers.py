@@ -17,8 +17,8 @@ import pytest
 
 from crawlstream.errors import ConfigError
 from crawlstream.wire.delivered import decode
+from pipeline_service.spec.stages import Plan, read_stages
 from pipeline_service.stages.chain import Outcome
-from pipeline_service.stages.spec import Plan, read_stages
 from pipeline_service.workers import pool as pools
 from pipeline_service.workers.pool import Limits, Pool
 from support.pipelines.results import record

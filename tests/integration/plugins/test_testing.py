@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import SetupError
 from crawlstream.plugins import (
     Command,
@@ -22,7 +21,8 @@ from crawlstream.plugins import (
     Schema,
     Seed,
 )
-from crawlstream.plugins.testing import answer, handle
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.testing import answer, handle
 
 CRAWL = CrawlKey("link", "my-app", "c")
 

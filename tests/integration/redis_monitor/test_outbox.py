@@ -12,10 +12,10 @@ from typing import Any
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
-from crawlstream.frontier.streams import TAKE_OVER_MS, Streams
 from crawlstream.keys import Topics
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import rejects
+from crawlstream_frontier.streams import TAKE_OVER_MS, Streams
 from redis_monitor.outbox import OutboxPublisher
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench
 

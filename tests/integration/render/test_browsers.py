@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from crawling.render import browser, browsers
-from crawlstream.chaos.scripted_site import Answer, serving
 from crawlstream.tasks import beside
+from crawlstream_chaos.scripted_site import Answer, serving
 from support.crawler.rendering import RenderBench, rendering
 from support.crawler.spa import html
 from support.waiting import wait_until

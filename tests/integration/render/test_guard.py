@@ -11,8 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.boot.addresses import Guard
-from crawlstream.chaos.scripted_site import Answer, serving
 from crawlstream.model.egress.render import TYPES
+from crawlstream_chaos.scripted_site import Answer, serving
 from support.crawler.proxied import Bench
 from support.crawler.proxies import small_proxy
 from support.crawler.rendering import RenderBench, rendering

@@ -8,8 +8,8 @@ from collections import Counter
 
 import psutil
 
-from crawlstream.chaos.scripted_site import Answer, serving
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_chaos.scripted_site import Answer, serving
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.spa import html, linking, made_by, script, tree
 from support.waiting import wait_until

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from crawling.egress.routes import NoProxy
 from crawling.failures import PathFailed
-from crawlstream.chaos.scripted_site import Answer, serving
+from crawlstream_chaos.scripted_site import Answer, serving
 from support.crawler.proxied import Bench
 from support.crawler.proxies import dead_port, small_proxy
 from support.crawler.rendering import rendering

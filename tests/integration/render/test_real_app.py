@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Page, serving
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, serving
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.spa import JSON
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crawlstream.chaos.auditor import further_requests_bounded
-from crawlstream.chaos.facts import Facts
-from crawlstream.demo.render import render
-from crawlstream.demo.site import Site
-from crawlstream.demo.visits import AccessLog, read_visits
-from crawlstream.demo.web import Web
-from crawlstream.local.ports import free_block
+from crawlstream_chaos.facts.facts import Facts
+from crawlstream_chaos.laws.auditor import further_requests_bounded
+from crawlstream_cli.demo.render import render
+from crawlstream_cli.demo.site import Site
+from crawlstream_cli.demo.visits import AccessLog, read_visits
+from crawlstream_cli.demo.web import Web
+from crawlstream_cli.local.ports import free_block
 from support.crawler.rendering import rendering
 
 BOUND = 2

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from crawling.render import document
-from crawlstream.chaos.scripted_site import HTML, Answer, serving
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream_chaos.scripted_site import HTML, Answer, serving
 from support.crawler.rendering import RenderBench, rendering
 from support.crawler.spa import JSON, html, linking, made_by, script
 from support.crawler.tls import TlsSite, make_certificate

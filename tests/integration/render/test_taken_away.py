@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crawlstream.chaos.scripted_site import Answer, serving
+from crawlstream_chaos.scripted_site import Answer, serving
 from support.crawler.rendering import RenderBench, rendering
 from support.crawler.spa import html, made_by
 

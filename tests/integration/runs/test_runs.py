@@ -14,7 +14,6 @@ from crawlstream.bus.records import Out
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.cli.app import run
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent, PageFailed
@@ -22,6 +21,7 @@ from crawlstream.model.run_history import CHANGES, CrawlRun, RunHistory
 from crawlstream.runs.compare import compare
 from crawlstream.runs.history import read_history
 from crawlstream.wire import events
+from crawlstream_cli.app import run
 
 pytest_plugins = ["support.bus.fixtures"]
 

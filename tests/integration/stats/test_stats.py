@@ -13,7 +13,6 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.common.absent import absence
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.process import Process
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
@@ -27,6 +26,7 @@ from crawlstream.stats.rule_history import note_author, note_changes, read_chang
 from crawlstream.stats.tally import Tally
 from crawlstream.stats.traffic import FAMILY, KINDS, Traffic, read_past, read_total
 from crawlstream.stats.windows import LIFETIME, MINUTE, QUARTER, WINDOWS_S, grain_for
+from crawlstream_cli.common.absent import absence
 from support.waiting import WaitUntil
 
 KEYS = FrontierKeys()

@@ -11,12 +11,12 @@ import pytest
 import yaml
 from kazoo.client import KazooClient
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import BadTable, Conflict, ZooKeeperUnavailable
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.zoo import node as node_module
 from crawlstream.zoo.document import MAX_BYTES, Document
+from crawlstream_chaos.processes import RunningServer
 from support.session.own import own_zookeeper_server
 
 __all__ = ["own_zookeeper_server"]

@@ -7,8 +7,8 @@ import os
 import textwrap
 from pathlib import Path
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster
 from support.crawler.ways import both_ways
 from support.waiting import WaitUntil

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import ConfigError
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import SentRequest
 from crawlstream.model.throttle import Heard, Reaction, ThrottleRule
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.frontier import Frontier
 from support.frontier.bench import KEYS, WIDE_OPEN, Bench, Worker, url_of
 from support.windows import due_ms
 

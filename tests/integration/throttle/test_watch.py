@@ -14,12 +14,12 @@ from kazoo.client import KazooClient
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import BadTable
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
 from crawlstream.zoo import watcher as watcher_module
+from crawlstream_chaos.processes import RunningServer
 from support.session.own import own_zookeeper_server
 from support.waiting import wait_until
 

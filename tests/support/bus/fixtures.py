@@ -12,8 +12,8 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.keys import Topics
+from crawlstream_chaos.processes import RunningServer
 from support.bus.pipe import Ledger, Pipe
 
 

@@ -17,12 +17,6 @@ from typing import Any, TypeVar
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Out
 from crawlstream.errors import NotRestored
-from crawlstream.frontier.codec.link_records import pack_links, read_links
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.partitions.home import Home
-from crawlstream.frontier.partitions.labelling import Labelling
-from crawlstream.frontier.partitions.reading import LinkBatch
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.keys import Partitions, Topics
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import (
@@ -42,6 +36,12 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.tasks import wait_until
 from crawlstream.wire.runs import decode_home
+from crawlstream_frontier.codec.link_records import pack_links, read_links
+from crawlstream_frontier.home.home import Home
+from crawlstream_frontier.home.reading import LinkBatch
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.partitions.labelling import Labelling
+from crawlstream_frontier.worker.session import WorkerSession
 from kafka_monitor.partitions.intake import DividedIntake
 from kafka_monitor.partitions.leaving import Leaving
 from kafka_monitor.partitions.steps import Steps

@@ -19,9 +19,6 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Record
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import Crawler
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.maintenance import FrontierLimits
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.credentials import scope_of
@@ -32,6 +29,9 @@ from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire.stored import encode_entry
+from crawlstream_chaos.processes import Crawler
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.maintenance import FrontierLimits
 from support.crawler.proxies import pools
 from support.forks.program import ForkedCrawler
 

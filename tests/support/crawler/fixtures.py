@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.scripted_site import CrawlerSite, serving
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.scripted_site import CrawlerSite, serving
 from support.crawler.cluster import CrawlerCluster
 
 

@@ -34,7 +34,7 @@ from h2.events import DataReceived, Event, RequestReceived, StreamEnded
 from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
-from crawlstream.chaos.scripted_site import Answer, Page, Visit
+from crawlstream_chaos.scripted_site import Answer, Page, Visit
 from support.crawler.tls import TlsSite
 
 _ORIGIN = 0x0C

@@ -10,8 +10,8 @@ from redis.asyncio import Redis
 
 from crawling.egress.patience import Patience
 from crawling.egress.routes import Routes
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
+from crawlstream_frontier.frontier import Frontier
 from support.crawler.proxies import pools
 from support.crawler.visitor import Visitor, visiting
 

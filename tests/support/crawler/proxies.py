@@ -17,10 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
-from crawlstream.chaos.processes import Program
 from crawlstream.egress.parse import node_of
-from crawlstream.local.ports import free_block
 from crawlstream.model.egress.pools import PoolTable
+from crawlstream_chaos.processes import Program
+from crawlstream_cli.local.ports import free_block
 
 
 def pools(text: str, mzxid: int = 1) -> PoolTable:

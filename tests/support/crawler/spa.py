@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, Page
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Page
 
 SCRIPT = {"Content-Type": "text/javascript; charset=utf-8"}
 JSON = {"Content-Type": "application/json"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 
 WIDE_OPEN = {
     "QUEUE_HITS": "100000",

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from crawlstream.chaos.scripted_site import CrawlerSite, Page, is_whole
+from crawlstream_chaos.scripted_site import CrawlerSite, Page, is_whole
 from support.crawler.greetings import read_greeting
 
 _ADDRESS = ip_address("127.0.0.1")

@@ -18,7 +18,7 @@ from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from crawlstream.chaos.processes import Crawler, Program, Running
+from crawlstream_chaos.processes import Crawler, Program, Running
 from support.forks.child import Begun, be
 
 PRELOADED = (

@@ -12,13 +12,6 @@ from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
 from crawlstream.errors import InvalidUrl
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.inspection import Inspector
-from crawlstream.frontier.maintenance import FrontierLimits, MaintenanceResult
-from crawlstream.frontier.shelves.shelf import Shelf
-from crawlstream.frontier.shelves.stocking import Stocking
-from crawlstream.frontier.streams import Streams
-from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.keys import FrontierKeys
 from crawlstream.model import url as urls
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
@@ -43,6 +36,13 @@ from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.wire.stored import decode_entry, encode_entry
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.inspection import Inspector
+from crawlstream_frontier.maintenance import FrontierLimits, MaintenanceResult
+from crawlstream_frontier.shelves.shelf import Shelf
+from crawlstream_frontier.shelves.stocking import Stocking
+from crawlstream_frontier.streams import Streams
+from crawlstream_frontier.worker.session import WorkerSession
 
 KEYS = FrontierKeys()
 CRAWL = CrawlKey("link", "app", "crawl")

@@ -11,14 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawling.robots.store import Note, RobotsBook
-from crawlstream.boot.redis.identity import join_cluster
 from crawlstream.boot.settings import Settings
-from crawlstream.frontier import sources
-from crawlstream.frontier.layout import create_partitions
-from crawlstream.frontier.moving.filling import Filling
-from crawlstream.frontier.moving.move import Move, read_frontier
-from crawlstream.frontier.moving.withdrawal import Withdrawal
-from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import FiringKey
 from crawlstream.model.effects import Seed
@@ -33,6 +26,13 @@ from crawlstream.model.egress.book import (
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.runs import RunMark
+from crawlstream_frontier import sources
+from crawlstream_frontier.layout import create_partitions
+from crawlstream_frontier.moving.filling import Filling
+from crawlstream_frontier.moving.move import Move, read_frontier
+from crawlstream_frontier.moving.withdrawal import Withdrawal
+from crawlstream_frontier.opening.identity import join_cluster
+from crawlstream_frontier.scripts import Scripts
 from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness

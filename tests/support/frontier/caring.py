@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlstream.frontier.codec.values import unpack
-from crawlstream.frontier.revocation import MAX_HOLD_MS
+from crawlstream_frontier.codec.values import unpack
+from crawlstream_frontier.revocation import MAX_HOLD_MS
 from support.frontier.bench import DEDUPE_MS, KEYS
 from support.frontier.life import Life, Part
 from support.frontier.spilling import Spilling

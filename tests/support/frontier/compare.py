@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
-from crawlstream.chaos.frontier_invariants import Dump, strings_of
-from crawlstream.frontier.codec.chunks import unpack_chunk
+from crawlstream_chaos.laws.frontier import Dump, strings_of
+from crawlstream_frontier.codec.chunks import unpack_chunk
 from support.frontier.bench import KEYS, entry_of
 from support.frontier.model import Model
 from support.frontier.values import Generation, Item

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.reckoning import Reckoning
+from crawlstream_frontier.reckoning import Reckoning
 from support.frontier.audit import audit
 from support.frontier.bench import Bench, open_bench
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.frontier import scripts, sources
+from crawlstream_frontier import scripts, sources
 
 LUA = Path(sources.__file__).parent / "lua"
 

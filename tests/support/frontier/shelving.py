@@ -14,9 +14,9 @@ import msgpack  # type: ignore[import-untyped]
 from redis.asyncio import Redis
 
 from crawlstream.errors import RedisUnavailable, ShelfUnavailable
-from crawlstream.frontier.scripts import Scripts
-from crawlstream.frontier.shelves.shelf import Shelf
-from crawlstream.frontier.shelves.stocking import Stocking
+from crawlstream_frontier.scripts import Scripts
+from crawlstream_frontier.shelves.shelf import Shelf
+from crawlstream_frontier.shelves.stocking import Stocking
 from support.frontier.bench import KEYS
 from support.frontier.life import Life, Part
 from support.frontier.world import HOUR_MS

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier import reckoning
-from crawlstream.frontier.codec.values import pack
+from crawlstream_frontier import reckoning
+from crawlstream_frontier.codec.values import pack
 from support.frontier.bench import KEYS
 from support.frontier.lua import rewritten
 

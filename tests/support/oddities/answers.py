@@ -8,7 +8,7 @@ import zlib
 import brotli  # type: ignore[import-untyped]
 from backports import zstd
 
-from crawlstream.chaos.scripted_site import Answer
+from crawlstream_chaos.scripted_site import Answer
 from support.oddities.case import Case, answer, links, moved
 
 

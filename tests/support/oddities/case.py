@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, Visit
 from crawlstream.model.web.address import without_fragment
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Visit
 
 Said = str | bytes | Answer | Callable[[Visit], Answer]
 """What is found at a path; a text is a page in UTF-8."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from crawlstream.chaos.scripted_site import Answer
+from crawlstream_chaos.scripted_site import Answer
 from support.oddities.case import Case, answer, links, moved, text
 
 _AS_WRITTEN = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 
-from crawlstream.chaos.scripted_site import Answer
+from crawlstream_chaos.scripted_site import Answer
 from support.oddities.case import ROBOTS, Case, Said, answer, links, moved, text
 
 AGENT = "oddbot/1.0 (+https://example.com/bot)"

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.crawl import Hold
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.url import domain_key, host_of
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from support.frontier.bench import CRAWL, WIDE_OPEN, Bench, open_bench
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
-from crawlstream.frontier.codec.entries import split_entry
 from crawlstream.keys import FrontierKeys
 from crawlstream.wire.stored import decode_entry
+from crawlstream_frontier.codec.entries import split_entry
 from support.frontier.bench import fingerprint
 from support.partitions import values as model
 from support.partitions.real import INCOMING, LINKS, PRIORITY, Part

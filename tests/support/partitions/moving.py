@@ -8,14 +8,14 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from crawlstream.frontier.codec.entries import header_of
-from crawlstream.frontier.moving.filling import Filling
-from crawlstream.frontier.moving.move import Move, Progress, read_frontier
-from crawlstream.frontier.moving.unloading import Context, Lost
-from crawlstream.frontier.moving.withdrawal import State, Withdrawal
-from crawlstream.frontier.partitions.frontiers import Frontiers, Server
-from crawlstream.frontier.shelves.shelf import Shelf
 from crawlstream.keys import Partitions
+from crawlstream_frontier.codec.entries import header_of
+from crawlstream_frontier.moving.filling import Filling
+from crawlstream_frontier.moving.move import Move, Progress, read_frontier
+from crawlstream_frontier.moving.unloading import Context, Lost
+from crawlstream_frontier.moving.withdrawal import State, Withdrawal
+from crawlstream_frontier.partitions.frontiers import Frontiers, Server
+from crawlstream_frontier.shelves.shelf import Shelf
 
 Waiting = Mapping[tuple[bytes, bytes, bytes, int], list[tuple[bytes, bytes]]]
 """By crawl, domain, spider and priority: profile and body of each entry, in order."""

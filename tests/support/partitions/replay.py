@@ -8,7 +8,6 @@ from random import Random
 from typing import Any, Literal
 
 from crawlstream.errors import NotRestored
-from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.model.partitions.messages import (
     Ending,
     HomeMark,
@@ -20,6 +19,7 @@ from crawlstream.model.partitions.messages import (
     ToNote,
     survivors,
 )
+from crawlstream_frontier.partitions.confirm import is_over, summed
 from support.partitions import values as model
 from support.partitions.compare import assert_same
 from support.partitions.protocol import Crawl

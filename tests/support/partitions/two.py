@@ -6,9 +6,6 @@ from dataclasses import replace
 
 from redis.asyncio import Redis
 
-from crawlstream.frontier.codec.link_records import read_links
-from crawlstream.frontier.partitions.confirm import confirm
-from crawlstream.frontier.partitions.reading import LinkBatch
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Command, IntakeBatch, OutboxRecord, Seed
 from crawlstream.model.partitions.messages import (
@@ -18,6 +15,9 @@ from crawlstream.model.partitions.messages import (
     Question,
     Stamp,
 )
+from crawlstream_frontier.codec.link_records import read_links
+from crawlstream_frontier.home.reading import LinkBatch
+from crawlstream_frontier.partitions.confirm import confirm
 from support.partitions.real import LINKS, RealCluster
 from support.partitions.values import Cluster
 

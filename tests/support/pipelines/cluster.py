@@ -16,12 +16,12 @@ from kafka import KafkaProducer
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import Program, RunningServer
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent
 from crawlstream.store.store import Store
 from crawlstream.wire import events
+from crawlstream_chaos.processes import Program, RunningServer
 from support.bus.values import values_of
 from support.forks.program import Forked, run
 from support.pipelines.reading import pages_in
@@ -76,7 +76,7 @@ class PipelineCluster:
 
     def command(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run ``crawlstream pipeline …`` to its end."""
-        argv = ("crawlstream.cli", "pipeline", *arguments)
+        argv = ("crawlstream_cli", "pipeline", *arguments)
         return run(*argv, env={**self.env, **env}, folder=self.home, timeout_s=_TIMEOUT_S)
 
     def feed(

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from crawlstream.chaos.pipelines.objects import Objects, register
+from crawlstream_chaos.pipelines.objects import Objects, register
 
 __all__ = ["Objects", "register"]

@@ -11,9 +11,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from crawlstream.chaos.scripted_site import CrawlerSite
-from crawlstream.chaos.witness import Witness
 from crawlstream.keys import FrontierKeys
+from crawlstream_chaos.scripted_site import CrawlerSite
+from crawlstream_chaos.witness import Witness
 from support.monitors import MonitorCluster, MonitorProcess
 from support.waiting import wait_until
 

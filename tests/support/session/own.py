@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer
 from support import servers
 
 

@@ -16,9 +16,9 @@ from typing import NoReturn, cast
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import SetupError
-from crawlstream.local.servers import Server
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.local.servers import Server
 from support import servers
 
 _KINDS = {"kafka": servers.kafka, "zookeeper": servers.zookeeper}

@@ -20,7 +20,7 @@ from crawlstream.boot.health import Health
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
 from crawlstream.errors import ConfigError, KafkaUnavailable
-from crawlstream.local.ports import free_block
+from crawlstream_cli.local.ports import free_block
 
 
 async def _get(port: int, path: str, *, host: str | None = None) -> tuple[int, bytes]:

@@ -15,7 +15,7 @@ from crawlstream.boot.redis.connection import SlotMovedError
 from crawlstream.boot.redis.refusals import refuse
 from crawlstream.boot.startup import until_ready
 from crawlstream.errors import ConfigError, CrawlstreamError, KafkaUnavailable, NoFrontier
-from crawlstream.frontier.scripts import our_errors
+from crawlstream_frontier.scripts import our_errors
 
 
 def as_raised(answer: str) -> Exception:

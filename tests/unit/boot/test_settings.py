@@ -11,10 +11,10 @@ import pytest
 
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.misspelt import FORMER, misspelt
-from crawlstream.boot.redis.servers import redis_servers
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.boot.variables import setting_names
 from crawlstream.errors import ConfigError
+from crawlstream_frontier.opening.servers import redis_servers
 
 
 @pytest.fixture(autouse=True)

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import typer
 
-from crawlstream.cli.app import VERBS, run
 from crawlstream.errors import ConfigError, SetupError
+from crawlstream_cli.app import VERBS, run
 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_every_verb_leads_somewhere(name: str) -> None:
     """The table names functions and commands that exist."""
     module, _, target = VERBS[name].target.partition(":")
-    found = getattr(import_module(f"crawlstream.cli.{module}"), target)
+    found = getattr(import_module(f"crawlstream_cli.{module}"), target)
     assert callable(found) or isinstance(found, typer.Typer)
 
 
@@ -57,7 +57,7 @@ def test_the_list_of_verbs_has_headings(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_list_of_verbs_loads_none_of_them() -> None:
     """Help comes at once: neither Kafka nor Scrapy nor pydantic is imported for it."""
     program = (
-        "import sys; from crawlstream.cli.app import run; run(['--help']);"
+        "import sys; from crawlstream_cli.app import run; run(['--help']);"
         "heavy = {'kafka', 'scrapy', 'redis', 'pydantic', 'twisted'} & set(sys.modules);"
         "sys.exit(str(heavy) if heavy else 0)"
     )
@@ -90,7 +90,7 @@ def test_errors_are_one_sentence(
         raise error
 
     monkeypatch.delenv("CRAWLSTREAM_DEBUG", raising=False)
-    monkeypatch.setattr("crawlstream.cli.machine.down.down", fail)
+    monkeypatch.setattr("crawlstream_cli.machine.down.down", fail)
     assert run(["down"]) == status
     assert capsys.readouterr().err == said
 
@@ -113,7 +113,7 @@ def test_options_of_pytest_reach_pytest(monkeypatch: pytest.MonkeyPatch) -> None
     def spy(arguments: list[str]) -> None:
         seen.append(arguments)
 
-    monkeypatch.setattr("crawlstream.cli.dev.tests.run_tests", spy)
+    monkeypatch.setattr("crawlstream_cli.dev.tests.run_tests", spy)
     assert run(["test", "-x", "-k", "a or b", "tests/unit", "--lf"]) == 0
     assert seen == [["-x", "-k", "a or b", "tests/unit", "--lf"]]
 

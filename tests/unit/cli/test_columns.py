@@ -7,8 +7,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from crawlstream.cli.common.columns import Column, cell, fitting, print_columns
-from crawlstream.cli.common.console import PrintableConsole
+from crawlstream_cli.common.columns import Column, cell, fitting, print_columns
+from crawlstream_cli.common.console import PrintableConsole
 
 COLUMNS = (
     Column(name="crawl", cells=[cell("3858cc4d635e"), cell("c1")]),

@@ -8,11 +8,11 @@ import json
 import pytest
 
 from crawlstream.bus.records import Record
-from crawlstream.cli.common.ask import as_record, refusal
-from crawlstream.cli.common.seed_check import read_found
-from crawlstream.cli.dump import View, render
 from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import Topics
+from crawlstream_cli.common.ask import as_record, refusal
+from crawlstream_cli.common.seed_check import read_found
+from crawlstream_cli.dump import View, render
 
 ONE, TWO = {"url": "http://a/", "appid": "x", "crawlid": "1"}, {"url": "http://b/"}
 RECORD = Record("demo.t", 1, 7, 1234, b"id", json.dumps({"url": "u", "body": "aGk="}).encode())

@@ -11,8 +11,8 @@ import pytest
 from rich.table import Table
 
 from crawlstream.boot.printable import printable
-from crawlstream.cli.common import console
-from crawlstream.cli.common.console import say, stdout_console
+from crawlstream_cli.common import console
+from crawlstream_cli.common.console import say, stdout_console
 
 
 def _shown(capsys: pytest.CaptureFixture[str]) -> str:

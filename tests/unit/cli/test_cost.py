@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from crawlstream.cli.app import run
-from crawlstream.cli.common.prices import KINDS, Prices, read_prices
-from crawlstream.cli.cost import _shown, cost_of, counted
 from crawlstream.errors import ConfigError
+from crawlstream_cli.app import run
+from crawlstream_cli.common.prices import KINDS, Prices, read_prices
+from crawlstream_cli.cost import _shown, cost_of, counted
 
 REPLY = {
     "kafka-monitor": {"nodes": {"a": ["1"], "b": ["2"]}},

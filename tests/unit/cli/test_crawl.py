@@ -7,14 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
-from crawlstream.cli.app import run
-from crawlstream.cli.crawl.requests import Wishes, seed
-from crawlstream.cli.crawl.session import Session
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.scope import Scope
 from crawlstream.wire.requests import decode
+from crawlstream_cli.app import run
+from crawlstream_cli.crawl.requests import Wishes, seed
+from crawlstream_cli.crawl.session import Session
 
 SEED = "https://docs.example.com/a/b"
 CRAWL = CrawlKey("link", "crawlstream", "job")

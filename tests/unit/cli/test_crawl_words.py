@@ -11,16 +11,16 @@ import pytest
 from rich.console import Console
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.common.follow import Progress
-from crawlstream.cli.common.words import by_reason, counted, size
-from crawlstream.cli.crawl import watch as watching
-from crawlstream.cli.crawl.ending import Summary, exit_code, tell
-from crawlstream.cli.crawl.line import told
-from crawlstream.cli.crawl.watch import SILENCE_S, Watch
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_cli.common.follow import Progress
+from crawlstream_cli.common.words import by_reason, counted, size
+from crawlstream_cli.crawl import watch as watching
+from crawlstream_cli.crawl.ending import Summary, exit_code, tell
+from crawlstream_cli.crawl.line import told
+from crawlstream_cli.crawl.watch import SILENCE_S, Watch
 
 CRAWL = CrawlKey("shop", "crawlstream", "job")
 
@@ -87,7 +87,7 @@ async def test_it_is_asked_again_who_is_there(monkeypatch: pytest.MonkeyPatch) -
         return next(answers)
 
     monkeypatch.setattr(watching, "absence", absence)
-    monkeypatch.setattr("crawlstream.cli.crawl.watch.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("crawlstream_cli.crawl.watch.time.monotonic", lambda: clock[0])
     progress = Progress(accepted=True)
     seen = Watch(load_settings(), CRAWL, progress, hosts=[], on_absence=heard.append)
     for _ in range(4 * int(SILENCE_S)):

@@ -11,9 +11,9 @@ import pytest
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Record
-from crawlstream.cli.common import follow
-from crawlstream.cli.common.follow import Follower
 from crawlstream.model.crawl import CrawlKey
+from crawlstream_cli.common import follow
+from crawlstream_cli.common.follow import Follower
 
 CRAWL = CrawlKey("link", "app", "job")
 FAILED = {

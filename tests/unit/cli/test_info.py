@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlstream.cli.info import rows_of
+from crawlstream_cli.info import rows_of
 
 REPLY: dict[str, Any] = {
     "appid": "myapp",

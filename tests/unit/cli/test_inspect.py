@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crawlstream.cli.inspect import Kind, kind_of
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import PageReport, Where
 from crawlstream.wire.views import summary_of
+from crawlstream_cli.inspect import Kind, kind_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.cli.app import run
+from crawlstream_cli.app import run
 
 PAGE = {
     "outcome": "done",

@@ -12,9 +12,9 @@ import pytest
 
 from crawling import ClusterSpider
 from crawling.testing import crawl_page
-from crawlstream.cli.app import run
-from crawlstream.cli.migrate.finding import Verdict
-from crawlstream.cli.migrate.project import MAX_FILE_BYTES, check_project
+from crawlstream_cli.app import run
+from crawlstream_cli.migrate.finding import Verdict
+from crawlstream_cli.migrate.project import MAX_FILE_BYTES, check_project
 from support.documented import DOCS
 from support.old_project import FILES, migrated_spiders, write_old_project
 

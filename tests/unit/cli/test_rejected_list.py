@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from crawlstream.cli.rejected import Item, _show_table
 from crawlstream.model.event import Rejection
+from crawlstream_cli.rejected import Item, _show_table
 
 WHY = ["$.priority: must be integer, not a string", "$.maxdepth: must be from 0 to 300 (got -3)"]
 WORDS = "priority: must be integer, not a string; maxdepth: must be from 0 to 300 (got -3)"

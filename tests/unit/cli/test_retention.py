@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from crawlstream.bus.history import PartitionOffsets
-from crawlstream.cli.common.retention import DAY_MS, RetentionFacts, warnings_of
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import RUNNING, RunMark
+from crawlstream_cli.common.retention import DAY_MS, RetentionFacts, warnings_of
 
 CRAWL = CrawlKey("link", "app", "long")
 NOW_MS = 100 * DAY_MS

@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from crawlstream.cli.common.times import ago, moment
-from crawlstream.cli.crawls import show_crawls
-from crawlstream.cli.stats import WINDOWS, Kind, tables
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
+from crawlstream_cli.common.times import ago, moment
+from crawlstream_cli.crawls import show_crawls
+from crawlstream_cli.stats import WINDOWS, Kind, tables
 
 COUNT = {"900": 3, "lifetime": 1234}
 MONITOR = {

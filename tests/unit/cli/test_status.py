@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crawlstream.cli.machine.status import _state, _Told
-from crawlstream.local.supervisor import ProcessInfo
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
+from crawlstream_cli.local.supervisor import ProcessInfo
+from crawlstream_cli.machine.status import _state, _Told
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.common.user_agent import placeholder_warning
+from crawlstream_cli.common.user_agent import placeholder_warning
 
 
 def test_the_placeholder_is_warned_of() -> None:

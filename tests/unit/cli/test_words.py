@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crawlstream.cli.common.words import counted, in_words
 from crawlstream.errors import InvalidRequest
 from crawlstream.wire import requests
+from crawlstream_cli.common.words import counted, in_words
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,19 @@ from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 from w3lib.url import canonicalize_url
 
-from crawlstream.demo.render import Reply, render
-from crawlstream.demo.site import Site
-from crawlstream.demo.truth import Rules, expected_pages
-from crawlstream.demo.verdict import Verdict
-from crawlstream.demo.visits import AccessLog, Visit, busiest_windows, count_fetches, read_visits
-from crawlstream.demo.web import Kind, Web
 from crawlstream.errors import SetupError
+from crawlstream_cli.demo.render import Reply, render
+from crawlstream_cli.demo.site import Site
+from crawlstream_cli.demo.truth import Rules, expected_pages
+from crawlstream_cli.demo.verdict import Verdict
+from crawlstream_cli.demo.visits import (
+    AccessLog,
+    Visit,
+    busiest_windows,
+    count_fetches,
+    read_visits,
+)
+from crawlstream_cli.demo.web import Kind, Web
 
 
 def free_port() -> int:

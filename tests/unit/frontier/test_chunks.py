@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import zstandard
 
-from crawlstream.frontier.codec.chunks import pack_chunk, unpack_chunk
-from crawlstream.frontier.codec.values import pack
 from crawlstream.model.crawl import Entry
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.codec.chunks import pack_chunk, unpack_chunk
+from crawlstream_frontier.codec.values import pack
 
 ENTRIES = [
     *(

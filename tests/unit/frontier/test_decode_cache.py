@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlstream.frontier.codec.decode_cache import DecodeCache
-from crawlstream.frontier.codec.entries import profile_from
 from crawlstream.model.crawl import Profile
 from crawlstream.wire import stored
+from crawlstream_frontier.codec.decode_cache import DecodeCache
+from crawlstream_frontier.codec.entries import profile_from
 
 
 @given(st.lists(st.integers(0, 1100), max_size=50))

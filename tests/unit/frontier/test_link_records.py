@@ -10,18 +10,18 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 import pytest
 
-from crawlstream.frontier.codec.link_records import (
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Links
+from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
+from crawlstream_frontier.codec.link_records import (
     LinkRecord,
     join_links,
     pack_links,
     read_links,
 )
-from crawlstream.frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
-from crawlstream.frontier.codec.spill import BYTES_PER_RECORD, LINKS_PER_RECORD
-from crawlstream.frontier.partitions.reading import LinkBatch
-from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.effects import Links
-from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
+from crawlstream_frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
+from crawlstream_frontier.codec.spill import BYTES_PER_RECORD, LINKS_PER_RECORD
+from crawlstream_frontier.home.reading import LinkBatch
 
 ORIGIN = LinkOrigin(
     context=ContextKey(CrawlKey("link", "app", "a crawl"), 2),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crawlstream.frontier.codec.links import Inheritance
 from crawlstream.model.effects import Links
+from crawlstream_frontier.codec.links import Inheritance
 
 
 def group(domain: str, *names: str, priority: int = 5, spiderid: str | None = None) -> Links:

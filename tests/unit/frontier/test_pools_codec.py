@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from crawlstream.egress.parse import node_of
-from crawlstream.frontier.codec.pools import pack_pools, unpack_pools
 from crawlstream.model.egress.pools import UNREADABLE, PoolTable
+from crawlstream_frontier.codec.pools import pack_pools, unpack_pools
 
 
 def test_a_table_comes_back_as_it_went_in() -> None:

@@ -10,9 +10,8 @@ import pytest
 from supervisor.options import ServerOptions
 
 from crawlstream.boot.local_note import repository
-from crawlstream.cli.machine.up import _counts
 from crawlstream.errors import ConfigError, SetupError
-from crawlstream.local.crawlers import (
+from crawlstream_cli.local.crawlers import (
     BUNDLED,
     check_spiders,
     crawlers_of,
@@ -20,9 +19,10 @@ from crawlstream.local.crawlers import (
     note_crawlers,
     scaled,
 )
-from crawlstream.local.home import Home
-from crawlstream.local.layout import Layout
-from crawlstream.local.ports import Ports
+from crawlstream_cli.local.home import Home
+from crawlstream_cli.local.layout import Layout
+from crawlstream_cli.local.ports import Ports
+from crawlstream_cli.machine.up import _counts
 
 
 @pytest.fixture

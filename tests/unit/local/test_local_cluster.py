@@ -14,13 +14,13 @@ import pytest
 from crawlstream.boot.local_note import write_note
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, SetupError
-from crawlstream.local.cluster import LocalCluster, adopt_running_cluster
-from crawlstream.local.health_listener import SILENCES, START_S, Watch
-from crawlstream.local.home import Home, find_jars
-from crawlstream.local.layout import Layout
-from crawlstream.local.ports import Ports, free_block, is_free
-from crawlstream.local.servers import _properties, _redis_quoted
-from crawlstream.local.supervisor import ProcessInfo
+from crawlstream_cli.local.cluster import LocalCluster, adopt_running_cluster
+from crawlstream_cli.local.health_listener import SILENCES, START_S, Watch
+from crawlstream_cli.local.home import Home, find_jars
+from crawlstream_cli.local.layout import Layout
+from crawlstream_cli.local.ports import Ports, free_block, is_free
+from crawlstream_cli.local.servers import _properties, _redis_quoted
+from crawlstream_cli.local.supervisor import ProcessInfo
 
 
 def _layout(given: Mapping[str, str]) -> Layout:

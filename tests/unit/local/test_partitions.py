@@ -9,11 +9,11 @@ import pytest
 from crawlstream.boot.local_note import told_to, write_note
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import SetupError
-from crawlstream.local.cluster import LocalCluster
-from crawlstream.local.home import Home
-from crawlstream.local.layout import Layout
-from crawlstream.local.partitions import choose_partitions, note_partitions, partitions_in
-from crawlstream.local.ports import Ports
+from crawlstream_cli.local.cluster import LocalCluster
+from crawlstream_cli.local.home import Home
+from crawlstream_cli.local.layout import Layout
+from crawlstream_cli.local.partitions import choose_partitions, note_partitions, partitions_in
+from crawlstream_cli.local.ports import Ports
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from supervisor.process import Subprocess
 from supervisor.states import ProcessStates
 from supervisor.tests.base import DummyOptions, DummyPConfig
 
-from crawlstream.local.supervised import (
+from crawlstream_cli.local.supervised import (
     PAUSES_S,
     YOUNG_S,
     forgive_logs,

@@ -17,7 +17,7 @@ from crawlstream.model.web.address import address
 from crawlstream.throttle import parse as rules
 from crawlstream.throttle.edit import _checked
 from crawlstream.wire import jsontext, requests
-from pipeline_service.memory.settings import _domains
+from pipeline_service.spec.memory import _domains
 
 SPELLINGS = [
     "münchen.de",

@@ -36,7 +36,7 @@ def _in_state(state: str) -> CrawlState:
 
 def test_states_are_those_that_the_scripts_write() -> None:
     """Each state from which the Lua ends a run is under way, and each that it ends in is an end."""
-    source = (files("crawlstream.frontier") / "lua/includes/crawls.lua").read_text()
+    source = (files("crawlstream_frontier") / "lua/includes/crawls.lua").read_text()
     (table,) = re.findall(r"^local ENDINGS = \{(.*)\}", source, re.MULTILINE)
     written = {word: word for word in re.findall(r"'(\w+)'", table)}
     (written["STOPPED"],) = re.findall(r"^local STOPPED = '(\w+)'", source, re.MULTILINE)

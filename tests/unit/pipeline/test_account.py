@@ -6,8 +6,8 @@ import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline_service.account import KEPT_MS, MOST_RUNS, Account, summed
-from pipeline_service.repeats import ID_BYTES, Repeats, short
+from pipeline_service.records.account import KEPT_MS, MOST_RUNS, Account, summed
+from pipeline_service.sinks.files.repeats import ID_BYTES, Repeats, short
 
 OUTCOMES = ("delivered", "repeats", "filtered", "undelivered")
 

@@ -11,10 +11,10 @@ import pytest
 
 from crawlstream.errors import ConfigError
 from crawlstream.keys import Topics
-from pipeline_service.config import FilesSink, Pipeline, chosen, load, read
-from pipeline_service.sinks.settings import KafkaSink, SqlSink
-from pipeline_service.stages.spec import KINDS as STAGES
-from pipeline_service.where import Where
+from pipeline_service.spec.config import FilesSink, Pipeline, chosen, load, read
+from pipeline_service.spec.sinks import KafkaSink, SqlSink
+from pipeline_service.spec.stages import KINDS as STAGES
+from pipeline_service.spec.where import Where
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
 KINDS = (FilesSink, SqlSink, KafkaSink)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from crawlstream.errors import ConfigError
-from pipeline_service.rows import Shape
+from pipeline_service.records.rows import Shape
 from pipeline_service.sinks.making import check_columns
-from pipeline_service.sinks.settings import SqlSink
-from pipeline_service.stages.spec import read_stages
+from pipeline_service.spec.sinks import SqlSink
+from pipeline_service.spec.stages import read_stages
 
 URL = "sqlite:///x.db"
 

@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlstream.wire.delivered import decode
-from pipeline_service.config import read
-from pipeline_service.judging import judge
 from pipeline_service.memory.making import SeenMaker
 from pipeline_service.memory.page import WHOLE_EVERY, KnownPage, is_news, learn
-from pipeline_service.memory.rule import (
+from pipeline_service.memory.seen import Seen, Sight, key_of, listed_in, seen_in
+from pipeline_service.records.judging import judge
+from pipeline_service.spec.config import read
+from pipeline_service.spec.memory import PagesSink
+from pipeline_service.spec.rule import (
     DAY_S,
     Bounds,
     Experience,
@@ -25,8 +27,6 @@ from pipeline_service.memory.rule import (
     base_for,
     visits_a_day,
 )
-from pipeline_service.memory.seen import Seen, Sight, key_of, listed_in, seen_in
-from pipeline_service.memory.settings import PagesSink
 from pipeline_service.staging import opened
 from support.pipelines.results import record
 from support.pipelines.writer import batch_of

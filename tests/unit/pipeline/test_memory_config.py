@@ -10,9 +10,9 @@ from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import PageFailed
 from crawlstream.wire import events
-from pipeline_service.config import Pipeline, read
-from pipeline_service.memory.rule import DAY_S, Bounds
-from pipeline_service.memory.settings import PagesSink, Visits
+from pipeline_service.spec.config import Pipeline, read
+from pipeline_service.spec.memory import PagesSink, Visits
+from pipeline_service.spec.rule import DAY_S, Bounds
 
 SINK = 'sink = {kind = "pages", url = "sqlite:///x"}'
 GUIDE = Path(__file__).parents[3] / "docs" / "recurring.md"

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
 from crawlstream.errors import ConfigError
-from pipeline_service.account import MOST_JUDGED, Account, Tally, summed
 from pipeline_service.commands.quality import quality_of, say_fields
 from pipeline_service.metrics import begin_runs, forget_runs, note_run, note_waiting
-from pipeline_service.quality.counts import MOST_FIELDS, MOST_RULES, Quality
-from pipeline_service.quality.expect import Judge, read_expect
+from pipeline_service.records.account import MOST_JUDGED, Account, Tally, summed
+from pipeline_service.spec.quality.counts import MOST_FIELDS, MOST_RULES, Quality
+from pipeline_service.spec.quality.expect import Judge, read_expect
 
 ERRORS = st.lists(st.tuples(st.sampled_from("abc$"), st.sampled_from("xyz")), max_size=4)
 ITEMS = st.lists(st.tuples(st.dictionaries(st.sampled_from("abc"), st.none() | st.text()), ERRORS))

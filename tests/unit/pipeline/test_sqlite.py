@@ -12,7 +12,7 @@ import pytest
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.plugins.sinks import Change
-from pipeline_service.judging import judge
+from pipeline_service.records.judging import judge
 from pipeline_service.sinks.door import Sink
 from pipeline_service.sinks.sql.sqlite import Sqlite
 from pipeline_service.sinks.sql.store import SqlStore

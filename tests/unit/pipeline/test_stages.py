@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from crawlstream.errors import ConfigError
 from crawlstream.wire.delivered import decode
-from pipeline_service.config import Pipeline, read
-from pipeline_service.rows import Row, Shape
+from pipeline_service.records.rows import Row, Shape
+from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.stages.chain import Chain, Outcome
 from pipeline_service.stages.fields import cleaned
 from pipeline_service.workers.frames import outcome_bytes, outcome_of, unpack

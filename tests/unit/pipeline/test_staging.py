@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from crawlstream.bus.records import Batch, Record
 from crawlstream.formats.files import Crawl
-from pipeline_service.config import FilesSink, Pipeline, read
-from pipeline_service.judging import Judged, judge
-from pipeline_service.repeats import Repeats
-from pipeline_service.segments import Segment, Spool
+from pipeline_service.records.judging import Judged, judge
+from pipeline_service.sinks.files.repeats import Repeats
+from pipeline_service.sinks.files.segments import Segment, Spool
+from pipeline_service.spec.config import FilesSink, Pipeline, read
 from pipeline_service.staging import Staging
 from pipeline_service.workers import frames
 from support.pipelines.results import page_id, record

@@ -15,12 +15,12 @@ from crawlstream.model.request import RequestLimits
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire import jsontext
 from crawlstream.wire.recurring.visits import encode_visits
-from pipeline_service.config import read
-from pipeline_service.judging import judge
-from pipeline_service.memory.settings import PagesSink
-from pipeline_service.sinks.make import open_visits
+from pipeline_service.assembly import open_visits
+from pipeline_service.memory.sql.visits import Claim, VisitStore
+from pipeline_service.records.judging import judge
 from pipeline_service.sinks.sql import sqlite
-from pipeline_service.sinks.sql.visits import Claim, VisitStore
+from pipeline_service.spec.config import read
+from pipeline_service.spec.memory import PagesSink
 from support.pipelines import writer
 from support.pipelines.results import record
 

@@ -22,7 +22,7 @@ from crawlstream.plugins import (
     Schema,
     Seed,
 )
-from crawlstream.plugins.testing import answer, handle
+from crawlstream_frontier.testing import answer, handle
 from support.documented import install_example_plugin
 
 ASKED = {"count": "my-app"}

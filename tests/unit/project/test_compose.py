@@ -23,10 +23,10 @@ from crawlstream import __version__
 from crawlstream.boot import health
 from crawlstream.boot.health import Health
 from crawlstream.boot.settings import Settings
-from crawlstream.chaos.processes import Program
-from crawlstream.cli.app import VERBS
-from crawlstream.local.ports import free_block
-from crawlstream.local.probes import redis_answers
+from crawlstream_chaos.processes import Program
+from crawlstream_cli.app import VERBS
+from crawlstream_cli.local.ports import free_block
+from crawlstream_cli.local.probes import redis_answers
 from support.variables import DOCKER, ROOT, load_yaml, variables
 
 COMPOSE = load_yaml(DOCKER / "compose.yaml")

@@ -15,8 +15,8 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.chaos.processes import Program
-from crawlstream.local.ports import free_block
+from crawlstream_chaos.processes import Program
+from crawlstream_cli.local.ports import free_block
 from support.variables import DOCKER, load_yaml, variables
 
 BASE = load_yaml(DOCKER / "compose.yaml")

@@ -107,7 +107,7 @@ def test_a_verb_without_servers_needs_none(machine: Machine) -> None:
     """Only Python is asked for where no server will be started."""
     machine.has_venv()
     done = machine.run("feed", "a b", "--json")
-    assert (done.returncode, done.stdout) == (0, "-P -m crawlstream.cli feed a b --json\n")
+    assert (done.returncode, done.stdout) == (0, "-P -m crawlstream_cli feed a b --json\n")
 
 
 def test_servers_that_run_elsewhere_are_not_asked_for(machine: Machine) -> None:

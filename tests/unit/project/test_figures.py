@@ -24,7 +24,7 @@ _WORDS = ("none", "one", "two", "three", "four", "five")
 
 def _lua(file: str, name: str) -> int:
     """A number that a line ``local A, B = 1, 2`` of an include gives to a name."""
-    source = (files("crawlstream.frontier") / "lua/includes" / file).read_text()
+    source = (files("crawlstream_frontier") / "lua/includes" / file).read_text()
     for names, values in re.findall(r"^local ([A-Z_, ]+) = ([\d, ]+)$", source, re.MULTILINE):
         given = dict(zip(names.split(", "), values.split(", "), strict=True))
         if name in given:

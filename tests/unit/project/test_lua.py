@@ -8,7 +8,7 @@ from functools import cache, partial
 
 import pytest
 
-from crawlstream.frontier import sources
+from crawlstream_frontier import sources
 from support.frontier.lua import LUA
 from support.lua_scopes import Function, Scopes, Variable
 

@@ -23,7 +23,7 @@ MODULES = (
     "crawlstream.plugins",
     "crawlstream.plugins.contract",
     "crawlstream.plugins.sinks",
-    "crawlstream.plugins.testing",
+    "crawlstream_frontier.testing",
     "pipeline_service",
 )
 BY_CONTEXT = {

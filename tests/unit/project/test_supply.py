@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from crawlstream.cli.dev.checks import CHECKS
+from crawlstream_cli.dev.checks import CHECKS
 
 ROOT = Path(__file__).parents[3]
 LOCK = re.findall(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from crawlstream.cli.throttle import set_rule
 from crawlstream.errors import BadTable
 from crawlstream.model.request import LATEST
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule
 from crawlstream.throttle.parse import table_of
+from crawlstream_cli.throttle import set_rule
 from rest_service.v2.cluster import Rule
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from crawlstream.cli.throttle import explanations, standing_rows, why
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream_cli.throttle import explanations, standing_rows, why
 
 CALM = DomainReport(
     domain="example.com",

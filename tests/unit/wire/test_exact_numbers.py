@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from crawlstream.bus.records import Record
-from crawlstream.cli.common.seed_check import read_found
-from crawlstream.cli.dump import View, render
 from crawlstream.wire import jsontext
+from crawlstream_cli.common.seed_check import read_found
+from crawlstream_cli.dump import View, render
 from rest_service.dashboard.fields import _json
 from rest_service.http.envelope import success
 from rest_service.http.inputs import parse_json

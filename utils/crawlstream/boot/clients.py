@@ -13,7 +13,7 @@ from crawlstream.boot.redis.connect import client_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
-from crawlstream.frontier.shelves.shelf import Shelf
+from crawlstream_frontier.shelves.shelf import Shelf
 
 
 def kafka_of(settings: Settings, client_id: str = "crawlstream") -> Kafka:

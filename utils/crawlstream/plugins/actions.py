@@ -11,13 +11,13 @@ from typing import Any, Protocol, Self
 
 from redis.asyncio import Redis
 
-from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import PendingAction
 from crawlstream.plugins.installed import load
 from crawlstream.stats.tally import Tally
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import jsontext
+from crawlstream_frontier.queries import FrontierQueries
 
 GROUP = "crawlstream.actions"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from crawlstream.formats.columns import Kind
 from crawlstream.wire import jsontext
-from pipeline_service.rows import REST
+from pipeline_service.records.rows import REST
 
 EXTRA = "extra"
 """Where a page keeps the rest of its fields; an item does in REST."""

@@ -7,7 +7,7 @@ import pytest
 from crawling.failures import reason_of
 from crawling.response.codings import Undecoded
 from crawling.robots.request import ROBOTS
-from crawlstream.chaos.scripted_site import Answer, serving
+from crawlstream_chaos.scripted_site import Answer, serving
 from support.crawler.visitor import visiting
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
 from crawlstream.model.scope import Scope, scope_fields
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster
 
 pytest_plugins = ["support.crawler.fixtures"]

@@ -10,11 +10,11 @@ from redis.asyncio import Redis
 
 from crawling.links.encoded import EncodedLinks
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier.link_cache import LinkCache
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.url import fingerprint
 from crawlstream.wire.stored import LinkEncoder
+from crawlstream_frontier.worker.link_cache import LinkCache
 from support.frontier.bench import Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -10,11 +10,11 @@ import pytest
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.proxy import Proxy
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.local.ports import free_block
 from crawlstream.model.effects import Seed
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.proxy import Proxy
+from crawlstream_cli.local.ports import free_block
+from crawlstream_frontier.frontier import Frontier
 from support.frontier.bench import KEYS, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from crawlstream.errors import FrontierFull, PositionGap
-from crawlstream.frontier.codec.spill import LINKS_PER_RECORD, read_spill
-from crawlstream.frontier.codec.values import pack, unpack
-from crawlstream.frontier.layout import create_frontier
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.inspection import Where
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_frontier.codec.spill import LINKS_PER_RECORD, read_spill
+from crawlstream_frontier.codec.values import pack, unpack
+from crawlstream_frontier.layout import create_frontier
 from support.frontier.audit import audit, left_over
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, WIDE_OPEN, Bench, links, url_of
 from support.spilling import Spills, filled

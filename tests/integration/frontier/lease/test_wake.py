@@ -10,11 +10,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.frontier.wake import Sleeper
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import SentRequest
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.wake import Sleeper
 from support.frontier.bench import GRACE_MS, KEYS, WIDE_OPEN, Bench, Worker, links, url_of
 from support.waiting import WaitUntil
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from crawlstream.frontier.codec.values import unpack
-from crawlstream.frontier.revocation import MAX_HOLD_MS, RevokeResult, reap
-from crawlstream.frontier.worker_session import DEADLINE_MS
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import OutboxRecord, Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_frontier.codec.values import unpack
+from crawlstream_frontier.revocation import MAX_HOLD_MS, RevokeResult, reap
+from crawlstream_frontier.worker.session import DEADLINE_MS
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench, Worker, links, url_of
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -17,15 +17,15 @@ from dataclasses import dataclass, replace
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import NotRestored
-from crawlstream.frontier.layout import Layout, create_frontier
-from crawlstream.frontier.partitions.confirm import confirm, is_over, summed
-from crawlstream.frontier.revocation import reap_all
-from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import OutboxRecord, Seed
 from crawlstream.model.partitions.messages import HomeMark, Question, survivors
 from crawlstream.model.throttle import ThrottleTable
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.layout import Layout, create_frontier
+from crawlstream_frontier.partitions.confirm import confirm, is_over, summed
+from crawlstream_frontier.revocation import reap_all
+from crawlstream_frontier.streams import Streams
 from support.frontier.aof import Unit, file_of, replay, units_in
 from support.frontier.bench import WIDE_OPEN
 from support.partitions.real import INCOMING, LINKS, RealCluster

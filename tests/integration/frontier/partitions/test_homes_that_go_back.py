@@ -11,14 +11,14 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.layout import Layout, create_frontier
-from crawlstream.frontier.partitions.confirm import is_over, summed
-from crawlstream.frontier.scripts import Scripts
-from crawlstream.frontier.streams import Streams
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Command, OutboxRecord, Outcome, Settle
 from crawlstream.model.partitions.messages import HomeMark
+from crawlstream_frontier.layout import Layout, create_frontier
+from crawlstream_frontier.partitions.confirm import is_over, summed
+from crawlstream_frontier.scripts import Scripts
+from crawlstream_frontier.streams import Streams
 from support.partitions.real import LINKS, Moment
 from support.partitions.two import Two, open_two
 

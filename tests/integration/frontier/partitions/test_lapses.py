@@ -10,11 +10,11 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.errors import OutdatedStamp
-from crawlstream.frontier.partitions.confirm import is_over, summed
-from crawlstream.frontier.partitions.home import Home
-from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import Question, ToNote, survivors
+from crawlstream_frontier.home.home import Home
+from crawlstream_frontier.partitions.confirm import is_over, summed
+from crawlstream_frontier.streams import Streams
 from support.partitions.planting import Bug, assert_found
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two

@@ -8,14 +8,14 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.errors import FrontierMoved, NoFrontier
-from crawlstream.frontier.layout import create_frontier
-from crawlstream.frontier.moving import filling
-from crawlstream.frontier.moving.withdrawal import State, Withdrawal
-from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.frontier.streams import Streams
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_frontier.layout import create_frontier
+from crawlstream_frontier.moving import filling
+from crawlstream_frontier.moving.withdrawal import State, Withdrawal
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.streams import Streams
 from support.frontier.bench import CRAWL, Bench, Feed, Worker, links, open_bench, position_of
 from support.partitions.moving import (
     delayed_in,

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.partitions.confirm import is_over, summed
-from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import HomeMark
+from crawlstream_frontier.partitions.confirm import is_over, summed
+from crawlstream_frontier.streams import Streams
 from support.partitions.planting import Bug, assert_found
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Effect, IntakeBatch, OutboxRecord, ScheduleChange
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 from crawlstream.model.runs import RunMark
+from crawlstream_frontier.streams import Streams
 from support.partitions.planting import Bug, assert_found
 from support.partitions.two import Two, open_two
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.codec.link_records import pack_links, read_links
-from crawlstream.frontier.partitions.credits import Credits
-from crawlstream.frontier.partitions.frontiers import Frontiers, Server
-from crawlstream.frontier.partitions.reading import LinkBatch
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.effects import Links, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import LinkOrigin, Question, Stamp, Taken, Version
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.codec.link_records import pack_links, read_links
+from crawlstream_frontier.home.reading import LinkBatch
+from crawlstream_frontier.partitions.credits import Credits
+from crawlstream_frontier.partitions.frontiers import Frontiers, Server
 from support.frontier.bench import fingerprint
 from support.partitions.real import LINKS, PRIORITY
 from support.partitions.two import Two, open_two

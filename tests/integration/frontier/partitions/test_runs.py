@@ -8,11 +8,11 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.errors import NotRestored
-from crawlstream.frontier.codec.link_records import pack_links
-from crawlstream.frontier.partitions.confirm import is_over, summed
-from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Command, OutboxRecord, Outcome, Settle
 from crawlstream.model.partitions.messages import ToNote
+from crawlstream_frontier.codec.link_records import pack_links
+from crawlstream_frontier.partitions.confirm import is_over, summed
+from crawlstream_frontier.streams import Streams
 from support.partitions.planting import Bug, assert_found
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two

@@ -8,8 +8,8 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.errors import FrontierFull, PositionGap
-from crawlstream.frontier.codec.link_records import pack_links
 from crawlstream.model.partitions.messages import Question, Stamp, Version
+from crawlstream_frontier.codec.link_records import pack_links
 from support.partitions.two import Two, open_two
 
 pytest_plugins = ("support.frontier.fixtures",)

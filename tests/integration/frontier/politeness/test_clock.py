@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.layout import create_frontier
-from crawlstream.frontier.scripts import Scripts
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_frontier.layout import create_frontier
+from crawlstream_frontier.scripts import Scripts
 from support.frontier.bench import KEYS, Worker, open_bench, open_session
 from support.frontier.time import TimedRedis, Times, timed
 from support.windows import bursts, check_windows, spaced

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crawlstream.frontier import maintenance
 from crawlstream.model.crawl import CrawlKey
+from crawlstream_frontier import maintenance
 from support.frontier.bench import CRAWL, GRACE_MS, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]

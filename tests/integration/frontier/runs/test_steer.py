@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from redis.asyncio import Redis
 
-from crawlstream.frontier.streams import Streams
 from crawlstream.keys import encode_id
 from crawlstream.model.effects import Command, Seed
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream_frontier.streams import Streams
 from support.frontier.audit import audit, left_over
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench, links, open_bench, url_of
 from support.waiting import WaitUntil

@@ -6,8 +6,8 @@ import itertools
 import time
 from dataclasses import replace
 
-from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Command, Outcome, PendingAction, Seed, Settle
+from crawlstream_frontier.streams import Streams
 from support.frontier.audit import audit, left_over
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench, Feed, endings, links, position_of
 from support.spilling import Spills

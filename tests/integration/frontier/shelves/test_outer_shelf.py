@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import ConfigError, RedisUnavailable, ShelfUnavailable
-from crawlstream.frontier.scripts import Scripts
-from crawlstream.frontier.shelves.shelf import Shelf
-from crawlstream.frontier.shelves.stocking import Stocking, StockingResult
 from crawlstream.model.inspection import Where
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.scripts import Scripts
+from crawlstream_frontier.shelves.shelf import Shelf
+from crawlstream_frontier.shelves.stocking import Stocking, StockingResult
 from support import servers
 from support.frontier.audit import audit
 from support.frontier.bench import (

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.shelves.shelf import Shelf
-from crawlstream.frontier.shelves.stocking import SHELVE_FROM
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.shelves.shelf import Shelf
+from crawlstream_frontier.shelves.stocking import SHELVE_FROM
 from support import servers
 from support.frontier.bench import KEYS, Bench, fingerprint, open_bench
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.frontier.layout import Layout, create_frontier
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.wire import runs
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.layout import Layout, create_frontier
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from support.forks.program import run
 from support.frontier.bench import GRACE_MS, Bench, Feed, links, open_bench
 from support.monitors import MonitorCluster, Servers, named_after
@@ -43,7 +43,7 @@ class Person:
         env = {**self._env, **({"FAILPOINT": fail} if fail else {}), **env}
         verb = "repartition", "--to", "3", "--namespace", name
         done: subprocess.CompletedProcess[str] = await asyncio.to_thread(
-            run, "crawlstream.cli", *verb, *options, env=env, folder=self._home, timeout_s=60
+            run, "crawlstream_cli", *verb, *options, env=env, folder=self._home, timeout_s=60
         )
         self.status = done.returncode
         return done.stdout + done.stderr

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
-from crawlstream.chaos.witness import Witness
+from crawlstream_chaos.scripted_site import CrawlerSite, page, serving
+from crawlstream_chaos.witness import Witness
 from support.crawler.spread_web import WIDE_OPEN
 from support.monitors import MonitorCluster
 from support.waiting import wait_until

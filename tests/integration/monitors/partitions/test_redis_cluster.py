@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.scripted_site import CrawlerSite, serving
-from crawlstream.chaos.witness import Witness
 from crawlstream.keys import Partitions
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.scripted_site import CrawlerSite, serving
+from crawlstream_chaos.witness import Witness
 from support.crawler.spread_web import WIDE_OPEN, spread
 from support.monitors import MonitorCluster, Servers
 from support.partitions.servers.redis_cluster import RunningCluster, redis_cluster

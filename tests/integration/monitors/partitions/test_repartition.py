@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
-from crawlstream.chaos.witness import Witness
 from crawlstream.keys import Partitions
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
+from crawlstream_chaos.witness import Witness
 from support.crawler.spread_web import WIDE_OPEN
 from support.forks.program import Forked
 from support.monitors import MonitorCluster, Servers
@@ -51,7 +51,7 @@ class Moving:
         env = {**old.env, **({"FAILPOINT": fail} if fail else {})}
         number = len([*self._home.glob("move-*")])
         arguments = ["repartition", "--to", str(to), "--namespace", name, *options]
-        module = [sys.executable, "-m", "crawlstream.cli"]
+        module = [sys.executable, "-m", "crawlstream_cli"]
         return Forked(*module, *arguments, env=env, log=self._home / f"move-{number}.log")
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from crawlstream.local.ports import free_block
+from crawlstream_cli.local.ports import free_block
 from rest_service.http.connections import HEAD_S, MAX_CONNECTIONS
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, running_rest

@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 import pytest
 
 from crawlstream.egress.edit import PoolEditor
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.effects import Loss
 from crawlstream.model.egress.book import PoolSpend, ProxyOutcome, ProxyReport
 from crawlstream.model.egress.pools import PoolTable
+from crawlstream_frontier.frontier import Frontier
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, running_rest
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from kafka import KafkaProducer
 
-from crawlstream.local.ports import free_block
+from crawlstream_cli.local.ports import free_block
 from support.monitors import MonitorCluster
 from support.rest import JSON, RestProcess, rest_beside_monitors, running_rest
 from support.waiting import WaitUntil

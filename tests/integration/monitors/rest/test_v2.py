@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from crawlstream.cli.crawls import read_crawls, show_crawls
-from crawlstream.cli.throttle import show_table
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream_cli.crawls import read_crawls, show_crawls
+from crawlstream_cli.throttle import show_table
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, rest_beside_monitors
 from support.waiting import WaitUntil

@@ -6,9 +6,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from crawlstream.chaos.facts import Record
-from crawlstream.chaos.strikes.extra_processes import is_up
-from crawlstream.chaos.witness import ENDINGS
+from crawlstream_chaos.facts.facts import Record
+from crawlstream_chaos.strikes.extra_processes import is_up
+from crawlstream_chaos.witness import ENDINGS
 from interplay.story import RESULTS, Feature, Story
 from interplay.truth import Leaf
 from support.waiting import wait_until

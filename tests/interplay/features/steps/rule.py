@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from crawlstream.chaos.facts import Rule
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import Partitions
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream_chaos.facts.facts import Rule
+from crawlstream_frontier.frontier import Frontier
 from interplay.story import Feature, Story
 from support.waiting import wait_until
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlstream.chaos.scripted_site import Answer
+from crawlstream_chaos.scripted_site import Answer
 from interplay.story import Feature, Story
 
 

@@ -12,16 +12,16 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from crawlstream.frontier.codec.link_records import pack_links, read_links
-from crawlstream.frontier.codec.values import unpack
-from crawlstream.frontier.layout import create_partitions
-from crawlstream.frontier.partitions.reading import LinkBatch
 from crawlstream.keys import FrontierKeys, Partitions
 from crawlstream.model.crawl import CrawlKey, Entry
 from crawlstream.model.effects import Links
 from crawlstream.model.partitions import credits as real
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.codec.link_records import pack_links, read_links
+from crawlstream_frontier.codec.values import unpack
+from crawlstream_frontier.home.reading import LinkBatch
+from crawlstream_frontier.layout import create_partitions
 from support.frontier.bench import fingerprint
 from support.partitions.limits.credits import Account, CreditState, Draw, Granted, PageLimit
 from support.partitions.real import LINKS, PRIORITY, Moment, Part

@@ -12,12 +12,12 @@ from typing import Any
 
 from redis import Redis
 
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.scripted_site import CrawlerSite, serving
-from crawlstream.chaos.witness import Witness
-from crawlstream.frontier.codec.values import unpack
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import CrawlKey
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.scripted_site import CrawlerSite, serving
+from crawlstream_chaos.witness import Witness
+from crawlstream_frontier.codec.values import unpack
 from support import servers as real
 from support.crawler.spread_web import WIDE_OPEN
 from support.monitors import MonitorCluster, Servers

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-from crawlstream.boot.redis.check import check_frontiers
-from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
-from crawlstream.chaos.processes import RunningServer
-from crawlstream.frontier.maintenance import FrontierLimits
-from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.maintenance import FrontierLimits
+from crawlstream_frontier.opening.check import check_frontiers
+from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from support import servers
 
 THREE = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.chaos.processes import RunningServer
+from crawlstream_chaos.processes import RunningServer
 from support.partitions.servers.crawled import Divided, crawled
 
 

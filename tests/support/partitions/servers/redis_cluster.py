@@ -13,11 +13,11 @@ from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.crc import key_slot
 
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.keys import SLOTS
-from crawlstream.local.ports import free_block
-from crawlstream.local.servers import Server
 from crawlstream.tasks import run_to_end
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.local.ports import free_block
+from crawlstream_cli.local.servers import Server
 from support.servers import running
 from support.waiting import wait_until
 

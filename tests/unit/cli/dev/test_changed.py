@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.cli.dev.changed import reached_tests
 from crawlstream.errors import ConfigError
+from crawlstream_cli.dev.changed import reached_tests
 
 FILES = {
     "crawler/crawling/links/children.py": "",
-    "utils/crawlstream/frontier/lua/includes/admit.lua": "",
+    "frontier/crawlstream_frontier/lua/includes/admit.lua": "",
     "docs/wire.md": "",
     "tests/conftest.py": "import crawlstream.keys",
     "tests/support/pages.py": "from crawling.links import children",
     "tests/unit/test_direct.py": "from crawling.links.children import Children",
-    "tests/unit/test_frontier.py": "from crawlstream.frontier.frontier import Frontier",
+    "tests/unit/test_frontier.py": "from crawlstream_frontier.frontier import Frontier",
     "tests/unit/test_other.py": "import crawlstream.wire.jsontext",
     "tests/contract/test_helped.py": "from support.pages import children",
     "tests/e2e/conftest.py": 'PROGRAM = "crawling"',
@@ -57,7 +57,7 @@ def test_a_module_reaches_its_importers_and_those_that_start_its_process(change:
 
 def test_lua_reaches_what_uses_the_frontier(change: Change) -> None:
     """Selects users of the frontier's Python for a change of its Lua."""
-    found = change("utils/crawlstream/frontier/lua/includes/admit.lua")
+    found = change("frontier/crawlstream_frontier/lua/includes/admit.lua")
     assert "tests/unit/test_frontier.py" in found
     assert "tests/unit/test_other.py" not in found
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from crawlstream.cli.dev.tests import PROOFS, QUICK, run_tests
 from crawlstream.errors import ConfigError
-from crawlstream.local.home import checkout
+from crawlstream_cli.dev.tests import PROOFS, QUICK, run_tests
+from crawlstream_cli.local.home import checkout
 
 A_PROOF = "tests/mutation"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, cast
 
 from crawling.links.blacklist import Blacklist
-from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, host_of
 from crawlstream.wire.stored import decode_entry, encode_entry
+from crawlstream_frontier.throttle_rules import ThrottleRules
 from support.pages import page_at
 
 TABLE = ThrottleTable(

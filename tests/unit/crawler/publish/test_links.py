@@ -19,11 +19,11 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import PartitionOffsets
 from crawlstream.bus.records import NO_OFFSET, Out, RecordTooLarge
-from crawlstream.frontier.codec.link_records import read_links
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
+from crawlstream_frontier.codec.link_records import read_links
 from support.crawler.holds import hold
 
 PARTITIONS = Partitions("cs", 3)

@@ -24,8 +24,8 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlstream.boot.redis.connection import CONNECTIONS, SlotMovedError
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.scripts import our_errors
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.scripts import our_errors
 
 _AWAY = (RedisClusterException, ClusterDownError, ClusterError, TryAgainError)
 

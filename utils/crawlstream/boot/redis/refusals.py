@@ -22,7 +22,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from crawlstream.boot.redis.connection import SlotMovedError
 from crawlstream.errors import ConfigError
-from crawlstream.frontier.scripts import PASSING
+from crawlstream_frontier.scripts import PASSING
 
 _HEAL = (
     *(RedisConnectionError, RedisTimeoutError, ClusterDownError, TryAgainError, SlotMovedError),

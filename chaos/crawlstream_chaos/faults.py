@@ -1,0 +1,64 @@
+"""What a fault is: it has a name, is injected, lasts, and is over when its call returns."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream_chaos.cluster import ChaosCluster
+
+BACK_S = 240
+"""A process that died is up again within this, however busy the machine."""
+
+
+@dataclass(slots=True)
+class FaultContext:
+    """What a fault has to work with."""
+
+    cluster: ChaosCluster
+    random: Random
+    is_long: bool = False
+    """Whether faults last as long as they are meant to be outlived."""
+    crawls: Sequence[CrawlKey] = ()
+    """What is crawled."""
+
+    def between(self, shortest: float, longest: float) -> float:
+        """Some number of seconds."""
+        return self.random.uniform(shortest, longest)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a fault did."""
+
+    target: str
+    in_flight: int | None = None
+    """Pages that were in flight where it struck; None: it touches no page."""
+    has_struck: bool = True
+    """False: the crawl was over before it could."""
+
+
+Inject = Callable[[FaultContext], Awaitable[Effect]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault by its name, a line about it, and what it does."""
+
+    name: str
+    about: str
+    inject: Inject
+    began_again: bool = False
+    """Whether unfinished crawls begin again after it."""
+    is_for_all: bool = True
+    """Whether it may be mixed with all others, and is when nobody chooses."""
+    needs_partitions: bool = False
+    """Whether only a frontier of several partitions can suffer it."""
+
+
+async def leased(context: FaultContext) -> int:
+    """Pages that crawlers hold now."""
+    state = await context.cluster.state()
+    return state.held if state else 0

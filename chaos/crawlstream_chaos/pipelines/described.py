@@ -1,0 +1,54 @@
+"""The pipelines of a cluster under faults: one into an object store, one onto a disk.
+
+Files are short and soon complete, so that a fault strikes at any step of some of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from crawlstream_chaos.pipelines.objects import ROOT
+from crawlstream_chaos.pipelines.reading import StoreReader
+
+_FILE = """
+[pipeline.archive]
+sink = {{kind = "files", format = "jsonl.zst", path = "objects://bucket", max_age = "1s", max_records = 40}}
+
+[pipeline.pages]
+where = {{status = ["2xx"]}}
+sink = {{kind = "files", format = "warc.gz", path = "{folder}", max_age = "2s", max_records = 60}}
+"""  # noqa: E501  TOML wants it in one line
+_REGISTER = """
+import sys
+if "pipeline_service" in sys.orig_argv:
+    from crawlstream_chaos.pipelines.objects import register
+    register()
+"""
+"""Run by Python before anything else: nobody else's store has this protocol."""
+_BUCKET = "bucket"
+
+
+def objects_of(home: Path) -> Path:
+    """Where the object store keeps what it has."""
+    return home / "data" / "objects"
+
+
+def describe(home: Path) -> Mapping[str, str]:
+    """Write the file of the pipelines; the variables by which their processes find all of it."""
+    python, folder, file = home / "python", home / "data" / "files", home / "pipelines.toml"
+    python.mkdir(exist_ok=True)
+    (python / "sitecustomize.py").write_text(_REGISTER)
+    file.write_text(_FILE.format(folder=folder))
+    path = os.pathsep.join(filter(None, (str(python), os.environ.get("PYTHONPATH"))))
+    return {"CRAWLSTREAM_PIPELINES": str(file), ROOT: str(objects_of(home)), "PYTHONPATH": path}
+
+
+def readers(home: Path) -> Sequence[StoreReader]:
+    """What reads their stores."""
+    bucket, files = objects_of(home) / _BUCKET, home / "data" / "files"
+    return [
+        StoreReader("archive", bucket / "archive" / "edition=1"),
+        StoreReader("pages", files / "pages" / "edition=1", statuses=range(200, 300)),
+    ]

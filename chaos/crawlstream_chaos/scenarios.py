@@ -1,0 +1,305 @@
+"""The table of faults that the cluster is meant to outlive: each row one scenario by name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from crawlstream_chaos.facts.facts import EMPTIES_SHELF
+from crawlstream_chaos.faults import Fault
+from crawlstream_chaos.nemesis import FAULTS
+from crawlstream_chaos.rounds import Outcome, Round, rate_for
+from crawlstream_chaos.scenes.beside import (
+    Companion,
+    feed_beside,
+    fire_beside,
+    play_beside,
+    retire_beside,
+)
+from crawlstream_chaos.scenes.poison import eat_poison
+from crawlstream_chaos.scenes.proxied import play_proxied
+from crawlstream_chaos.scenes.rendered import play_rendered
+from crawlstream_chaos.scripts import (
+    ask_much,
+    die_at_each_step,
+    feed_much,
+    live_full,
+    lose_a_log,
+    strike_at_once,
+    strike_in_turn,
+)
+from crawlstream_chaos.strikes.browsers import OF_RENDERERS
+from crawlstream_chaos.strikes.pipelines import OF_PIPELINES
+
+Script = Callable[[Round], Awaitable[None]]
+Divided = Literal["one", "several", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A row of the table: what is done, and what must hold beside the laws."""
+
+    name: str
+    about: str
+    script: Script
+    shortest_s: float = 12
+    """A round that is shorter would be over before its faults."""
+    rate: float = 0
+    """Requests a host and second while faults strike; 0: so that the web lasts for the round."""
+    has_pipelines: bool = False
+    """Whether pipelines store what is crawled."""
+    has_shelf: bool = False
+    """Whether the middle of queues is on a server of its own."""
+    is_proxied: bool = False
+    """Whether all pages go through proxies; these are what is struck."""
+    is_rendered: bool = False
+    """Whether browsers make all pages, on a web whose links only scripts make."""
+    partitions: Divided = "any"
+    """How many partitions the frontier may have for it: one, several, or any number."""
+    beside: Sequence[Companion] = ()
+    """What is crawled all the while, beside the script."""
+
+    def fits(self, partitions: int) -> bool:
+        """Whether it can be played on a frontier of so many."""
+        return self.partitions in ("any", "one" if partitions == 1 else "several")
+
+    async def play(self, round_: Round) -> Outcome:
+        """One round of it."""
+        if self.is_rendered:
+            return await play_rendered(round_, self.script, rate=self.rate)
+        rate = self.rate or rate_for(round_)
+        if self.is_proxied:
+            return await play_proxied(round_, rate=rate)
+        return await round_.play(partial(play_beside, self.beside, self.script), rate=rate)
+
+
+def _named(*names: str) -> Sequence[Fault]:
+    return [FAULTS[name] for name in names]
+
+
+def _in_turn(*names: str) -> Script:
+    return partial(strike_in_turn, _named(*names))
+
+
+def _at_once(faults: Sequence[Fault]) -> Script:
+    return partial(strike_at_once, faults)
+
+
+_OF_NETWORKS = [
+    name
+    for name, fault in FAULTS.items()
+    if name.startswith(("cut-", "slow-", "mute-", "half-open-"))
+    and fault.is_for_all
+    and not fault.needs_partitions
+]
+_AROUND_SHELF = (
+    *("kill-shelf", "freeze-shelf", "cut-shelf", "mute-shelf", "kill-redis", "power-cut"),
+    *("mute-redis", "kill-redis-monitor", "freeze-redis-monitor", "end-redis-monitor"),
+    *("kill-crawler", "step-clock"),
+)
+_BESIDE_PIPELINES = (
+    *("kill-crawler", "die-at-step", "freeze-crawler", "kill-redis", "kill-kafka", "freeze-kafka"),
+    *("cut-kafka", "mute-kafka", "half-open-kafka"),
+)
+EVERY = [fault for fault in FAULTS.values() if fault.is_for_all]
+
+SCENARIOS: Mapping[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(
+            "crawler-kill",
+            "a crawler killed -9 at random every 0.5 to 5 s",
+            _in_turn("kill-crawler"),
+        ),
+        Scenario(
+            "crawler-steps",
+            "a crawler killed at each step between lease and complete",
+            die_at_each_step,
+            shortest_s=30,
+        ),
+        Scenario(
+            "crawler-frozen",
+            "crawlers frozen at some step past their deadline, then continued",
+            # Side by side, because each takes so long.
+            _at_once(_named("freeze-long")),
+            shortest_s=60,
+        ),
+        Scenario(
+            "feed",
+            "kafka-monitor killed during many requests, rebalances, more partitions",
+            partial(feed_much, _named("kill-kafka-monitor", "rebalance", "add-partitions")),
+            # Some seeds always wait: a crawl without work is over, and the next seed begins anew.
+            rate=1,
+        ),
+        Scenario(
+            "stop",
+            "redis-monitor killed while crawls are stopped, each twice",
+            partial(ask_much, _named("kill-redis-monitor")),
+        ),
+        Scenario("redis-kill", "Redis killed -9 and restarted", _in_turn("kill-redis")),
+        Scenario("redis-power", "Redis' host loses its power", _in_turn("power-cut")),
+        Scenario("redis-empty", "Redis emptied", _in_turn("empty-redis"), shortest_s=20),
+        Scenario("kafka", "Kafka killed or frozen", _in_turn("kill-kafka", "freeze-kafka")),
+        Scenario(
+            "kafka-away",
+            "Kafka does not answer for half a minute; an application's own topic misses nothing",
+            _in_turn("away-kafka"),
+            shortest_s=60,
+        ),
+        Scenario(
+            "zookeeper",
+            "ZooKeeper killed or frozen, its node emptied or broken",
+            _in_turn("kill-zookeeper", "freeze-zookeeper", "break-rules"),
+        ),
+        Scenario(
+            "clocks",
+            "clocks of crawlers an hour off, Redis' clock set forwards and back, by days too",
+            _in_turn("wrong-clock", "step-clock", "jump-clock"),
+            shortest_s=25,
+        ),
+        Scenario("memory", "Redis at maxmemory", _in_turn("fill-redis")),
+        Scenario(
+            "full",
+            "Redis kept at maxmemory for a minute and more while processes are killed",
+            partial(
+                live_full,
+                _named("kill-crawler", "kill-kafka-monitor", "kill-redis-monitor", "cut-redis"),
+            ),
+            shortest_s=60,
+            # Nobody looks ahead for stops behind seeds that wait for one of several partitions.
+            partitions="one",
+        ),
+        Scenario(
+            "log-truncated",
+            "a partition of incoming loses its end and waits, until a person decides",
+            lose_a_log,
+            shortest_s=60,
+            # Positions of several partitions know no leader epochs.
+            partitions="one",
+        ),
+        Scenario(
+            "partition",
+            "one partition killed, frozen, cut off from its last moments",
+            _in_turn("kill-partition", "freeze-partition", "cut-partition"),
+            partitions="several",
+        ),
+        Scenario(
+            "partition-wipe",
+            "one partition loses its disk",
+            _in_turn("wipe-partition"),
+            shortest_s=20,
+            partitions="several",
+        ),
+        Scenario(
+            "home",
+            "the home of the crawl killed, cut off from its last moments, its disk lost",
+            _in_turn("kill-home", "cut-home", "wipe-home"),
+            shortest_s=20,
+            partitions="several",
+        ),
+        Scenario(
+            "partition-feed",
+            "small crawls are fed all the while partitions, homes and their readers are struck",
+            _in_turn(
+                *("kill-partition", "freeze-partition", "cut-partition", "kill-home"),
+                *("cut-home", "wipe-home", "wipe-partition", "kill-kafka-monitor"),
+            ),
+            shortest_s=30,
+            partitions="several",
+            beside=(feed_beside,),
+        ),
+        Scenario(
+            "home-stop",
+            "crawls are stopped, each twice, while their homes are killed and cut off",
+            partial(ask_much, _named("kill-home", "cut-home", "kill-redis-monitor")),
+            partitions="several",
+        ),
+        Scenario(
+            "links",
+            "readers of links frozen and killed, partitions that have read links go back",
+            _in_turn("lag-links", "kill-kafka-monitor", "cut-partition"),
+            shortest_s=20,
+            partitions="several",
+        ),
+        Scenario(
+            "firings",
+            "a schedule whose seeds redirect fires again and again while processes die",
+            _in_turn(
+                *(
+                    "kill-crawler",
+                    "kill-kafka-monitor",
+                    "kill-redis-monitor",
+                    "freeze-redis-monitor",
+                ),
+                *("kill-redis", "power-cut", "kill-kafka"),
+            ),
+            shortest_s=30,
+            beside=(fire_beside,),
+        ),
+        Scenario(
+            "retired",
+            "the last crawler of a spider stops for good while its pages wait for their time",
+            _in_turn(
+                *("kill-redis-monitor", "freeze-redis-monitor", "end-redis-monitor", "kill-redis"),
+                *("power-cut", "kill-kafka", "kill-kafka-monitor"),
+            ),
+            shortest_s=150,
+            beside=(retire_beside,),
+        ),
+        Scenario("poison", "a page that kills its worker", eat_poison),
+        Scenario(
+            "network",
+            "a bad network before Redis and Kafka",
+            _in_turn(*_OF_NETWORKS),
+        ),
+        Scenario(
+            "proxies",
+            "pages through 20 proxies that are killed, frozen, muted, locked; all gone twice",
+            Round.feed_front_page,
+            shortest_s=60,
+            is_proxied=True,
+        ),
+        Scenario(
+            "render",
+            "pages that browsers make; crawlers and their browsers killed and frozen",
+            _in_turn(*(fault.name for fault in OF_RENDERERS)),
+            is_rendered=True,
+        ),
+        Scenario(
+            "pipeline",
+            "processes and stores of pipelines struck while crawlers and Kafka are, too",
+            _at_once([*OF_PIPELINES, *_named(*_BESIDE_PIPELINES)]),
+            shortest_s=90,
+            has_pipelines=True,
+        ),
+        Scenario(
+            "shelf",
+            "the shelf of long queues killed, frozen, cut off; Redis and its monitors, too",
+            _at_once(_named(*_AROUND_SHELF)),
+            shortest_s=30,
+            has_shelf=True,
+        ),
+        Scenario(
+            "shelf-empty",
+            "the shelf emptied: what it had fails by name, all else comes",
+            _in_turn(EMPTIES_SHELF),
+            shortest_s=20,
+            has_shelf=True,
+        ),
+        Scenario(
+            "combined",
+            "three faults at a time, of all kinds",
+            partial(strike_at_once, EVERY),
+            beside=(feed_beside, fire_beside, retire_beside),
+        ),
+    )
+}
+
+
+def chosen(faults: Sequence[str]) -> Scenario:
+    """What a person asked for: a scenario, or some faults in turn."""
+    is_rendered = any(fault.name in faults for fault in OF_RENDERERS)
+    about = ", ".join(faults)
+    return Scenario("chosen", about, _in_turn(*faults), is_rendered=is_rendered)

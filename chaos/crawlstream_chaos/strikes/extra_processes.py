@@ -1,0 +1,142 @@
+"""Faults by extra processes: crawlers and monitors that die, freeze or err in ways of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from crawlstream.boot.failpoints import STEPS
+from crawlstream_chaos.faults import BACK_S, Effect, FaultContext, leased
+from crawlstream_chaos.processes import Crawler
+
+
+@asynccontextmanager
+async def extra_crawler(
+    context: FaultContext, spider: str = "link", **env: str
+) -> AsyncIterator[Crawler]:
+    """One more crawler for the length of the block, if it lives that long."""
+    environment = context.cluster.environment(**env)
+    log = context.cluster.home / "logs" / f"extra-crawler-{next(context.cluster.extra_logs)}.log"
+    crawler = Crawler(spider, environment, log)
+    crawler.start()
+    try:
+        yield crawler
+    finally:
+        await asyncio.to_thread(crawler.kill)
+
+
+async def die_at_a_step(context: FaultContext) -> Effect:
+    """A crawler kills itself between two steps of the order of effects."""
+    step, passes = context.random.choice(STEPS), context.random.randint(2, 9)
+    async with extra_crawler(context, FAILPOINT=f"{step}:kill:{passes}") as crawler:
+        return await death_of(crawler, f"{step}, pass {passes}", context)
+
+
+async def death_of(crawler: Crawler, where: str, context: FaultContext) -> Effect:
+    """Wait until it has ended."""
+    if not await _comes(lambda: not crawler.is_running(), context):
+        return Effect(f"{where}: not reached", has_struck=False)
+    return Effect(where, await leased(context))
+
+
+async def _comes(has_come: Callable[[], bool], context: FaultContext) -> bool:
+    """Wait for what befalls a crawler; False where it has no work left that would bring it."""
+    async with asyncio.timeout(BACK_S):
+        while not has_come():
+            state = await context.cluster.state()
+            if state is not None and not state.queued + state.delayed + state.held:
+                return False
+            await asyncio.sleep(0.1)
+    return True
+
+
+async def freeze_past_deadline(context: FaultContext) -> Effect:
+    """A crawler freezes at some step until others have leased its pages, and goes on with them."""
+    step, passes = context.random.choice(STEPS[:-1]), context.random.randint(2, 5)
+    async with extra_crawler(context, FAILPOINT=f"{step}:stop:{passes}") as crawler:
+        if not await _comes(lambda: is_frozen(crawler), context):
+            return Effect(f"an extra crawler {step}: not reached", has_struck=False)
+        in_flight = await leased(context)
+        await asyncio.sleep(33)
+        crawler.signal(signal.SIGCONT)
+        await asyncio.sleep(5)
+        stale = sum(event.get("outcome") == "stale" for event in crawler.events())
+    target = f"an extra crawler {step}, {stale} of whose ends came too late"
+    return Effect(target, in_flight + await leased(context))
+
+
+def is_frozen(crawler: Crawler) -> bool:
+    """Whether it has stopped in mid-step."""
+    return psutil.Process(crawler.pid).status() == psutil.STATUS_STOPPED
+
+
+def is_up(crawler: Crawler) -> bool:
+    """Whether it is ready for work."""
+    return any(event.get("event") == "start" for event in crawler.events())
+
+
+def settles(crawler: Crawler) -> int:
+    """Pages that it has settled so far."""
+    return sum(event.get("event") == "settle" for event in crawler.events())
+
+
+SHIFT_CLOCK = """
+import os, time
+now, now_ns, shift = time.time, time.time_ns, int(os.environ["SHIFT_CLOCK_S"])
+time.time = lambda: now() + shift
+time.time_ns = lambda: now_ns() + shift * 10**9
+"""
+"""Run by Python before anything else; under libfaketime kafka-python's waits fail."""
+
+
+async def err_in_time(context: FaultContext) -> Effect:
+    """Two crawlers work beside the others, their clocks an hour fast and an hour slow."""
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "sitecustomize.py").write_text(SHIFT_CLOCK)
+        path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+        for hours in (1, -1):
+            clock = {"PYTHONPATH": path, "SHIFT_CLOCK_S": str(hours * 3600)}
+            await stack.enter_async_context(extra_crawler(context, **clock))
+        await asyncio.sleep(context.between(8, 40 if context.is_long else 10))
+        in_flight = await leased(context)
+    return Effect("two extra crawlers", in_flight)
+
+
+@asynccontextmanager
+async def extra_process(
+    context: FaultContext, *module: str, **env: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """One more process of the cluster, by its module, for the length of the block."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", *module),
+        env=context.cluster.environment(**env),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd=context.cluster.home,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def join_and_leave(context: FaultContext) -> Effect:
+    """One more kafka-monitor joins the group and leaves it again: two rebalances."""
+    async with extra_process(context, "kafka_monitor", "run") as process:
+        await asyncio.sleep(context.between(2, 4))
+        if context.random.random() < 0.5:
+            process.terminate()
+            await process.wait()
+    return Effect("a second kafka-monitor")

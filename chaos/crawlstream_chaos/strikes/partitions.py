@@ -1,0 +1,47 @@
+"""Faults that only a frontier of several partitions can suffer: of one of them, and of a home."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import suppress
+from dataclasses import replace
+
+from crawlstream_chaos.faults import Effect, Fault, FaultContext
+from crawlstream_chaos.strikes.extra_processes import extra_process
+from crawlstream_chaos.strikes.redis import cuts_power, freezes, home, kills, one, wipes
+
+_JOINED_S = 4
+"""Within this a new kafka-monitor has been dealt some partitions of links, mostly."""
+
+
+async def lag_links(context: FaultContext) -> Effect:
+    """Some partitions of links are read by a kafka-monitor that freezes, and goes on much later."""
+    async with extra_process(context, "kafka_monitor", "run") as process:
+        await asyncio.sleep(_JOINED_S)
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(context.between(2, 30 if context.is_long else 8))
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
+        await asyncio.sleep(1)
+    return Effect("a second kafka-monitor")
+
+
+OF_PARTITIONS = [
+    replace(fault, needs_partitions=True)
+    for fault in (
+        Fault("kill-partition", "kill -9 of the Redis of one partition", kills(one)),
+        Fault("freeze-partition", "SIGSTOP of the Redis of one partition", freezes(one)),
+        Fault(
+            "cut-partition",
+            "one partition loses what it wrote in its last moments",
+            cuts_power(one),
+        ),
+        Fault("wipe-partition", "one partition loses its disk", wipes(one)),
+        Fault("kill-home", "kill -9 of the Redis that is the home of a crawl", kills(home)),
+        Fault("cut-home", "a home loses what it wrote in its last moments", cuts_power(home)),
+        Fault("wipe-home", "a home loses its disk", wipes(home)),
+        Fault("lag-links", "a reader of links freezes for seconds, then goes on", lag_links),
+    )
+]

@@ -1,0 +1,36 @@
+"""Whether anybody would crawl: the processes of a cluster, as they tell of themselves in Redis."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis.exceptions import RedisError
+
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import CrawlstreamError
+from crawlstream.stats.heartbeat import living_in
+from crawlstream_frontier.opening.servers import open_frontiers
+
+_PATIENCE_S = 2.0
+
+
+async def absence(settings: Settings, spiderid: str, *, with_intake: bool = False) -> str:
+    """A sentence if no crawler of a spider runs; '' if one does, or if Redis does not answer.
+
+    ``with_intake``: also if no kafka-monitor runs, which a request needs to be taken.
+    """
+    try:
+        async with open_frontiers(settings) as frontier, asyncio.timeout(_PATIENCE_S):
+            heard = await living_in(frontier.heartbeats)
+    except (CrawlstreamError, RedisError, TimeoutError):
+        return ""
+    if with_intake and not any(process.kind == "kafka-monitor" for process in heard):
+        return "No kafka-monitor is running, so the request waits: see `./crawlstream status`"
+    spiders = {process.spider for process in heard if process.kind == "crawler"}
+    if spiderid in spiders:
+        return ""
+    there = ", ".join(sorted(filter(None, spiders))) or "none"
+    return (
+        f"No crawler of spider {spiderid!r} is running, so the crawl waits. Running spiders:"
+        f" {there}"
+    )

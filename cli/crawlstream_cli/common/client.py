@@ -1,0 +1,56 @@
+"""The cluster's Redis, as commands ask it: what goes wrong is told with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from redis.exceptions import AuthenticationError, RedisError
+
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import NoFrontier, RedisUnavailable
+from crawlstream_frontier.opening.identity import check_cluster
+from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.shelves.shelf import Shelf
+
+
+@asynccontextmanager
+async def cluster_frontier(
+    settings: Settings, shelf: Shelf | None = None
+) -> AsyncIterator[Frontiers]:
+    """The cluster's frontier; RedisUnavailable tells a person what to do.
+
+    ConfigError: it belongs to another cluster than the settings name.
+    """
+    async with open_frontiers(settings, shelf=shelf) as frontiers:
+        with explained(settings):
+            await check_cluster(settings, frontiers)
+            yield frontiers
+
+
+@contextmanager
+def explained(settings: Settings) -> Iterator[None]:
+    """Say what to do where Redis does not answer: NoFrontier or RedisUnavailable."""
+    at = ",".join(f"{host}:{port}" for host, port in settings.redis_servers)
+    try:
+        yield
+    except NoFrontier as error:
+        raise NoFrontier(
+            f"Redis at {at} stores no crawls: it is new, or was emptied. A running kafka-monitor"
+            " restores the unfinished crawls: see `./crawlstream status`"
+        ) from error
+    except (RedisError, RedisUnavailable) as error:
+        raise RedisUnavailable(_why(error, at)) from error
+
+
+def _why(error: Exception, at: str) -> str:
+    if isinstance(error.__cause__ or error, AuthenticationError):
+        return (
+            f"Redis at {at} rejects the credentials: set REDIS_PASSWORD, and REDIS_USERNAME if"
+            " Redis uses ACLs"
+        )
+    return (
+        f"Redis does not answer at {at}: start a cluster with `./crawlstream up -d`, or set"
+        " REDIS_HOST"
+    )

@@ -1,0 +1,92 @@
+"""Which crawl a person means who types its crawlid, and who would crawl for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import CrawlstreamError, RedisUnavailable
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.state import CrawlState
+from crawlstream.stats.heartbeat import living_in
+from crawlstream_cli.common.ask import APPID
+from crawlstream_cli.common.client import cluster_frontier
+
+SPIDER = "link"
+"""The spider that is meant unless another one is named."""
+
+
+async def which_crawl(
+    settings: Settings, crawlid: str, *, appid: str | None, spider: str | None
+) -> CrawlKey:
+    """The one crawl of this id among those that fit; CrawlstreamError if there are several.
+
+    If none is known yet, or Redis cannot be asked, the one of the default application and spider.
+    """
+    named = CrawlKey(spider or SPIDER, appid or APPID, crawlid)
+    if appid and spider:
+        return named
+    try:
+        async with cluster_frontier(settings) as frontier:
+            crawls = await frontier.queries.crawls(appid=appid, spiderid=spider)
+            known = [state.crawl for state in crawls]
+    except RedisUnavailable:
+        return named
+    found = [crawl for crawl in known if crawl.crawlid == crawlid]
+    if len(found) > 1:
+        named_so = ", ".join(f"--appid {each.appid} --spider {each.spiderid}" for each in found)
+        raise CrawlstreamError(f"several crawls are called {crawlid}; choose one: {named_so}")
+    return found[0] if found else named
+
+
+def unknown_crawl(crawlid: str, appid: str | None, spider: str | None) -> CrawlstreamError:
+    """What to tell a person about a crawl that nobody knows."""
+    of = " of application " + appid if appid else ""
+    by = " with spider " + spider if spider else ""
+    return CrawlstreamError(
+        f"unknown crawl {crawlid}{of}{by}: `./crawlstream crawls` lists the known ones; one that"
+        " was just fed appears as soon as a kafka-monitor has read it"
+    )
+
+
+async def crawled_spiders(settings: Settings) -> Collection[str] | None:
+    """The spiders of the crawlers that are running; None if Redis does not answer."""
+    try:
+        async with cluster_frontier(settings) as frontier:
+            heard = await living_in(frontier.heartbeats)
+    except RedisUnavailable:
+        return None
+    return {process.spider for process in heard if process.kind == "crawler"}
+
+
+async def with_crawlers(
+    settings: Settings, crawls: Iterable[CrawlState]
+) -> tuple[Sequence[CrawlState], Collection[str] | None]:
+    """Crawls, with whom those wait for that seem to lack a crawler; and ``crawled_spiders``."""
+    told, spiders = [*crawls], await crawled_spiders(settings)
+    if spiders is None:
+        return told, None
+    async with cluster_frontier(settings) as frontier:
+        return await frontier.queries.with_lanes(told, spiders), spiders
+
+
+async def waiting_of(settings: Settings, crawl: CrawlKey) -> str:
+    """The badge of a crawl by its name, '' if Redis does not answer; see ``waiting_for``."""
+    try:
+        async with cluster_frontier(settings) as frontier:
+            states = await frontier.queries.states([crawl])
+        told, spiders = await with_crawlers(settings, states.values())
+    except RedisUnavailable:
+        return ""
+    return "".join(waiting_for(state, spiders) for state in told)
+
+
+def waiting_for(crawl: CrawlState, spiders: Collection[str] | None) -> str:
+    """``waiting: no crawler of SPIDER``, if a running crawl waits for that; else nothing."""
+    lacking = () if spiders is None else crawl.lacking(spiders)
+    return no_crawler_of(*lacking) if lacking else ""
+
+
+def no_crawler_of(*spiders: str) -> str:
+    """The badge of what waits for a crawler."""
+    return f"waiting: no crawler of {' or '.join(spiders)}"

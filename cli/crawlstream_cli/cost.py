@@ -1,0 +1,171 @@
+"""``crawlstream cost``: what a million pages cost, by your prices and the crawl rate."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.model.egress.pools import PoolTable
+from crawlstream.stats.proxies import bytes_over
+from crawlstream_cli.common.ask import APPID, ask, refusal
+from crawlstream_cli.common.client import cluster_frontier
+from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.prices import EXAMPLE, Prices, read_prices
+
+HOURS_A_MONTH = 730
+_MONITORS = ("kafka-monitor", "redis-monitor", "rest")
+
+
+class Over(StrEnum):
+    """The time that is looked at."""
+
+    QUARTER = "15m"
+    HOUR = "1h"
+    DAY = "1d"
+    WEEK = "7d"
+
+
+_SECONDS = {Over.QUARTER: 900, Over.HOUR: 3600, Over.DAY: 86_400, Over.WEEK: 604_800}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a million pages cost."""
+
+    currency: str
+    pages_per_hour: float
+    per_hour: Mapping[str, float]
+    """What runs now, by kind or name."""
+    per_million_pages: Mapping[str, float]
+    """The same per million pages, and the costs per page."""
+    total: float
+
+
+def cost_of(prices: Prices, running: Mapping[str, int], pages_per_hour: float) -> Cost:
+    """What a million pages cost at this pace; ``running`` counts processes by kind."""
+    per_hour: dict[str, float] = {
+        kind: price * running.get(kind, 0)
+        for kind, price in prices.hourly.items()
+        if running.get(kind)
+    }
+    per_hour |= {name: price / HOURS_A_MONTH for name, price in prices.monthly.items()}
+    hours = 1e6 / pages_per_hour
+    per_million = {name: price * hours for name, price in per_hour.items()}
+    per_million |= prices.per_million_pages
+    return Cost(prices.currency, pages_per_hour, per_hour, per_million, sum(per_million.values()))
+
+
+def counted(reply: Mapping[str, Any], over_s: int) -> tuple[Mapping[str, int], float]:
+    """Processes by kind, and pages an hour (responses with 2xx), from a reply to ``stats: all``."""
+    running = {kind: sum(map(len, reply[kind].get("nodes", {}).values())) for kind in _MONITORS}
+    pages = 0
+    for statuses in reply["crawler"]["spiders"].values():
+        if isinstance(statuses, Mapping):
+            running["crawler"] = running.get("crawler", 0) + int(statuses.get("count", 0))
+            pages += sum(
+                counts.get(str(over_s), 0)
+                for status, counts in statuses.items()
+                if status.startswith("2")
+            )
+    return running, pages * 3600 / over_s
+
+
+def cost(
+    prices: Annotated[
+        str | None,
+        typer.Argument(metavar="PRICES", help="YAML file with the prices; - for stdin."),
+    ] = None,
+    *,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print a complete table of prices to start from.")
+    ] = False,
+    over: Annotated[
+        Over, typer.Option(help="Period over which the crawl rate is measured.")
+    ] = Over.HOUR,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Estimate the cost of a million pages from the running processes and the crawl rate.
+
+    The table has prices `hourly` per process by kind (crawler, kafka-monitor, redis-monitor,
+    rest), `monthly` for fixed costs such as Redis and Kafka, and `per_million_pages` for traffic
+    and the like; traffic through pools of proxies is added by their own price (`proxies set
+    --price-per-gb`). `cost --example > prices.yaml` writes a complete one to fill in.
+
+    Example: crawlstream cost prices.yaml --over 1d
+    """
+    if example:
+        say(EXAMPLE, end="")
+        return
+    table = _table_of(prices)
+    reply = asyncio.run(ask(load_settings(), {"stats": "all", "appid": APPID}))
+    if why := refusal(reply):
+        raise CrawlstreamError(why)
+    running, pages_per_hour = counted(reply, _SECONDS[over])
+    if not pages_per_hour:
+        raise CrawlstreamError(
+            f"no page was crawled in the last {over.value}, so the crawl rate is unknown: choose"
+            " a longer period with --over"
+        )
+    proxies = asyncio.run(_proxies(_SECONDS[over], pages_per_hour))
+    prices_in_all = replace(table, per_million_pages={**table.per_million_pages, **proxies})
+    found = cost_of(prices_in_all, running, pages_per_hour)
+    if as_json:
+        say(orjson.dumps(asdict(found)).decode())
+    else:
+        stdout_console().print(_shown(found))
+
+
+async def _proxies(over_s: int, pages_per_hour: float) -> Mapping[str, float]:
+    """What the traffic of each pool with a price costs, for a million pages of all."""
+    settings = load_settings()
+    async with cluster_frontier(settings) as frontier:
+        table = await frontier.pools.table() or PoolTable()
+        scripts = frontier.root.scripts
+        sizes = await bytes_over(scripts.redis, scripts.keys, over_s)
+    pages = pages_per_hour * over_s / 3600
+    return {
+        f"proxies: {name}": sizes.get(name, 0) / 1e9 * pool.price_per_gb / pages * 1e6
+        for name, pool in table.pools.items()
+        if pool.price_per_gb
+    }
+
+
+def _table_of(source: str | None) -> Prices:
+    """The prices in a file, or on standard input; ConfigError says what is wrong with them."""
+    if source is None:
+        raise ConfigError(
+            "no table of prices was given: `./crawlstream cost --example > prices.yaml` writes one"
+        )
+    try:
+        if source == "-":
+            return read_prices(sys.stdin.read(), "standard input")
+        return read_prices(Path(source).read_text(encoding="utf-8"), source)
+    except UnicodeError as error:
+        raise ConfigError(f"{source}: the file is not UTF-8 text") from error
+    except OSError as error:
+        raise ConfigError(f"{source}: {error.strerror}") from error
+
+
+def _shown(found: Cost) -> Table:
+    title = f"{found.currency}, at {found.pages_per_hour:,.0f} pages per hour"
+    table = Table(title=title, title_justify="left", box=None, header_style="bold")
+    table.add_column("")
+    table.add_column("an hour", justify="right")
+    table.add_column("per million pages", justify="right")
+    for name, price in found.per_million_pages.items():
+        hourly = found.per_hour.get(name)
+        table.add_row(escape(name), "" if hourly is None else f"{hourly:,.3f}", f"{price:,.2f}")
+    table.add_row("total", f"{sum(found.per_hour.values()):,.3f}", f"{found.total:,.2f}")
+    return table

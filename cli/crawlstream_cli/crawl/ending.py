@@ -1,0 +1,121 @@
+"""What a crawl came to: the last words, and the exit code that a script goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream_cli.common.console import say
+from crawlstream_cli.common.follow import Progress
+from crawlstream_cli.common.times import duration
+from crawlstream_cli.common.words import by_reason, counted, size
+
+_REMEDIES = {
+    "address_refused": (
+        "private and loopback addresses are not fetched: start the cluster with"
+        " CRAWLSTREAM_ALLOW_NETWORKS to allow some"
+    ),
+    "certificate": "the site's TLS certificate is not valid for it",
+    "connection_lost": "the site closed the connection: try again later",
+    "dns": "the crawler's machine knows no address of this host: check its spelling",
+    "domain_unreachable": "the site did not answer for a quarter of an hour: try again later",
+    "refused": "nothing listens at this host and port: check both",
+    "robots": "the site's robots.txt forbids it",
+    "robots_unreachable": "the site's robots.txt could not be fetched, so nothing else may be",
+    "timeout": "no complete answer came within DOWNLOAD_TIMEOUT: is the site up?",
+    "tls": "no TLS connection was possible: is it http:// rather than https://?",
+    "unreachable": "there is no route to it from the crawler's machine",
+}
+"""What to do about a page that failed for a reason, where a person can do something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A crawl that nobody follows any more."""
+
+    crawl: CrawlKey
+    progress: Progress
+    seconds: float
+    output: Path | None = None
+
+    @property
+    def ending(self) -> str:
+        """The event that ended it; ``crawl_refused`` where all its seeds were."""
+        return str(self.progress.ending["event"]) if self.progress.ending else "crawl_refused"
+
+    @property
+    def filtered(self) -> dict[str, int]:
+        """Links that were not followed, by reason."""
+        return dict(self.progress.ending["counters"]["filtered"]) if self.progress.ending else {}
+
+
+def exit_code(progress: Progress) -> int:
+    """0: it came to its own end with every seed taken and a page fetched; else 1."""
+    return 0 if progress.finished and progress.has_fetched else 1
+
+
+def tell_json(summary: Summary) -> None:
+    """One line for programs."""
+    progress = summary.progress
+    told = {
+        "crawlid": summary.crawl.crawlid,
+        "ending": summary.ending,
+        "pages": progress.results,
+        "bytes": progress.body_bytes,
+        "seconds": round(summary.seconds, 3),
+        "failed": dict(progress.failed),
+        "filtered": summary.filtered,
+        "silent": progress.silent,
+        "refused": progress.refused,
+    }
+    say(orjson.dumps(told).decode())
+
+
+def tell(summary: Summary, console: Console) -> None:
+    """What failed and why, and in the last line what came of it."""
+    for sentence, style in _sentences(summary):
+        console.print(sentence, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _sentences(summary: Summary) -> Iterator[tuple[str, str]]:
+    progress = summary.progress
+    for why in progress.refused.values():
+        yield f"Rejected: {why}", "red"
+    for reason, count in progress.failed.most_common():
+        said = f": {detail}" if (detail := progress.details.get(reason)) else ""
+        yield f"Failed ({reason}): {count}{said}", "yellow"
+    if progress.silent:
+        said = f"Done without a result record: {progress.silent}. The spider yielded no result"
+        yield f"{said} for them.", "yellow"
+    if not progress.has_fetched and not progress.refused:
+        yield from ((sentence, "red") for sentence in _nothing_fetched(progress))
+    yield _last_line(summary), ""
+    if progress.failed:
+        pattern = f"'page_failed.*{summary.crawl.crawlid}'"
+        yield f"What failed: ./crawlstream dump events -b --no-follow | grep {pattern}", ""
+
+
+def _nothing_fetched(progress: Progress) -> Iterator[str]:
+    yield "No page was fetched."
+    for url, reason in progress.first_failed.items():
+        remedy = f": {_REMEDIES[reason]}" if reason in _REMEDIES else ""
+        yield f"  {url}  {reason}{remedy}"
+
+
+def _last_line(summary: Summary) -> str:
+    progress, ending = summary.progress, summary.ending.removeprefix("crawl_")
+    parts = [counted(progress.results, "page")]
+    if failed := progress.failed.total():
+        parts.append(f"{failed:,} failed ({by_reason(progress.failed)})")
+    if summary.filtered:
+        filtered = sum(summary.filtered.values())
+        parts.append(f"{filtered:,} filtered ({by_reason(summary.filtered)})")
+    parts += [size(progress.body_bytes), duration(summary.seconds)]
+    is_file = summary.output is not None and str(summary.output) != "-"
+    where = f" -> {summary.output}" if is_file else ""
+    return f"Crawl {summary.crawl.crawlid} {ending}: {', '.join(parts)}{where}"

@@ -1,0 +1,107 @@
+"""``crawlstream crawls``: every crawl that is remembered, and how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import Annotated
+
+import orjson
+import typer
+from rich.text import Text
+
+from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.model.state import CrawlState
+from crawlstream.wire import views
+from crawlstream_cli.common.client import cluster_frontier
+from crawlstream_cli.common.columns import Column, cell, print_columns
+from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.times import moment, until
+from crawlstream_cli.common.which import waiting_for, with_crawlers
+
+_COLOURS = {"running": "green", "paused": "yellow", "stopping": "yellow", "expiring": "yellow"}
+_LONG_NAME, _NARROW = 24, 14
+"""Characters from which on names are wrapped, and states and times may be."""
+
+
+def crawls(
+    appid: Annotated[str | None, typer.Option(help="Only crawls of this application.")] = None,
+    spider: Annotated[
+        str | None, typer.Option("--spider", "-s", help="Only crawls of this spider.")
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Only crawls in this state: running, paused, finished ...")
+    ] = None,
+    under_way: Annotated[
+        bool, typer.Option("--under-way", "-u", help="Only crawls that have not ended.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List current crawls and those that ended recently.
+
+    "waiting" counts pages that are queued, "in flight" those being fetched, and "filtered" links
+    that were not followed: duplicates, or outside the limits of the crawl.
+
+    Example: crawlstream crawls --under-way
+    """
+    settings = load_settings()
+    found = asyncio.run(read_crawls(settings, appid=appid, spiderid=spider))
+    fitting = [
+        crawl
+        for crawl in found
+        if state in (None, crawl.state) and (crawl.is_under_way or not under_way)
+    ]
+    show_crawls(*asyncio.run(with_crawlers(settings, fitting)), as_json=as_json)
+
+
+async def read_crawls(
+    settings: Settings, *, appid: str | None = None, spiderid: str | None = None
+) -> Sequence[CrawlState]:
+    """All crawls of an application and spider, the latest activity first."""
+    async with cluster_frontier(settings) as frontier:
+        found = await frontier.queries.crawls(appid=appid, spiderid=spiderid)
+    return sorted(found, key=lambda crawl: -crawl.last_activity)
+
+
+def show_crawls(
+    found: Sequence[CrawlState], spiders: Collection[str] | None, *, as_json: bool
+) -> None:
+    """A table for people, or a list of objects; ``spiders`` are those that crawlers run."""
+    if as_json:
+        say(orjson.dumps([views.crawl(crawl) for crawl in found]).decode())
+    elif found:
+        print_columns(stdout_console(), [*_columns(found, spiders)])
+    else:
+        say("No such crawl found.")
+
+
+def _columns(found: Sequence[CrawlState], spiders: Collection[str] | None) -> Iterator[Column]:
+    keys, now = [state.crawl for state in found], time.time()
+    yield Column(name="crawl", cells=[cell(key.crawlid) for key in keys], narrowest=_LONG_NAME)
+    apps = [cell(key.appid) for key in keys]
+    yield Column(name="app", cells=apps, narrowest=_LONG_NAME, spare=1)
+    of_spider = [cell(key.spiderid) for key in keys]
+    yield Column(name="spider", cells=of_spider, narrowest=_LONG_NAME, spare=2)
+    yield Column(name="run", cells=[cell(state.run) for state in found], spare=3)
+    states = [_state(state, spiders) for state in found]
+    yield Column(name="state", cells=states, narrowest=_NARROW)
+    for name, counts, spare in (
+        ("waiting", [state.pending for state in found], 0),
+        ("in flight", [state.held for state in found], 4),
+        ("done", [state.done for state in found], 0),
+        ("failed", [state.failed for state in found], 0),
+        ("filtered", [sum(state.filtered_by_reason.values()) for state in found], 5),
+    ):
+        cells = [cell(f"{count:,}") for count in counts]
+        yield Column(name=name, cells=cells, justify="right", spare=spare)
+    active = [cell(moment(state.last_activity, now=now)) for state in found]
+    yield Column(name="active", cells=active, narrowest=_NARROW)
+
+
+def _state(crawl: CrawlState, spiders: Collection[str] | None) -> Text:
+    """What it does, or whom it waits for."""
+    if waits := waiting_for(crawl, spiders):
+        return cell(waits, "red")
+    ends = f" {until(crawl.paused_until)}" if crawl.paused_until else ""
+    return cell(crawl.state + ends, _COLOURS.get(crawl.state, "dim"))

@@ -1,0 +1,130 @@
+"""``crawlstream info``: what is being crawled, and how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.errors import CrawlstreamError
+from crawlstream.wire import jsontext
+from crawlstream_cli.common.ask import ask, refusal
+from crawlstream_cli.common.console import say
+from crawlstream_cli.common.times import duration, moment, until
+from crawlstream_cli.common.which import (
+    unknown_crawl,
+    waiting_of,
+    which_crawl,
+    with_crawlers,
+)
+from crawlstream_cli.common.words import by_reason, counted
+from crawlstream_cli.crawls import read_crawls, show_crawls
+
+_BAR = 30
+"""Characters."""
+_MOST_DOMAINS = 5
+"""Lines; ``--json`` has all."""
+
+
+def info(
+    crawlid: Annotated[
+        str | None, typer.Argument(metavar="CRAWL", help="Crawl to show; default: all crawls.")
+    ] = None,
+    appid: Annotated[
+        str | None, typer.Option(help="Application id (appid), if several have such a crawl.")
+    ] = None,
+    spider: Annotated[
+        str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show all crawls, or the progress of one crawl.
+
+    Shows counts of pages by what became of them, the pace, the time left, and the domains where
+    most pages wait. Exit code 1 if there is no such crawl.
+
+    Example: crawlstream info 7f3a9c0b12de --json
+    """
+    settings = load_settings()
+    if crawlid is None:
+        found = asyncio.run(read_crawls(settings, appid=appid, spiderid=spider))
+        show_crawls(*asyncio.run(with_crawlers(settings, found)), as_json=as_json)
+        return
+    crawl = asyncio.run(which_crawl(settings, crawlid, appid=appid, spider=spider))
+    reply = asyncio.run(ask(settings, {"action": "info", **asdict(crawl)}))
+    if why := refusal(reply):
+        raise CrawlstreamError(why)
+    if reply.get("state") == "unknown":
+        raise unknown_crawl(crawlid, appid, spider)
+    if as_json:
+        say(jsontext.dumps(reply).decode())
+        return
+    waits = reply["state"] == "running" and reply["pending"] and not reply["in_flight"]
+    badge = asyncio.run(waiting_of(settings, crawl)) if waits else ""
+    for name, value in rows_of(reply, now=time.time(), badge=badge):
+        say(f"{name:<9} {value}")
+
+
+def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterator[tuple[str, str]]:
+    """What a reply to ``info`` tells a person; ``now`` is in epoch seconds.
+
+    ``badge``: what it does in place of its state.
+    """
+    spider, failed = reply["spiderid"], sum(reply["failed"].values())
+    ended = reply["done"] + reply["redirected"] + failed
+    yield (
+        "crawl",
+        f"{reply['crawlid']} of application {reply['appid']}, spider {spider}, run {reply['run']}",
+    )
+    yield "state", badge or _state(reply, now)
+    yield "progress", _bar(ended, reply["admitted"])
+    counts = f"{reply['done']:,} done, {reply['redirected']:,} redirected, {failed:,} failed"
+    yield "pages", f"{counts}{_reasons(reply['failed'])}"
+    yield "waiting", f"{reply['pending']:,} queued, {reply['in_flight']:,} in flight"
+    if reply["held_back"]:
+        yield "held back", by_reason(reply["held_back"])
+    if reply["filtered"]:
+        yield "filtered", by_reason(reply["filtered"])
+    yield "pace", _pace(reply, ended, now=now)
+    yield "started", moment(reply["started"], now=now)
+    yield "active", moment(reply["last_activity"], now=now)
+    if reply.get("remember") is not None:
+        pages = counted(reply["counted"], "page")
+        yield "remembers", f"{pages}, for {duration(reply['remember'])} after a run"
+    domains = sorted(reply["domains"].items(), key=lambda each: -each[1]["total"])
+    for domain, backlog in domains[:_MOST_DOMAINS]:
+        yield "queued at", f"{domain}: {counted(backlog['total'], 'page')}"
+    if len(domains) > _MOST_DOMAINS:
+        yield "", f"and {counted(len(domains) - _MOST_DOMAINS, 'domain')} more"
+
+
+def _state(reply: Mapping[str, Any], now: float) -> str:
+    ends = reply.get("paused_until")
+    return f"{reply['state']} {until(ends, now=now)}" if ends else str(reply["state"])
+
+
+def _bar(ended: int, admitted: int) -> str:
+    share = ended / admitted if admitted else 0.0
+    filled = int(share * _BAR)
+    pages = counted(admitted, "admitted page")
+    return f"{'█' * filled}{'░' * (_BAR - filled)} {int(share * 100)}% of {pages}"
+
+
+def _pace(reply: Mapping[str, Any], ended: int, *, now: float) -> str:
+    """Pages a second since the start, and how long the rest takes at that."""
+    is_running = reply["state"] == "running"
+    took_s = (now if is_running else reply["last_activity"]) - reply["started"]
+    if not ended or took_s <= 0:
+        return "no page yet"
+    pace = f"{ended / took_s:,.2f} pages/s"
+    left = reply["pending"] + reply["in_flight"]
+    return f"{pace}, about {duration(left * took_s / ended)} left" if is_running and left else pace
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    return f" ({by_reason(counts)})" if counts else ""

@@ -1,0 +1,214 @@
+"""``crawlstream frontier inspect``: where a page is, what a domain does, how far a crawl is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.table import Table
+
+from crawlstream.boot.clients import shelf_of
+from crawlstream.boot.settings import load_settings
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import DomainReport, UrlReport
+from crawlstream.model.state import CrawlState
+from crawlstream.model.url import fold_host, seed_url
+from crawlstream.wire import views
+from crawlstream_cli.common.client import cluster_frontier
+from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.which import unknown_crawl, which_crawl
+from crawlstream_frontier.inspection import MOST_CRAWLS
+
+frontier = typer.Typer(
+    help="Inspect the frontier: queued and in-flight pages, domains, crawls.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@frontier.callback()
+def _group() -> None:
+    """Keep ``inspect`` a word of the command line although it is the only one."""
+
+
+_NOT_IN_HOSTS = frozenset(":?#\\")
+
+
+class Kind(StrEnum):
+    """What is asked about."""
+
+    URL = "url"
+    DOMAIN = "domain"
+    CRAWL = "crawl"
+
+
+@frontier.command("inspect")
+def inspect(
+    what: Annotated[
+        str, typer.Argument(metavar="URL|DOMAIN|CRAWL", help="URL, domain or crawl to look up.")
+    ],
+    *,
+    kind: Annotated[
+        Kind | None,
+        typer.Option(
+            "--as",
+            help=(
+                "Type of the argument. Default: with a slash a URL, with a dot a domain (a URL if a"
+                " port or a query follows), else a crawl."
+            ),
+        ),
+    ] = None,
+    crawlid: Annotated[
+        str | None, typer.Option(help="Only look for the URL in this crawl; default: all crawls.")
+    ] = None,
+    appid: Annotated[
+        str | None, typer.Option(help="Application id (appid), if several have such a crawl.")
+    ] = None,
+    spider: Annotated[
+        str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show where a page is, the state of a domain, or the progress of a crawl.
+
+    The frontier is the queues in Redis. It stores queued and in-flight pages, and for finished
+    pages only that they were seen. Outcomes of finished pages are on the result and event topics.
+    Any spelling of a URL finds its page. The address is what a site would be asked for, the
+    identity what all spellings of the page have in common; a sighting in another spelling names it.
+
+    Example: crawlstream frontier inspect https://example.com/page --crawlid 7f3a9c0b12de
+    """
+    asked = kind or kind_of(what)
+    if asked is Kind.URL:
+        crawl = None if crawlid is None else _meant(crawlid, appid, spider)
+        report = asyncio.run(_url(seed_url(what), crawl))
+        _show_url(what, report, as_json=as_json)
+    elif asked is Kind.DOMAIN:
+        _show_domain(asyncio.run(_domain(fold_host(what))), as_json=as_json)
+    else:
+        _show_crawl(asyncio.run(_crawl(_meant(what, appid, spider))), as_json=as_json)
+
+
+def _meant(crawlid: str, appid: str | None, spider: str | None) -> CrawlKey:
+    return asyncio.run(which_crawl(load_settings(), crawlid, appid=appid, spider=spider))
+
+
+def kind_of(what: str) -> Kind:
+    """What a person most likely means."""
+    if "/" in what:
+        return Kind.URL
+    if "." not in what:
+        return Kind.DOMAIN if what == "localhost" else Kind.CRAWL
+    return Kind.DOMAIN if _NOT_IN_HOSTS.isdisjoint(what) else Kind.URL
+
+
+async def _url(url: str, crawl: CrawlKey | None) -> UrlReport:
+    """What one crawl, or each that is remembered, knows of a page."""
+    settings = load_settings()
+    async with shelf_of(settings) as shelf, cluster_frontier(settings, shelf) as frontier:
+        inspector = frontier.inspector
+        crawls = [crawl] if crawl else await inspector.crawls(MOST_CRAWLS + 1)
+        report = await inspector.url(url, crawls, with_never=crawl is not None)
+    if crawl and not report.crawls:
+        raise unknown_crawl(crawl.crawlid, crawl.appid, crawl.spiderid)
+    if report.is_cut:
+        sys.stderr.write(f"Only {report.asked} crawls were searched: choose one with --crawlid.\n")
+    return report
+
+
+async def _domain(host: str) -> DomainReport:
+    """What is known of the site that a host is counted under."""
+    settings = load_settings()
+    async with cluster_frontier(settings) as frontier:
+        return await frontier.inspector.domain(await frontier.site_of(host))
+
+
+async def _crawl(crawl: CrawlKey) -> CrawlState:
+    settings = load_settings()
+    async with cluster_frontier(settings) as frontier:
+        state = await frontier.queries.crawl_state(crawl)
+    if state is None:
+        raise unknown_crawl(crawl.crawlid, crawl.appid, crawl.spiderid)
+    return state
+
+
+def _show_url(what: str, report: UrlReport, *, as_json: bool) -> None:
+    told: Any = views.url(report)
+    if as_json:
+        return _write_json(told)
+    say(f"address {told['url']}")
+    if told["identity"] != told["url"]:
+        say(f"identity {told['identity']} (all its spellings are one page)")
+    if not report.crawls:
+        say(f"No known crawl has admitted {what}.")
+    for page, shown in zip(report.crawls, told["crawls"], strict=True):
+        say(f"{page.crawl.crawlid}, run {page.run}, {page.state}: {shown['summary']}")
+        for sighting in shown["sightings"]:
+            say(f"  {sighting['summary']}")
+    if report.domain:
+        say(f"{report.domain.domain}: {told['limits']}")
+    return None
+
+
+def _show_domain(report: DomainReport, *, as_json: bool) -> None:
+    if as_json:
+        return _write_json(views.domain(report))
+    for name, value in _domain_rows(report):
+        say(f"{name:<14} {value}")
+    table = Table(box=None, header_style="bold")
+    for name in ("spider", "index", "crawl", "app", "standing", "queued"):
+        table.add_column(name, justify="right" if name in {"standing", "queued"} else "left")
+    for queue in report.queues:
+        for band in queue.first:
+            crawl = (band.crawl.crawlid, band.crawl.appid) if band.crawl else ("(ended)", "")
+            counts = (str(band.standing), str(band.queued))
+            table.add_row(queue.spiderid, queue.place, *crawl, *counts)
+    stdout_console().print(table if report.queues else "No pages are queued for this domain.")
+    return None
+
+
+def _domain_rows(report: DomainReport) -> Sequence[tuple[str, str]]:
+    rule = "no rule is known yet, so nothing is fetched"
+    if report.rule is not None:
+        rule = str(report.rule) if report.rule.effective_hits else "blocked"
+    return [
+        ("domain", report.domain),
+        ("rule", rule),
+        (
+            "in flight",
+            f"{report.under_way}, of which {report.unreported} not yet confirmed as sent",
+        ),
+        ("next request", f"in {report.next_ms / 1000:.1f} s at the earliest"),
+    ]
+
+
+def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
+    if as_json:
+        return _write_json(views.crawl(state))
+    rows = {
+        "crawl": state.crawl.crawlid,
+        "run": f"{state.run}, {state.state}",
+        "waits": f"{state.queued} queued, {state.delayed} delayed, {state.held} held"
+        + (f", {state.spilled} in Kafka" if state.spilled else "")
+        + (f"; {state.shelved} of the queued on the shelf" if state.shelved else ""),
+        "over": f"{state.done} done, {state.redirected} redirected, {state.failed} failed",
+        "failed": views.counted(state.failed_by_reason),
+        "filtered": views.counted(state.filtered_by_reason),
+        "held back": views.counted(state.held_back),
+    }
+    for name, value in rows.items():
+        say(f"{name:<14} {value}")
+    for domain in state.domains:
+        blocked = ", blocked" if domain.is_blocked else ""
+        at = f"priority {domain.low_priority} to {domain.high_priority}{blocked}"
+        say(f"{'queued at':<14} {domain.domain}: {domain.total}, {at}")
+    return None
+
+
+def _write_json(value: Mapping[str, Any]) -> None:
+    say(orjson.dumps(value).decode())

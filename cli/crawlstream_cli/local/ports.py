@@ -1,0 +1,119 @@
+"""Where a local cluster listens, and which ports of 127.0.0.1 are free."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import psutil
+
+from crawlstream.errors import ConfigError
+from crawlstream_cli.local.partitions import MOST_LOCAL
+
+_RANGE = range(20_000, 32_000)
+"""Below the range from which Linux takes the ports of outgoing connections."""
+
+_METRICS_BLOCK = 40
+
+OFFSETS = {"kafka-monitor": 0, "redis-monitor": 1, "rest": 2}
+"""Places in the row of metrics ports, as supervisord.conf writes them."""
+MOST_PIPELINES = 8
+"""Pipeline processes of one local cluster."""
+_BEFORE_PIPELINES = 30
+"""``pipeline-1`` has the next place."""
+OF_PIPELINES = range(_BEFORE_PIPELINES + 1, _BEFORE_PIPELINES + 1 + MOST_PIPELINES)
+"""Their places."""
+
+
+def offset_of_pipeline(name: str) -> int:
+    """The place of ``pipeline-NUMBER`` in the row of metrics ports."""
+    return _BEFORE_PIPELINES + int(name.rpartition("-")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of one local cluster; CRAWLSTREAM_<NAME>_PORT sets each."""
+
+    kafka: int = 9092
+    """Its controller listens on the next one."""
+    zookeeper: int = 2181
+    redis: int = 6379
+    """Of several partitions, the first one's; the others have the next ones."""
+    rest: int = 5343
+    metrics: int = 5400
+    """The first of a row: kafka-monitor +0, redis-monitor, rest, crawlers +11…, pipelines +31…"""
+
+    @classmethod
+    def given(cls, environment: Mapping[str, str]) -> Ports:
+        """Read the ports from variables; ConfigError names a variable that is no port."""
+        chosen = {}
+        for name in cls.__slots__:
+            if text := environment.get(f"CRAWLSTREAM_{name.upper()}_PORT"):
+                chosen[name] = _port(f"CRAWLSTREAM_{name.upper()}_PORT", text)
+        return cls(**chosen)
+
+    def variables(self) -> dict[str, str]:
+        """The ports as the variables that `given` reads."""
+        return {f"CRAWLSTREAM_{n.upper()}_PORT": str(getattr(self, n)) for n in self.__slots__}
+
+    @classmethod
+    def free(cls) -> Ports:
+        """Ports that nobody uses now, for a cluster beside others."""
+        first = free_block(6 + _METRICS_BLOCK + MOST_LOCAL)
+        return cls(
+            kafka=first,
+            zookeeper=first + 2,
+            redis=first + 6 + _METRICS_BLOCK,
+            rest=first + 4,
+            metrics=first + 6,
+        )
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on the port now, on 127.0.0.1, and nobody does elsewhere.
+
+    What is left of a connection of another address (TIME_WAIT) keeps nobody out.
+    """
+    return _can_bind("127.0.0.1", port) and (_can_bind("", port) or not _is_listened_on(port))
+
+
+def taken(ports: Iterable[int]) -> list[int]:
+    """Those of ``ports`` that are in use."""
+    return [port for port in ports if not is_free(port)]
+
+
+def free_block(length: int) -> int:
+    """The first of ``length`` consecutive free ports, chosen at random."""
+    for first in random.sample(_RANGE, 1000):
+        if all(is_free(first + i) for i in range(length)):
+            return first
+    raise OSError(f"no {length} consecutive free ports between {_RANGE.start} and {_RANGE.stop}")
+
+
+def _port(name: str, text: str) -> int:
+    # The controller's and the metrics' ports follow the one that is named.
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65_000:
+        raise ConfigError(f"{name}: {text!r} is not a port number from 1 to 65000")
+    return int(text)
+
+
+def _is_listened_on(port: int) -> bool:
+    """On any address of this machine; where that cannot be seen, it is taken to be so."""
+    try:
+        sockets = psutil.net_connections("tcp")
+    except psutil.Error:
+        return True
+    return any(each.status == psutil.CONN_LISTEN and port in each.laddr[1:] for each in sockets)
+
+
+def _can_bind(address: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Connections of an earlier server that linger in TIME_WAIT do not keep a new one out.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+        return True

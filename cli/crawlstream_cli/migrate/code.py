@@ -1,0 +1,142 @@
+"""Programs of a project: its spiders, plugins, and whatever imports Scrapy Cluster."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from crawlstream_cli.migrate.finding import Finding, Verdict
+from crawlstream_cli.migrate.known import CLASSES, MODULES, REDIS_KEYS, SPIDERS
+
+_NAMES = {
+    "RawResponseItem": (
+        Verdict.CHANGE,
+        "yield self.result(response, attrs={…}) fills all fields",
+    ),
+    "reconstruct_headers": (Verdict.CHANGE, "remove it: the result has all headers"),
+    "set_logger": (Verdict.CHANGE, "remove it: self.logger writes to the log of the crawler"),
+    "_logger": (Verdict.CHANGE, "use self.logger"),
+    "redis_conn": (
+        Verdict.CHANGE,
+        "not there: keep data of your own elsewhere; the frontier's Redis has another layout",
+    ),
+    "setup_redis": (Verdict.CHANGE, "remove it: the frontier feeds the spider"),
+}
+"""What a call or an attribute of this name becomes."""
+
+
+def code_findings(file: str, tree: ast.Module) -> Iterator[Finding]:
+    """What becomes of the imports, classes, calls and Redis keys of a module."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                yield from _imports(file, node)
+            case ast.ClassDef():
+                yield from _class(file, node)
+            case ast.Call(func=ast.Name(id=name)) | ast.Attribute(attr=name) if name in _NAMES:
+                yield Finding(file, node.lineno, name, *_NAMES[name])
+            case (
+                ast.Call(func=ast.Name(id="Request")) | ast.Call(func=ast.Attribute(attr="follow"))
+            ):
+                yield from _request(file, node)
+            case ast.Constant(value=str(text)):
+                yield from _redis_key(file, node.lineno, text)
+            case _:
+                pass
+
+
+def _imports(file: str, node: ast.Import | ast.ImportFrom) -> Iterator[Finding]:
+    if isinstance(node, ast.ImportFrom):
+        if node.level:
+            return
+        modules = [node.module or ""]
+    else:
+        modules = [alias.name for alias in node.names]
+    for module in modules:
+        fitting = [known for known in MODULES if f"{module}.".startswith(f"{known}.")]
+        if fitting and not _is_of_here(module, node):
+            yield Finding(file, node.lineno, module, *MODULES[max(fitting, key=len)])
+
+
+def _is_of_here(module: str, node: ast.Import | ast.ImportFrom) -> bool:
+    """Whether it is crawlstream's own package that is imported."""
+    ours = {"ClusterSpider", "CrawlResult", "Outlink", "Outlinks", "links_of"}
+    return module == "crawling" and ours >= {alias.name for alias in node.names}
+
+
+def _class(file: str, node: ast.ClassDef) -> Iterator[Finding]:
+    bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+    known = [base for base in bases if base in CLASSES]
+    for base in known[:1]:
+        yield Finding(file, node.lineno, f"{node.name}({base})", *CLASSES[base])
+        if base in SPIDERS:
+            yield from _spider(file, node)
+        elif base in {"BaseMonitor", "KafkaBaseMonitor", "BaseHandler"}:
+            yield from _plugin(file, node)
+
+
+def _spider(file: str, node: ast.ClassDef) -> Iterator[Finding]:
+    """What a class that the frontier feeds has no use for."""
+    if "crawling" in file.split("/")[:-1]:
+        advice = "move it to a package of your own: `crawling` is the name of crawlstream's"
+        yield Finding(file, node.lineno, node.name, Verdict.CHANGE, advice)
+    for part in node.body:
+        targets = part.targets if isinstance(part, ast.Assign) else []
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [part.name]
+        for name in {"start_urls", "start_requests", "start"} & set(names):
+            advice = "not used: feed these URLs as crawl requests (crawlstream feed FILE)"
+            yield Finding(file, part.lineno, name, Verdict.CHANGE, advice)
+        if "custom_settings" in names:
+            advice = "stays, except for what the cluster decides (docs/spiders.md)"
+            yield Finding(file, part.lineno, "custom_settings", Verdict.WORKS, advice)
+
+
+def _plugin(file: str, node: ast.ClassDef) -> Iterator[Finding]:
+    """What the attributes of a plugin have become."""
+    better = {
+        "schema": "the schema itself, as Schema({…}), in place of the name of its file",
+        "regex": "an action gets requests by its `name`, not by an expression over Redis keys",
+        "handle": "returns what it does to the frontier: self.seed, self.command or None",
+        "check_precondition": "remove it: answer() decides",
+    }
+    if any("Monitor" in ast.unparse(base) for base in node.bases):
+        better["handle"] = "`async def answer(self, action)` returns a Reply"
+    for part in node.body:
+        targets = part.targets if isinstance(part, ast.Assign) else []
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        names += [part.name] if isinstance(part, ast.FunctionDef) else []
+        for name in names:
+            if name in better:
+                yield Finding(file, part.lineno, name, Verdict.CHANGE, better[name])
+
+
+def _request(file: str, node: ast.Call) -> Iterator[Finding]:
+    """What of a request cannot travel to another worker."""
+    for keyword in node.keywords:
+        text = ast.unparse(keyword.value)
+        told = None
+        if keyword.arg == "meta" and text == "response.meta":
+            told = Verdict.UNUSED, "may stay; what a page inherits travels without it"
+        elif keyword.arg == "cb_kwargs":
+            told = Verdict.CHANGE, "use meta: cb_kwargs cannot be stored in the frontier"
+        elif keyword.arg in {"callback", "errback"} and isinstance(keyword.value, ast.Lambda):
+            told = Verdict.CHANGE, "name a method of the spider: a lambda cannot be stored"
+        elif keyword.arg == "errback":
+            told = Verdict.CHANGE, "never called: a page that fails is a `page_failed` event"
+        elif keyword.arg == "meta" and re.search(r"['\"](proxy|bindaddress)['\"]", text):
+            told = Verdict.CHANGE, "only a middleware may choose a proxy or address"
+        if told:
+            yield Finding(file, keyword.value.lineno, f"{keyword.arg}={text:.40}", *told)
+
+
+def _redis_key(file: str, line: int, text: str) -> Iterator[Finding]:
+    """A string that looks like a key of the old Redis."""
+    if " " in text or len(text) > 200:
+        return
+    for expression, instead in REDIS_KEYS.items():
+        if re.search(expression, text):
+            yield Finding(file, line, text[:60], Verdict.CHANGE, instead)
+            return

@@ -1,0 +1,170 @@
+"""What a worker says in one exchange, and the answer, in the shapes of ``lua/exchange.lua``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import structlog
+
+from crawlstream.model.crawl import CrawlKey, Hold, Profile
+from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
+from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
+from crawlstream.wire import stored
+from crawlstream_frontier.codec.entries import hash_of_profile, profile_from, split_entry
+from crawlstream_frontier.codec.links import Inheritance
+from crawlstream_frontier.codec.schedules import firing_from
+from crawlstream_frontier.codec.values import crawl_from, mapping, none_as, unpack
+
+_WITH_CONTEXT = 5
+"""Least fields of a crawl that is a context of several partitions."""
+RETRY_PRIORITY_STEP = -10
+"""What one retry costs in priority."""
+
+log = structlog.get_logger()
+
+
+class ExchangeAnswer(NamedTuple):
+    """What ``exchange.lua`` answers; its header says more."""
+
+    granted: Sequence[Any]
+    lots: Sequence[Any]
+    crawls: Any
+    profiles: Any
+    stale: Sequence[bytes]
+    redis_epoch: int
+    next_due_ms: int
+    """-1: nothing waits."""
+    rules_known: bool
+    repeat: Sequence[bytes]
+    """Tokens of settles that Redis, restarted since, wants with all of their links."""
+    refused: Sequence[bytes]
+    crowded: int
+    """-1: nobody looked."""
+    capped: Sequence[bytes]
+    """Tokens of settles of which a page limit kept links out."""
+    sites_version: bytes
+    """Of the map of sites, if hosts are parted by it."""
+    unconfirmed: Sequence[Any]
+    """As ``unpack_questions`` takes them."""
+
+    @classmethod
+    def unpack(cls, packed: object) -> Self:
+        """The fields of a packed answer."""
+        return cls(*unpack(packed))
+
+
+class LeaseResult(NamedTuple):
+    """What a call was granted."""
+
+    holds: list[Hold]
+    inheritances: Mapping[str, Inheritance]
+    """What their children inherit, by token."""
+
+
+def pack_ends(settles: Iterable[Settle]) -> list[object]:
+    """Settles without anything found: lists of tokens, sends and bytes by outcome and reason."""
+    groups: dict[tuple[str, str], tuple[list[str], list[int], list[int]]] = {}
+    for settle in settles:
+        kind = (settle.outcome.value, settle.reason)
+        tokens, sent, sizes = groups.setdefault(kind, ([], [], []))
+        tokens.append(settle.token)
+        sent.append(none_as(settle.sent_ms))
+        sizes.append(settle.body_bytes)
+    return [[*kind, *columns] for kind, columns in groups.items()]
+
+
+def unpack_holds(
+    answer: ExchangeAnswer, spiderid: str, *, call: int, issued_at: float, partition: int = 0
+) -> LeaseResult:
+    """The holds that a call was granted, and what their children inherit.
+
+    An entry that cannot be read (another version wrote it) is left out and said aloud: as nobody
+    answers for its hold, it will be given back, perhaps to a worker that understands it.
+    """
+    lots = list(zip(answer.lots[::2], answer.lots[1::2], strict=True))
+    runs = {
+        c: (crawl_from(name), run, bool(recovered), firing_from(occasion))
+        for c, (name, run, recovered, occasion, *_) in mapping(answer.crawls).items()
+    }
+    packed, known = mapping(answer.profiles), dict[bytes, Profile]()
+    origins = _Origins(answer, spiderid)
+    holds, inherited = [], {}
+    for place, lot, domain, entry in zip(*[iter(answer.granted)] * 4, strict=True):
+        c, priority = lots[lot - 1]
+        crawl, run, recovered, firing = runs[c]
+        token = f"{call}-{place}"
+        try:
+            retries, number, body = split_entry(entry)
+            where = b"%s/%d" % (c, number)
+            profile = known.get(where) or known.setdefault(where, profile_from(packed[where]))
+            kept = stored.decode_entry(body)
+        except ValueError:
+            log.exception("lease", outcome="unreadable", token=token)
+            continue
+        inherited[token] = Inheritance(
+            *(c, run, number, profile.domain_max_pages, profile.max_pages),
+            origins.of(c, where, crawl, profile),
+        )
+        holds.append(
+            Hold(
+                token=token,
+                crawl=crawl,
+                run=run,
+                domain=domain.decode(),
+                priority=priority,
+                entry=kept,
+                profile=profile,
+                retries=retries,
+                issued_at=issued_at,
+                partition=partition,
+                recovered=recovered,
+                firing=firing,
+            )
+        )
+    return LeaseResult(holds, inherited)
+
+
+class _Origins:
+    """What children in other partitions inherit; with one partition there are none."""
+
+    def __init__(self, answer: ExchangeAnswer, spiderid: str) -> None:
+        self._crawls = mapping(answer.crawls)
+        self._profiles = mapping(answer.profiles)
+        self._spiderid = spiderid
+        self._known: dict[bytes, LinkOrigin] = {}
+
+    def of(self, c: bytes, where: bytes, crawl: CrawlKey, profile: Profile) -> LinkOrigin | None:
+        if len(self._crawls[c]) < _WITH_CONTEXT:
+            return None
+        known = self._known.get(where)
+        if known is None:
+            *_, generation, redis_epoch, number = self._crawls[c]
+            known = self._known[where] = LinkOrigin(
+                context=ContextKey(crawl, generation),
+                version=Version(redis_epoch, number),
+                spiderid=self._spiderid,
+                profile=hash_of_profile(self._profiles[where]),
+                domain_max_pages=profile.domain_max_pages,
+                max_pages=profile.max_pages,
+            )
+        return known
+
+
+def pack_sent(sent: SentRequest) -> list[object]:
+    """A departure, and what the site did if that is known."""
+    told = [sent.token, sent.after_ms, sent.received]
+    if (heard := sent.heard) is None:
+        return told
+    return [*told, heard.reaction.value, heard.wait_ms, heard.until_ms]
+
+
+def pack_requeue(requeue: Requeue) -> list[object]:
+    """A page whose download failed."""
+    return [requeue.token, requeue.delay_ms, none_as(requeue.sent_ms), RETRY_PRIORITY_STEP]
+
+
+def pack_release(release: Release) -> list[object]:
+    """A page that is given back."""
+    sent_ms = none_as(release.sent_ms)
+    return [release.token, release.delay_ms, sent_ms, release.robots, release.crawl_delay_ms]

@@ -1,0 +1,133 @@
+"""What a home is told of its crawls, and answers to be remembered by Kafka.
+
+In the shapes of ``lua/operations/partitions``: enroll, overdue, lapse and recover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.effects import Command, Effect, IntakeBatch, Seed
+from crawlstream.model.partitions.messages import Begun, HomeMark, Stamp, ToNote, Version
+from crawlstream.model.recurring.schedule import Occasion
+from crawlstream_frontier.codec.intake import LATEST_S, Profiles, pack_occasion, pack_other
+from crawlstream_frontier.codec.values import crawl_from, none_as, pack
+
+
+def pack_enroll(batch: IntakeBatch, noted: Mapping[int, ToNote], begun: Sequence[Begun]) -> bytes:
+    """Records for the home of their crawls, with what Kafka remembers before those at an offset.
+
+    ``begun``: crawls of which Kafka remembers that they have.
+    """
+    profiles = Profiles()
+    records = [_record(record, profiles, noted) for record in batch.records]
+    place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+    return pack([*place, profiles.numbered(), records, _begun(begun)])
+
+
+def _begun(begun: Sequence[Begun]) -> list[object]:
+    flat = [part for one in begun for part in (FrontierKeys.crawl_field(one.crawl), one.generation)]
+    return [begun[0].redis_epoch, *flat] if begun else []
+
+
+def _record(record: Effect, profiles: Profiles, noted: Mapping[int, ToNote]) -> list[object]:
+    if isinstance(record, Seed):
+        return [
+            "seed",
+            record.offset,
+            record.timestamp_ms,
+            FrontierKeys.crawl_field(record.crawl),
+            profiles.number(record.profile),
+            record.priority,
+            min(record.expires, LATEST_S),
+            none_as(record.remember),
+            *_occasion(record.crawl.appid, record.occasion),
+            record.profile.uuid or "",
+            _noted(record, noted),
+        ]
+    if isinstance(record, Command):
+        return [
+            "command",
+            record.offset,
+            record.timestamp_ms,
+            record.name,
+            record.request,
+            FrontierKeys.crawl_field(record.crawl) if record.crawl else "",
+            record.priority or min(record.until, LATEST_S),
+            *_occasion(record.appid, record.occasion),
+            _noted(record, noted),
+        ]
+    return pack_other(record)
+
+
+def _occasion(appid: str, occasion: Occasion | None) -> list[object]:
+    return pack_occasion(appid, occasion) if occasion else ["", 0]
+
+
+def _noted(record: Seed | Command, noted: Mapping[int, ToNote]) -> list[object]:
+    note = noted.get(record.offset)
+    return [note.generation, note.redis_epoch] if note else []
+
+
+def unpack_stamps(redis_epoch: int, flat: Sequence[int]) -> dict[int, Stamp]:
+    """Stamps by offset."""
+    return {
+        offset: Stamp(
+            None if generation < 0 else generation,
+            Version(redis_epoch, number),
+            run,
+            is_again=is_again,
+        )
+        for offset, generation, number, run, is_again in zip(*[iter(flat)] * 5, strict=True)
+    }
+
+
+def unpack_note(redis_epoch: int, packed: Sequence[Any]) -> ToNote | None:
+    """What is to be noted; of nothing None."""
+    if not packed:
+        return None
+    offset, name, generation, how, run, covered = packed
+    return ToNote(
+        crawl_from(name),
+        generation,
+        how.decode(),
+        redis_epoch,
+        offset=None if offset < 0 else offset,
+        run=run,
+        covers={place.decode(): at for place, at in zip(*[iter(covered)] * 2, strict=True)},
+    )
+
+
+def unpack_begun(redis_epoch: int, flat: Sequence[Any]) -> list[Begun]:
+    """Crawls that begin, and Kafka is to remember."""
+    return [
+        Begun(crawl_from(name), generation, run, redis_epoch)
+        for name, generation, run in zip(*[iter(flat)] * 3, strict=True)
+    ]
+
+
+def pack_lapse(note: ToNote) -> bytes:
+    """What the clock of a home ends, and Kafka remembers."""
+    return pack([FrontierKeys.crawl_field(note.crawl), note.generation, note.redis_epoch])
+
+
+def pack_fates(
+    redis_epoch: int, marks: Sequence[HomeMark], dedupe_ms: int, *, is_last: bool
+) -> bytes:
+    """What a home is told in a new life."""
+    fates = [
+        [
+            mark.kind,
+            FrontierKeys.crawl_field(mark.crawl),
+            mark.generation,
+            mark.run,
+            [part for pair in mark.positions.items() for part in pair],
+            mark.at_ms,
+            none_as(mark.remember),
+        ]
+        for mark in marks
+        if mark.crawl is not None
+    ]
+    return pack([redis_epoch, fates, dedupe_ms, is_last])

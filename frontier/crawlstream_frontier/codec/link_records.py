@@ -1,0 +1,187 @@
+"""Records of ``<prefix>.links``: links of pages to the domains of other partitions."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from crawlstream.keys import FrontierKeys, encode_id
+from crawlstream.model.effects import Links
+from crawlstream.model.partitions.messages import LinkOrigin
+from crawlstream_frontier.codec.links import LINKS_PER_CALL, Lot, flatten
+from crawlstream_frontier.codec.spill import LINKS_PER_RECORD, parts_of
+from crawlstream_frontier.codec.values import none_as, pack, unpack
+
+_VERSION = 4
+_KINDS = (int, bytes, int, int, int, bytes, int, int, list)
+_LOT = 5
+_MOST_PRIORITY = 10**6
+_LARGEST = 2**53
+"""Lua counts in doubles."""
+_NAME = re.compile(rb"[!-9;-~]*:[!-9;-~]*:[!-9;-~]*")
+"""Of a crawl: three ids without anything that separates them."""
+_WORD = re.compile(rb"[^\s@/]+")
+"""Of a spider; a site or domain may have any letter but blanks."""
+_DOMAIN = re.compile(rb"[^\s]+")
+_HASH = re.compile(rb"[0-9a-f]{16}")
+_NUMBER = rb"(?:0|-?[1-9][0-9]{0,18})"
+_FINGERPRINT = re.compile(rb"%b(?: %b)?" % (_NUMBER, _NUMBER))
+"""Of a link; of a redirect that a seed leads to its own and that of its page."""
+
+
+_Links = tuple[list[object], list[object]]
+"""Fingerprints and entries, in parallel."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRecord:
+    """A record of the topic: links of some pages, to one partition."""
+
+    offset: int
+    size: int
+    """Of its value, in bytes."""
+    links: int
+    domains: Sequence[object]
+    """Of its groups."""
+    head: tuple[object, ...]
+    """What all of them have in common, as ``apply.lua`` takes it."""
+    flat: list[object]
+    """The links, as ``admit.lua`` takes them."""
+
+
+def pack_links(origin: LinkOrigin, links: Sequence[Links]) -> list[bytes]:
+    """Links of pages with the same origin, to one partition, as records of a bounded size."""
+    head = [
+        _VERSION,
+        FrontierKeys.crawl_field(origin.context.crawl),
+        origin.context.generation,
+        *origin.version,
+        origin.profile,
+        none_as(origin.domain_max_pages),
+        none_as(origin.max_pages),
+    ]
+    encoded = [replace(group, entries=[*group.entries]) for group in links]
+    return [
+        pack([*head, _flat(groups, origin.spiderid)])
+        for groups in parts_of(encoded, LINKS_PER_RECORD)
+    ]
+
+
+def _flat(links: Sequence[Links], own_spider: str) -> list[object]:
+    return flatten(
+        (
+            (group.priority, encode_id(group.spiderid or own_spider), group.counts, ""),
+            group.domain,
+            group.fingerprints,
+            group.entries,
+        )
+        for group in links
+    )
+
+
+def read_links(offset: int, value: bytes | None) -> LinkRecord:
+    """Check a record before the frontier relies on it; ValueError says what is wrong with it."""
+    try:
+        fields = unpack(value)
+    except Exception as error:
+        raise ValueError(f"not a packed value: {error}") from error
+    if not isinstance(fields, list) or [*map(type, fields)] != [*_KINDS] or fields[0] != _VERSION:
+        raise ValueError(f"not a record of links of version {_VERSION}")
+    _, name, *numbers, profile, domain_cap, crawl_cap, flat = fields
+    if not _NAME.fullmatch(name) or not _HASH.fullmatch(profile):
+        raise ValueError("not the name of a crawl, or not the hash of a profile")
+    if not all(0 <= n < _LARGEST for n in numbers) or min(domain_cap, crawl_cap) < -1:
+        raise ValueError("a number that cannot be")
+    groups = [*_groups_in(flat)]
+    links = sum(size for _, size in groups)
+    if not 1 <= links <= LINKS_PER_CALL:
+        raise ValueError(f"{links} links; a record has 1 to {LINKS_PER_CALL}")
+    domains = [domain for domain, _ in groups]
+    return LinkRecord(offset, len(value or b""), links, domains, tuple(fields[1:-1]), flat)
+
+
+def _groups_in(flat: list[object]) -> Iterator[tuple[object, int]]:
+    """The domain of each group, and how many links; ValueError: it is not as ``admit.lua`` says."""
+    at = 0
+    while at < len(flat):
+        groups = _groups_of_lot(flat, at)
+        at += _LOT
+        for _ in range(groups):
+            size = _size_of_group(flat, at)
+            yield flat[at], size
+            at += 2 + 2 * size
+
+
+def join_links(records: Iterable[LinkRecord]) -> list[object]:
+    """Records as ``apply.lua`` takes them.
+
+    Those with one head are one, with one group a domain, if most of their domains come twice: then
+    Redis saves more time than it takes here.
+    """
+    heads = defaultdict[tuple[object, ...], list[LinkRecord]](list)
+    for record in records:
+        heads[record.head].append(record)
+    return [[*head, flat] for head, alike in heads.items() for flat in _joined(alike)]
+
+
+def _joined(records: Sequence[LinkRecord]) -> list[list[object]]:
+    domains = [domain for record in records for domain in record.domains]
+    if len({*domains}) > len(domains) / 2:
+        return [record.flat for record in records]
+    return [_one_of([record.flat for record in records])]
+
+
+def _one_of(flats: Sequence[list[object]]) -> list[object]:
+    lots = defaultdict[Lot, dict[object, _Links]](dict)
+    for flat in flats:
+        at = 0
+        while at < len(flat):
+            priority, spider, counts, site, groups = flat[at : at + _LOT]
+            domains = lots[priority, spider, counts, site]
+            at += _LOT
+            for _ in range(cast(int, groups)):
+                domain, first = flat[at], at + 2
+                middle = first + cast(int, flat[at + 1])
+                at = middle + middle - first
+                fingerprints, entries = flat[first:middle], flat[middle:at]
+                if known := domains.get(domain):
+                    known[0].extend(fingerprints)
+                    known[1].extend(entries)
+                else:
+                    domains[domain] = fingerprints, entries
+    return flatten(
+        (lot, domain, *links) for lot, domains in lots.items() for domain, links in domains.items()
+    )
+
+
+def _groups_of_lot(flat: Sequence[object], at: int) -> int:
+    priority, spider, counts, site, groups = [*flat[at : at + _LOT], *[None] * _LOT][:_LOT]
+    if (
+        type(priority) is not int
+        or not isinstance(spider, bytes)
+        or type(counts) is not bool
+        or not isinstance(site, bytes)
+        or type(groups) is not int
+    ):
+        raise ValueError(f"not a lot of links, at {at}")
+    is_named = _WORD.fullmatch(spider) and (not site or _DOMAIN.fullmatch(site))
+    if not is_named or abs(priority) > _MOST_PRIORITY or not 1 <= groups <= LINKS_PER_CALL:
+        raise ValueError(f"not a lot of links, at {at}")
+    return groups
+
+
+def _size_of_group(flat: Sequence[object], at: int) -> int:
+    domain, size = [*flat[at : at + 2], None, None][:2]
+    if not isinstance(domain, bytes) or not _DOMAIN.fullmatch(domain):
+        raise ValueError(f"not a domain, at {at}")
+    if type(size) is not int or not 1 <= size <= LINKS_PER_CALL:
+        raise ValueError(f"not a number of links, at {at + 1}")
+    links = flat[at + 2 : at + 2 + 2 * size]
+    if len(links) < 2 * size or not all(isinstance(part, bytes) and part for part in links):
+        raise ValueError(f"fewer links than announced, or an empty one, at {at + 2}")
+    if not all(_FINGERPRINT.fullmatch(part) for part in links[:size] if isinstance(part, bytes)):
+        raise ValueError(f"not a fingerprint, at {at + 2}")
+    return size

@@ -1,0 +1,293 @@
+"""What partitions and homes are told and answer, in the shapes of ``lua/operations/partitions``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from crawlstream.keys import FrontierKeys, encode_id
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import IntakeBatch, Seed
+from crawlstream.model.egress.render import lane_of
+from crawlstream.model.partitions.messages import (
+    ContextKey,
+    Label,
+    OpenRun,
+    Question,
+    Report,
+    RunAtHome,
+    SeedsOf,
+    Stamp,
+    Tell,
+    Told,
+    Version,
+)
+from crawlstream_frontier.codec.intake import LATEST_S, Profiles, SiteOf
+from crawlstream_frontier.codec.values import crawl_from, none_as, pack, pairs
+
+
+def unpack_runs_at_home(
+    crawls: Sequence[CrawlKey], packed: Sequence[Any]
+) -> dict[CrawlKey, RunAtHome]:
+    """What a home says of those of these crawls that it knows."""
+    return {
+        crawl: RunAtHome(
+            run=run[0],
+            state=run[1].decode(),
+            paused_until=None if run[2] < 0 else run[2],
+            expires=run[3],
+            remember=None if run[4] < 0 else run[4],
+            generation=run[5],
+        )
+        for crawl, run in zip(crawls, packed, strict=True)
+        if run
+    }
+
+
+def pack_take(
+    batch: IntakeBatch, stamps: Mapping[int, Stamp], site_of: SiteOf, seeds_of: SeedsOf
+) -> bytes:
+    """Seeds for the partition of their domains; those of runs that are over are left out."""
+    profiles = Profiles()
+    homes = seeds_of.by_offset
+    seeds = [
+        [*_stamped(record, stamps[record.offset], profiles, site_of), homes.get(record.offset, 0)]
+        for record in batch.records
+        if isinstance(record, Seed) and stamps[record.offset].generation is not None
+    ]
+    place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+    untold = [offset for span in seeds_of.told_elsewhere for offset in span]
+    whose = [seeds_of.homes, sorted(seeds_of.absent), untold]
+    return pack([*place, profiles.numbered(), seeds, *whose])
+
+
+def _stamped(seed: Seed, stamp: Stamp, profiles: Profiles, site_of: SiteOf) -> list[object]:
+    return [
+        seed.offset,
+        FrontierKeys.crawl_field(seed.crawl),
+        stamp.generation,
+        *stamp.version,
+        stamp.run,
+        seed.domain,
+        seed.priority,
+        encode_id(lane_of(seed.crawl.spiderid, renders=seed.profile.render is not None)),
+        seed.fingerprint,
+        seed.entry,
+        profiles.number(seed.profile),
+        none_as(seed.profile.domain_max_pages),
+        none_as(seed.profile.max_pages),
+        int(min(seed.not_before, LATEST_S) * 1000),
+        seed.profile.uuid or "",
+        site_of(seed) or "",
+        stamp.is_again,
+    ]
+
+
+def unpack_questions(packed: Sequence[Any]) -> list[Question]:
+    """What homes are to be asked."""
+    return [
+        Question(
+            ContextKey(crawl_from(name), generation),
+            frozenset(map(bytes.decode, hashes)),
+            is_of_credits=bool(credits_),
+        )
+        for name, generation, hashes, *credits_ in packed
+    ]
+
+
+def unpack_context(packed: Sequence[Any]) -> ContextKey | None:
+    """A context by its name; of nothing None."""
+    return ContextKey(crawl_from(packed[0]), packed[1]) if packed else None
+
+
+def pack_questions(questions: Iterable[Question]) -> bytes:
+    """What a home is asked."""
+    return pack([[[*_context(asked.context), [*asked.profiles]] for asked in questions]])
+
+
+def unpack_labels(
+    redis_epoch: int, questions: Sequence[Question], packed: Sequence[Any]
+) -> list[Label]:
+    """What a home says, in the order of the questions."""
+    return [
+        Label(
+            context=asked.context,
+            version=Version(redis_epoch, number),
+            run=run,
+            state=state.decode(),
+            paused_until=None if paused_until < 0 else paused_until,
+            shift=shift,
+            expires=expires,
+            occasion=occasion.decode(),
+            profiles=dict(zip(profiles[::2], profiles[1::2], strict=True)),
+        )
+        for asked, said in zip(questions, packed, strict=True)
+        for number, run, state, paused_until, shift, expires, occasion, profiles in [said]
+    ]
+
+
+def pack_labels(redis_epoch: int, labels: Iterable[Label]) -> bytes:
+    """What a partition hears that had its homes asked in an epoch."""
+    return pack(
+        [
+            redis_epoch,
+            [
+                [
+                    *_context(label.context),
+                    *label.version,
+                    label.run,
+                    label.state,
+                    none_as(label.paused_until),
+                    label.shift,
+                    label.expires,
+                    label.occasion,
+                    [part for pair in label.profiles.items() for part in pair],
+                ]
+                for label in labels
+            ],
+        ]
+    )
+
+
+def pack_tells(tells: Iterable[Tell]) -> bytes:
+    """What a partition hears of homes that were not asked."""
+    labels: list[list[object]] = [
+        [
+            *_context(told.context),
+            *told.version,
+            0,
+            "dead" if told.is_dead and told.what != "expired" else told.what,
+            -1,
+            0,
+            0,
+            "",
+            [],
+        ]
+        for told in tells
+    ]
+    return pack([0, labels])
+
+
+def unpack_told(tells: Sequence[Tell], reports: Sequence[Any]) -> list[Told]:
+    """What a partition has answered: a report of each generation that is over, in their order."""
+    of_dead = iter(reports)
+    told = []
+    for tell in tells:
+        if not tell.is_dead:
+            told.append(Told(tell))
+            continue
+        purged, is_drained, ledger = next(of_dead)
+        told.append(Told(tell, purged, bool(is_drained), _counters(ledger)))
+    return told
+
+
+def pack_told(answers: Iterable[Told]) -> bytes:
+    """What partitions have answered, for the home."""
+    return pack(
+        [
+            [
+                [
+                    one.tell.name,
+                    one.purged,
+                    one.is_drained,
+                    [part for field, value in one.ledger.items() for part in (field, value)],
+                ]
+                for one in answers
+            ]
+        ]
+    )
+
+
+def unpack_tells(flat: Sequence[Any]) -> list[Tell]:
+    """What partitions are to hear."""
+    pairs_of = zip(*[iter(flat)] * 2, strict=True)
+    return [_tell(name.decode(), is_dead=bool(is_dead)) for name, is_dead in pairs_of]
+
+
+def _tell(name: str, *, is_dead: bool) -> Tell:
+    crawl, generation, redis_epoch, number, partition, what = name.split(" ")
+    return Tell(
+        context=ContextKey(crawl_from(crawl.encode()), int(generation)),
+        version=Version(int(redis_epoch), int(number)),
+        partition=int(partition),
+        what=cast(Any, what),
+        is_dead=is_dead,
+        name=name,
+    )
+
+
+def unpack_runs(redis_epoch: int, runs: Sequence[Any]) -> list[OpenRun]:
+    """Runs that may be over."""
+    return [
+        OpenRun(
+            ContextKey(crawl_from(name), generation),
+            Version(redis_epoch, number),
+            run,
+            offsets_in(seeds),
+        )
+        for name, generation, number, run, seeds in runs
+    ]
+
+
+def offsets_in(flat: Sequence[Any]) -> dict[tuple[str, int], int]:
+    """Offsets by topic UUID and Kafka partition, from a flat list of places and offsets."""
+    found = {}
+    for place, offset in zip(flat[::2], flat[1::2], strict=True):
+        topic_id, _, partition = place.decode().rpartition(":")
+        found[topic_id, int(partition)] = int(offset)
+    return found
+
+
+def unpack_report(packed: Sequence[Any]) -> Report:
+    """What a partition says of one context."""
+    is_idle, is_leasable, need, run, ledger, is_short = packed
+    needed = {int(q): int(at) for q, at in zip(need[::2], need[1::2], strict=True)}
+    counters = _counters(ledger)
+    kept = {
+        name.removeprefix(_KEPT): counters.pop(name)
+        for name in [*counters]
+        if name.startswith(_KEPT)
+    }
+    kept_run = counters.pop("kept", 0)
+    return Report(
+        bool(is_idle),
+        bool(is_leasable),
+        needed,
+        run,
+        counters,
+        is_short=bool(is_short),
+        kept_run=kept_run,
+        kept=kept,
+    )
+
+
+def _counters(ledger: Sequence[bytes]) -> dict[str, int]:
+    """Those of what is under way, and with a prefix those of the run before it."""
+    return {
+        field: int(value)
+        for field, value in pairs(ledger).items()
+        if (name := field.removeprefix(_KEPT)) in _COUNTERS
+        or name[:2] in {"n:", "f:", "z:"}
+        or field == "kept"
+    }
+
+
+_KEPT = "kept:"
+_COUNTERS = frozenset(
+    {"admitted", "done", "failed", "redirected", "stopped", "expired", "bytes"}
+    | {"queued", "delayed", "held"}
+)
+
+
+def pack_finish(run: OpenRun, ledger: Mapping[str, int]) -> bytes:
+    """That a run is over, with the counters of all partitions."""
+    fields = [str(part) for pair in ledger.items() for part in pair]
+    return pack([*_context(run.context), *run.version, fields])
+
+
+def _name(crawl: CrawlKey) -> str:
+    return FrontierKeys.crawl_field(crawl)
+
+
+def _context(context: ContextKey) -> tuple[str, int]:
+    return _name(context.crawl), context.generation

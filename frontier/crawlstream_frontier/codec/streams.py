@@ -1,0 +1,100 @@
+"""Records of the frontier's streams: actions that wait for an answer, and the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import structlog
+
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import OutboxRecord, OwedSchedule, PendingAction
+from crawlstream.model.egress.render import spider_of
+from crawlstream.wire import stored
+from crawlstream_frontier.codec.entries import profile_from, split_entry
+from crawlstream_frontier.codec.schedules import firing_from, is_of_schedule, unpack_owed_schedule
+from crawlstream_frontier.codec.state import by_reason
+from crawlstream_frontier.codec.values import crawl_from, pairs, unpack
+
+log = structlog.get_logger()
+Fields = Mapping[bytes, bytes]
+
+COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired", "bytes")
+"""Counters of an ending, in the order of the ledger."""
+
+
+def unpack_action(id_: bytes, fields: Fields, attempts: int) -> PendingAction:
+    """An action, and how often it was read with this."""
+    purged, run = fields.get(b"purged"), fields.get(b"run")
+    return PendingAction(
+        id=id_.decode(),
+        name=fields[b"name"].decode(),
+        request=fields[b"request"],
+        purged=None if purged is None else int(purged),
+        run=None if run is None else int(run),
+        attempts=attempts,
+        outcome=fields.get(b"outcome", b"").decode(),
+    )
+
+
+def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | OwedSchedule:
+    """A record of the outbox, however often it was read."""
+    details = unpack(fields[b"record"])
+    if is_of_schedule(details):
+        return unpack_owed_schedule(id_.decode(), details)
+    record = pairs(details.get(b"fields", ()))
+    counters = {name: int(record.get(name, 0)) for name in COUNTERS} if record else {}
+    reasons = {
+        kind: by_reason(record, letter)
+        for kind, letter in (("done", "n"), ("failed", "f"), ("filtered", "z"))
+        if record
+    }
+    uuid = details.get(b"uuid")
+    positions = pairs(details.get(b"positions", ()))
+    return OutboxRecord(
+        id=id_.decode(),
+        kind=details[b"kind"].decode(),
+        crawl=crawl_from(details[b"name"]),
+        run=details[b"run"],
+        server_time=details[b"time"],
+        counters=counters,
+        reasons=reasons,
+        started_at=int(record.get("started", 0)) / 1000,
+        positions={name: int(at) for name, at in positions.items()},
+        generation=details.get(b"generation"),
+        redis_epoch=details.get(b"life", 0),
+        firing=firing_from(details.get(b"occasion")),
+        seen=dict(zip(*[iter(details.get(b"seen", ()))] * 2, strict=True)),
+        remember=int(details[b"remember"]) if details.get(b"remember") else None,
+        hold=_buried(details) if b"entry" in details else None,
+        entry=details.get(b"entry", b""),
+        spiderid=spider_of(unquote(details.get(b"spider", b"").decode())),
+        spill=details.get(b"spill", b"").decode(),
+        links=details.get(b"links", 0),
+        reason=details.get(b"reason", b"").decode(),
+        domain=details.get(b"domain", b"").decode(),
+        uuid=uuid.decode() if uuid else None,
+    )
+
+
+def _buried(details: Mapping[bytes, Any]) -> Hold | None:
+    """The entry of a dead letter, as the hold that it was; None if it cannot be read."""
+    try:
+        retries, _, body = split_entry(details[b"entry"])
+        entry, profile = stored.decode_entry(body), profile_from(details[b"profile"])
+    except ValueError:
+        log.exception("publish", outcome="unreadable", name=details[b"name"].decode())
+        return None
+    return Hold(
+        token="",
+        crawl=crawl_from(details[b"name"]),
+        run=details[b"run"],
+        domain=details[b"domain"].decode(),
+        priority=details[b"priority"],
+        entry=entry,
+        profile=profile,
+        retries=retries,
+        issued_at=0,
+        firing=firing_from(details.get(b"occasion")),
+    )

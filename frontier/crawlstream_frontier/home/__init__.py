@@ -1,0 +1,1 @@
+"""What one partition does for the others: runs at home there, and links that it reads."""

@@ -1,0 +1,89 @@
+"""What a partition has of crawls: told for which run it works, and looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.partitions.credits import Draw, Grant
+from crawlstream.model.partitions.messages import ContextKey, Label, Look, Tell, Told
+from crawlstream_frontier.codec.credits import pack_count, pack_grant, unpack_draw
+from crawlstream_frontier.codec.links import GROUPS_PER_CALL
+from crawlstream_frontier.codec.partitions import (
+    offsets_in,
+    pack_labels,
+    pack_tells,
+    unpack_report,
+    unpack_told,
+)
+from crawlstream_frontier.codec.values import pack, unpack
+from crawlstream_frontier.positions import late_in
+from crawlstream_frontier.scripts import Scripts
+
+LINKS_A_GRANT = GROUPS_PER_CALL
+"""Each of them may be of another domain."""
+
+
+class Contexts:
+    """The contexts of one partition.
+
+    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
+    """
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+
+    async def epoch(self) -> int:
+        """The epoch of Redis: labels that are asked for from now on are for it."""
+        return (await self.look([])).redis_epoch
+
+    async def label(self, redis_epoch: int, labels: Sequence[Label]) -> int:
+        """Tell what homes have said since Redis was in this epoch; in any other nothing is done.
+
+        Answers how many took effect: what is not there, or knows something newer, does not.
+        """
+        packed = pack_labels(redis_epoch, labels)
+        if not labels:
+            return 0
+        applied, _ = unpack(await self._scripts.run("label", packed))
+        return cast(int, applied)
+
+    async def tell(self, tells: Sequence[Tell]) -> list[Told]:
+        """Tell what homes want this partition to hear; its answers are for ``Home.told``."""
+        if not tells:
+            return []
+        _, reports = unpack(await self._scripts.run("label", pack_tells(tells)))
+        return unpack_told(tells, reports)
+
+    async def count(
+        self, context: ContextKey, *, home_epoch: int = 0, give_back: bool = False
+    ) -> Draw:
+        """The account of credits that a context has, and how many it wants.
+
+        What an earlier epoch of the home than ``home_epoch`` has granted does not count any more.
+        ``give_back``: what nothing here waits for.
+        """
+        packed = pack_count(context, home_epoch, give_back=give_back)
+        return unpack_draw(unpack(await self._scripts.run("count", packed)))
+
+    async def granted(self, context: ContextKey, grant: Grant) -> Draw:
+        """Tell what the home has granted; some of the links that are ready enter, or are refused.
+
+        Answers what the context wants then.
+        """
+        packed = pack_grant(context, grant, LINKS_A_GRANT)
+        return unpack_draw(unpack(await self._scripts.run("granted", packed)))
+
+    async def look(self, contexts: Iterable[ContextKey]) -> Look:
+        """What is true of contexts, and of the partition, at one moment; in their order."""
+        asked = [
+            part
+            for crawl, generation in contexts
+            for part in (FrontierKeys.crawl_field(crawl), generation)
+        ]
+        answer = unpack(await self._scripts.run("look", pack([asked])))
+        redis_epoch, positions, reports, late = answer
+        fields = dict(zip(late[::2], late[1::2], strict=True))
+        told = [*map(unpack_report, reports)]
+        return Look(redis_epoch, offsets_in(positions), told, late_in(fields))

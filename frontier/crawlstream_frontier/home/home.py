@@ -1,0 +1,226 @@
+"""The registry of crawls in the partition that is their home."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from crawlstream.errors import NoFrontier, NotRestored, PositionGap
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import IntakeBatch
+from crawlstream.model.partitions.credits import Draw, Grant, NoGrant
+from crawlstream.model.partitions.messages import (
+    Begun,
+    ContextKey,
+    Enrolled,
+    HomeMark,
+    Label,
+    OpenRun,
+    Overdue,
+    Question,
+    RunAtHome,
+    Tell,
+    Told,
+    ToNote,
+)
+from crawlstream_frontier.codec.credits import pack_draws, unpack_grant
+from crawlstream_frontier.codec.homes import (
+    pack_enroll,
+    pack_fates,
+    pack_lapse,
+    unpack_begun,
+    unpack_note,
+    unpack_stamps,
+)
+from crawlstream_frontier.codec.partitions import (
+    pack_finish,
+    pack_questions,
+    pack_told,
+    unpack_labels,
+    unpack_runs,
+    unpack_runs_at_home,
+    unpack_tells,
+)
+from crawlstream_frontier.codec.values import pack, unpack
+from crawlstream_frontier.positions import read_positions
+from crawlstream_frontier.scripts import Scripts, our_errors
+
+RUNS_A_CALL = 200
+"""Runs that a home is asked about at once."""
+FATES_A_CALL = 200
+"""Fates that a home is told at once, so that no call takes long."""
+_NOTHING_NOTED: Mapping[int, ToNote] = {}
+
+
+class Home:
+    """What a home is told of its crawls, and says of them.
+
+    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe. But for
+    ``begin``, ``restore`` and those about runs they raise NotRestored, and do nothing, where what
+    Kafka knows has not been told in this epoch of Redis.
+    """
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+        self._redis = scripts.redis
+        self._keys = scripts.keys
+
+    async def begin(self, topic_id: str, kafka_partition: int, offset: int) -> int:
+        """Let a Kafka partition be enrolled from ``offset`` on, unless it is; answers where."""
+        key, field = self._keys.enrolled(), f"{topic_id}:{kafka_partition}"
+        with our_errors():
+            await self._redis.hsetnx(key, field, offset)
+            return int(await self._redis.hget(key, field))
+
+    async def enrolled(self) -> Mapping[tuple[str, int], int]:
+        """Next offset to enroll, by topic UUID and Kafka partition."""
+        with our_errors():
+            return read_positions(await self._redis.hgetall(self._keys.enrolled()))
+
+    async def enroll(
+        self,
+        batch: IntakeBatch,
+        noted: Mapping[int, ToNote] = _NOTHING_NOTED,
+        begun: Sequence[Begun] = (),
+    ) -> Enrolled:
+        """Let consecutive records take effect: what is said to its crawls, or to schedules.
+
+        ``noted``: what Kafka remembers, by the offset of the record that has to wait for it;
+        ``begun``: what it remembers of crawls in the answer before. Seeds below the position are
+        answered again. PositionGap: records before the batch are missing.
+        """
+        try:
+            answer = await self._ask("enroll", pack_enroll(batch, noted, begun))
+        except NoFrontier:
+            raise PositionGap(-1) from None
+        if answer[0] == b"GAP":
+            raise PositionGap(answer[1])
+        _, redis_epoch, stamps, note, stopped, repeated, new = answer
+        return Enrolled(
+            unpack_stamps(redis_epoch, stamps),
+            unpack_note(redis_epoch, note),
+            stopped,
+            {key.decode(): n for key, n in zip(*[iter(repeated)] * 2, strict=True)},
+            unpack_begun(redis_epoch, new),
+        )
+
+    async def again(self) -> Mapping[tuple[str, int], int]:
+        """First offset whose seeds may enter once more, by topic UUID and Kafka partition.
+
+        They were written after a stop, and read before it.
+        """
+        with our_errors():
+            fields = await self._redis.hgetall(self._keys.again())
+        return read_positions(
+            {field: min(one[2] for one in unpack(value)) for field, value in fields.items()}
+        )
+
+    async def reread(self, batch: IntakeBatch) -> None:
+        """Partitions have the seeds of these records that were to enter once more."""
+        place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+        await self._scripts.run("reread", pack(place))
+
+    async def labels(self, questions: Sequence[Question]) -> list[Label]:
+        """What is true of some contexts, in the order of the questions."""
+        _, redis_epoch, labels = await self._ask("labels", pack_questions(questions))
+        return unpack_labels(redis_epoch, questions, labels)
+
+    async def draw(
+        self, context: ContextKey, draws: Mapping[int, Draw], *, asker: int, counted_in: int = 0
+    ) -> Grant | NoGrant:
+        """Hear the accounts of partitions, and grant credits to the one that asks.
+
+        ``counted_in``: the epoch of the home in which all of them were counted; 0: they were not.
+        """
+        answer = await self._ask("draw", pack_draws(context, draws, asker, counted_in))
+        return unpack_grant(answer)
+
+    async def quiet(
+        self, grace_ms: int, *, start: int = 0, most: int = 200
+    ) -> tuple[list[OpenRun], int]:
+        """Open runs that have had no seed for ``grace_ms``: each begins a look.
+
+        Of all of them, at most so many from ``start`` on; how many there were, those included of
+        which Kafka does not have the ending before.
+        """
+        _, redis_epoch, runs, passed = await self._ask("quiet", grace_ms, start, most)
+        return unpack_runs(redis_epoch, runs), passed
+
+    async def overdue(self, grace_ms: int, dedupe_ms: int, *, most: int = 50) -> Overdue:
+        """What the home's clock ends, to be remembered by Kafka and then to be told to ``lapse``.
+
+        A run whose time is over, ``grace_ms`` after its last seed; what a crawl without a run has
+        seen, ``dedupe_ms`` after it, or as long as its seeds have said.
+        """
+        _, redis_epoch, notes, next_ms = await self._ask("overdue", grace_ms, dedupe_ms, most)
+        found = [unpack_note(redis_epoch, note) for note in notes]
+        return Overdue([one for one in found if one], None if next_ms < 0 else next_ms)
+
+    async def lapse(self, note: ToNote) -> bool:
+        """Kafka remembers it: let it take effect, unless the generation has ended otherwise."""
+        return await self._scripts.run("lapse", pack_lapse(note)) == 1
+
+    async def runs(self, crawls: Sequence[CrawlKey]) -> Mapping[CrawlKey, RunAtHome]:
+        """The latest runs of those of these crawls that the home knows."""
+        found: dict[CrawlKey, RunAtHome] = {}
+        for start in range(0, len(crawls), RUNS_A_CALL):
+            asked = crawls[start : start + RUNS_A_CALL]
+            names = [FrontierKeys.crawl_field(crawl) for crawl in asked]
+            found |= unpack_runs_at_home(asked, unpack(await self._scripts.run("runs", *names)))
+        return found
+
+    async def under_way(self) -> int:
+        """How many runs are open, or end just now."""
+        with our_errors():
+            is_open = await self._redis.zcard(self._keys.open_runs())
+            return int(is_open + await self._redis.hlen(self._keys.closing()))
+
+    async def finish(self, run: OpenRun, ledger: Mapping[str, int]) -> bool:
+        """End a run that a look has found to be over, unless anything has changed since it began.
+
+        ``ledger``: the counters of all reports, summed.
+        """
+        return await self._scripts.run("finish", pack_finish(run, ledger)) == 1
+
+    async def published(self, crawl: CrawlKey, run: int) -> None:
+        """Kafka has the ending of a run: the next one may be worked for."""
+        await self._scripts.run("published", pack([FrontierKeys.crawl_field(crawl), run]))
+
+    async def restore(
+        self, redis_epoch: int, marks: Sequence[HomeMark], *, dedupe_ms: int = 600_000
+    ) -> bool:
+        """Tell a home that may have gone back what Kafka knows of its generations and runs.
+
+        First have Kafka remember that this epoch has begun; then read up to there. ``marks`` are
+        those that survive (``survivors``), in the order of the log. ``dedupe_ms``: so long after
+        its last run a crawl remembers its pages. False: the home is in another epoch.
+        """
+        for start in range(0, max(len(marks), 1), FATES_A_CALL):
+            part = marks[start : start + FATES_A_CALL]
+            is_last = start + FATES_A_CALL >= len(marks)
+            packed = pack_fates(redis_epoch, part, dedupe_ms, is_last=is_last)
+            _, is_same = unpack(await self._scripts.run("recover", packed))
+            if not is_same:
+                return False
+        return True
+
+    async def tells(self, most: int = 100) -> list[Tell]:
+        """Some of what partitions are to hear."""
+        _, tells = await self._ask("tells", most)
+        return unpack_tells(tells)
+
+    async def told(self, answers: Iterable[Told]) -> int:
+        """What partitions have answered to tells; answers how many of these are done.
+
+        A stop is replied to when all have answered, and its ending is owed when nothing of its
+        generation is in flight any more; until then its tells stay.
+        """
+        _, done = await self._ask("told", pack_told(answers))
+        return cast(int, done)
+
+    async def _ask(self, operation: str, *args: str | bytes | int) -> Sequence[Any]:
+        answer = unpack(await self._scripts.run(operation, *args))
+        if answer[0] == b"RESTORE":
+            raise NotRestored(answer[1])
+        return cast(Sequence[Any], answer)

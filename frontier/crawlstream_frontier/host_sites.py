@@ -1,0 +1,97 @@
+"""Where a page is counted, while rules part the hosts of a domain into sites.
+
+The frontier keeps entries by site, but cannot read them; whoever puts them can. What was put by
+another map than the one in force is found when it is leased: a worker that is told of a version of
+the map other than its own reads the rules before it looks at its new holds, and moves those that
+were granted under another site than theirs. So no request leaves by a rule that is not its own,
+whoever filed it, and when; to file it well only saves the grant.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from crawlstream.errors import RedisUnavailable
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Links, Seed
+from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.url import domain_key, host_of
+from crawlstream.wire import stored
+from crawlstream_frontier.throttle_rules import ThrottleRules
+
+log = structlog.get_logger()
+
+
+class HostSites:
+    """The map of sites that one caller goes by; before it hears of one, every domain is a site."""
+
+    def __init__(self, rules: ThrottleRules) -> None:
+        self._rules = rules
+        self._table: ThrottleTable | None = None
+        self._version = b""
+        self._parted: frozenset[str] = frozenset()
+
+    def site_of(self, host: str) -> str:
+        """Return what the requests to a host are counted under, by the map that is known."""
+        return self._table.site_of(host) if self._table else domain_key(host)
+
+    async def follow(self, version: bytes) -> None:
+        """Know the map of this version of the rules, or of a later one; RedisUnavailable.
+
+        No version: no table of this Redis has ever parted a domain.
+        """
+        if version == self._version:
+            return
+        if not version:
+            self._table, self._version, self._parted = None, b"", frozenset()
+            return
+        table = await self._rules.table()
+        if table is None:
+            raise RedisUnavailable("Redis has lost the throttle rules in the meantime")
+        self._table = table
+        self._version = b"%d %d" % (table.czxid, table.mzxid)
+        self._parted = frozenset(table.parted().values())
+
+    def moves(self, holds: Sequence[Hold]) -> Mapping[str, list[object]]:
+        """By token the releases of those that were granted under another site than their own."""
+        moves: dict[str, list[object]] = {}
+        for hold in holds:
+            site = self._table.site_of(host_of(hold.entry.url)) if self._table else hold.domain
+            if site != hold.domain:
+                moves[hold.token] = [hold.token, 0, -1, False, 0, site]
+        if moves:
+            log.info("release", outcome="moved", entries=len(moves))
+        return moves
+
+    def of_seed(self, seed: Seed) -> str | None:
+        """The site of a seed; None if that is its domain."""
+        return self._of_entry(seed.domain, seed.entry) if seed.domain in self._parted else None
+
+    def file(self, links: Sequence[Links]) -> Sequence[Links]:
+        """The same links, those of a domain that is parted in a group for each of its sites."""
+        if not any(group.domain in self._parted for group in links):
+            return links
+        return [part for group in links for part in self._file(group)]
+
+    def _file(self, group: Links) -> Sequence[Links]:
+        if group.domain not in self._parted:
+            return [group]
+        parts: dict[str | None, tuple[list[str], list[bytes]]] = defaultdict(lambda: ([], []))
+        for fingerprint, entry in zip(group.fingerprints, group.entries, strict=True):
+            fingerprints, entries = parts[self._of_entry(group.domain, entry)]
+            fingerprints.append(fingerprint)
+            entries.append(entry)
+        return [
+            replace(group, site=site, fingerprints=fingerprints, entries=entries)
+            for site, (fingerprints, entries) in parts.items()
+        ]
+
+    def _of_entry(self, domain: str, entry: bytes) -> str | None:
+        if self._table is None:
+            return None
+        site = self._table.site_of(host_of(stored.decode_entry(entry).url))
+        return None if site == domain else site

@@ -1,0 +1,243 @@
+"""Reads what one partition of the old frontier holds, a bounded part at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, NamedTuple
+
+from crawlstream.errors import ConfigError
+from crawlstream_frontier.codec.chunks import unpack_chunk
+from crawlstream_frontier.codec.values import pack, unpack
+from crawlstream_frontier.scripts import Scripts, our_errors
+from crawlstream_frontier.shelves.shelf import Shelf
+
+Fields = dict[bytes, bytes]
+_OWN_SPLIT_FROM, _OWN_PER_SET = 400, 209
+"""As in ``lua/includes/dedupe.lua``."""
+SLABS_A_CALL = 20
+_DONE = b"0"
+
+
+class Lost(NamedTuple):
+    """Pages of a chunk that the shelf does not have."""
+
+    domain: bytes
+    chunk: bytes
+    pages: int
+
+
+@dataclass(slots=True)
+class About:
+    """What is true of a partition as a whole."""
+
+    meta: Fields
+    positions: dict[bytes, int]
+    enrolled: dict[bytes, int]
+    epochs: Fields
+    totals: Fields
+    spiders: Sequence[bytes]
+
+    def number(self, name: bytes) -> int:
+        """A number in ``m``; 0 where it is missing."""
+        return int(self.meta.get(name, 0))
+
+
+@dataclass(slots=True)
+class Context:
+    """What one partition has of a crawl; of a frontier of one, all of it."""
+
+    partition: int
+    name: bytes
+    c: bytes
+    number: int
+    """Of its run; with several partitions, of its generation."""
+    is_live: bool
+    """Whether it takes pages."""
+    ledger: Fields
+    profiles: Fields
+    shift: int
+    forget_at: bytes
+    """By the clock of its frontier; nothing while a run is open."""
+
+    def counter(self, name: bytes) -> int:
+        """A counter of the ledger."""
+        return int(self.ledger.get(name, 0))
+
+
+class Band(NamedTuple):
+    """Entries of a domain with one priority, and where more of them are."""
+
+    spider: bytes
+    priority: int
+    head: int
+    entries: Sequence[bytes]
+    chunks: Sequence[bytes]
+    tail: int
+
+
+@dataclass(slots=True)
+class Domain:
+    """A domain of a crawl."""
+
+    name: bytes
+    counted: int
+    slab: int
+    sets: int
+    """How many sets of its own it has; the first is ``own``."""
+    own: Sequence[bytes]
+    bands: Sequence[Band] = field(default_factory=list)
+
+
+class Unloading:
+    """One partition of the old frontier.
+
+    RedisUnavailable, ShelfUnavailable: no answer. Nothing is changed.
+    """
+
+    def __init__(self, partition: int, scripts: Scripts, shelf: Shelf | None) -> None:
+        self.partition = partition
+        self.scripts = scripts
+        self._shelf = shelf
+
+    async def about(self) -> About:
+        """The partition as a whole."""
+        meta, positions, enrolled, epochs, totals, spiders = await self._ask("about")
+        return About(
+            meta=_fields(meta),
+            positions={place: int(at) for place, at in _fields(positions).items()},
+            enrolled={place: int(at) for place, at in _fields(enrolled).items()},
+            epochs=_fields(epochs),
+            totals=_fields(totals),
+            spiders=spiders,
+        )
+
+    async def crawls(self) -> Mapping[bytes, Context]:
+        """Its crawls by name."""
+        found: dict[bytes, Context] = {}
+        async for part in self._scan("crawls"):
+            for name, text, ledger, profiles, shift, forget_at in part:
+                c, number, live = text.split()
+                found[name] = Context(
+                    partition=self.partition,
+                    name=name,
+                    c=c,
+                    number=int(number),
+                    is_live=live == b"1",
+                    ledger=_fields(ledger),
+                    profiles=_fields(profiles),
+                    shift=int(shift),
+                    forget_at=forget_at,
+                )
+        return found
+
+    async def registry(self) -> Mapping[bytes, tuple[dict[bytes, Any], Fields]]:
+        """What it has as a home: of each crawl the registry, and the profiles by hash."""
+        found = {}
+        async for part in self._scan("registry"):
+            for name, packed, profiles in zip(part[::3], part[1::3], part[2::3], strict=True):
+                found[name] = unpack(packed), _fields(profiles)
+        return found
+
+    async def domains(self, context: Context) -> AsyncIterator[Sequence[Domain]]:
+        """The domains of a crawl; one may come twice."""
+        own_spider = context.name.partition(b":")[0]
+        async for part in self._scan("domains", context.c, own_spider):
+            yield [_domain(*each) for each in part]
+
+    async def sizes(self, context: Context) -> AsyncIterator[Sequence[int]]:
+        """How many fingerprints domains have of their own; a domain may come twice."""
+        async for part in self._scan("sizes", context.c):
+            yield part
+
+    async def rest(
+        self, context: Context, domain: bytes, band: Band
+    ) -> AsyncIterator[Sequence[bytes] | Lost]:
+        """The entries of a band behind those that came with it, in their order."""
+        place = [band.spider, b"%s/%d" % (context.c, band.priority), domain]
+        at = len(band.entries)
+        while at < band.head:
+            entries = await self._ask("band", "b", *place, at)
+            yield entries
+            at += len(entries)
+        for chunk in band.chunks:
+            yield await self._chunk(domain, chunk)
+        at = 0
+        while at < band.tail:
+            entries = await self._ask("band", "bt", *place, at)
+            yield entries
+            at += len(entries)
+
+    async def own(self, context: Context, domain: Domain) -> AsyncIterator[Sequence[bytes]]:
+        """The fingerprints of a domain behind those that came with it."""
+        for number in range(1, domain.sets):
+            yield await self._ask("own", context.c, domain.name, number)
+
+    async def slabs(self, context: Context) -> AsyncIterator[tuple[int, Sequence[Sequence[bytes]]]]:
+        """Fingerprints of small domains, several slabs at once, and the number of the first."""
+        last = context.counter(b"slab")
+        for first in range(1, last + 1, SLABS_A_CALL):
+            until = min(first + SLABS_A_CALL - 1, last)
+            yield first, await self._ask("slabs", context.c, first, until)
+
+    async def delayed(
+        self, context: Context, spider: bytes
+    ) -> AsyncIterator[Sequence[tuple[bytes, bytes]]]:
+        """Entries that are kept back, with their times."""
+        at = 0
+        while found := await self._ask("delayed", context.c, spider, at):
+            yield [*zip(found[::2], found[1::2], strict=True)]
+            at += len(found) // 2
+
+    async def states(self) -> AsyncIterator[Sequence[tuple[bytes, bytes]]]:
+        """How domains were asked; one may come twice."""
+        async for part in self._scan("states"):
+            yield [*zip(part[::2], part[1::2], strict=True)]
+
+    async def _chunk(self, domain: bytes, chunk: bytes) -> Sequence[bytes] | Lost:
+        id_, amount, place = chunk.split()
+        if place == b"i":
+            value = (await self._ask("chunk", id_))[0]
+        else:
+            value = await self._shelved(id_.decode())
+        try:
+            return unpack_chunk(id_, value)
+        except ValueError:
+            return Lost(domain, id_, int(amount))
+
+    async def _shelved(self, id_: str) -> bytes:
+        if self._shelf is None:
+            raise ConfigError("pages wait on a shelf of their own: set CRAWLSTREAM_SHELF as it was")
+        keys = self.scripts.keys
+        with our_errors():
+            name = await self.scripts.redis.hget(keys.shelf(), "name")
+        return await self._shelf.get(keys.shelved_chunk(name.decode(), id_)) or b""
+
+    async def _scan(self, what: str, *args: object) -> AsyncIterator[Any]:
+        cursor = _DONE
+        while True:
+            cursor, part = await self._ask(what, *args, cursor)
+            yield part
+            if cursor == _DONE:
+                return
+
+    async def _ask(self, what: str, *args: object) -> Any:
+        return unpack(await self.scripts.run("unload", what, pack(args)))
+
+
+def _fields(flat: Sequence[bytes]) -> Fields:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _domain(name: bytes, record: bytes, own: Sequence[bytes], bands: Sequence[Any]) -> Domain:
+    counted, slab, size, _ = record.split(b" ", 3)
+    sets = 1 if int(size) <= _OWN_SPLIT_FROM else ceil(int(size) / _OWN_PER_SET)
+    return Domain(
+        name=name,
+        counted=int(counted),
+        slab=int(slab),
+        sets=sets,
+        own=own,
+        bands=[Band(*band) for band in bands],
+    )

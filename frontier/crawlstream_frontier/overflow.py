@@ -1,0 +1,145 @@
+"""What does not fit into Redis: children spilled to Kafka, and their way back.
+
+A page whose children find Redis crowded is ended in two steps. First they are written to
+``<prefix>.overflow``, in records that are each named by the worker, the token of the page's hold
+and a number. When Kafka has them, the settle carries these numbers instead of the children, and
+the frontier counts what they hold as admitted and waiting. Once Redis has room the records are
+read again; ``recall`` puts what they hold, with dedupe and caps, and moves their position, in one
+script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from crawlstream.errors import PositionGap
+from crawlstream_frontier.codec.spill import SpillRecord
+from crawlstream_frontier.codec.values import pack, unpack
+from crawlstream_frontier.positions import read_positions
+from crawlstream_frontier.scripts import Scripts, our_errors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpillBatch:
+    """Consecutive records of one Kafka partition: offsets from ``start`` up to ``next``."""
+
+    topic_id: str
+    kafka_partition: int
+    start: int
+    next: int
+    records: Sequence[SpillRecord]
+
+    def parts(self) -> Iterator[Self]:
+        """Cut into batches that a script takes at once; they leave no offset uncovered."""
+        start, part, weight = self.start, list[SpillRecord](), 0.0
+        for record in self.records:
+            weight += record.weight
+            if part and weight > 1:
+                yield self._part(start, record.offset, part)
+                start, part, weight = record.offset, [], record.weight
+            part.append(record)
+        yield self._part(start, self.next, part)
+
+    def _part(self, start: int, end: int, records: Sequence[SpillRecord]) -> Self:
+        return type(self)(
+            topic_id=self.topic_id,
+            kafka_partition=self.kafka_partition,
+            start=start,
+            next=end,
+            records=records,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RecallResult:
+    """What became of a batch; all 0 for a repetition."""
+
+    applied: int
+    ignored: int
+    """Records of runs that have ended, or of pages that are fetched again."""
+    admitted: int
+    """Links that entered; the others were duplicates or refused by a cap, and counted so."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverflowState:
+    """Whether there is anything to recall, and room for it."""
+
+    spilled: int
+    """Links that wait in Kafka."""
+    has_room: bool
+    """They may come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment of the frontier: its clock, and the epoch of Redis."""
+
+    clock_ms: int
+    redis_epoch: int
+
+
+class Overflow:
+    """The frontier's side of the topic: positions, and what is to come back.
+
+    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
+    """
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._redis = scripts.redis
+        self._keys = scripts.keys
+        self._scripts = scripts
+
+    async def state(self) -> OverflowState:
+        """What is spilled, and whether it may come back."""
+        spilled, is_roomy = unpack(await self._scripts.run("room"))
+        return OverflowState(spilled, bool(is_roomy))
+
+    async def positions(self) -> Mapping[tuple[str, int], int]:
+        """Next offset to recall, by topic UUID and Kafka partition."""
+        with our_errors():
+            fields = await self._redis.hgetall(self._keys.overflow())
+        return read_positions(fields)
+
+    async def begin(self, topic_id: str, kafka_partition: int, offset: int) -> int:
+        """Let a partition be recalled from ``offset`` on, if it has no position; answers where."""
+        key, field = self._keys.overflow(), f"{topic_id}:{kafka_partition}"
+        with our_errors():
+            await self._redis.hsetnx(key, field, offset)
+            return int(await self._redis.hget(key, field))
+
+    async def rewind(self, topic_id: str, kafka_partition: int, offset: int) -> None:
+        """Have a partition recalled again from ``offset`` on: each record comes back once."""
+        with our_errors():
+            await self._redis.hset(self._keys.overflow(), f"{topic_id}:{kafka_partition}", offset)
+
+    async def moment(self) -> Moment:
+        """Now, or a little earlier: nothing will be registered with a time before it."""
+        with our_errors():
+            clock, epoch = await self._redis.hmget(self._keys.meta(), "clock", "life")
+        return Moment(int(clock or 0), int(epoch or 0))
+
+    async def passed(self, before: Moment, topic_id: str, ends: Mapping[int, int]) -> bool:
+        """Tell where each partition ended after a moment; answers whether there is more to tell.
+
+        True: what was spilled by then is behind recall, or nobody can tell, for Redis was restarted
+        since. False: recall has not come so far; tell the same again.
+        """
+        flat = [number for pair in ends.items() for number in pair]
+        request = [before.redis_epoch, before.clock_ms, topic_id, flat]
+        return await self._scripts.run("pass", pack(request)) != 0
+
+    async def recall(self, batch: SpillBatch) -> RecallResult:
+        """Let records take effect, with their position.
+
+        PositionGap: records before the batch are missing; read again from its ``position``, -1
+        where none is known.
+        """
+        records = [part for one in batch.records for part in (one.offset, one.fields)]
+        place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+        answer = unpack(await self._scripts.run("recall", pack([*place, records])))
+        if answer[0] == b"GAP":
+            raise PositionGap(answer[1])
+        return RecallResult(*answer[1:])

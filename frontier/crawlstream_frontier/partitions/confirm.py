@@ -1,0 +1,72 @@
+"""Between partitions and homes: labels are asked for and told, and a run is found to be over."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.partitions.messages import Look, OpenRun, Question
+from crawlstream_frontier.home.contexts import Contexts
+from crawlstream_frontier.home.home import Home
+
+ENDS = ("done", "failed", "redirected", "stopped", "expired")
+"""Counters of entries that came to their end."""
+
+
+async def confirm(
+    home_of: Callable[[CrawlKey], Home],
+    contexts: Contexts,
+    redis_epoch: int,
+    questions: Sequence[Question],
+) -> int:
+    """Ask the homes of contexts, and tell the partition; answers how many labels took effect.
+
+    ``redis_epoch`` is that of the partition, from before. RedisUnavailable, NotRestored: a home
+    cannot say; those of other homes may have been told.
+    """
+    by_home = defaultdict[Home, list[Question]](list)
+    for question in questions:
+        by_home[home_of(question.context.crawl)].append(question)
+    told = 0
+    for home, asked in by_home.items():
+        told += await contexts.label(redis_epoch, await home.labels(asked))
+    return told
+
+
+def is_over(
+    run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: str, *, home: int
+) -> bool:
+    """Whether a run is over, as far as one look at each partition tells, in their order.
+
+    ``reports``: the place of the run's context in each look. ``home``: that of its crawl. Every
+    partition was idle, has read the seeds that were enrolled, and the links that any of them needs
+    it to have read.
+    """
+    said = [look.reports[reports] for look in looks]
+    reached = [look.positions.get((links_topic_id, p), 0) for p, look in enumerate(looks)]
+    return (
+        all(report.is_idle for report in said)
+        and all(reached[q] >= needed for report in said for q, needed in report.need.items())
+        and all(
+            look.reached(place, home) >= seeds
+            for look in looks
+            for place, seeds in run.seeds.items()
+        )
+    )
+
+
+def summed(run: OpenRun, looks: Sequence[Look], reports: int) -> Mapping[str, int]:
+    """The counters of a run in all partitions together; some may still have those of another.
+
+    One may have heard that it was over, from a home that has gone back to before that.
+    """
+    total = Counter[str]()
+    for look in looks:
+        report = look.reports[reports]
+        if report.run in {0, run.run}:
+            total.update(report.ledger)
+        if report.kept_run == run.run:
+            total.update(report.kept)
+            total["admitted"] += sum(report.kept.get(end, 0) for end in ENDS)
+    return total

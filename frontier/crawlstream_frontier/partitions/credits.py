@@ -1,0 +1,142 @@
+"""Credits of page limits are carried between partitions and the homes of crawls.
+
+Who meets links that wait for credits has them carried, beside its work; intake waits for those of
+its seeds. Any number of processes may do so at once, and each may die: what waits is met again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from crawlstream.errors import CrawlstreamError, RedisUnavailable
+from crawlstream.model.partitions.credits import NOTHING, Draw, Grant, NoGrant
+from crawlstream.model.partitions.messages import ContextKey
+from crawlstream.tasks import end, together
+from crawlstream_frontier.home.contexts import Contexts
+from crawlstream_frontier.home.home import Home
+from crawlstream_frontier.partitions.asking import Asking
+
+AGAIN_S, SELDOM_S = 0.02, 1.0
+"""Pause before what is undecided is asked again: the longer, the more often that was in vain."""
+
+log = structlog.get_logger()
+
+
+class Drawn(NamedTuple):
+    """What has become of what a partition wanted."""
+
+    is_all: bool
+    """All of it was granted, or refused."""
+    is_any: bool
+    """Some of it was."""
+
+
+class Credits:
+    """Carries credits until nothing waits for any; one task a partition and context."""
+
+    def __init__(self, frontiers: Asking) -> None:
+        self._frontiers = frontiers
+        self._tasks: dict[tuple[int, ContextKey], asyncio.Task[None]] = {}
+        self._again = set[tuple[int, ContextKey]]()
+
+    def carry(self, partition: int, contexts: Iterable[ContextKey]) -> None:
+        """Have credits of these carried to a partition soon."""
+        for context in contexts:
+            key = partition, context
+            if key in self._tasks:
+                self._again.add(key)
+                continue
+            task = self._tasks[key] = asyncio.create_task(self._carry(*key))
+            task.add_done_callback(partial(self._ended, key))
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        await end(self._tasks.values())
+
+    def _ended(self, key: tuple[int, ContextKey], _: asyncio.Task[None]) -> None:
+        self._tasks.pop(key, None)
+
+    async def _carry(self, partition: int, context: ContextKey) -> None:
+        key, pause_s = (partition, context), AGAIN_S
+        while True:
+            self._again.discard(key)
+            try:
+                drawn = await self.draw(partition, context)
+            except CrawlstreamError as error:
+                log.warning(
+                    "credits",
+                    outcome="no_answer",
+                    partition=partition,
+                    crawl=str(context.crawl),
+                    error=str(error),
+                )
+                drawn = Drawn(is_all=False, is_any=False)
+            if drawn.is_all and key not in self._again:
+                return
+            pause_s = AGAIN_S if drawn.is_any else min(2 * pause_s, SELDOM_S)
+            await asyncio.sleep(0 if drawn.is_all else pause_s)
+
+    async def draw(self, partition: int, context: ContextKey) -> Drawn:
+        """Draw what a partition wants; Unavailable: somebody who must answer does not."""
+        contexts, home = self._contexts(partition), self._home(context)
+        draw, is_any = await contexts.count(context), False
+        while draw.wanted or draw.ready:
+            grant = await self._ask(home, context, partition, draw) if draw.wanted else NOTHING
+            if isinstance(grant, NoGrant):
+                return Drawn(is_all=grant.why == "OVER", is_any=is_any)
+            former = draw
+            draw = await contexts.granted(context, grant)
+            if draw.account == former.account and draw.waiting >= former.waiting:
+                return Drawn(is_all=False, is_any=is_any)
+            is_any = True
+        return Drawn(is_all=True, is_any=is_any)
+
+    async def _ask(
+        self, home: Home, context: ContextKey, partition: int, draw: Draw
+    ) -> Grant | NoGrant:
+        """What the home grants; if that is too little, others give back what they do not need."""
+        grant = await home.draw(context, {partition: draw}, asker=partition)
+        if isinstance(grant, NoGrant) and grant.why == "COUNT":
+            counted = await self._count(context, grant.home_epoch)
+            grant = await home.draw(context, counted, asker=partition, counted_in=grant.home_epoch)
+        if isinstance(grant, Grant) and grant.holders and not _adds(grant, draw):
+            given_back = await self._give_back(context, grant.holders)
+            draws = {partition: draw, **given_back}
+            grant = await home.draw(context, draws, asker=partition)
+        return grant
+
+    async def _count(self, context: ContextKey, home_epoch: int) -> Mapping[int, Draw]:
+        """The accounts of all partitions; RedisUnavailable: one does not answer."""
+        every = range(self._frontiers.partitions.number)
+        draws = await together(
+            self._contexts(p).count(context, home_epoch=home_epoch) for p in every
+        )
+        return dict(zip(every, draws, strict=True))
+
+    async def _give_back(self, context: ContextKey, holders: Iterable[int]) -> Mapping[int, Draw]:
+        """Their accounts, without what they do not need; of those that answer."""
+        given_back = {}
+        for partition in holders:
+            try:
+                given_back[partition] = await self._contexts(partition).count(
+                    context, give_back=True
+                )
+            except RedisUnavailable as error:
+                name = self._frontiers.name(partition)
+                log.warning("credits", outcome="waiting", partition=name, error=str(error))
+        return given_back
+
+    def _contexts(self, partition: int) -> Contexts:
+        return self._frontiers[partition].contexts
+
+    def _home(self, context: ContextKey) -> Home:
+        return self._frontiers[self._frontiers.partitions.home(context.crawl)].home
+
+
+def _adds(grant: Grant, draw: Draw) -> bool:
+    return grant.total > draw.drawn

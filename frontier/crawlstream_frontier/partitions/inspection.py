@@ -1,0 +1,59 @@
+"""Where single pages and domains are, in a frontier of several partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlstream.errors import RedisUnavailable
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import DomainReport, PageReport, Where
+from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.url import domain_key, host_of
+from crawlstream_frontier.inspection import Inspector
+from crawlstream_frontier.partitions.asking import Asking, Question, T
+
+
+class DividedInspector(Inspector):
+    """As ``Inspector``: a page and a domain are known in one partition, which is asked."""
+
+    def __init__(self, frontiers: Asking) -> None:
+        self._frontiers = frontiers
+
+    async def crawls(self, most: int) -> Sequence[CrawlKey]:
+        """Up to ``most`` crawls that are remembered."""
+        answers = await self._frontiers.ask(lambda frontier: frontier.inspector.crawls(most))
+        found = {crawl for part in answers.values for crawl in part}
+        return sorted(found, key=FrontierKeys.crawl_field)[:most]
+
+    async def page(self, crawl: CrawlKey, url: str) -> PageReport | None:
+        """What a crawl knows of a page; None for an unknown crawl."""
+        domain = domain_key(host_of(url))
+        report = await self._of(domain, lambda frontier: frontier.inspector.page(crawl, url))
+        return report or await self._never(crawl)
+
+    async def domain(self, domain: str, view: str = "") -> DomainReport:
+        """A domain's rule and state, and what waits in it; ``domain`` may be a host with a rule."""
+        return await self._of(
+            domain_key(domain), lambda frontier: frontier.inspector.domain(domain, view)
+        )
+
+    async def _table(self, host: str) -> ThrottleTable | None:
+        return await self._of(domain_key(host), lambda frontier: frontier.rules.table())
+
+    async def _never(self, crawl: CrawlKey) -> PageReport | None:
+        """A crawl of which the partition of a page has nothing at all; None: it is unknown."""
+        answers = await self._frontiers.ask(
+            lambda frontier: frontier.queries.crawl_state(crawl, with_domains=False)
+        )
+        for state in filter(None, answers.values):
+            return PageReport(crawl=crawl, run=state.run, state=state.state, where=Where.NEVER)
+        return None
+
+    async def _of(self, domain: str, question: Question[T]) -> T:
+        """Ask the partition of a domain; RedisUnavailable names it."""
+        p = self._frontiers.partitions.of(domain)
+        try:
+            return await question(self._frontiers[p])
+        except RedisUnavailable as error:
+            raise RedisUnavailable(f"{self._frontiers.name(p)} does not answer: {error}") from error

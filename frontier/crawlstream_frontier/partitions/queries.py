@@ -1,0 +1,152 @@
+"""Questions to a frontier of several partitions: all are asked, and their answers are merged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from crawlstream.errors import NoFrontier
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.partitions.messages import ContextKey, Look, RunAtHome
+from crawlstream.model.state import CrawlState, FrontierState
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.partitions.asking import Answers, Asking, T
+from crawlstream_frontier.partitions.merging import (
+    as_home_says,
+    in_transit,
+    merge_crawl,
+    merge_frontier,
+)
+from crawlstream_frontier.queries import LISTED_BYTES, FrontierQueries
+from crawlstream_frontier.scripts import our_errors
+
+
+class DividedQueries(FrontierQueries):
+    """As ``FrontierQueries``; what it tells names the partitions that did not answer.
+
+    Every method raises RedisUnavailable when no partition answers.
+    """
+
+    def __init__(self, frontiers: Asking) -> None:
+        self._frontiers = frontiers
+
+    async def crawl_state(self, crawl: CrawlKey, *, with_domains: bool = True) -> CrawlState | None:
+        """The ledger of a crawl's latest run, added up; None where nobody remembers the crawl."""
+        answers = await self._frontiers.ask(
+            lambda frontier: frontier.queries.crawl_state(crawl, with_domains=with_domains)
+        )
+        known = {p: state for p, state in answers.by_partition.items() if state is not None}
+        merged = self._merged(crawl, known, answers) if known else None
+        said = (await self._at_homes([crawl])).get(crawl)
+        if said is None:
+            return merged
+        in_transit = await self._in_transit(ContextKey(crawl, said.generation))
+        return replace(as_home_says(merged, crawl, said), in_transit=in_transit)
+
+    async def crawls(
+        self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
+    ) -> Sequence[CrawlState]:
+        """The crawls that are remembered anywhere, by name."""
+        answers = await self._frontiers.ask(
+            lambda frontier: frontier.queries.crawls(
+                spiderid=spiderid, appid=appid, with_domains=with_domains
+            )
+        )
+        return await self._all(answers)
+
+    async def with_lanes(
+        self, crawls: Iterable[CrawlState], spiders: Collection[str]
+    ) -> Sequence[CrawlState]:
+        """The same crawls, with whom those wait for that may wait for a missing crawler alone."""
+        found = {state.crawl: state for state in crawls}
+
+        async def look(frontier: Frontier) -> Sequence[CrawlState]:
+            own = await frontier.queries.states(found)
+            return await frontier.queries.with_lanes(own.values(), spiders)
+
+        lanes: dict[CrawlKey, set[str]] = defaultdict(set)
+        for part in (await self._frontiers.ask(look)).values:
+            for state in part:
+                lanes[state.crawl].update(state.lanes)
+        return [
+            replace(state, lanes=tuple(sorted(lanes[crawl]))) if state.is_idle else state
+            for crawl, state in found.items()
+        ]
+
+    async def states(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, CrawlState]:
+        """The ledgers of those of these crawls that are remembered, without their domains."""
+        asked = list(crawls)
+
+        async def look(frontier: Frontier) -> Sequence[CrawlState]:
+            return list((await frontier.queries.states(asked)).values())
+
+        answers = await self._frontiers.ask(look)
+        return {state.crawl: state for state in await self._all(answers, asked)}
+
+    async def state(self) -> FrontierState:
+        """Counters of the frontier."""
+
+        async def look(frontier: Frontier) -> tuple[FrontierState, Collection[bytes], int]:
+            scripts = frontier.scripts
+            with our_errors():
+                workers = await scripts.redis.zrange(scripts.keys.workers(), 0, -1)
+                if not await scripts.redis.exists(scripts.keys.meta()):
+                    raise NoFrontier("it has no data")
+            return await frontier.queries.state(), workers, await frontier.home.under_way()
+
+        answers = await self._frontiers.ask(look)
+        return merge_frontier(
+            {p: state for p, (state, _, _) in answers.by_partition.items()},
+            answers.missing,
+            crawls=sum(under_way for _, _, under_way in answers.values),
+            workers=len({name for _, names, _ in answers.values for name in names}),
+            servers=[self._frontiers.machine(p) for p in range(self._frontiers.partitions.number)],
+        )
+
+    async def _all(
+        self, answers: Answers[Sequence[CrawlState]], also: Iterable[CrawlKey] = ()
+    ) -> Sequence[CrawlState]:
+        """The crawls in the answers, and those of ``also`` that only their homes know, by name."""
+        found: dict[CrawlKey, dict[int, CrawlState]] = defaultdict(dict)
+        for p, states in answers.by_partition.items():
+            for state in states:
+                found[state.crawl][p] = state
+        merged = {crawl: self._merged(crawl, found[crawl], answers) for crawl in found}
+        said = await self._at_homes({*found, *also})
+        every = merged | {
+            crawl: as_home_says(merged.get(crawl), crawl, run) for crawl, run in said.items()
+        }
+        return [every[crawl] for crawl in sorted(every, key=FrontierKeys.crawl_field)]
+
+    async def _at_homes(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, RunAtHome]:
+        """What homes say of crawls; those of a home that does not answer are not in it."""
+        by_home = defaultdict[Frontier, list[CrawlKey]](list)
+        for crawl in crawls:
+            by_home[self._frontiers[self._frontiers.partitions.home(crawl)]].append(crawl)
+        if not by_home:
+            return {}
+
+        async def look(frontier: Frontier) -> Mapping[CrawlKey, RunAtHome]:
+            return await frontier.home.runs(by_home[frontier]) if frontier in by_home else {}
+
+        answers = await self._frontiers.ask(look)
+        return {crawl: run for said in answers.values for crawl, run in said.items()}
+
+    async def _in_transit(self, context: ContextKey) -> int:
+        """How many records of links partitions have to read that pages of a crawl have written."""
+
+        async def look(frontier: Frontier) -> tuple[Look, Collection[str]]:
+            requests = {topic for topic, _ in await frontier.home.enrolled()}
+            return await frontier.contexts.look([context]), requests
+
+        answers = await self._frontiers.ask(look)
+        return in_transit(answers.by_partition)
+
+    def _merged(
+        self, crawl: CrawlKey, parts: Mapping[int, CrawlState], answers: Answers[T]
+    ) -> CrawlState:
+        home = self._frontiers.partitions.home(crawl)
+        in_order = sorted(parts, key=lambda p: (p != home, p))
+        return merge_crawl([parts[p] for p in in_order], answers.missing, listed_bytes=LISTED_BYTES)

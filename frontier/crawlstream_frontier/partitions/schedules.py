@@ -1,0 +1,41 @@
+"""Schedules of a frontier of several partitions: they are in the first, occasions at homes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import structlog
+
+from crawlstream.errors import RedisUnavailable
+from crawlstream.model.recurring.schedule import ScheduleState
+from crawlstream_frontier.partitions.asking import Asking
+from crawlstream_frontier.schedules import DueSchedules, Schedules
+
+log = structlog.get_logger()
+
+
+class DividedSchedules(Schedules):
+    """As ``Schedules``; whether the last seed of a firing has taken effect, homes tell."""
+
+    def __init__(self, frontiers: Asking) -> None:
+        super().__init__(frontiers[0].scripts)
+        self._frontiers = frontiers
+
+    async def due(self, by: str, *, most: int) -> DueSchedules:
+        """Those whose time has come; seeds are awaited as long as no home has had the last one."""
+        found = await super().due(by, most=most)
+        return replace(found, due=[await self._as_homes_say(state) for state in found.due])
+
+    async def _as_homes_say(self, state: ScheduleState) -> ScheduleState:
+        if not state.is_awaited:
+            return state
+        answers = await self._frontiers.ask(lambda each: each.schedules.has_had_last(state))
+        return replace(state, is_awaited=not any(answers.values))
+
+    async def note_repeated(self, repeated: Mapping[str, int]) -> None:
+        """Count records of firings that came again, by the key of their schedule; for people."""
+        try:
+            await self._count_repeated(repeated)
+        except RedisUnavailable as error:
+            log.warning("fire", outcome="not_counted", error=str(error))

@@ -1,0 +1,58 @@
+"""The tables of ZooKeeper in all partitions: each has a copy, by which it goes."""
+
+from __future__ import annotations
+
+from crawlstream.model.egress.pools import PoolTable
+from crawlstream.model.throttle import ThrottleTable
+from crawlstream_frontier.egress.pools import ProxyPools
+from crawlstream_frontier.partitions.asking import Asking
+from crawlstream_frontier.throttle_rules import ThrottleRules
+
+COPY_S = 60.0
+"""How long a partition may take to look at all of its domains by new rules."""
+
+
+class DividedRules(ThrottleRules):
+    """As ``ThrottleRules``, in every partition that answers."""
+
+    def __init__(self, frontiers: Asking) -> None:
+        self._frontiers = frontiers
+
+    async def table(self) -> ThrottleTable | None:
+        """The oldest of the tables in force; None where a partition has none."""
+        tables = (await self._frontiers.ask(lambda frontier: frontier.rules.table())).values
+        if None in tables:
+            return None
+        return min(filter(None, tables), key=lambda table: (table.czxid, table.mzxid))
+
+    async def copy(self, table: ThrottleTable, *, adopt: bool = False) -> bool:
+        """Let a table rule everywhere; False: it is older than one in force."""
+        answers = await self._frontiers.ask(
+            lambda frontier: frontier.rules.copy(table, adopt=adopt), within_s=COPY_S
+        )
+        return all(answers.values)
+
+    async def agree(self, scope: str, *, by_force: bool = False) -> None:
+        """Let limits be kept for each of these words; ConfigError where another was first."""
+        await self._frontiers.ask(lambda frontier: frontier.rules.agree(scope, by_force=by_force))
+
+
+class DividedPools(ProxyPools):
+    """As ``ProxyPools``, in every partition that answers."""
+
+    def __init__(self, frontiers: Asking) -> None:
+        self._frontiers = frontiers
+
+    async def table(self, known: PoolTable | None = None) -> PoolTable | None:
+        """The oldest of the pools in force; None where a partition has none."""
+        tables = (await self._frontiers.ask(lambda frontier: frontier.pools.table(known))).values
+        if None in tables:
+            return None
+        return min(filter(None, tables), key=lambda table: (table.czxid, table.mzxid))
+
+    async def copy(self, table: PoolTable, *, adopt: bool = False) -> bool:
+        """Let a table rule everywhere; False: it is older than one in force."""
+        answers = await self._frontiers.ask(
+            lambda frontier: frontier.pools.copy(table, adopt=adopt), within_s=COPY_S
+        )
+        return all(answers.values)

@@ -1,0 +1,183 @@
+"""How far each Kafka partition has taken effect, and what to do where nobody knows any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Loss
+from crawlstream_frontier.codec.values import crawl_from, none_as, pack, unpack
+from crawlstream_frontier.layout import create_frontier
+from crawlstream_frontier.scripts import Scripts, our_errors
+
+FATES_A_CALL = 200
+"""Crawls whose fate is told at once, so that no call takes long."""
+
+LOST_MS = 14 * 24 * 3600 * 1000
+"""How long the runs of a lost Redis are remembered: as long as Kafka keeps their seeds."""
+
+
+def read_positions(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int], int]:
+    """Offsets by topic UUID and Kafka partition, from a hash whose fields name both."""
+    positions = {}
+    for field, offset in fields.items():
+        topic_id, _, partition = field.decode().rpartition(":")
+        positions[topic_id, int(partition)] = int(offset)
+    return positions
+
+
+def late_in(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int, int], int]:
+    """Offsets by topic UUID, Kafka partition and home, from the hash of those that were away."""
+    late = {}
+    for field, offset in fields.items():
+        place, _, home = field.decode().rpartition(" ")
+        topic_id, _, partition = place.rpartition(":")
+        late[topic_id, int(partition), int(home)] = int(offset)
+    return late
+
+
+class Positions:
+    """The positions that `intake` moves, for those who decide where reading begins.
+
+    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
+    """
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+        self._redis = scripts.redis
+        self._keys = scripts.keys
+        self._scripts = scripts
+
+    async def known(self) -> dict[tuple[str, int], int]:
+        """Next offset to apply, by topic UUID and Kafka partition."""
+        with our_errors():
+            fields = await self._redis.hgetall(self._keys.positions())
+        return read_positions(fields)
+
+    async def late(self) -> dict[tuple[str, int, int], int]:
+        """The same of seeds whose home was away, by topic UUID, Kafka partition and home."""
+        with our_errors():
+            return late_in(await self._redis.hgetall(self._keys.late()))
+
+    async def again(self) -> dict[tuple[str, int], int]:
+        """First offset to be read once more below the position, by topic UUID and partition."""
+        with our_errors():
+            fields = await self._redis.hgetall(self._keys.again())
+        return read_positions(
+            {field: min(one[2] for one in unpack(value)) for field, value in fields.items()}
+        )
+
+    async def begin(self, topic_id: str, kafka_partition: int, position: int) -> int:
+        """Where reading begins: at the position, or before it where records are still of use.
+
+        Those whose refusal may not have been told, and seeds that were written after a late stop.
+        """
+        field = f"{topic_id}:{kafka_partition}"
+        with our_errors():
+            refused = await self._redis.hget(self._keys.refused(), field)
+        again = (await self.again()).get((topic_id, kafka_partition), position)
+        return min([position, again, *untold_in(refused)])
+
+    async def leader_epoch(self, topic_id: str, kafka_partition: int) -> int | None:
+        """That of the record before the position, or of a later one; None: not known."""
+        with our_errors():
+            value = await self._redis.hget(self._keys.epochs(), f"{topic_id}:{kafka_partition}")
+        return None if value is None else int(value)
+
+    async def reposition(
+        self, topic_id: str, kafka_partition: int, *, shown: int, offset: int
+    ) -> bool:
+        """Go on elsewhere in a log that is not what was read; False: the position is not ``shown``.
+
+        No kafka-monitor may run. Stops that stood in the lost part count by their time from now on.
+        """
+        place = f"{topic_id}:{kafka_partition}".encode()
+        with our_errors():
+            async for key in self._redis.scan_iter(match=self._keys.stops(), count=1_000):
+                text = await self._redis.get(key) or b""
+                at, _, rest = text.partition(b" ")
+                if rest.startswith(place + b" "):
+                    moved = b"%s %s:lost %s" % (at, place, rest.rpartition(b" ")[2])
+                    await self._redis.set(key, moved, keepttl=True)
+        packed = pack([topic_id, kafka_partition, shown, offset])
+        return await self._scripts.run("reposition", packed) == 1
+
+    async def are_moved(self) -> bool:
+        """Whether the frontier is being moved, so that nothing more is to be read."""
+        with our_errors():
+            return bool(await self._redis.hexists(self._keys.meta(), "moving"))
+
+    async def crawls(self) -> dict[CrawlKey, int]:
+        """Latest run by crawl, of those that the frontier knows."""
+        with our_errors():
+            names = await self._redis.hgetall(self._keys.names())
+        return {crawl_from(name): int(text.split()[1]) for name, text in names.items()}
+
+    async def restore(self, loss: Loss) -> int:
+        """Say where a partition begins, and what became of runs; answers its position from now on.
+
+        Partitions without a position, and those that an older Redis was restored for. A Redis
+        that is empty has a frontier from now on.
+        """
+        await create_frontier(self._scripts)
+        place = [loss.topic_id, loss.kafka_partition, loss.offset]
+        told = [*place, none_as(loss.until), loss.floor]
+        behind = {**loss.behind, **({loss.kafka_partition: loss.until} if loss.until else {})}
+        fates = [
+            [
+                FrontierKeys.crawl_field(fate.crawl),
+                fate.run,
+                fate.is_over,
+                fate.is_paused,
+                fate.paused_until,
+                none_as(fate.remember),
+            ]
+            for fate in loss.fates
+        ]
+        position = 0
+        for start in range(0, max(len(fates), 1), FATES_A_CALL):
+            part = fates[start : start + FATES_A_CALL]
+            is_last = start + FATES_A_CALL >= len(fates)
+            packed = pack([*told, part, list(behind.items()), LOST_MS, is_last])
+            position = int(cast(int, await self._scripts.run("restore", packed)))
+        return position
+
+    async def lost_until(self, topic_id: str, kafka_partition: int) -> int | None:
+        """The offset below which a partition's records are the past of a lost Redis; None: none."""
+        with our_errors():
+            value = await self._redis.hget(self._keys.lost(), f"#{topic_id}:{kafka_partition}")
+        return None if value is None else int(value)
+
+    async def assigned(self, topic_id: str, kafka_partition: int, position: int) -> bool:
+        """Note where a partition begins to be read; whether somebody has stopped there before.
+
+        That is, whether it was last assigned there, or what begins there was begun with care.
+        """
+        field = f"{topic_id}:{kafka_partition}"
+        with our_errors():
+            asked = [field, f"{field}:{position}"]
+            before, begun = await self._redis.hmget(self._keys.attempts(), asked)
+            if begun or (before is not None and int(before) == position):
+                return True
+            await self._redis.hset(self._keys.attempts(), field, position)
+        return False
+
+    async def begun(self, topic_id: str, kafka_partition: int, position: int) -> int:
+        """Note that the record at a position is judged; how often that has not ended, with this."""
+        field = f"{topic_id}:{kafka_partition}:{position}"
+        with our_errors():
+            return int(await self._redis.hincrby(self._keys.attempts(), field, 1))
+
+    async def ended(self, topic_id: str, kafka_partition: int, position: int) -> None:
+        """Take that note back."""
+        with our_errors():
+            await self._redis.hdel(
+                self._keys.attempts(), f"{topic_id}:{kafka_partition}:{position}"
+            )
+
+
+def untold_in(refused: bytes | None) -> Sequence[int]:
+    """Offsets of the seeds that were refused, and whose sender may not have been told."""
+    return unpack(refused)[::2] if refused else []

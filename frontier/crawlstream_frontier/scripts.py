@@ -1,0 +1,109 @@
+"""Run the Lua operations of the frontier, loading each where Redis does not know it yet.
+
+Every operation takes the prefix of all keys as its only key; the keys that it makes share its hash
+tag. Those that go by the frontier clock are told, behind their own arguments, what the caller knows
+of it, and answer it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Protocol
+
+from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import (
+    MasterDownError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from crawlstream.errors import FrontierFull, FrontierMoved, NoFrontier, RedisUnavailable
+from crawlstream.keys import FrontierKeys
+from crawlstream_frontier.reckoning import Reckoning
+from crawlstream_frontier.sources import is_timed, source_of
+
+PASSING = ("BUSY ", "MISCONF ", "NOGROUP ", "NOREPLICAS ", "UNBLOCKED ")
+"""Beginnings of refusals that redis-py has no class for, and that end by themselves."""
+
+
+@cache
+def digest_of(operation: str) -> str:
+    """The name by which Redis knows the text of one operation."""
+    return hashlib.sha1(source_of(operation).encode(), usedforsecurity=False).hexdigest()
+
+
+@contextmanager
+def our_errors() -> Iterator[None]:
+    """Say in our words why Redis did not do it: FrontierFull or RedisUnavailable."""
+    try:
+        yield
+    except OutOfMemoryError as error:
+        raise FrontierFull from error
+    except (RedisConnectionError, RedisTimeoutError) as error:
+        raise RedisUnavailable(f"Redis does not answer: {error}") from error
+    except (ReadOnlyError, MasterDownError) as error:
+        raise RedisUnavailable(f"Redis rejects writes: {error}") from error
+    except ResponseError as error:
+        if str(error).startswith("NOFRONTIER "):
+            raise NoFrontier from error
+        if str(error).startswith("MOVEDFRONTIER "):
+            raise FrontierMoved(str(error).removeprefix("MOVEDFRONTIER ")) from error
+        if str(error).startswith(PASSING):
+            raise RedisUnavailable(
+                f"Redis is temporarily unable to run the command: {error}"
+            ) from error
+        raise
+
+
+class Run(Protocol):
+    """Runs one operation; see ``Scripts.run``."""
+
+    def __call__(self, operation: str, *args: str | bytes | int) -> Awaitable[object]:
+        """What the script returns."""
+        ...
+
+
+class Scripts:
+    """Runs operations on one Redis, loading each where the server does not know it yet.
+
+    One instance a client: it keeps what its process knows of the frontier clock.
+    """
+
+    def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
+        self.redis: Any = redis
+        """The client; redis-py's types do not say which of its methods are coroutines."""
+        self.keys = keys
+        self._reckoning = Reckoning()
+
+    async def run(self, operation: str, *args: str | bytes | int) -> object:
+        """Run one operation on the partition; answers what the script returns.
+
+        FrontierFull: Redis is at its memory limit and the operation would add to it.
+        RedisUnavailable: no answer. The operation may have taken effect; repeating it is safe.
+        """
+        if not is_timed(operation):
+            return await self._call(operation, args)
+        known = self._reckoning.known()
+        answer, reckoning_ms, redis_epoch = await self._call(operation, (*args, *known))
+        self._reckoning.learn(redis_epoch, reckoning_ms)
+        return answer
+
+    async def _call(self, operation: str, args: Sequence[str | bytes | int]) -> Any:
+        with our_errors():
+            digest = digest_of(operation)
+            try:
+                return await self.redis.evalsha(digest, 1, self.keys.tag, *args)
+            except NoScriptError:
+                if isinstance(self.redis, RedisCluster):
+                    # By its key it goes to the right node, also if another one does not answer.
+                    return await self.redis.eval(source_of(operation), 1, self.keys.tag, *args)
+                await self.redis.script_load(source_of(operation))
+                return await self.redis.evalsha(digest, 1, self.keys.tag, *args)

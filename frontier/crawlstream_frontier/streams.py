@@ -1,0 +1,179 @@
+"""The frontier's two streams: actions that wait for an answer, records owed to the world.
+
+Both are read by a consumer group, so that several redis-monitors share them and the work of one
+that died is taken over. What is read is deleted only when it is said to be answered or published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.effects import OutboxRecord, OwedSchedule, PendingAction
+from crawlstream.tasks import beside
+from crawlstream_frontier.codec.streams import Fields, unpack_action, unpack_owed
+from crawlstream_frontier.scripts import Scripts, our_errors
+
+GROUP = "redis-monitor"
+TAKE_OVER_MS = 5_000
+"""A record that somebody read and did not finish for so long is taken over; looked for as often."""
+GONE_MS = 3_600_000
+"""A reader that was not heard of for so long, and has nothing unfinished, is forgotten."""
+
+_GONE = ("NOGROUP ", "UNBLOCKED ", "no such key")
+"""Beginnings of what a reader hears, also in the middle of its waiting, when Redis was emptied."""
+
+log = structlog.get_logger()
+T = TypeVar("T")
+Records = Sequence[tuple[bytes, Fields]]
+
+
+class Streams:
+    """Both streams as one consumer reads them.
+
+    Give it a client of its own whose socket timeout is longer than ``block_ms``.
+    """
+
+    def __init__(self, redis: Redis, keys: FrontierKeys, consumer: str) -> None:
+        self._redis: Any = redis
+        self._run = Scripts(redis, keys).run
+        self._keys = keys
+        self._consumer = consumer
+        self._look_at: dict[str, float] = {}
+
+    async def actions(self, *, count: int = 50, block_ms: int = 2_000) -> Sequence[PendingAction]:
+        """Actions to answer: those of a dead reader first, then new ones.
+
+        What a dead reader left comes one by one, so that an action that ends whoever tries it does
+        not count as a try of those beside it. Waits up to ``block_ms`` (0: not at all).
+        """
+        return await self._read(self._keys.actions(), count, block_ms, unpack_action)
+
+    async def answered(self, ids: Sequence[str]) -> None:
+        """The replies to these actions are in Kafka."""
+        await self._finish(self._keys.actions(), ids)
+
+    async def owed(
+        self, *, count: int = 100, block_ms: int = 2_000
+    ) -> Sequence[OutboxRecord | OwedSchedule]:
+        """Records to publish: those of a dead reader first, then new ones; waits as above."""
+        return await self._read(self._keys.outbox(), count, block_ms, unpack_owed)
+
+    async def published(self, ids: Sequence[str]) -> None:
+        """These records are in Kafka."""
+        await self._finish(self._keys.outbox(), ids)
+
+    @contextlib.asynccontextmanager
+    async def keeping(self, ids: Sequence[str]) -> AsyncIterator[None]:
+        """For the length of the block nobody takes these actions over, however long they take."""
+        async with beside(self._keep(self._keys.actions(), ids)):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def keeping_owed(self, ids: Sequence[str]) -> AsyncIterator[None]:
+        """The same for records that are owed."""
+        async with beside(self._keep(self._keys.outbox(), ids)):
+            yield
+
+    async def _keep(self, stream: str, ids: Sequence[str]) -> None:
+        """Touch what is still ours; it does not count as another try."""
+        while ids:
+            await asyncio.sleep(TAKE_OVER_MS / 4000)
+            with contextlib.suppress(RedisError):
+                ours = await self._redis.xpending_range(
+                    stream,
+                    GROUP,
+                    min=ids[0],
+                    max=ids[-1],
+                    count=len(ids),
+                    consumername=self._consumer,
+                )
+                kept = [item["message_id"] for item in ours]
+                if kept:
+                    await self._redis.xclaim(stream, GROUP, self._consumer, 0, kept, justid=True)
+
+    async def _read(
+        self, stream: str, count: int, block_ms: int, build: Callable[[bytes, Fields, int], T]
+    ) -> Sequence[T]:
+        with our_errors():
+            try:
+                return await self._read_group(stream, count, block_ms, build)
+            except ResponseError as error:
+                if not str(error).startswith(_GONE):
+                    raise
+            await self._create_group(stream)
+            return await self._read_group(stream, count, block_ms, build)
+
+    async def _read_group(
+        self, stream: str, count: int, block_ms: int, build: Callable[[bytes, Fields, int], T]
+    ) -> Sequence[T]:
+        if time.monotonic() >= self._look_at.get(stream, 0):
+            at_once = 1 if stream == self._keys.actions() else count
+            left_over = await self._take_over(stream, at_once)
+            if left_over:
+                attempts = await self._attempts(stream, left_over)
+                return [build(id_, fields, attempts.get(id_, 1)) for id_, fields in left_over]
+        answer = await self._redis.xreadgroup(
+            GROUP, self._consumer, {stream: ">"}, count=count, block=block_ms or None
+        )
+        return [build(id_, fields, 1) for id_, fields in _records_of(answer)]
+
+    async def _take_over(self, stream: str, count: int) -> Records:
+        """What a dead reader left; the next look is at once while there is something."""
+        answer = await self._redis.xautoclaim(
+            stream, GROUP, self._consumer, min_idle_time=TAKE_OVER_MS, count=count
+        )
+        records = [(id_, fields) for id_, fields in answer[1] if fields]
+        if stream not in self._look_at:
+            await self._forget_readers(stream)
+        self._look_at[stream] = time.monotonic() + (0 if records else TAKE_OVER_MS / 1000)
+        return records
+
+    async def _forget_readers(self, stream: str) -> None:
+        for reader in await self._redis.xinfo_consumers(stream, GROUP):
+            if reader["idle"] > GONE_MS and not reader["pending"]:
+                await self._redis.xgroup_delconsumer(stream, GROUP, reader["name"])
+
+    async def _attempts(self, stream: str, records: Records) -> Mapping[bytes, int]:
+        pending = await self._redis.xpending_range(
+            stream, GROUP, min=records[0][0], max=records[-1][0], count=len(records) * 2
+        )
+        return {item["message_id"]: int(item["times_delivered"]) for item in pending}
+
+    async def _create_group(self, stream: str) -> None:
+        name = stream.removeprefix(self._keys.tag)
+        if await self._run("group", name, GROUP):
+            log.info("create_group", stream=name)
+
+    async def _finish(self, stream: str, ids: Sequence[str]) -> None:
+        """Forget records for good.
+
+        A full Redis takes no transactions, whatever is in them. What was deleted, but is not
+        acknowledged yet, is passed over by whoever takes it over.
+        """
+        if not ids:
+            return
+        with our_errors():
+            async with self._redis.pipeline(transaction=False) as pipe:
+                pipe.xdel(stream, *ids)
+                pipe.xack(stream, GROUP, *ids)
+                await pipe.execute()
+
+
+def _records_of(answer: Any) -> Records:
+    """Records of one stream: RESP3 answers ``{name: [records]}``, RESP2 ``[[name, records]]``."""
+    if not answer:
+        return []
+    if isinstance(answer, dict):
+        (records,) = next(iter(answer.values()))
+    else:
+        ((_, records),) = answer
+    return cast(Records, records)

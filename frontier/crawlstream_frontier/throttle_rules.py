@@ -1,0 +1,64 @@
+"""The throttle rules in force: the table that Redis goes by, and what limits are kept for."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from crawlstream.errors import ConfigError
+from crawlstream.model.throttle import ThrottleTable
+from crawlstream_frontier.codec.rules import pack_table, unpack_table
+from crawlstream_frontier.scripts import Scripts, our_errors
+
+DOMAINS_PER_LOOK = 200
+"""Domains looked at again in one script when a rule changed, or bands when a crawl was moved; keeps
+it below 2 ms of CPU."""
+
+SCOPES = {
+    "": "for a domain",
+    "type": "for each spider type",
+    "group": "for each egress group",
+    "type group": "for each spider type and egress group",
+}
+"""What limits are kept for, by the words of the scope."""
+
+
+class ThrottleRules:
+    """The rules of one frontier, for all who read them and for whoever copies them there.
+
+    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
+    """
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+
+    async def table(self) -> ThrottleTable | None:
+        """The throttle table in force; None before the first."""
+        with our_errors():
+            blob = await self._scripts.redis.get(self._scripts.keys.table())
+        return unpack_table(blob) if blob else None
+
+    async def copy(self, table: ThrottleTable, *, adopt: bool = False) -> bool:
+        """Let a throttle table rule; False: it is older than the one in force, or of another node.
+
+        When it returns, all domains that wait are looked at by the new rules.
+        """
+        run = self._scripts.run
+        copied = await run("rules", pack_table(table, adopt=adopt))
+        while copied == 1 and await run("revise", DOMAINS_PER_LOOK):
+            pass
+        return bool(copied)
+
+    async def agree(self, scope: str, *, by_force: bool = False) -> None:
+        """Let limits be kept for each of these words: ``type``, ``group``, both or neither.
+
+        The first process of a cluster to say so decides; ConfigError where another was first.
+        """
+        forced = "1" if by_force else ""
+        known = cast(bytes, await self._scripts.run("scope", scope, forced)).decode()
+        if known != scope:
+            raise ConfigError(
+                "SCHEDULER_TYPE_ENABLED and SCHEDULER_IP_ENABLED require limits"
+                f" {SCOPES[scope]}, but this cluster keeps limits {SCOPES.get(known, known)}; to"
+                " change the cluster, stop all of its processes and run"
+                " `crawlstream throttle rescope`"
+            )

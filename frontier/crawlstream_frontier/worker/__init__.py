@@ -1,0 +1,1 @@
+"""The frontier as one worker calls it: leases, settled pages and their links."""

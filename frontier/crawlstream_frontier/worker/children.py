@@ -1,0 +1,176 @@
+"""Children of pages on their way into the frontier: what they inherit, how many fit a call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from crawlstream.model.effects import Links, Settle
+from crawlstream_frontier.codec.exchange import pack_ends
+from crawlstream_frontier.codec.links import (
+    GROUPS_PER_CALL,
+    LINKS_PER_CALL,
+    Inheritance,
+    split_links,
+)
+from crawlstream_frontier.codec.values import none_as, pack, unpack
+from crawlstream_frontier.host_sites import HostSites
+from crawlstream_frontier.scripts import Scripts
+from crawlstream_frontier.worker.link_cache import LinkCache
+
+_UNKNOWN = Inheritance(b"0", 0, 0, None, None)
+"""Of a hold that this process does not know; Redis does not either, and takes no children of it."""
+
+
+class PackedSettles(NamedTuple):
+    """Settles as an exchange takes them."""
+
+    ends: list[object]
+    """Those without anything found."""
+    with_children: list[object]
+    refused: list[str]
+    """Tokens of those that must not be in it: Redis has no room for their links."""
+
+
+class PutResult(NamedTuple):
+    """What became of links that were put ahead of a settle."""
+
+    redis_epoch: int | None
+    """Of Redis at the first of them; None: there were none."""
+    is_refused: bool
+    """Redis had no room for all of them; it may have some."""
+
+
+class Children:
+    """Packs the links of the pages that one worker holds.
+
+    A page's children name its profile by number and have its page limits; both came with the hold.
+    Links that the frontier is known to know stay here.
+    """
+
+    def __init__(self, scripts: Scripts, sites: HostSites, worker: str, spiderid: str) -> None:
+        self._scripts = scripts
+        self._sites = sites
+        self._worker = worker
+        self._spiderid = spiderid
+        self._inherited: dict[str, Inheritance] = {}
+        self._link_cache = LinkCache()
+        self._packed: dict[str, Sequence[Links]] = {}
+
+    def learn(self, inherited: Mapping[str, Inheritance]) -> None:
+        """Take note of new holds, by token."""
+        self._inherited.update(inherited)
+
+    def admitted(self, redis_epoch: int, not_these: Collection[str]) -> None:
+        """The exchange that was packed last has taken effect, but for the links of some tokens."""
+        self._link_cache.enter(redis_epoch)
+        for token, links in self._packed.items():
+            if token not in not_these and (inherited := self._inherited.get(token)):
+                crawl = inherited.crawl
+                self._link_cache.learn_domains(
+                    redis_epoch, crawl, [group.domain for group in links]
+                )
+                for group in links:
+                    self._link_cache.learn(redis_epoch, crawl, group.fingerprints)
+        self._packed = {}
+
+    def forget(self, tokens: Collection[str]) -> None:
+        """These holds have ended."""
+        for token in tokens:
+            self._inherited.pop(token, None)
+
+    def clear(self) -> None:
+        """All holds have ended."""
+        self._inherited.clear()
+
+    def __len__(self) -> int:
+        return len(self._inherited)
+
+    async def pack(self, settles: Sequence[Settle]) -> PackedSettles:
+        """Settles for an exchange, those without anything found apart from the others.
+
+        Links beyond what fits into it are put ahead of it, and known ones are left out. Such a
+        settle names the epoch of Redis under which the first of them were put, or known: if Redis
+        was restarted since, it finds another epoch and asks for a repetition.
+        """
+        self._packed = {}
+        packed: list[object] = []
+        plain: list[Settle] = []
+        refused: list[str] = []
+        room, domains = LINKS_PER_CALL, set[tuple[bytes, str]]()
+        for settle in settles:
+            if not (settle.links or settle.filtered or settle.spilled or settle.need):
+                plain.append(settle)
+                continue
+            links, known = self._leave_out_known(settle)
+            epoch = self._link_cache.redis_epoch if known else None
+            size = sum(len(group.entries) for group in links)
+            with_these = domains | self._new_domains(settle, links)
+            if size > room or len(with_these) > GROUPS_PER_CALL:
+                known = 0
+                epoch, is_refused = await self.put(settle.token, settle.links)
+                if is_refused:
+                    refused.append(settle.token)
+                    continue
+                links = ()
+            else:
+                room, domains = room - size, with_these
+            packed.append(self._pack_settle(settle, links, epoch=epoch, known=known))
+        return PackedSettles(pack_ends(plain), packed, refused)
+
+    async def put(self, token: str, links: Sequence[Links]) -> PutResult:
+        """Put links below a held page."""
+        inherited = self._inherited.get(token, _UNKNOWN)
+        first_epoch = None
+        new = self._link_cache.new_domains(inherited.crawl, links)
+        for groups in split_links(links, LINKS_PER_CALL, new):
+            request = [
+                self._worker,
+                token,
+                none_as(inherited.domain_max_pages),
+                none_as(inherited.max_pages),
+                inherited.pack_links(self._sites.file(groups), self._spiderid),
+            ]
+            answer = await self._scripts.run("put", pack(request))
+            epoch, is_refused = unpack(answer)
+            first_epoch = epoch if first_epoch is None else first_epoch
+            if is_refused:
+                return PutResult(first_epoch, is_refused=True)
+            self._link_cache.learn_domains(
+                epoch, inherited.crawl, [group.domain for group in groups]
+            )
+        return PutResult(first_epoch, is_refused=False)
+
+    def inherited(self, token: str) -> Inheritance | None:
+        """What children of a held page inherit; None for a hold that nobody knows."""
+        return self._inherited.get(token)
+
+    def _leave_out_known(self, settle: Settle) -> tuple[Sequence[Links], int]:
+        inherited = self._inherited.get(settle.token, _UNKNOWN)
+        return self._link_cache.new_of(inherited.crawl, settle.links)
+
+    def _new_domains(self, settle: Settle, links: Sequence[Links]) -> set[tuple[bytes, str]]:
+        crawl = self._inherited.get(settle.token, _UNKNOWN).crawl
+        return {(crawl, domain) for domain in self._link_cache.new_domains(crawl, links)}
+
+    def _pack_settle(
+        self, settle: Settle, links: Sequence[Links], *, epoch: int | None, known: int
+    ) -> list[object]:
+        inherited = self._inherited.get(settle.token, _UNKNOWN)
+        self._packed[settle.token] = links
+        filtered = Counter(settle.filtered) + Counter(duplicate=known)
+        return [
+            settle.token,
+            settle.outcome.value,
+            settle.reason,
+            none_as(settle.sent_ms),
+            settle.body_bytes,
+            none_as(inherited.domain_max_pages),
+            none_as(inherited.max_pages),
+            inherited.pack_links(self._sites.file(links), self._spiderid),
+            [part for pair in filtered.items() for part in pair],
+            none_as(epoch),
+            [part for pair in settle.spilled.items() for part in pair],
+            *([[part for pair in settle.need.items() for part in pair]] if settle.need else ()),
+        ]

@@ -1,0 +1,230 @@
+"""What one worker says to the frontier: it leases entries, ends holds, and shows that it lives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, cast
+
+from crawlstream.errors import FrontierFull
+from crawlstream.keys import encode_id
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import (
+    ExchangeResult,
+    Links,
+    Release,
+    Requeue,
+    SentRequest,
+    Settle,
+    Spill,
+)
+from crawlstream.model.partitions.messages import LinkOrigin
+from crawlstream_frontier.codec.exchange import (
+    ExchangeAnswer,
+    pack_release,
+    pack_requeue,
+    pack_sent,
+    unpack_holds,
+)
+from crawlstream_frontier.codec.partitions import unpack_questions
+from crawlstream_frontier.codec.spill import pack_spills
+from crawlstream_frontier.codec.values import pack, texts, unpack
+from crawlstream_frontier.host_sites import HostSites
+from crawlstream_frontier.revocation import reap_all, retire_all
+from crawlstream_frontier.scripts import Scripts
+from crawlstream_frontier.throttle_rules import ThrottleRules
+from crawlstream_frontier.worker.children import Children
+
+DEADLINE_MS = 30_000
+"""A worker that was not heard of for so long is dead; its holds return."""
+LEASES_PER_CALL = 200
+"""Entries granted by one script: keeps the longest call near 5 ms."""
+
+
+class Reservation(NamedTuple):
+    """A request that a site allows without a lease."""
+
+    site: str
+    partition: int
+    wait_ms: int
+    """Until it may leave; -1: not soon, -2: the site is blocked or paused."""
+    redis_epoch: int
+    """Another Redis may know nothing of it."""
+
+
+class WorkerSession:
+    """The frontier as one worker uses it, under its name and for its spider.
+
+    Every method raises RedisUnavailable when Redis gives no answer; the call may have taken
+    effect, and repeating it with the same arguments is safe.
+    """
+
+    def __init__(
+        self,
+        scripts: Scripts,
+        worker: str,
+        spiderid: str,
+        *,
+        group: str = "",
+        partition: int = 0,
+    ) -> None:
+        """``group`` is the worker's egress group."""
+        self.partition = partition
+        """Which one of the frontier it speaks to."""
+        self._scripts = scripts
+        self._worker = worker
+        self._spiderid = spiderid
+        self._group = encode_id(group)
+        self._sites = HostSites(ThrottleRules(scripts))
+        self._children = Children(scripts, self._sites, worker, spiderid)
+        self._call = 1
+        self._unheard: Sequence[Hold] = ()
+        """Granted by a call whose repetition, for the sake of some settles, was not answered."""
+
+    async def exchange(
+        self,
+        *,
+        settles: Sequence[Settle] = (),
+        requeues: Sequence[Requeue] = (),
+        releases: Sequence[Release] = (),
+        sent: Sequence[SentRequest] = (),
+        want: int = 0,
+    ) -> ExchangeResult:
+        """Tell the frontier everything that happened and lease up to ``want`` entries.
+
+        One call at a time, of at most 1 000 tokens. After RedisUnavailable the same arguments (and
+        more) may be sent again: holds granted by a call whose answer was lost are granted again.
+        """
+        ends, with_children, full = await self._children.pack(settles)
+        request = [
+            *self._caller(max(want - len(self._unheard), 0)),
+            [pack_sent(each) for each in sent],
+            ends,
+            with_children,
+            [pack_requeue(each) for each in requeues],
+            [pack_release(each) for each in releases],
+            self._group,
+        ]
+        issued_at = time.monotonic()
+        answer = ExchangeAnswer.unpack(await self._scripts.run("exchange", pack(request)))
+        place = {"call": self._call, "partition": self.partition}
+        new, inheritances = unpack_holds(answer, self._spiderid, issued_at=issued_at, **place)
+        holds = [*self._unheard, *await self._at_home(answer.sites_version, new)]
+        self._call += 1
+        self._unheard = ()
+        self._children.learn(inheritances)
+        gone, lost = texts(answer.stale), texts(answer.repeat)
+        no_room = texts(answer.refused) | frozenset(full)
+        not_taken = gone | lost | no_room | texts(answer.capped)
+        self._children.admitted(answer.redis_epoch, not_taken)
+        ended = {*map(_token, settles), *map(_token, requeues), *map(_token, releases)}
+        self._children.forget(ended - lost - no_room)
+        if lost:
+            self._unheard = holds
+            repeated = await self.exchange(settles=[each for each in settles if each.token in lost])
+            holds = [*repeated.holds]
+            gone, no_room = gone | repeated.stale, no_room | repeated.refused
+        return ExchangeResult(
+            holds=holds,
+            stale=gone,
+            redis_epoch=answer.redis_epoch,
+            next_due_ms=None if answer.next_due_ms < 0 else answer.next_due_ms,
+            rules_known=answer.rules_known,
+            refused=no_room,
+            is_crowded=True if full else None if answer.crowded < 0 else bool(answer.crowded),
+            unconfirmed=unpack_questions(answer.unconfirmed),
+        )
+
+    async def _at_home(self, sites_version: bytes, holds: Sequence[Hold]) -> Sequence[Hold]:
+        """The holds that were granted under their own site; the others are moved there, unsent."""
+        await self._sites.follow(sites_version)
+        moves = self._sites.moves(holds)
+        if moves:
+            request = [*self._caller(), [], [], [], [], [*moves.values()]]
+            await self._scripts.run("exchange", pack(request))
+        return [hold for hold in holds if hold.token not in moves]
+
+    def site_of(self, host: str) -> str:
+        """Return the site of a host, by the rules that the latest holds were granted by."""
+        return self._sites.site_of(host)
+
+    async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
+        """Reserve the next request to the site of a host, for one that no lease is for.
+
+        It may leave at the time that is answered, and must be over ``takes_ms`` later.
+        """
+        site, spider = self._sites.site_of(host), encode_id(self._spiderid)
+        told = await self._scripts.run("reserve", spider, self._group, site, takes_ms, within_ms)
+        wait_ms, redis_epoch, sites_version = unpack(told)
+        await self._sites.follow(sites_version)
+        if self._sites.site_of(host) != site:
+            wait_ms = min(wait_ms, -1)
+        return Reservation(site, self.partition, wait_ms, redis_epoch)
+
+    def _caller(self, want: int = 0) -> list[object]:
+        """What every exchange begins with."""
+        spider, leases = encode_id(self._spiderid), min(want, LEASES_PER_CALL)
+        return [self._call, self._worker, spider, leases, DEADLINE_MS]
+
+    def spill(self, settle: Settle) -> Sequence[Spill]:
+        """The links of a settle as records for Kafka.
+
+        Once Kafka has them, settle without these links but with ``spilled``. None come of a hold
+        that is in other hands by now.
+        """
+        inherited = self._children.inherited(settle.token)
+        if inherited is None:
+            return ()
+        return pack_spills(
+            self._worker,
+            self._spiderid,
+            settle.token,
+            links=settle.links,
+            inherited=inherited,
+        )
+
+    def origin(self, token: str) -> LinkOrigin | None:
+        """What the links of a held page carry to other partitions; None where there are none."""
+        inherited = self._children.inherited(token)
+        return inherited.origin if inherited else None
+
+    async def put_links(self, token: str, links: Sequence[Links]) -> None:
+        """Put links below a held page ahead of its settle, however many they are.
+
+        Only a settle that carries the same links again makes sure that a restart of Redis in
+        between lost none of them. FrontierFull: Redis has no room for all of them.
+        """
+        if (await self._children.put(token, links)).is_refused:
+            raise FrontierFull
+
+    async def beat(self) -> int:
+        """Move the worker's deadline; answers the epoch of Redis."""
+        return int(cast(int, await self._scripts.run("beat", self._worker, DEADLINE_MS)))
+
+    async def reconcile(self, alive: Collection[str]) -> Sequence[str]:
+        """Give back what Redis holds for the worker and the worker does not know.
+
+        Answers the tokens of ``alive`` that Redis does not know: their entries are in other hands.
+        """
+        here = [*alive, *map(_token, self._unheard)]
+        done = await retire_all(self._scripts.run, self._worker, here, self._call)
+        self._children.forget(done.returned | done.lost)
+        return sorted(done.lost)
+
+    async def retire(self) -> int:
+        """Give back everything Redis holds for the worker, unmarked; it is gone after this."""
+        done = await retire_all(self._scripts.run, self._worker)
+        self._children.clear()
+        return len(done.returned)
+
+    async def blame(self, dead: str, token: str) -> int:
+        """Take back the holds of a worker known to be dead; answers how many there were.
+
+        Its successor in the same slot calls this with the token of the entry that the dead one
+        was handling (empty: none), which alone gains a death.
+        """
+        return await reap_all(self._scripts.run, dead, token)
+
+
+def _token(named: Settle | Requeue | Release | Hold) -> str:
+    return named.token

@@ -1,0 +1,239 @@
+"""A sink of a pipeline, or what its sink keeps, by what the file says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit  # noqa: TID251  settings, of any scheme
+
+from crawlstream import __version__
+from crawlstream.boot.clients import kafka_of
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.formats.files import Crawl, make_writer
+from crawlstream.plugins.installed import find
+from crawlstream.plugins.sinks import RowStore, SinkSpec, SinkUnavailable
+from crawlstream.store.bodies import BodyStore
+from crawlstream.store.store import Store
+from pipeline_service.memory.making import SeenMaker
+from pipeline_service.memory.sql.effect import MemoryEffect
+from pipeline_service.memory.sql.visits import VisitStore
+from pipeline_service.records.rows import Shape
+from pipeline_service.sinks.door import Begin, Kept, Sink
+from pipeline_service.sinks.files.segments import Spool
+from pipeline_service.sinks.files.sink import FilesSink, base_url
+from pipeline_service.sinks.kafka import KafkaStore
+from pipeline_service.sinks.kept import KeptInFiles, KeptInRows
+from pipeline_service.sinks.making import RowMaker, check_columns, columns_of
+from pipeline_service.sinks.rows import RowsSink
+from pipeline_service.sinks.sql.database import Database
+from pipeline_service.sinks.sql.notes import Notebook
+from pipeline_service.sinks.sql.sqlite import Sqlite
+from pipeline_service.sinks.sql.store import Effect, NoEffect, SqlStore
+from pipeline_service.sinks.sql.table import TableEffect
+from pipeline_service.spec.config import OF_FAILURES, Pipeline
+from pipeline_service.spec.config import FilesSink as FilesConfig
+from pipeline_service.spec.memory import PagesSink, Visits
+from pipeline_service.spec.sinks import GROUP, KafkaSink, PluginSink, SqlSink
+
+
+def open_sink(
+    settings: Settings, pipeline: Pipeline, spool: Spool, *, begin: Begin, shape: Shape | None
+) -> Sink:
+    """The sink of a pipeline; ConfigError.
+
+    ``shape`` is of rows that are not the pages themselves.
+    """
+    with _blaming(pipeline):
+        if isinstance(pipeline.sink, FilesConfig):
+            crawl, store = crawl_of(settings), open_store(pipeline)
+            return FilesSink(pipeline, store, spool, begin=begin, crawl=crawl, shape=shape)
+        if isinstance(pipeline.sink, PagesSink):
+            seen = SeenMaker(pipeline.sink.signature)
+            return RowsSink(pipeline, open_memory(pipeline, pipeline.sink), seen, begin=begin)
+        maker = make_maker(settings, pipeline, shape)
+        return RowsSink(pipeline, open_rows(settings, pipeline, maker), maker, begin=begin)
+
+
+def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
+    """What the sink of a pipeline keeps beside the pages, on a connection of its own."""
+    sink = pipeline.sink
+    with _blaming(pipeline):
+        if isinstance(sink, FilesConfig):
+            return KeptInFiles(open_store(pipeline))
+        if isinstance(sink, SqlSink):
+            return KeptInRows(_sql(pipeline, sink, NoEffect()), place_of(pipeline))
+        return KeptInRows(open_rows(settings, pipeline, RowMaker(())), place_of(pipeline))
+
+
+def prove(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> None:
+    """Have the store show that it can do what is asked of it. ConfigError, Unavailable."""
+    with _blaming(pipeline):
+        if isinstance(pipeline.sink, FilesConfig):
+            with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  a device
+                make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
+            open_store(pipeline).prove()
+            return
+        store: RowStore
+        if isinstance(pipeline.sink, PagesSink):
+            store = open_memory(pipeline, pipeline.sink)
+        else:
+            store = open_rows(settings, pipeline, make_maker(settings, pipeline, shape))
+        try:
+            store.prove()
+        except OSError as error:
+            raise SinkUnavailable(f"{type(error).__name__}: {error}") from error
+        finally:
+            store.close()
+
+
+@contextmanager
+def _blaming(pipeline: Pipeline) -> Iterator[None]:
+    """Say whose setting is wrong."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"pipeline.{pipeline.name}.sink: {error}") from error
+
+
+def place_of(pipeline: Pipeline) -> str:
+    """Where pages go, for people; without secrets."""
+    if isinstance(pipeline.sink, FilesConfig):
+        return f"{pipeline.sink.format} to {open_store(pipeline).url('')}"
+    if isinstance(pipeline.sink, KafkaSink):
+        return f"topic {pipeline.sink.topic}"
+    if isinstance(pipeline.sink, PluginSink):
+        return f"sink {pipeline.sink.kind}"
+    parts = urlsplit(pipeline.sink.url)
+    if parts.scheme == "sqlite":
+        return f"{pipeline.sink.table} of {Path(pipeline.sink.url[len('sqlite:///') :]).resolve()}"
+    port = f":{parts.port}" if parts.port else ""
+    return f"{pipeline.sink.table} of {parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+def new_folder(pipeline: Pipeline) -> str | None:
+    """The folder of this machine's where its files are to be, if there never were any."""
+    if not isinstance(pipeline.sink, FilesConfig):
+        return None
+    store = open_store(pipeline)
+    return store.url("") if store.is_new else None
+
+
+def open_store(pipeline: Pipeline) -> Store:
+    """The folder of a pipeline's edition; ConfigError."""
+    return Store.at(base_url(pipeline))
+
+
+def open_rows(settings: Settings, pipeline: Pipeline, maker: RowMaker) -> RowStore:
+    """The store of a pipeline's rows, not connected yet; ConfigError."""
+    sink = pipeline.sink
+    if isinstance(sink, KafkaSink):
+        return _topic(settings, pipeline, sink)
+    if isinstance(sink, PluginSink):
+        return _plugin(pipeline, sink, maker)
+    assert isinstance(sink, SqlSink)
+    kinds = {column.name: column.kind for column in maker.columns}
+    replaces, migrates = sink.on_repeat == "replace", sink.migrate
+    return _sql(pipeline, sink, TableEffect(sink.table, kinds, replace=replaces, migrate=migrates))
+
+
+def open_memory(pipeline: Pipeline, sink: PagesSink) -> SqlStore:
+    """The store of a memory, not connected yet; ConfigError."""
+    return _sql(pipeline, sink, _memory(pipeline, sink))
+
+
+def open_visits(pipeline: Pipeline, sink: PagesSink) -> VisitStore:
+    """The visits of a memory, by a connection of its own; ConfigError."""
+    database = _database(sink, f"crawlstream {pipeline.name} visits")
+    memory = SqlStore(
+        database,
+        _memory(pipeline, sink),
+        pipeline=pipeline.name,
+        edition=pipeline.edition,
+    )
+    return VisitStore(database, memory, pipeline, sink)
+
+
+def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
+    """What reads of failures learns by the base of the same visits."""
+    notes = Notebook(pipeline.name.removesuffix(OF_FAILURES), pipeline.edition)
+    return MemoryEffect(pipeline.name, sink, pipeline.visits or Visits(), notes)
+
+
+def make_maker(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> RowMaker:
+    """What makes the rows of a pipeline; ConfigError."""
+    sink, bodies = pipeline.sink, None
+    if not isinstance(sink, SqlSink):
+        columns = columns_of(shape) if isinstance(sink, PluginSink) else ()
+        return RowMaker(columns, shape=shape)
+    if shape is not None:
+        check_columns(shape, sink)
+    if sink.body == "ref":
+        if not settings.body_store:
+            raise ConfigError('body = "ref" needs a body store: set CRAWLSTREAM_BODY_STORE')
+        bodies = BodyStore.at(settings.body_store)
+    columns = columns_of(shape, with_body=sink.body == "bytes")
+    return RowMaker(columns, shape=shape, bodies=bodies, replaces=sink.on_repeat == "replace")
+
+
+def crawl_of(settings: Settings) -> Crawl:
+    """What files say of where their pages come from."""
+    robots = "obey" if settings.robotstxt_obey else "ignore"
+    return Crawl(f"crawlstream/{__version__}", user_agent=settings.user_agent, robots=robots)
+
+
+def _topic(settings: Settings, pipeline: Pipeline, sink: KafkaSink) -> KafkaStore:
+    topics = settings.topics
+    ours = (*topics.all(), topics.pipelines, pipeline.topic(topics))
+    of_applications = f"{topics.prefix}.crawled_", f"{topics.prefix}.outbound_"
+    if sink.topic in ours or sink.topic.startswith(of_applications):
+        raise ConfigError(f"the topic {sink.topic} is one of the cluster itself: name another one")
+    return KafkaStore(
+        kafka_of(settings, "pipeline"),
+        sink.topic,
+        notes=topics.pipelines,
+        owner=f"{pipeline.name}:{pipeline.edition}",
+        exactly_once=sink.exactly_once,
+    )
+
+
+def _plugin(pipeline: Pipeline, sink: PluginSink, maker: RowMaker) -> RowStore:
+    found = find(GROUP, sink.kind)
+    if found is None:
+        raise ConfigError(f"no package has a sink {sink.kind!r} any more")
+    make, package = found
+    spec = SinkSpec(
+        pipeline=pipeline.name,
+        edition=pipeline.edition,
+        options=sink.options,
+        columns={column.name: column.kind.value for column in maker.columns},
+    )
+    try:
+        store: RowStore = make(spec)
+    except CrawlstreamError as error:
+        raise ConfigError(str(error)) from error
+    except Exception as error:
+        raise ConfigError(
+            f"the sink of the package {package} failed: {type(error).__name__}: {error}"
+        ) from error
+    return store
+
+
+def _sql(pipeline: Pipeline, sink: SqlSink, effect: Effect) -> SqlStore:
+    database = _database(sink, f"crawlstream {pipeline.name}")
+    return SqlStore(database, effect, pipeline=pipeline.name, edition=pipeline.edition)
+
+
+def _database(sink: SqlSink, application: str) -> Database:
+    if sink.scheme == "sqlite":
+        return Sqlite(sink.url)
+    try:
+        from pipeline_service.sinks.sql.postgres import Postgres  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise ConfigError(
+            f"PostgreSQL needs {error.name}, which is not installed: install crawlstream with the"
+            " extra [pipeline]"
+        ) from error
+    return Postgres(sink.url, application)

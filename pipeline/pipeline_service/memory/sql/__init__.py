@@ -1,0 +1,1 @@
+"""A memory's table in PostgreSQL or SQLite: what a transaction does to it."""

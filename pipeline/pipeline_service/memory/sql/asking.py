@@ -1,0 +1,65 @@
+"""What is asked of a memory's table, within transactions of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline_service.memory.page import KnownPage
+from pipeline_service.memory.sql.effect import COLUMNS, as_time, pages_of
+from pipeline_service.sinks.sql.database import Transaction, quoted
+from pipeline_service.spec.rule import Paced, freshness, paced
+
+_SAMPLE = 1_000
+"""Pages by which freshness is estimated."""
+_MOST_COUNTED = 100_000
+
+
+class MemoryTable:
+    """The table of a memory."""
+
+    def __init__(self, name: str) -> None:
+        self._name = quoted(name)
+
+    def paced(self, transaction: Transaction) -> Sequence[Paced]:
+        """How many pages have which pace, those that are gone or failing left out."""
+        found = self.ask(
+            transaction,
+            "select pace, least_s, most_s, count(*) from {}"
+            " where gone < 2 and fails = 0 group by pace, least_s, most_s",
+        )
+        return paced({(int(p), float(least), float(most)): int(n) for p, least, most, n in found})
+
+    def fresh(self, transaction: Transaction, now: float) -> float | None:
+        """The share of pages that are probably fresh, by 1,000 of them; None: there are none.
+
+        Keys are hashes, so those behind any place are as good as drawn.
+        """
+        place = f"{int(now * 1000) * 2654435761 % (1 << 32):08x}"
+        pages = self.pages(transaction, f"where id >= %s order by id limit {_SAMPLE}", place)
+        if len(pages) < _SAMPLE:
+            pages = self.pages(transaction, f"where id >= %s order by id limit {_SAMPLE}", "")
+        shares = [
+            freshness(page.experience.rate(page.least_s), now - page.last_seen)
+            for page in pages
+            if not page.is_gone
+        ]
+        return sum(shares) / len(shares) if shares else None
+
+    def count(self, transaction: Transaction, condition: str, at: float) -> int:
+        """How many pages there are of which a condition on a time is true, up to 100,000."""
+        found = self.ask(
+            transaction,
+            f"select count(*) from (select 1 as one from {{}} where {condition}"
+            f" limit {_MOST_COUNTED}) as counted",
+            as_time(at),
+        )
+        return int(found[0][0])
+
+    def pages(self, transaction: Transaction, rest: str, *values: object) -> Sequence[KnownPage]:
+        """The pages that the rest of a statement chooses."""
+        return list(pages_of(self.ask(transaction, f"select {COLUMNS} from {{}} {rest}", *values)))
+
+    def ask(self, transaction: Transaction, statement: str, *values: object) -> Sequence[Any]:
+        """What a statement answers, in which ``{}`` stands for the table."""
+        return transaction.execute(statement.format(self._name), values)

@@ -1,0 +1,254 @@
+"""The effect of rows on a memory: what records say of pages, learnt in the position's transaction.
+
+A page's row is locked before it is read, so records of one page from several partitions are learnt
+one after the other. What is older than what is known changes nothing: it is a repeat.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from itertools import islice
+from operator import itemgetter
+from typing import Any, cast
+
+from crawlstream.formats.columns import Kind
+from crawlstream.plugins.sinks import Row
+from pipeline_service.memory.page import KnownPage, is_news, learn
+from pipeline_service.memory.seen import Listed, Seen
+from pipeline_service.metrics import note_heard
+from pipeline_service.sinks.sql.database import Database, Transaction, Tuple, quoted
+from pipeline_service.sinks.sql.notes import Notebook
+from pipeline_service.sinks.sql.table import TableEffect
+from pipeline_service.spec.memory import PagesSink, Visits
+from pipeline_service.spec.rule import Experience, Rule
+
+SEEN = "seen"
+"""The field of a row that has what its record says."""
+LISTED = "listed"
+"""The field of a row that has what a sitemap says of pages."""
+STATE = "visits"
+"""The note of what visits have come to."""
+BASE = "base_s"
+_AT_ONCE = 500
+"""Keys of one statement."""
+KINDS: Mapping[str, Kind] = {
+    "id": Kind.TEXT,
+    "appid": Kind.TEXT,
+    "url": Kind.TEXT,
+    "domain": Kind.TEXT,
+    "spiderid": Kind.TEXT,
+    "status": Kind.WHOLE,
+    "signature": Kind.TEXT,
+    "etag": Kind.TEXT,
+    "last_modified": Kind.TEXT,
+    "first_seen": Kind.TIME,
+    "last_seen": Kind.TIME,
+    "last_heard": Kind.TIME,
+    "last_changed": Kind.TIME,
+    "visits": Kind.WHOLE,
+    "changes": Kind.WHOLE,
+    "late_visits": Kind.NUMBER,
+    "late_changes": Kind.NUMBER,
+    "late_span_s": Kind.NUMBER,
+    "fails": Kind.WHOLE,
+    "gone": Kind.WHOLE,
+    "is_liar": Kind.FLAG,
+    "pace": Kind.WHOLE,
+    "least_s": Kind.NUMBER,
+    "most_s": Kind.NUMBER,
+    "interval_s": Kind.NUMBER,
+    "next_visit": Kind.TIME,
+    "claimed_until": Kind.TIME,
+    "asked": Kind.WHOLE,
+    "last_id": Kind.TEXT,
+}
+"""The columns of a memory."""
+COLUMNS = ", ".join(map(quoted, KINDS))
+_TIMES = frozenset(name for name, kind in KINDS.items() if kind is Kind.TIME)
+_LATE = {"late_visits": "visits", "late_changes": "changes", "late_span_s": "span_s"}
+_PLAIN = [each.name for each in fields(KnownPage) if each.name not in ("key", "experience")]
+
+
+class MemoryEffect:
+    """Learns what rows say, each in its field SEEN."""
+
+    def __init__(self, pipeline: str, sink: PagesSink, visits: Visits, notes: Notebook) -> None:
+        """``notes`` are those of the memory, with what visits have come to."""
+        self._pipeline = pipeline
+        self._table = TableEffect(sink.table, KINDS, replace=True, migrate=sink.migrate)
+        self._name = sink.table
+        self._visits = visits
+        self._notes = notes
+        self._rule = visits.rule(None)
+        self._rule_until = 0.0
+        self._heard: Counter[str] = Counter()
+
+    def prepare(self, database: Database, transaction: Transaction, *, has_begun: bool) -> None:
+        """Have a table that fits, and its indexes. ConfigError."""
+        is_new = not transaction.columns(self._name)
+        self._table.prepare(database, transaction, has_begun=has_begun)
+        # To ask for an index that is there would wait for whoever writes, and have others wait.
+        for column in ("next_visit", "claimed_until") if is_new else ():
+            transaction.execute(
+                f"create index {quoted(f'{self._name[:40]}_{column}')}"
+                f" on {quoted(self._name)} ({column}) where {column} is not null"
+            )
+        self._rule_until = 0.0
+
+    def stage(self, transaction: Transaction, rows: Sequence[Row]) -> None:
+        """Learn nothing yet: other transactions may."""
+
+    def apply(self, transaction: Transaction, rows: Sequence[Row]) -> Collection[str]:
+        """Learn what rows say; answers the keys of those that say nothing new."""
+        self._heard = Counter()
+        if not rows:
+            return ()
+        rule = self._current_rule(transaction)
+        said = [(r.key, cast("Seen", r.fields[SEEN])) for r in rows if SEEN in r.fields]
+        known = self._locked(transaction, [seen for _, seen in said])
+        changed: dict[str, KnownPage] = {}
+        repeats = set()
+        for key, seen in said:
+            page = known.get(seen.key)
+            if not is_news(page, seen):
+                repeats.add(key)
+            elif (after := learn(page, seen, rule)) is not None:
+                self._heard[_outcome(page, after, seen)] += 1
+                known[seen.key] = changed[seen.key] = after
+        self._write(transaction, changed)
+        for row in rows:
+            if LISTED in row.fields:
+                self._hasten(transaction, cast("Sequence[Listed]", row.fields[LISTED]))
+        return repeats
+
+    def _hasten(self, transaction: Transaction, listed: Sequence[Listed]) -> None:
+        """Have pages due at once that have changed since they were seen, as a sitemap says.
+
+        But for those that are waited for, or were seen within their shortest interval.
+        """
+        changed = {each.key: each.changed_at for each in sorted(listed, key=itemgetter(1))}
+        now, table = transaction.now(), quoted(self._name)
+        for some in batches(list(changed)):
+            found = transaction.execute(
+                f"select id, last_seen, least_s from {table} where last_seen < %s and asked = 0"
+                f" and gone = 0 and id in ({marks_of(some)}) order by id{transaction.lock}",
+                (as_time(changed[some[-1]]), *some),
+            )
+            due = [
+                str(key)
+                for key, last_seen, least_s in found
+                if (seen_at := seconds_of(last_seen) or 0) < changed[key]
+                and seen_at + least_s <= now
+            ]
+            if due:
+                transaction.execute(
+                    f"update {table} set next_visit = %s where next_visit > %s"
+                    f" and id in ({marks_of(due)}) returning null",
+                    (as_time(now), as_time(now), *due),
+                )
+
+    def committed(self) -> None:
+        """Count what was learnt."""
+        note_heard(self._pipeline, self._heard)
+        self._heard = Counter()
+
+    def _current_rule(self, transaction: Transaction) -> Rule:
+        if time.monotonic() >= self._rule_until:
+            told = self._notes.get(transaction, STATE)
+            self._rule = self._visits.rule(told.get(BASE))
+            self._rule_until = time.monotonic() + self._visits.look_every_s
+        return self._rule
+
+    def _locked(self, transaction: Transaction, said: Sequence[Seen]) -> dict[str, KnownPage]:
+        """The pages that are known, which nobody else changes until the transaction ends.
+
+        One that is not known yet has a row without content then, if it is to enter.
+        """
+        keys = {seen.key for seen in said}
+        known = {page.key: page for page in self._selected(transaction, keys)}
+        entering = {seen.key for seen in said if seen.enters} - known.keys()
+        for some in batches(sorted(entering)):
+            values = ", ".join(["(%s)"] * len(some))
+            transaction.execute(
+                f"insert into {quoted(self._name)} (id) values {values}"
+                " on conflict (id) do nothing",
+                some,
+            )
+        # Others may have come first with a page, and know more of it than that it is there.
+        return known | {page.key: page for page in self._selected(transaction, entering)}
+
+    def _selected(self, transaction: Transaction, keys: Iterable[str]) -> Iterator[KnownPage]:
+        for some in batches(sorted(keys)):
+            yield from pages_of(
+                transaction.execute(
+                    f"select {COLUMNS} from {quoted(self._name)} where id in ({marks_of(some)})"
+                    f" order by id{transaction.lock}",
+                    some,
+                )
+            )
+
+    def _write(self, transaction: Transaction, pages: Mapping[str, KnownPage]) -> None:
+        if pages:
+            rows = [Row(key, 0, fields_of(pages[key])) for key in sorted(pages)]
+            self._table.stage(transaction, rows)
+            self._table.apply(transaction, rows)
+
+
+def fields_of(page: KnownPage) -> Mapping[str, object]:
+    """A page as the columns of its row hold it."""
+    told: dict[str, Any] = {name: getattr(page, name) for name in _PLAIN}
+    told |= {name: getattr(page.experience, of) for name, of in _LATE.items()}
+    times = {name: as_time(told.get(name)) for name in _TIMES}
+    return {**told, **times, "id": page.key}
+
+
+def pages_of(rows: Iterable[Tuple]) -> Iterator[KnownPage]:
+    """The pages of rows of COLUMNS; those without content are none."""
+    for row in rows:
+        told: dict[str, Any] = dict(zip(KINDS, row, strict=True))
+        if told["url"] is None:
+            continue
+        for name in _TIMES:
+            told[name] = seconds_of(told[name])
+        late = {of: told[name] for name, of in _LATE.items()}
+        told["is_liar"] = bool(told["is_liar"])
+        own = {name: told[name] for name in _PLAIN}
+        yield KnownPage(key=told["id"], experience=Experience(**late), **own)
+
+
+def as_time(seconds: float | None) -> datetime | None:
+    """Epoch seconds as columns hold a time."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def seconds_of(value: datetime | str | None) -> float | None:
+    """Epoch seconds of what a column holds."""
+    if value is None:
+        return None
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return at.timestamp()
+
+
+def marks_of(keys: Sequence[str]) -> str:
+    """The places of keys in a statement."""
+    return ", ".join(["%s"] * len(keys))
+
+
+def batches(keys: Sequence[str]) -> Iterator[list[str]]:
+    """Keys, as many as a statement takes at once."""
+    rest = iter(keys)
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some
+
+
+def _outcome(before: KnownPage | None, after: KnownPage, seen: Seen) -> str:
+    """A word for what was learnt."""
+    if before is None:
+        return "new"
+    if seen.sight in ("there", "unmodified"):
+        return "changed" if after.changes > before.changes else "unchanged"
+    return str(seen.sight)

@@ -1,0 +1,336 @@
+"""Visits in the memory's database: which pages are due, whose turn they are, what that costs.
+
+A *claim* is a number of pages that are fed at once. It is a note before it is fed, so that a feeder
+that dies is followed by one that feeds the same again, under the same occasions. The note is the
+lock: one process claims at a time. What nothing is heard of is due again when its claim is over,
+each time twice as late.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from crawlstream.plugins.sinks import SinkUnavailable
+from crawlstream.wire.recurring.visits import Visit, VisitCrawl
+from pipeline_service.memory.page import KnownPage
+from pipeline_service.memory.sql.asking import MemoryTable
+from pipeline_service.memory.sql.effect import BASE, STATE, as_time, batches, marks_of, seconds_of
+from pipeline_service.sinks.sql.database import Database, Transaction
+from pipeline_service.sinks.sql.notes import Notebook
+from pipeline_service.sinks.sql.store import SqlStore
+from pipeline_service.spec.config import Pipeline
+from pipeline_service.spec.memory import PagesSink, Visits
+from pipeline_service.spec.rule import DAY_S, base_for, visits_a_day
+
+MOST_AT_ONCE = 500
+"""Pages of a claim."""
+TURN_S = 30.0
+"""For so long a claim is its maker's to feed; then anybody's."""
+BASE_EVERY_S = 3_600.0
+_MOST_DOUBLINGS = 6
+_AHEAD_S = 6 * DAY_S
+"""An occasion further ahead is of a wrong clock: requests are taken within 7 days of theirs."""
+_JUMPS = 8
+"""Jumps of the clock after which the times of claims before them are known."""
+_SAVED_S = 3_600.0
+"""Visits that were not due are made up for, of so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Pages to be fed, and as what."""
+
+    crawl: VisitCrawl
+    visits: Sequence[Visit]
+    is_last: bool
+    """Nothing more is due, or may be asked for now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """How visits go on."""
+
+    due: int
+    """Pages, counted up to 100,000."""
+    in_flight: int
+    late_s: float
+    """How long ago the first that is due should have been visited."""
+    fresh: float | None
+    """Share of pages that have probably not changed since they were seen; None: no pages."""
+    base_s: float
+
+
+class VisitStore:
+    """The visits of one pipeline; calls block, one at a time.
+
+    All raise SinkUnavailable; the first one after an error ConfigError as well.
+    """
+
+    def __init__(
+        self, database: Database, memory: SqlStore, pipeline: Pipeline, sink: PagesSink
+    ) -> None:
+        """``memory`` is that of the pipeline, on the same database."""
+        self._database = database
+        self._memory = memory
+        self._name = pipeline.name
+        self._table = MemoryTable(sink.table)
+        self._visits = pipeline.visits or Visits()
+        self._schedule = pipeline.visit_schedule
+        self._notes = Notebook(pipeline.name, pipeline.edition)
+        self._is_open = False
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._is_open = False
+        self._database.close()
+
+    def interrupt(self) -> None:
+        """Have the call under way fail; from another thread."""
+        self._database.interrupt()
+
+    def claim(self, owner: str) -> Claim | None:
+        """What ``owner`` is to feed now; None: nothing is due, or another one is at it.
+
+        It stays the same until ``fed`` is called.
+        """
+        with self._transaction() as transaction:
+            state, now = self._notes.lock(transaction, STATE), transaction.now()
+            open_claim = state.get("open")
+            if open_claim is None or not _is_of_use(open_claim, now):
+                open_claim = self._make_claim(transaction, state, now)
+            elif open_claim["by"] != owner and now < open_claim["until"] <= now + TURN_S:
+                return None
+            if open_claim is not None:
+                open_claim = {**open_claim, "by": owner, "until": now + TURN_S}
+            state["open"] = open_claim
+            self._notes.put_object(transaction, STATE, state)
+            return None if open_claim is None else self._read_claim(transaction, open_claim)
+
+    def fed(self, claim: Claim) -> None:
+        """Its seeds are in Kafka."""
+        with self._transaction() as transaction:
+            state = self._notes.lock(transaction, STATE)
+            if (state.get("open") or {}).get("at") == claim.crawl.at:
+                state["open"] = None
+                self._notes.put_object(transaction, STATE, state)
+
+    def course(self) -> Course:
+        """How visits go on, for metrics."""
+        with self._transaction() as transaction:
+            now = transaction.now()
+            late = self._table.ask(transaction, "select min(next_visit) from {}")
+            first = seconds_of(late[0][0])
+            return Course(
+                due=self._table.count(transaction, "next_visit <= %s", now),
+                in_flight=self._table.count(transaction, "claimed_until > %s", now),
+                late_s=0.0 if first is None else max(now - first, 0.0),
+                fresh=self._table.fresh(transaction, now),
+                base_s=self._base_s(self._notes.get(transaction, STATE)),
+            )
+
+    def due(self, most: int) -> Sequence[KnownPage]:
+        """The pages that come next, those that wait longest first."""
+        with self._transaction() as transaction:
+            return self._table.pages(transaction, f"order by next_visit limit {int(most)}")
+
+    def page(self, key: str) -> KnownPage | None:
+        """A page by its key."""
+        with self._transaction() as transaction:
+            return next(iter(self._table.pages(transaction, "where id = %s", key)), None)
+
+    def visit_now(self, keys: Sequence[str]) -> Sequence[str]:
+        """Have pages due at once; answers the keys of those that are known."""
+        found: list[str] = []
+        with self._transaction() as transaction:
+            now = as_time(transaction.now())
+            for some in batches(sorted(keys)):
+                rows = self._table.ask(
+                    transaction,
+                    f"update {{}} set next_visit = %s, claimed_until = null, asked = 0"
+                    f" where id in ({marks_of(some)}) and url is not null returning id",
+                    now,
+                    *some,
+                )
+                found += [str(row[0]) for row in rows]
+        return found
+
+    def status(self) -> Mapping[str, Any]:
+        """What there is, and what visits come to; counts all pages."""
+        with self._transaction() as transaction:
+            now = transaction.now()
+            told = self._table.ask(
+                transaction,
+                "select count(*), sum(case when gone >= 2 then 1 else 0 end),"
+                " sum(case when fails > 0 then 1 else 0 end),"
+                " sum(case when is_liar then 1 else 0 end),"
+                " sum(case when last_heard > %s then 1 else 0 end) from {} where url is not null",
+                as_time(now - DAY_S),
+            )[0]
+            names = ("pages", "gone", "failing", "liars", "heard_of_in_a_day")
+            numbers = {name: int(value or 0) for name, value in zip(names, told, strict=True)}
+            always = self._table.ask(
+                transaction,
+                "select domain, count(*) from {} where visits >= 5 and changes = visits"
+                " group by domain order by 2 desc, 1 limit 5",
+            )
+            base_s = self._base_s(self._notes.get(transaction, STATE))
+            return {
+                **numbers,
+                "due": self._table.count(transaction, "next_visit <= %s", now),
+                "in_flight": self._table.count(transaction, "claimed_until > %s", now),
+                "fresh": self._table.fresh(transaction, now),
+                "base_s": round(base_s, 3),
+                "visits_a_day": round(visits_a_day(base_s, self._table.paced(transaction)), 3),
+                "always_changed": {str(domain): int(pages) for domain, pages in always},
+            }
+
+    def _make_claim(
+        self, transaction: Transaction, state: dict[str, Any], now: float
+    ) -> dict[str, Any] | None:
+        """Choose pages, if any may be asked for; changes the state."""
+        self._renew_base(transaction, state, now)
+        self._save(state, now)
+        self._release(transaction, now)
+        in_flight = self._table.count(transaction, "claimed_until > %s", now)
+        most = min(MOST_AT_ONCE, self._visits.in_flight - in_flight, int(state["saved"]))
+        if most <= 0:
+            return None
+        found = self._table.ask(
+            transaction,
+            f"select id, asked from {{}} where next_visit <= %s order by next_visit limit {most}"
+            f"{transaction.lock_free}",
+            as_time(now),
+        )
+        if not found:
+            return None
+        length_s = self._visits.answer_within
+        began = math.floor(now / length_s) * length_s
+        self._put_off(transaction, found, began + 2 * length_s)
+        state["saved"] -= len(found)
+        return {
+            "at": _new_occasion(state, now),
+            "crawlid": f"{self._name}-{datetime.fromtimestamp(began, UTC):%Y%m%dT%H%M%SZ}",
+            "expires": math.ceil(began + 2 * length_s),
+            "keys": sorted(str(key) for key, _ in found),
+            "is_last": len(found) < most,
+        }
+
+    def _release(self, transaction: Transaction, now: float) -> None:
+        """Release pages that are claimed for longer than is possible, by a clock that was ahead."""
+        longest = 2 * self._visits.answer_within + TURN_S
+        self._table.ask(
+            transaction,
+            "update {} set claimed_until = null, next_visit = %s, asked = 0"
+            " where claimed_until > %s returning null",
+            *(as_time(now), as_time(now + longest)),
+        )
+
+    def _put_off(self, transaction: Transaction, found: Sequence[Any], until: float) -> None:
+        """Wait for pages until then; those that nothing was heard of before, for longer."""
+        length_s = self._visits.answer_within
+        for asked in sorted({int(times or 0) for _, times in found}):
+            keys = [str(key) for key, times in found if int(times or 0) == asked]
+            again = until + length_s * (2 ** min(asked, _MOST_DOUBLINGS) - 1)
+            self._table.ask(
+                transaction,
+                "update {} set claimed_until = %s, next_visit = %s, asked = %s"
+                f" where id in ({marks_of(keys)}) returning null",
+                *(as_time(until), as_time(again), asked + 1),
+                *keys,
+            )
+
+    def _read_claim(self, transaction: Transaction, told: Mapping[str, Any]) -> Claim:
+        """Pages with the numbers that they have whoever feeds them."""
+        keys = told["keys"]
+        pages = self._table.pages(transaction, f"where id in ({marks_of(keys)}) order by id", *keys)
+        crawl = VisitCrawl(
+            crawlid=told["crawlid"],
+            schedule=self._schedule,
+            at=told["at"],
+            expires=told["expires"],
+            more=self._visits.crawl,
+        )
+        return Claim(
+            crawl=crawl,
+            visits=[_visit(page, keys.index(page.key)) for page in pages],
+            is_last=told["is_last"],
+        )
+
+    def _renew_base(self, transaction: Transaction, state: dict[str, Any], now: float) -> None:
+        """Have the base at which all pages come to ``per_day`` visits."""
+        per_day = self._visits.per_day
+        if per_day is None:
+            state.pop(BASE, None)
+            return
+        is_of_now = state.get("per_day") == per_day and 0 <= now - state["renewed"] < self._renew_s
+        if is_of_now:
+            return
+        base_s = base_for(per_day, self._table.paced(transaction))
+        if base_s is not None:
+            state |= {BASE: base_s, "per_day": per_day, "renewed": now}
+
+    @property
+    def _renew_s(self) -> float:
+        """An hour, or sooner where pages are visited more often than that."""
+        return min(BASE_EVERY_S, 20 * self._visits.look_every_s)
+
+    def _save(self, state: dict[str, Any], now: float) -> None:
+        """Add what may be visited since it was asked last; ``saved`` is what is left."""
+        per_day, most = self._visits.per_day, float(MOST_AT_ONCE)
+        if per_day is not None:
+            most = max(per_day * _SAVED_S / DAY_S, 1.0)
+            passed_s = max(now - state.get("saved_at", now), 0.0)
+            saved = state.get("saved", 0.0) + per_day * passed_s / DAY_S
+            state["saved"] = min(saved, most)
+        else:
+            state["saved"] = most
+        state["saved_at"] = now
+
+    def _base_s(self, state: Mapping[str, Any]) -> float:
+        return self._visits.rule(state.get(BASE)).base_s
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Transaction]:
+        if not self._is_open:
+            self._memory.open()
+            self._is_open = True
+        try:
+            with self._database.transaction() as transaction:
+                yield transaction
+        except SinkUnavailable:
+            self._is_open = False
+            raise
+
+
+def _new_occasion(state: dict[str, Any], now: float) -> int:
+    """Choose the time of a claim, one that no claim had; changes the state.
+
+    Where the clock jumps, the latest of before is kept beside that of now: it may jump back.
+    """
+    latest: list[int] = state.pop("latest", [state.pop("at", 0)])
+    at = max(int(now), *(known + 1 for known in latest if known <= now + _AHEAD_S), 0)
+    state["latest"] = [*(known for known in latest if not known < at <= known + _AHEAD_S), at]
+    state["latest"] = state["latest"][-_JUMPS:]
+    return at
+
+
+def _is_of_use(claim: Mapping[str, Any], now: float) -> bool:
+    """Whether what it feeds now would be crawled, and not refused or expired."""
+    return bool(claim["at"] <= now + _AHEAD_S and now < claim["expires"])
+
+
+def _visit(page: KnownPage, number: int) -> Visit:
+    etag, last_modified = page.validators
+    return Visit(
+        number=number,
+        url=page.url,
+        appid=page.appid,
+        spiderid=page.spiderid,
+        etag=etag,
+        last_modified=last_modified,
+    )

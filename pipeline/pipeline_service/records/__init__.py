@@ -1,0 +1,1 @@
+"""Records of the source, judged and counted: pages, rows, what is undelivered."""

@@ -1,0 +1,176 @@
+"""What became of what was read: ``read = delivered + repeats + filtered + undelivered``.
+
+It is kept with the position, in the store: each finished segment has the account of all records of
+its partition up to its end. So nothing is ever added up twice, whoever dies.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.delivered import Delivered
+from pipeline_service.spec.quality.counts import Quality
+
+MOST_RUNS = 1_000
+"""Whose accounts are kept, those that were read of last; the total is of all there ever were."""
+MOST_JUDGED = 100
+"""Of these the quality is kept, too."""
+KEPT_MS = 14 * 24 * 3600 * 1000
+
+
+@dataclass(slots=True)
+class Tally:
+    """Numbers of records."""
+
+    read: int = 0
+    delivered: int = 0
+    repeats: int = 0
+    filtered: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+    undelivered: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+    lost: int = 0
+    """Offsets that Kafka had deleted before they were read; not among those read."""
+    quality: Quality = field(default_factory=Quality)
+    """Of the items of pages that were no repeats, where the pipeline counts them."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether every record that was read is accounted for."""
+        rest = self.filtered.total() + self.undelivered.total()
+        return self.read == self.delivered + self.repeats + rest
+
+    @property
+    def wanted(self) -> int:
+        """Pages that no ``where`` has filtered, repeats aside."""
+        others = sum(count for why, count in self.filtered.items() if why[:6] == "where.")
+        return self.read - self.repeats - others
+
+    def add(self, other: Tally) -> None:
+        """Add another's numbers."""
+        self.read += other.read
+        self.delivered += other.delivered
+        self.repeats += other.repeats
+        self.lost += other.lost
+        self.filtered += other.filtered
+        self.undelivered += other.undelivered
+        self.quality.add(other.quality)
+
+    def numbers(self) -> dict[str, Any]:
+        """What became of records, as an object of JSON."""
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        return numbers | {name: dict(sorted(getattr(self, name).items())) for name in _REASONS}
+
+    def as_record(self) -> dict[str, Any]:
+        """The same, and the quality of their items where it is counted."""
+        is_counted = self.quality.is_counted or self.quality.is_cut
+        return self.numbers() | (self.quality.as_record() if is_counted else {})
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Tally:
+        """Of such an object; KeyError, TypeError, ValueError for anything else."""
+        return cls(
+            read=int(record["read"]),
+            delivered=int(record["delivered"]),
+            repeats=int(record["repeats"]),
+            filtered=Counter(record["filtered"]),
+            undelivered=Counter(record["undelivered"]),
+            lost=int(record["lost"]),
+            quality=Quality.of_record(record) if "items" in record else Quality(),
+        )
+
+
+_NUMBERS = ("read", "delivered", "repeats", "lost")
+_REASONS = ("filtered", "undelivered")
+
+
+def run_name(crawl: CrawlKey, run: int) -> str:
+    """What an account calls a run: no two are called alike."""
+    return "\t".join((crawl.appid, crawl.crawlid, crawl.spiderid, str(run)))
+
+
+def run_of(page: Delivered) -> str:
+    """The same of the run that a page belongs to."""
+    return run_name(CrawlKey(page.spiderid, page.appid, page.crawlid), page.run)
+
+
+class Account:
+    """A total, and a tally of each of the runs that were read of last."""
+
+    def __init__(self) -> None:
+        self.total = Tally()
+        self.runs: dict[str, Tally] = {}
+        self._seen: dict[str, int] = {}
+        """Latest time of a record of a run, in epoch ms: the records', so that it is no matter
+        who counts, and when."""
+
+    def count(
+        self,
+        run: str | None,
+        at_ms: int,
+        outcome: str,
+        reason: str = "",
+        *,
+        quality: Quality | None = None,
+    ) -> None:
+        """Count a record: ``delivered``, ``repeats``, ``filtered`` or ``undelivered``.
+
+        ``run`` is None where nobody knows which one it is of; ``quality`` is of its items.
+        """
+        tallies = [self.total]
+        if run is not None:
+            self._seen[run] = max(at_ms, self._seen.get(run, 0))
+            tallies.append(self.runs.setdefault(run, Tally()))
+        for tally in tallies:
+            tally.read += 1
+            if quality is not None:
+                tally.quality.add(quality)
+            if outcome in _REASONS:
+                getattr(tally, outcome)[reason] += 1
+            else:
+                setattr(tally, outcome, getattr(tally, outcome) + 1)
+
+    def add(self, other: Account) -> None:
+        """Add another's, and forget the runs that are too many, or too old."""
+        self.total.add(other.total)
+        for run, tally in other.runs.items():
+            self.runs.setdefault(run, Tally()).add(tally)
+            self._seen[run] = max(other._seen[run], self._seen.get(run, 0))
+        newest = sorted(self._seen, key=lambda run: (-self._seen[run], run))
+        last_ms = self._seen[newest[0]] if newest else 0
+        kept = [run for run in newest[:MOST_RUNS] if self._seen[run] > last_ms - KEPT_MS]
+        self.runs = {run: self.runs[run] for run in kept}
+        self._seen = {run: self._seen[run] for run in kept}
+        for run in kept[MOST_JUDGED:]:
+            self.runs[run].quality.forget()
+
+    def run_record(self, run: str) -> dict[str, Any]:
+        """The tally of one run as an object of JSON."""
+        return {**self.runs[run].as_record(), "seen_ms": self._seen[run]}
+
+    def as_record(self) -> dict[str, Any]:
+        """As an object of JSON."""
+        runs = {run: self.run_record(run) for run in sorted(self.runs)}
+        return {"total": self.total.as_record(), "runs": runs}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Account:
+        """Of such an object; KeyError, TypeError, ValueError for anything else."""
+        account = cls()
+        account.total = Tally.of_record(record["total"])
+        for run, told in record["runs"].items():
+            account.runs[run] = Tally.of_record(told)
+            account._seen[run] = int(told["seen_ms"])
+        return account
+
+
+def summed(accounts: Iterable[Account]) -> Account:
+    """All of them in one."""
+    whole = Account()
+    for account in accounts:
+        whole.add(account)
+    return whole

@@ -1,0 +1,95 @@
+"""Records that cannot be delivered: to `<prefix>.undelivered`, whole and with their reason.
+
+They are there before the position of the partition moves past them. A process that dies in between
+sends them again, under the same key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlstream.bus.protocols import Sink
+from crawlstream.bus.records import Out, OutOfRange, RecordTooLarge
+from crawlstream.model.event import Rejection, Undelivered
+from crawlstream.wire import undelivered
+from pipeline_service.records.judging import Judged
+from pipeline_service.spec.config import Pipeline
+
+OUT_OF_RANGE = "out_of_range"
+
+
+class UndeliveredPublisher:
+    """Publishes for one pipeline."""
+
+    def __init__(self, pipeline: Pipeline, sink: Sink, *, topic: str, source: str) -> None:
+        """``topic`` is where records go, ``source`` the topic that they come from."""
+        self._pipeline = pipeline
+        self._sink = sink
+        self._topic = topic
+        self._source = source
+
+    async def publish(self, judged: Sequence[Judged]) -> None:
+        """Return when Kafka has all that are undelivered; KafkaUnavailable: repeat."""
+        outs = [self._out(each) for each in judged if each.reason]
+        if outs:
+            await self._send(outs)
+
+    async def mark(self, where: OutOfRange) -> None:
+        """Tell of records that Kafka has deleted before they were read; errors as above."""
+        sentence = (
+            f"Kafka had deleted the records from offset {where.position} to"
+            f" {where.log_start - 1} before they were read"
+        )
+        rejection = Rejection(
+            reason=OUT_OF_RANGE,
+            errors=[f"$: {sentence}"],
+            raw=None,
+            topic=self._source,
+            partition=where.partition,
+            offset=where.position,
+        )
+        await self._send([self._as_out(rejection)])
+
+    async def _send(self, outs: Sequence[Out]) -> None:
+        try:
+            await self._sink.send(outs)
+        except RecordTooLarge as error:
+            # The topic is narrower than ours are made: what it holds then is the reason alone.
+            bare = [undelivered.decode(out.value) for out in error.records]
+            await self._sink.send(
+                [
+                    self._as_out(_emptied(each.rejection), stage=each.stage, page_id=each.id)
+                    for each in bare
+                ]
+            )
+
+    def _out(self, judged: Judged) -> Out:
+        record = judged.record
+        rejection = Rejection(
+            reason=judged.reason,
+            errors=judged.errors,
+            raw=record.value,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp_ms,
+        )
+        return self._as_out(rejection, stage=judged.stage, page_id=judged.id)
+
+    def _as_out(self, rejection: Rejection, *, stage: str = "", page_id: str = "") -> Out:
+        told = Undelivered(
+            self._pipeline.name, self._pipeline.edition, rejection, stage=stage, id=page_id
+        )
+        return Out(self._topic, undelivered.encode(told), told.name.encode())
+
+
+def _emptied(rejection: Rejection) -> Rejection:
+    return Rejection(
+        reason=rejection.reason,
+        errors=rejection.errors,
+        raw=None,
+        topic=rejection.topic,
+        partition=rejection.partition,
+        offset=rejection.offset,
+        timestamp_ms=rejection.timestamp_ms,
+    )

@@ -1,0 +1,1 @@
+"""Results as files: segments of a partition, each claimed once, put whole."""

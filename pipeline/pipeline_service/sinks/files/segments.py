@@ -1,0 +1,257 @@
+"""An open segment: pages on their way into files of the spool, and the account of what was read."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from crawlstream.errors import ConfigError, Unavailable
+from crawlstream.formats.columns import COLUMNS
+from crawlstream.formats.files import Crawl, Writer, make_writer
+from crawlstream.keys import encode_id
+from crawlstream.model.delivered import Delivered
+from pipeline_service.records.account import Account
+from pipeline_service.records.judging import Judged
+from pipeline_service.records.rows import Shape
+from pipeline_service.sinks.files.repeats import Repeats, short
+from pipeline_service.spec.config import FilesSink
+
+MOST_FILES = 64
+"""Of a segment: one more value to partition by, and it is closed."""
+_LONGEST_VALUE = 150
+"""Characters of a folder's name; more, and a hash stands for the rest."""
+
+
+LEAST_FREE_BYTES = 256 * 1024 * 1024
+"""On the disk of the spool; less, and what is open is closed while there is room to do it."""
+
+
+class SpoolUnavailable(Unavailable):
+    """The spool takes no more; what was begun is begun again when it does."""
+
+
+class Spool:
+    """A folder of this process alone; those of processes that have died are removed."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for left in path.iterdir():
+                _remove_if_dead(left)
+            self._folder = path / uuid.uuid4().hex
+            self._folder.mkdir(mode=0o700)
+            self._lock = (self._folder / "lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        except OSError as error:
+            raise ConfigError(
+                f"the spool {path} cannot be used ({error.strerror}): set CRAWLSTREAM_SPOOL to a"
+                " directory that can be written"
+            ) from error
+
+    def new_file(self) -> Path:
+        """A name that no other file has."""
+        return self._folder / uuid.uuid4().hex
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its disk is nearly full, whoever has filled it."""
+        return shutil.disk_usage(self._folder).free < LEAST_FREE_BYTES
+
+    def close(self) -> None:
+        """Remove all that is left."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._lock.close()
+
+
+def _remove_if_dead(folder: Path) -> None:
+    with suppress(OSError), (folder / "lock").open("r") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file of a closed segment."""
+
+    folder: str
+    """Where it belongs in the store: ``date=2026-11-21/``, or nothing."""
+    path: Path
+    rows: int
+    size: int
+    sha256: str
+
+
+@dataclass(slots=True)
+class _Open:
+    """A file that is being written."""
+
+    path: Path
+    file: BinaryIO
+    writer: Writer
+    rows: int = 0
+
+
+class Segment:
+    """Consecutive records of one partition, from ``start`` up to ``next``; for one thread."""
+
+    def __init__(
+        self,
+        start: int,
+        *,
+        sink: FilesSink,
+        spool: Spool,
+        known: Repeats,
+        crawl: Crawl,
+        shape: Shape | None = None,
+    ) -> None:
+        """``shape`` is of rows that are not the pages themselves."""
+        self.start = self.next = start
+        self.account = Account()
+        self.first_ms = 0
+        """Time of its first record; 0: it has none."""
+        self._sink = sink
+        self._spool = spool
+        self._known = known
+        self._crawl = crawl
+        self._shape = shape
+        self._files: dict[str, _Open] = {}
+        self._ids: dict[bytes, None] = {}
+        self._opened_at = time.monotonic()
+
+    def __contains__(self, name: bytes) -> bool:
+        """Whether a page has come before, in it or in those that are remembered."""
+        return name in self._known or name in self._ids
+
+    @property
+    def ids(self) -> bytes:
+        """Of its pages, those that are not wanted as well, one after the other."""
+        return b"".join(self._ids)
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since its first record was read; 0 while it has none."""
+        return time.monotonic() - self._opened_at if self.next > self.start else 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it covers nothing."""
+        return self.next == self.start
+
+    def why_full(self) -> str:
+        """Which limit it has reached; empty: none."""
+        if self.account.total.read >= self._sink.max_records:
+            return "records"
+        if len(self._files) >= MOST_FILES:
+            return "files"
+        if any(each.file.tell() >= self._sink.max_bytes for each in self._files.values()):
+            return "bytes"
+        if self.age_s >= self._sink.max_age:
+            return "age"
+        return "spool" if self._files and self._spool.is_short else ""
+
+    def skip(self, offset: int) -> None:
+        """Cover what Kafka has deleted before it was read, up to an offset."""
+        self.account.total.lost += max(offset - self.next, 0)
+        self.next = max(self.next, offset)
+
+    def add(self, judged: Sequence[Judged], up_to: int) -> None:
+        """Add the records up to an offset, and cover it. SpoolUnavailable: drop the segment."""
+        if self.is_empty:
+            self._opened_at = time.monotonic()
+        try:
+            for each in judged:
+                self._add(each)
+        except OSError as error:
+            raise SpoolUnavailable(f"the spool: {error.strerror}") from error
+        self.next = up_to
+
+    def close(self) -> Sequence[Written]:
+        """End its files. SpoolUnavailable."""
+        try:
+            return [self._close(name, self._files[name]) for name in sorted(self._files)]
+        except OSError as error:
+            raise SpoolUnavailable(f"the spool: {error.strerror}") from error
+
+    def drop(self) -> None:
+        """Remove its files from the spool."""
+        for each in self._files.values():
+            with suppress(OSError):
+                each.file.close()
+            each.path.unlink(missing_ok=True)
+        self._files.clear()
+
+    def _add(self, judged: Judged) -> None:
+        at_ms = judged.record.timestamp_ms
+        self.first_ms = self.first_ms or at_ms
+        count = partial(self.account.count, judged.run, at_ms)
+        if not judged.id:
+            count("undelivered", judged.reason)
+            return
+        # Whatever becomes of a page is remembered: done = read - repeats holds for each of a run.
+        name = short(judged.id)
+        if judged.is_repeat or name in self:
+            count("repeats")
+            return
+        self._ids[name] = None
+        if judged.page is not None:
+            self._write(judged.page, judged)
+            count("delivered", quality=judged.quality)
+        elif judged.reason:
+            count("undelivered", judged.reason, quality=judged.quality)
+        else:
+            count("filtered", judged.filtered, quality=judged.quality)
+
+    def _write(self, page: Delivered, judged: Judged) -> None:
+        folder = folder_of(page, self._sink.partition_by)
+        if folder not in self._files:
+            path = self._spool.new_file()
+            file = path.open("wb")
+            columns = COLUMNS if self._shape is None else self._shape.columns
+            writer = make_writer(self._sink.format, file, self._crawl, columns)
+            self._files[folder] = _Open(path, file, writer)
+        opened = self._files[folder]
+        for value, row in written(judged, self._shape, self._sink.format):
+            opened.writer.write(value, row)
+            opened.rows += 1
+
+    def _close(self, folder: str, opened: _Open) -> Written:
+        opened.writer.close()
+        opened.file.close()
+        with opened.path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return Written(folder, opened.path, opened.rows, opened.path.stat().st_size, digest)
+
+
+def written(judged: Judged, shape: Shape | None, which: str) -> Iterator[tuple[bytes, object]]:
+    """What a format takes of a page: its record, and what its columns are taken of."""
+    if judged.rows is None or shape is None:
+        yield judged.value, judged.page
+        return
+    for row in judged.rows:
+        # Formats with columns of their own do without the record, but for its size.
+        yield (shape.record(row) if which.startswith("jsonl") else row.value), row
+
+
+def folder_of(page: Delivered, partition_by: Sequence[str]) -> str:
+    """``date=2026-11-21/appid=shop/``: where a page's file is; nothing can lead out of there."""
+    return "".join(f"{name}={_value(page, name)}/" for name in partition_by)
+
+
+def _value(page: Delivered, name: str) -> str:
+    if name == "date":
+        return page.timestamp.date().isoformat()
+    if name == "status_class":
+        return f"{page.status_code // 100}xx"
+    value = encode_id(getattr(page, name))
+    if len(value) <= _LONGEST_VALUE:
+        return value
+    return f"{value[:100]}~{hashlib.blake2b(value.encode(), digest_size=8).hexdigest()}"

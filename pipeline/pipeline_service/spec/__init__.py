@@ -1,0 +1,1 @@
+"""What the file of a pipeline says: read once, checked as a whole, frozen values."""

@@ -1,0 +1,351 @@
+"""The file of the pipelines: TOML in, frozen values out, or a sentence that says what is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from crawlstream.errors import ConfigError
+from crawlstream.formats.files import FORMATS
+from crawlstream.keys import Topics
+from crawlstream.model.delivered import Delivered
+from pipeline_service.spec.memory import (
+    BY_BODY,
+    BY_TEXT,
+    LONGEST_NAME,
+    PagesSink,
+    Visits,
+    read_pages,
+    read_visits,
+)
+from pipeline_service.spec.quality.expect import Expectation, fields_of, read_expect
+from pipeline_service.spec.quantities import flag as _flag
+from pipeline_service.spec.quantities import known, one_of, read_bytes, read_seconds
+from pipeline_service.spec.quantities import table as _table
+from pipeline_service.spec.quantities import text as _text
+from pipeline_service.spec.quantities import whole as _whole
+from pipeline_service.spec.sinks import (
+    KafkaSink,
+    PluginSink,
+    SqlSink,
+    read_kafka,
+    read_plugin,
+    read_sql,
+)
+from pipeline_service.spec.stages import Plan, StageSpec, read_stages
+from pipeline_service.spec.where import Where
+
+PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+FAILURES, OF_FAILURES = "events", ".failures"
+"""Source of the pages without result, and what its pipeline is called after; no name has a dot."""
+_NO_KEYS = ("name", "folder")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_OLDEST, _LEAST_BYTES = 3_600.0, 1024
+_YOUNGEST = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesSink:
+    """Where a pipeline's files are, and when one is complete."""
+
+    path: str
+    """URL of the folder, as fsspec has it; variables are filled in."""
+    format: str = "jsonl.zst"
+    partition_by: Sequence[str] = ("date",)
+    max_bytes: int = 256 * 1024 * 1024
+    """Of a file, compressed."""
+    max_records: int = 200_000
+    max_age: float = 900.0
+    """Seconds after the first record of a file."""
+
+
+SinkConfig = FilesSink | SqlSink | KafkaSink | PluginSink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """Source, filter and sink, under a name."""
+
+    name: str
+    sink: SinkConfig
+    source: str = "crawled"
+    start: str | datetime = "earliest"
+    """``earliest``, ``latest`` or a time; counts only where nothing is stored yet."""
+    where: Where = field(default_factory=Where)
+    edition: int = 1
+    repeats: int = 250_000
+    """Ids of a partition that are remembered, to tell a repeat."""
+    keep_secrets: bool = False
+    stop_after_undelivered: int = 1_000
+    """Records in a row for one reason; 0: go on whatever comes."""
+    on_gap: str = "skip"
+    """``skip`` what Kafka has deleted before it was read, or ``stop`` there."""
+    stage: Sequence[StageSpec] = ()
+    workers: int | None = None
+    """Processes that run the stages; 0: a thread runs them. None: one, if they need any."""
+    timeout: float = 30.0
+    """Seconds for the stages of one page, in a worker process."""
+    memory_mb: int = 1024
+    """Of a worker process; 0: whatever there is."""
+    expect: Sequence[Expectation] = ()
+    visits: Visits | None = None
+    """Of the pages of a memory; None: there are none."""
+    folder: str = field(default="", repr=False, compare=False)
+    """Of the file of the pipelines, where modules of stages are looked for."""
+
+    @property
+    def worker_count(self) -> int:
+        """How many processes run the stages."""
+        if self.workers is not None:
+            return self.workers
+        return 0 if all(spec.is_cheap for spec in self.stage) else 1
+
+    @property
+    def plan(self) -> Plan:
+        """Its stages, as they are run."""
+        return Plan(self.stage, fields_of(self.expect), self.folder)
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether it stores something else than pages as they are."""
+        return any(spec.changes_rows for spec in self.stage)
+
+    @property
+    def visit_schedule(self) -> str:
+        """The name of the occasions on which pages are visited."""
+        return f"visits-{self.name}"[:40]
+
+    @property
+    def reads_failures(self) -> bool:
+        """Whether it reads of pages that have no result, in place of results."""
+        return self.source == FAILURES
+
+    @property
+    def failures(self) -> Pipeline:
+        """What reads of failures into the same memory."""
+        return replace(
+            self,
+            name=f"{self.name}{OF_FAILURES}",
+            source=FAILURES,
+            stage=(),
+            expect=(),
+            repeats=0,
+        )
+
+    def refuses(self, page: Delivered) -> str:
+        """Why a page is not wanted, as a code; empty: it is."""
+        if isinstance(self.sink, PagesSink):
+            if page.method != "GET":
+                return "method"
+            firing = page.extra.get("occasion")
+            if isinstance(firing, dict) and firing.get("schedule") == self.visit_schedule:
+                return ""  # It was asked for by ourselves.
+        return self.where.refuses(page)
+
+    def topic(self, topics: Topics) -> str:
+        """The whole name of its source."""
+        if self.source == "crawled":
+            return topics.crawled
+        return f"{topics.prefix}.{self.source}"
+
+    def group(self, topics: Topics) -> str:
+        """The group whose members share its partitions."""
+        return f"{topics.prefix}.pipeline.{self.name}.{self.edition}"
+
+    @property
+    def digest(self) -> str:
+        """What its processes must have in common, in short; secrets cannot be told from it."""
+        return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
+
+
+def load(file: Path, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
+    """The pipelines of a file, by name; ConfigError."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(
+            f"the file of the pipelines {file} cannot be read ({error.strerror}): set"
+            " CRAWLSTREAM_PIPELINES to its path"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not UTF-8: {error}") from error
+    try:
+        return read(text, environment, file.resolve().parent)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def read(
+    text: str, environment: Mapping[str, str], folder: Path = Path()
+) -> Mapping[str, Pipeline]:
+    """The pipelines of a text; what it names is looked for in ``folder``. ConfigError."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"not TOML: {error}") from error
+    known(document, ("pipeline",), "the file")
+    tables = _table(document.get("pipeline", {}), "pipeline")
+    if not tables:
+        raise ConfigError("it has no pipeline: write a table [pipeline.NAME] for each")
+    return {name: _pipeline(name, tables[name], environment, folder) for name in tables}
+
+
+def chosen(pipelines: Mapping[str, Pipeline], names: Sequence[str]) -> Sequence[Pipeline]:
+    """Those of the names, all where there are none; ConfigError for one that is unknown."""
+    for name in names:
+        whole = name.removesuffix(OF_FAILURES)
+        if whole != name and whole in pipelines:
+            raise ConfigError(f"{name!r} is run by the pipeline {whole!r}: name that one")
+        if name not in pipelines:
+            raise ConfigError(f"there is no pipeline {name!r}; known: {', '.join(pipelines)}")
+    return [pipelines[name] for name in names or pipelines]
+
+
+def _pipeline(name: str, value: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
+    where = f"pipeline.{name}"
+    if not _NAME.match(name):
+        raise ConfigError(
+            f"{where}: a name has 1 to 40 characters of a-z, 0-9, '-' and '_', and begins with a"
+            " letter or a digit"
+        )
+    table = dict(_table(_filled(value, where, environment), where))
+    known(table, [each.name for each in fields(Pipeline) if each.name not in _NO_KEYS], where)
+    if "sink" not in table:
+        raise ConfigError(f'{where}: missing: sink = {{kind = "files", path = "…"}}')
+    stages = read_stages(table.pop("stage", []), f"{where}.stage", folder)
+    made = {key: _READ[key](table[key], f"{where}.{key}") for key in table}
+    pipeline = Pipeline(name=name, stage=stages, folder=str(folder), **made)
+    _check_stages(pipeline, where)
+    return _with_memory(pipeline, where)
+
+
+def _with_memory(pipeline: Pipeline, where: str) -> Pipeline:
+    """With the stage that tells whether a page has changed."""
+    sink = pipeline.sink
+    if not isinstance(sink, PagesSink):
+        if pipeline.visits is not None:
+            raise ConfigError(f'{where}.visits: only pages of a sink of kind = "pages" are visited')
+        return pipeline
+    if pipeline.visits is not None and len(pipeline.name) > LONGEST_NAME:
+        raise ConfigError(
+            f"{where}: the name of a pipeline with visits has at most {LONGEST_NAME} characters"
+        )
+    has_field = any(spec.changes_rows for spec in pipeline.stage)
+    if sink.signature not in (BY_TEXT, BY_BODY) and not has_field:
+        raise ConfigError(
+            f"{where}.sink.signature: expected {BY_TEXT}, {BY_BODY}, or a field that a stage makes"
+        )
+    if sink.signature != BY_TEXT or any(spec.kind == "signature" for spec in pipeline.stage):
+        return pipeline
+    options = {"simhash": False, "mask_digits": sink.mask_digits}
+    stage = (*pipeline.stage, StageSpec("signature", "signature", options))
+    return replace(pipeline, stage=stage)
+
+
+def _check_stages(pipeline: Pipeline, where: str) -> None:
+    changing = next((spec.label for spec in pipeline.stage if spec.changes_rows), "")
+    if changing and isinstance(pipeline.sink, FilesSink) and pipeline.sink.format == "warc.gz":
+        raise ConfigError(
+            f"{where}: WARC files hold pages as they were, and the stage {changing} makes something"
+            ' else of them: remove it, or choose another format, such as "parquet"'
+        )
+    if pipeline.expect and not pipeline.stage:
+        raise ConfigError(f"{where}.expect: there is no stage that makes fields")
+
+
+def _filled(value: Any, where: str, environment: Mapping[str, str]) -> Any:
+    """A value in which every ``${NAME}`` is that variable's value."""
+    if isinstance(value, dict):
+        return {key: _filled(value[key], f"{where}.{key}", environment) for key in value}
+    if isinstance(value, list):
+        return [_filled(each, where, environment) for each in value]
+    if not isinstance(value, str):
+        return value
+
+    def variable(found: re.Match[str]) -> str:
+        if found[1] not in environment:
+            raise ConfigError(f"{where}: the environment variable {found[1]} is not set")
+        return environment[found[1]]
+
+    return _VARIABLE.sub(variable, value)
+
+
+def _source(value: Any, where: str) -> str:
+    if not re.fullmatch(r"crawled(_[A-Za-z0-9._-]{1,200})?", _text(value, where)):
+        raise ConfigError(f'{where}: expected "crawled", or "crawled_" and an appid')
+    return str(value)
+
+
+def _start(value: Any, where: str) -> str | datetime:
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date) or value not in ("earliest", "latest"):
+        raise ConfigError(f'{where}: expected "earliest", "latest" or a time: 2026-11-01T00:00:00Z')
+    return str(value)
+
+
+def _where(value: Any, where: str) -> Where:
+    return Where.read(_table(value, where), where)
+
+
+def _sink(value: Any, where: str) -> SinkConfig:
+    table = dict(_table(value, where))
+    kind = table.pop("kind", None)
+    if kind not in _SINKS:
+        return read_plugin(kind, table, where, ours=_SINKS)
+    return _SINKS[kind](table, where)
+
+
+def _files(table: dict[str, Any], where: str) -> FilesSink:
+    known(table, [each.name for each in fields(FilesSink)], where)
+    if "path" not in table:
+        raise ConfigError(
+            f'{where}: missing: path = "/folder" or a URL such as "s3://bucket/folder"'
+        )
+    return FilesSink(**{key: _READ_SINK[key](table[key], f"{where}.{key}") for key in table})
+
+
+def _partitions(value: Any, where: str) -> Sequence[str]:
+    is_list = isinstance(value, list) and len(set(map(str, value))) == len(value)
+    if not is_list or not all(each in PARTITIONED_BY for each in value):
+        raise ConfigError(f"{where}: expected a list of {', '.join(PARTITIONED_BY)}")
+    return tuple(value)
+
+
+_READ: Mapping[str, Callable[[Any, str], Any]] = {
+    "source": _source,
+    "start": _start,
+    "where": _where,
+    "sink": _sink,
+    "edition": _whole(1, 1_000_000),
+    "repeats": _whole(0, 10_000_000),
+    "keep_secrets": _flag,
+    "stop_after_undelivered": _whole(0, 1_000_000_000),
+    "workers": _whole(0, 256),
+    "timeout": lambda value, where: read_seconds(value, where, least=1, most=3_600),
+    "memory_mb": lambda value, where: 0 if value == 0 else _whole(256, 1 << 20)(value, where),
+    "expect": read_expect,
+    "visits": read_visits,
+    "on_gap": one_of(("skip", "stop")),
+}
+_READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
+    "path": _text,
+    "format": one_of(FORMATS),
+    "partition_by": _partitions,
+    "max_bytes": lambda value, where: read_bytes(value, where, least=_LEAST_BYTES),
+    "max_records": _whole(1, 10_000_000),
+    "max_age": lambda value, where: read_seconds(value, where, least=_YOUNGEST, most=_OLDEST),
+}
+_SINKS: Mapping[str, Callable[[dict[str, Any], str], SinkConfig]] = {
+    "files": _files,
+    "sql": read_sql,
+    "kafka": read_kafka,
+    "pages": read_pages,
+}

@@ -1,0 +1,180 @@
+"""What the file of the pipelines says of a memory of pages, and of visits to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import re2
+
+from crawlstream.errors import ConfigError, InvalidRequest, InvalidUrl
+from crawlstream.model.url import domain_key, host_name
+from crawlstream.wire.recurring.visits import check_crawl
+from pipeline_service.spec.quantities import flag, known, read_duration, table, text, whole
+from pipeline_service.spec.rule import BASE_S, DAY_S, POWER, Bounds, Rule
+from pipeline_service.spec.sinks import SQL, SqlSink
+
+BY_TEXT, BY_BODY = "text", "body"
+OWN_KEYS = ("url", "table", "migrate", "signature", "mask_digits")
+_SHORTEST_S, _LONGEST_S = 1.0, 3_650 * DAY_S
+_MOST_A_DAY = 1_000_000_000
+LONGEST_NAME = 33
+"""Characters of a pipeline's name whose visits have a name of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagesSink(SqlSink):
+    """A memory of pages in a table of PostgreSQL or SQLite."""
+
+    table: str = "memory"
+    signature: str = BY_TEXT
+    """What tells that a page has changed: its visible ``text``, its ``body``, or a field that a
+    stage makes."""
+    mask_digits: bool = False
+    """Digits of the text do not count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visits:
+    """How often pages are visited, and what that may cost."""
+
+    per_day: int | None = None
+    """Visits of all pages together, at most; None: as many as ``base`` comes to."""
+    base: float = BASE_S
+    """Seconds between two visits of a page that changes once a day, without ``per_day``."""
+    power: float = POWER
+    bounds: Sequence[Bounds] = (Bounds(),)
+    in_flight: int = 10_000
+    """Pages that are waited for, at most."""
+    answer_within: float = 21_600.0
+    """Seconds; nothing heard of a page for so long, or up to twice as long, it is due again."""
+    crawl: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the crawl requests that visits are."""
+
+    def rule(self, base_s: float | None) -> Rule:
+        """How often a page is visited, by the base that follows from ``per_day``."""
+        if self.per_day is None:
+            base_s = self.base
+        elif base_s is None:
+            base_s = 0.0  # As often as bounds allow, until it is known what that comes to.
+        return Rule(base_s=base_s, power=self.power, bounds=self.bounds)
+
+    @property
+    def look_every_s(self) -> float:
+        """How often to look for pages that are due: often enough for those visited most often."""
+        shortest_s = min(each.least_s for each in self.bounds)
+        return min(max(shortest_s / 20, 1.0), 60.0)
+
+
+def read_pages(table: Mapping[str, Any], where: str) -> PagesSink:
+    """Of a table of TOML; ConfigError."""
+    known(table, OWN_KEYS, where)
+    if "url" not in table:
+        raise ConfigError(
+            f'{where}: missing: url = "postgresql://user@host/database" or "sqlite:///file"'
+        )
+    return PagesSink(**{key: _PAGES[key](table[key], f"{where}.{key}") for key in table})
+
+
+def read_visits(value: Any, where: str) -> Visits:
+    """Of a table of TOML; ConfigError."""
+    told = dict(table(value, where))
+    bounds = _read_bounds(told.pop("bounds", []), f"{where}.bounds")
+    own: dict[str, Any] = {key: told.pop(key) for key in ("min", "max") if key in told}
+    names = [each.name for each in fields(Visits)]
+    known(told, ["min", "max", *names], where)
+    made = {key: _VISITS[key](told[key], f"{where}.{key}") for key in told}
+    last = _bounds(own, where, Bounds())
+    filled = tuple(_bounds(each, f"{where}.bounds", last) for each in bounds)
+    if "per_day" in made and "base" in made:
+        raise ConfigError(f"{where}: base follows from per_day: remove one of the two")
+    return Visits(**made, bounds=(*filled, last))
+
+
+def _read_bounds(value: Any, where: str) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ConfigError(f"{where}: expected tables, each [[{where}]] with url or domain")
+    for each in value:
+        known(each, ("url", "domain", "min", "max"), where)
+        if not {"url", "domain"} & each.keys():
+            raise ConfigError(f"{where}: expected url or domain: whose bounds are they?")
+    return value
+
+
+def _bounds(told: Mapping[str, Any], where: str, others: Bounds) -> Bounds:
+    made = {key: _BOUNDS[key](told[key], f"{where}.{key}") for key in told}
+    bounds = Bounds(
+        least_s=made.get("min", others.least_s),
+        most_s=made.get("max", others.most_s),
+        url=made.get("url"),
+        domain=made.get("domain"),
+    )
+    if bounds.least_s > bounds.most_s:
+        raise ConfigError(f"{where}: min is more than max")
+    return bounds
+
+
+def _duration(value: Any, where: str) -> float:
+    return read_duration(value, where, least=_SHORTEST_S, most=_LONGEST_S)
+
+
+def _expression(value: Any, where: str) -> str:
+    try:
+        re2.compile(text(value, where))
+    except re2.error as error:
+        raise ConfigError(f"{where}: not an expression of RE2: {error}") from error
+    return str(value)
+
+
+def _domains(value: Any, where: str) -> frozenset[str]:
+    is_list = isinstance(value, list) and value
+    if not is_list or not all(isinstance(each, str) for each in value):
+        raise ConfigError(f'{where}: expected a list of domains, such as ["example.com"]')
+    return frozenset(_registrable(each, where) for each in value)
+
+
+def _registrable(domain: str, where: str) -> str:
+    """Return a domain as pages are counted by; ConfigError for one that no page is counted by."""
+    try:
+        name = host_name(domain)
+    except InvalidUrl as error:
+        raise ConfigError(f"{where}: {error}") from error
+    if (whole := domain_key(name)) != name:
+        raise ConfigError(f"{where}: {domain} is a part of {whole}: write that, or bounds by url")
+    return name
+
+
+def _power(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ConfigError(f"{where}: expected a number from 0 to 1")
+    return float(value)
+
+
+def _crawl(value: Any, where: str) -> Mapping[str, Any]:
+    try:
+        check_crawl(table(value, where))
+    except InvalidRequest as error:
+        raise ConfigError(f"{where}: {'; '.join(error.problems)}") from error
+    return dict(value)
+
+
+_PAGES: Mapping[str, Callable[[Any, str], Any]] = {
+    **{key: SQL[key] for key in ("url", "table", "migrate")},
+    "signature": text,
+    "mask_digits": flag,
+}
+_BOUNDS: Mapping[str, Callable[[Any, str], Any]] = {
+    "min": _duration,
+    "max": _duration,
+    "url": _expression,
+    "domain": _domains,
+}
+_VISITS: Mapping[str, Callable[[Any, str], Any]] = {
+    "per_day": whole(1, _MOST_A_DAY),
+    "base": _duration,
+    "power": _power,
+    "in_flight": whole(1, 10_000_000),
+    "answer_within": lambda value, where: read_duration(value, where, least=10, most=3 * DAY_S),
+    "crawl": _crawl,
+}

@@ -1,0 +1,128 @@
+"""What the file of the pipelines may say of the sinks that hold rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from importlib.metadata import entry_points
+from typing import Any
+
+from crawlstream.errors import ConfigError
+from pipeline_service.spec.quantities import flag, known, one_of, text
+
+SCHEMES = ("postgresql", "sqlite")
+BODIES = ("none", "bytes", "ref")
+ON_REPEAT = ("keep", "replace")
+GROUP = "crawlstream.sinks"
+"""Of entry points; one names what makes a sink's store, ``plugins.sinks.MakeStore``."""
+_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+_SCHEME = re.compile(r"([a-z]+)://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlSink:
+    """A table of PostgreSQL or SQLite."""
+
+    url: str
+    """``postgresql://user:password@host:port/database``, or ``sqlite:///file``."""
+    table: str = "pages"
+    """Made where it does not exist."""
+    body: str = "none"
+    """``none``; ``bytes``: a column; ``ref``: in the body store, and its URL in ``body_ref``."""
+    on_repeat: str = "keep"
+    """``keep`` the row that is there, or ``replace`` it."""
+    migrate: bool = False
+    """Add the columns that a table of an earlier version lacks."""
+
+    @property
+    def scheme(self) -> str:
+        """One of SCHEMES."""
+        return self.url.partition("://")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSink:
+    """Another topic."""
+
+    topic: str
+    """Its whole name; made where it does not exist."""
+    exactly_once: bool = True
+    """In transactions; else each page is there at least once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginSink:
+    """The sink of a package that is installed beside crawlstream."""
+
+    kind: str
+    """Name of its entry point in GROUP."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What it makes of them is its own matter."""
+
+
+def read_plugin(
+    kind: object, table: Mapping[str, Any], where: str, *, ours: Iterable[str]
+) -> PluginSink:
+    """Of a table of TOML whose ``kind`` is none of ``ours``; ConfigError."""
+    installed = sorted(entry.name for entry in entry_points(group=GROUP))
+    if not isinstance(kind, str) or kind not in installed:
+        raise ConfigError(f"{where}.kind: expected one of {', '.join([*ours, *installed])}")
+    return PluginSink(kind=kind, options=table)
+
+
+def read_kafka(table: Mapping[str, Any], where: str) -> KafkaSink:
+    """Of a table of TOML; ConfigError."""
+    known(table, [each.name for each in fields(KafkaSink)], where)
+    if "topic" not in table:
+        raise ConfigError(f'{where}: missing: topic = "a topic\'s whole name"')
+    return KafkaSink(**{key: _KAFKA[key](table[key], f"{where}.{key}") for key in table})
+
+
+def _topic(value: Any, where: str) -> str:
+    if not _TOPIC.match(text(value, where)) or value in (".", ".."):
+        raise ConfigError(f"{where}: expected 1 to 249 characters of A-Z, a-z, 0-9, '.', '_', '-'")
+    return str(value)
+
+
+def read_sql(table: Mapping[str, Any], where: str) -> SqlSink:
+    """Of a table of TOML; ConfigError."""
+    known(table, [each.name for each in fields(SqlSink)], where)
+    if "url" not in table:
+        raise ConfigError(
+            f'{where}: missing: url = "postgresql://user@host/database" or "sqlite:///file"'
+        )
+    return SqlSink(**{key: SQL[key](table[key], f"{where}.{key}") for key in table})
+
+
+def _url(value: Any, where: str) -> str:
+    found = _SCHEME.match(text(value, where))
+    if found is None or found[1] not in SCHEMES:
+        raise ConfigError(
+            f'{where}: expected "postgresql://user:password@host:port/database" or "sqlite:///file"'
+        )
+    if found[1] == "sqlite" and not re.match(r"sqlite:///.", value):
+        raise ConfigError(
+            f'{where}: expected three slashes and a path: "sqlite:///pages.db" is a file where the'
+            ' process starts, "sqlite:////srv/pages.db" one by its whole path'
+        )
+    return str(value)
+
+
+def _table(value: Any, where: str) -> str:
+    if not _IDENTIFIER.match(text(value, where)):
+        raise ConfigError(
+            f"{where}: expected 1 to 63 characters of a-z, 0-9 and '_', no digit first"
+        )
+    return str(value)
+
+
+SQL: Mapping[str, Callable[[Any, str], Any]] = {
+    "url": _url,
+    "table": _table,
+    "body": one_of(BODIES),
+    "on_repeat": one_of(ON_REPEAT),
+    "migrate": flag,
+}
+_KAFKA: Mapping[str, Callable[[Any, str], Any]] = {"topic": _topic, "exactly_once": flag}

@@ -1,0 +1,184 @@
+"""A stage as the file of the pipelines describes it: checked, and plain enough for any process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crawlstream.errors import ConfigError
+from crawlstream.wire import jsontext
+from pipeline_service.spec.where import Where
+
+KINDS = ("where", "page", "text", "signature", "fields", "clean", "validate", "python")
+RESERVED = frozenset({"id", "n", "_errors", "_extra"})
+"""What each row has of its own, and so no field may be called."""
+ON_INVALID = ("mark", "drop", "undelivered")
+_FUNCTION = re.compile(r"python:([\w.]+:[\w.]+)\Z")
+_TARGET = re.compile(r"[\w.]+:[\w.]+\Z")
+_CHEAP = frozenset({"where", "fields"})
+_SCHEMA_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StageSpec:
+    """One ``[[pipeline.NAME.stage]]``."""
+
+    kind: str
+    """One of KINDS."""
+    label: str
+    """What accounts and metrics call it: its kind, or the name of its function."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Values of JSON; a schema that was a file is here in full."""
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether what is stored may be something else than the page."""
+        if self.kind == "validate":
+            return self.options["on_invalid"] == "mark" or "model" in self.options
+        return self.kind != "where"
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether it neither parses pages nor runs code of others."""
+        return self.kind in _CHEAP and "python" not in self.options
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a chain is made of; plain enough to be sent to another process."""
+
+    stages: Sequence[StageSpec]
+    counted: Sequence[str] = ()
+    """Fields that are counted even if no schema declares them."""
+    folder: str = ""
+    """Where modules of the user are looked for first; empty: nowhere else than usual."""
+
+
+def read_stages(value: Any, where: str, folder: Path) -> Sequence[StageSpec]:
+    """The stages of a list of TOML tables; files are relative to ``folder``. ConfigError."""
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ConfigError(f"{where}: expected tables, each [[{where}]] with use = …")
+    stages = tuple(_stage(each, f"{where}[{n}]", folder) for n, each in enumerate(value, 1))
+    if sum(each.kind == "validate" for each in stages) > 1:
+        raise ConfigError(f'{where}: expected one stage with use = "validate" at most')
+    return stages
+
+
+def _stage(table: Mapping[str, Any], where: str, folder: Path) -> StageSpec:
+    options = {key: table[key] for key in table if key != "use"}
+    use = table.get("use")
+    if isinstance(use, str) and (found := _FUNCTION.match(use)):
+        _known(options, (), where)
+        return StageSpec("python", found[1].rpartition(":")[2], {"call": found[1]})
+    if use not in KINDS or use == "python":
+        names = ", ".join(KINDS[:-1])
+        raise ConfigError(f'{where}.use: expected one of {names}, or "python:MODULE:FUNCTION"')
+    return StageSpec(use, use, _OPTIONS[use](options, where, folder))
+
+
+def _known(options: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+    for key in options:
+        if key not in names:
+            told = f"known: {', '.join(names)}" if names else "it takes none"
+            raise ConfigError(f"{where}: unknown key {key!r}; {told}")
+
+
+def _where(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
+    if not options:
+        raise ConfigError(f'{where}: expected what a page must be, such as status = ["200"]')
+    call = options.get("python", "a:b")
+    if not isinstance(call, str) or not _TARGET.match(call):
+        raise ConfigError(f'{where}.python: expected "MODULE:FUNCTION"')
+    Where.read({key: options[key] for key in options if key != "python"}, where)
+    return options
+
+
+def _none(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
+    _known(options, (), where)
+    return {}
+
+
+def _text(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
+    _known(options, ("format", "fast"), where)
+    if options.get("format", "txt") not in ("txt", "markdown"):
+        raise ConfigError(f'{where}.format: expected "txt" or "markdown"')
+    _flag(options, "fast", where)
+    return {"format": "txt", "fast": False} | options
+
+
+def _signature(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
+    _known(options, ("simhash", "mask_digits"), where)
+    for name in ("simhash", "mask_digits"):
+        _flag(options, name, where)
+    return {"simhash": False, "mask_digits": False} | options
+
+
+def _flag(options: Mapping[str, Any], name: str, where: str) -> None:
+    if not isinstance(options.get(name, False), bool):
+        raise ConfigError(f"{where}.{name}: expected true or false")
+
+
+def _fields(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
+    _known(options, ("keep", "drop", "rename"), where)
+    if not options:
+        raise ConfigError(f'{where}: expected keep, drop or rename, such as drop = ["body"]')
+    for key in ("keep", "drop"):
+        names = options.get(key, [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ConfigError(f"{where}.{key}: expected a list of names")
+    renamed = options.get("rename", {})
+    if not isinstance(renamed, dict) or not all(isinstance(v, str) for v in renamed.values()):
+        raise ConfigError(f'{where}.rename: expected a table, such as {{title = "headline"}}')
+    _check_names([*renamed, *renamed.values(), *options.get("drop", [])], where)
+    if len(set(renamed.values())) < len(renamed):
+        raise ConfigError(f"{where}.rename: expected a different name for each field")
+    return options
+
+
+def _check_names(names: Sequence[str], where: str) -> None:
+    for name in names:
+        if name in RESERVED:
+            raise ConfigError(f"{where}: {name!r} belongs to each row: it stays what it is")
+
+
+def _validate(options: dict[str, Any], where: str, folder: Path) -> Mapping[str, Any]:
+    _known(options, ("schema", "on_invalid"), where)
+    if (handling := options.get("on_invalid", "mark")) not in ON_INVALID:
+        raise ConfigError(f"{where}.on_invalid: expected one of {', '.join(ON_INVALID)}")
+    schema = options.get("schema")
+    if not isinstance(schema, str) or not schema:
+        raise ConfigError(
+            f'{where}.schema: expected the path of a JSON Schema, or "pydantic:MODULE:CLASS"'
+        )
+    if schema.startswith("pydantic:"):
+        if not _TARGET.match(schema.removeprefix("pydantic:")):
+            raise ConfigError(f'{where}.schema: expected "pydantic:MODULE:CLASS"')
+        return {"model": schema.removeprefix("pydantic:"), "on_invalid": handling}
+    return {"schema": _json_schema(folder / schema, where), "on_invalid": handling}
+
+
+def _json_schema(file: Path, where: str) -> Mapping[str, Any]:
+    try:
+        raw = file.read_bytes()
+        schema: Any = jsontext.loads(raw) if len(raw) <= _SCHEMA_BYTES else None
+    except OSError as error:
+        raise ConfigError(f"{where}.schema: {file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{where}.schema: {file} is not JSON: {error}") from error
+    if not isinstance(schema, dict):
+        raise ConfigError(f"{where}.schema: {file}: expected a JSON object of 1 MiB at most")
+    return schema
+
+
+_OPTIONS: Mapping[str, Callable[[dict[str, Any], str, Path], Mapping[str, Any]]] = {
+    "where": _where,
+    "page": _none,
+    "text": _text,
+    "signature": _signature,
+    "fields": _fields,
+    "clean": _none,
+    "validate": _validate,
+}
