@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,86 +36,136 @@ class Verb:
     passes_options: bool = False
     """Whether options that it does not know are somebody else's."""
 
+    def is_installed(self) -> bool:
+        """Return whether its package is here; chaos comes with a checkout only."""
+        return find_spec(self.target.partition(".")[0]) is not None
+
 
 _START, _CRAWL, _LOOK = "Start and stop", "Crawl", "See what happens"
 _KEEP, _WORK = "Rules and maintenance", "Work on crawlstream"
 
 VERBS = {
     "demo": Verb(
-        "machine.demo:demo",
+        "crawlstream_cli.machine.demo:demo",
         "Crawl a bundled site with a cluster of its own, and check the result.",
         _START,
         joins_cluster=False,
     ),
-    "up": Verb("machine.up:up", "Start a cluster on this machine.", _START, joins_cluster=False),
-    "down": Verb("machine.down:down", "Stop the cluster on this machine.", _START),
-    "status": Verb("machine.status:status", "Show the cluster's processes and counters.", _START),
-    "logs": Verb("machine.logs:logs", "Show the logs of the cluster's processes.", _START),
+    "up": Verb(
+        "crawlstream_cli.machine.up:up",
+        "Start a cluster on this machine.",
+        _START,
+        joins_cluster=False,
+    ),
+    "down": Verb("crawlstream_cli.machine.down:down", "Stop the cluster on this machine.", _START),
+    "status": Verb(
+        "crawlstream_cli.machine.status:status",
+        "Show the cluster's processes and counters.",
+        _START,
+    ),
+    "logs": Verb(
+        "crawlstream_cli.machine.logs:logs", "Show the logs of the cluster's processes.", _START
+    ),
     "crawl": Verb(
-        "crawl.command:crawl", "Crawl from URLs, write the results and wait for the end.", _CRAWL
+        "crawlstream_cli.crawl.command:crawl",
+        "Crawl from URLs, write the results and wait for the end.",
+        _CRAWL,
     ),
-    "feed": Verb("feed:feed", "Send requests, from a file or one by one.", _CRAWL),
-    "stop": Verb("steer:stop", "Stop a crawl and drop its queued pages.", _CRAWL),
-    "pause": Verb("steer:pause", "Pause a crawl.", _CRAWL),
-    "resume": Verb("steer:resume", "Resume a paused crawl.", _CRAWL),
-    "reprioritize": Verb("steer:reprioritize", "Change a crawl's priority.", _CRAWL),
-    "crawls": Verb("crawls:crawls", "List current and recent crawls.", _LOOK),
-    "info": Verb("info:info", "Show the progress of one crawl, or all crawls.", _LOOK),
-    "frontier": Verb("inspect:frontier", "Find out where a page is, or why a domain waits.", _LOOK),
+    "feed": Verb("crawlstream_cli.feed:feed", "Send requests, from a file or one by one.", _CRAWL),
+    "stop": Verb("crawlstream_cli.steer:stop", "Stop a crawl and drop its queued pages.", _CRAWL),
+    "pause": Verb("crawlstream_cli.steer:pause", "Pause a crawl.", _CRAWL),
+    "resume": Verb("crawlstream_cli.steer:resume", "Resume a paused crawl.", _CRAWL),
+    "reprioritize": Verb(
+        "crawlstream_cli.steer:reprioritize", "Change a crawl's priority.", _CRAWL
+    ),
+    "crawls": Verb("crawlstream_cli.crawls:crawls", "List current and recent crawls.", _LOOK),
+    "info": Verb(
+        "crawlstream_cli.info:info", "Show the progress of one crawl, or all crawls.", _LOOK
+    ),
+    "frontier": Verb(
+        "crawlstream_cli.inspect:frontier",
+        "Find out where a page is, or why a domain waits.",
+        _LOOK,
+    ),
     "rejected": Verb(
-        "rejected:rejected", "Show requests that were refused, and send them again.", _LOOK
+        "crawlstream_cli.rejected:rejected",
+        "Show requests that were refused, and send them again.",
+        _LOOK,
     ),
-    "dump": Verb("dump:dump", "Show the records of a Kafka topic.", _LOOK),
-    "runs": Verb("runs:runs", "List the runs of a crawl that was fed several times.", _LOOK),
-    "compare": Verb("runs:compare", "Compare two runs: new, gone and changed pages.", _LOOK),
+    "dump": Verb("crawlstream_cli.dump:dump", "Show the records of a Kafka topic.", _LOOK),
+    "runs": Verb(
+        "crawlstream_cli.runs:runs", "List the runs of a crawl that was fed several times.", _LOOK
+    ),
+    "compare": Verb(
+        "crawlstream_cli.runs:compare", "Compare two runs: new, gone and changed pages.", _LOOK
+    ),
     "pipeline": Verb(
-        "pipeline:pipeline", "Deliver results to files: run pipelines, show them.", _LOOK
+        "crawlstream_cli.pipeline:pipeline",
+        "Deliver results to files: run pipelines, show them.",
+        _LOOK,
     ),
     "pages": Verb(
-        "pages:pages", "Show the pages of a memory: what is known, and what is due.", _LOOK
+        "crawlstream_cli.pages:pages",
+        "Show the pages of a memory: what is known, and what is due.",
+        _LOOK,
     ),
-    "stats": Verb("stats:stats", "Count requests and responses over time.", _LOOK),
+    "stats": Verb("crawlstream_cli.stats:stats", "Count requests and responses over time.", _LOOK),
     "schedule": Verb(
-        "schedule:schedule", "Crawl again at set times: show and change schedules.", _KEEP
+        "crawlstream_cli.schedule:schedule",
+        "Crawl again at set times: show and change schedules.",
+        _KEEP,
     ),
-    "throttle": Verb("throttle:throttle", "Show and change the rate limits of sites.", _KEEP),
-    "proxies": Verb("proxies.command:proxies", "Show, change and check pools of proxies.", _KEEP),
-    "cost": Verb("cost:cost", "Estimate the cost of a million pages.", _KEEP),
+    "throttle": Verb(
+        "crawlstream_cli.throttle:throttle", "Show and change the rate limits of sites.", _KEEP
+    ),
+    "proxies": Verb(
+        "crawlstream_cli.proxies.command:proxies", "Show, change and check pools of proxies.", _KEEP
+    ),
+    "cost": Verb("crawlstream_cli.cost:cost", "Estimate the cost of a million pages.", _KEEP),
     "adopt": Verb(
-        "adopt:adopt", "Let the frontier in Redis belong to the cluster of these settings.", _KEEP
+        "crawlstream_cli.adopt:adopt",
+        "Let the frontier in Redis belong to the cluster of these settings.",
+        _KEEP,
     ),
     "recover": Verb(
-        "recover:recover",
+        "crawlstream_cli.recover:recover",
         "Tell what a loss of Redis would cost; repair a Kafka partition that lost records.",
         _KEEP,
     ),
     "repartition": Verb(
-        "repartition.command:repartition",
+        "crawlstream_cli.repartition.command:repartition",
         "Move the frontier into another number of partitions.",
         _KEEP,
         joins_cluster=False,
     ),
     "migrate": Verb(
-        "migrate.command:migrate",
+        "crawlstream_cli.migrate.command:migrate",
         "Check what of a Scrapy Cluster project has to be changed.",
         _KEEP,
         joins_cluster=False,
     ),
     "test": Verb(
-        "dev.tests:run_tests",
+        "crawlstream_cli.dev.tests:run_tests",
         "Run the tests; they start their own servers.",
         _WORK,
         joins_cluster=False,
         passes_options=True,
     ),
-    "check": Verb("dev.checks:run_checks", "Run the static checks.", _WORK, joins_cluster=False),
+    "check": Verb(
+        "crawlstream_cli.dev.checks:run_checks",
+        "Run the static checks.",
+        _WORK,
+        joins_cluster=False,
+    ),
     "chaos": Verb(
-        "dev.chaos:chaos",
+        "crawlstream_chaos.command:chaos",
         "Inject faults into a test cluster and audit the result.",
         _WORK,
         joins_cluster=False,
     ),
-    "bench": Verb("dev.bench:bench", "Run a benchmark.", _WORK, joins_cluster=False),
+    "bench": Verb(
+        "crawlstream_cli.dev.bench:bench", "Run a benchmark.", _WORK, joins_cluster=False
+    ),
 }
 
 
@@ -141,7 +192,7 @@ class _LazyVerb(TyperCommand):
 
             adopt_running_cluster()
         module, _, name = self._verb.target.partition(":")
-        found = getattr(import_module(f"crawlstream_cli.{module}"), name)
+        found = getattr(import_module(module), name)
         if not isinstance(found, typer.Typer):
             function, found = found, typer.Typer(add_completion=False)
             settings = {"ignore_unknown_options": self._verb.passes_options}
@@ -154,7 +205,9 @@ class _Verbs(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = {name: _LazyVerb(name, verb) for name, verb in VERBS.items()}
+        self.commands = {
+            name: _LazyVerb(name, verb) for name, verb in VERBS.items() if verb.is_installed()
+        }
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option ``--help``, which takes no value."""

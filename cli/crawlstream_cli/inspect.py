@@ -12,7 +12,6 @@ import orjson
 import typer
 from rich.table import Table
 
-from crawlstream.boot.clients import shelf_of
 from crawlstream.boot.settings import load_settings
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, UrlReport
@@ -23,6 +22,7 @@ from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.which import unknown_crawl, which_crawl
 from crawlstream_frontier.inspection import MOST_CRAWLS
+from crawlstream_frontier.opening.servers import shelf_of
 
 frontier = typer.Typer(
     help="Inspect the frontier: queued and in-flight pages, domains, crawls.",

@@ -25,13 +25,16 @@ from redis.exceptions import (
 )
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from crawlstream.errors import FrontierFull, FrontierMoved, NoFrontier, RedisUnavailable
+from crawlstream.errors import (
+    PASSING_REFUSALS,
+    FrontierFull,
+    FrontierMoved,
+    NoFrontier,
+    RedisUnavailable,
+)
 from crawlstream.keys import FrontierKeys
 from crawlstream_frontier.reckoning import Reckoning
 from crawlstream_frontier.sources import is_timed, source_of
-
-PASSING = ("BUSY ", "MISCONF ", "NOGROUP ", "NOREPLICAS ", "UNBLOCKED ")
-"""Beginnings of refusals that redis-py has no class for, and that end by themselves."""
 
 
 @cache
@@ -56,7 +59,7 @@ def our_errors() -> Iterator[None]:
             raise NoFrontier from error
         if str(error).startswith("MOVEDFRONTIER "):
             raise FrontierMoved(str(error).removeprefix("MOVEDFRONTIER ")) from error
-        if str(error).startswith(PASSING):
+        if str(error).startswith(PASSING_REFUSALS):
             raise RedisUnavailable(
                 f"Redis is temporarily unable to run the command: {error}"
             ) from error

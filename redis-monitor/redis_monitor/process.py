@@ -13,7 +13,7 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from crawlstream.boot.clients import kafka_of, shelf_of
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.log import configure
@@ -41,7 +41,7 @@ from crawlstream.throttle.watch import ThrottleWatch
 from crawlstream_frontier.maintenance import FrontierLimits
 from crawlstream_frontier.opening.check import agree_later, check_frontiers
 from crawlstream_frontier.opening.identity import check_cluster, join_cluster
-from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.opening.servers import open_frontiers, shelf_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
 from redis_monitor.cluster_metrics import ClusterMetrics

@@ -14,7 +14,7 @@ import uvicorn
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp
 
-from crawlstream.boot.clients import kafka_of, shelf_of
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.loopback import is_loopback
@@ -32,7 +32,7 @@ from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_frontier.opening.identity import check_cluster
-from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.opening.servers import open_frontiers, shelf_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from rest_service.app import make_app
 from rest_service.http.connections import KEEP_ALIVE_S, MAX_CONNECTIONS, Connections, allow_files

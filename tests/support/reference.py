@@ -163,7 +163,7 @@ def load(name: str) -> Any:
     """A verb of the door as the command that it is."""
     verb = VERBS[name]
     module, _, target = verb.target.partition(":")
-    found = getattr(import_module(f"crawlstream_cli.{module}"), target)
+    found = getattr(import_module(module), target)
     if not isinstance(found, typer.Typer):
         function, found = found, typer.Typer(add_completion=False)
         found.command(name)(function)

@@ -70,6 +70,10 @@ class RedisUnavailable(Unavailable):
     """Redis does not answer; the work waits for it."""
 
 
+PASSING_REFUSALS = ("BUSY ", "MISCONF ", "NOGROUP ", "NOREPLICAS ", "UNBLOCKED ")
+"""Beginnings of what Redis refuses for a while, where redis-py has no class of its own."""
+
+
 class NoFrontier(RedisUnavailable):
     """Redis holds no frontier; the work waits until kafka-monitor has restored it."""
 

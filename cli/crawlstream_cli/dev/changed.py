@@ -18,11 +18,14 @@ from crawlstream.errors import ConfigError
 
 PACKAGES = {
     "utils": "crawlstream",
+    "frontier": "crawlstream_frontier",
     "kafka-monitor": "kafka_monitor",
     "redis-monitor": "redis_monitor",
     "crawler": "crawling",
     "rest": "rest_service",
     "pipeline": "pipeline_service",
+    "cli": "crawlstream_cli",
+    "chaos": "crawlstream_chaos",
 }
 """The package of each top-level folder."""
 _LUA = "crawlstream_frontier.scripts"

@@ -11,7 +11,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from crawlstream.boot.clients import kafka_of, shelf_of
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import ConfigError
 from crawlstream.keys import MOST_PARTITIONS
@@ -23,7 +23,7 @@ from crawlstream_cli.repartition.local import LocalMove, local_cluster
 from crawlstream_cli.repartition.plan import Plan, plan_of
 from crawlstream_cli.repartition.stages import Stages, until_nobody_lives
 from crawlstream_frontier.moving.move import Progress
-from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.opening.servers import open_frontiers, shelf_of
 
 _SHOWN_EVERY = 10_000
 

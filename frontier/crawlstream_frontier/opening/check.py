@@ -228,20 +228,23 @@ async def _check_server(frontier: Frontier, warned: set[str]) -> None:
 
 async def info_of(frontier: Frontier, section: str) -> Mapping[str, Any]:
     """What the server of a partition tells of itself."""
-    target = await node_of(frontier)
+    scripts = frontier.scripts
     with our_errors():
-        answer: Mapping[str, Any] = await frontier.scripts.redis.info(section, **target)
+        target = await node_of(scripts.redis, scripts.keys.tag)
+        answer: Mapping[str, Any] = await scripts.redis.info(section, **target)
     return answer
 
 
 async def _cluster_warnings(frontier: Frontier) -> Sequence[str]:
-    target = await node_of(frontier)
+    scripts = frontier.scripts
+    with our_errors():
+        target = await node_of(scripts.redis, scripts.keys.tag)
     if not target:
         return []
     name = "cluster-require-full-coverage"
     try:
         with our_errors():
-            answer = await frontier.scripts.redis.config_get(name, **target)
+            answer = await scripts.redis.config_get(name, **target)
     except ResponseError:
         # Managed servers do not tell.
         return []

@@ -1,9 +1,13 @@
-"""The partitions of the frontier over clients of all Redis servers, as a process opens them."""
+"""The partitions of the frontier over clients of all Redis servers, and the shelf behind them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from crawlstream.boot.redis.connect import cluster_of, redis_at
 from crawlstream.boot.settings import Settings
@@ -43,3 +47,21 @@ def redis_servers(settings: Settings) -> Sequence[Server]:
         )
         for host, port in settings.redis_servers
     ]
+
+
+@asynccontextmanager
+async def shelf_of(settings: Settings) -> AsyncIterator[Shelf | None]:
+    """The server for the middle of long queues; None where Redis keeps it."""
+    if settings.shelf is None:
+        yield None
+        return
+    client = Redis.from_url(
+        settings.shelf.get_secret_value(),
+        socket_timeout=settings.redis_socket_timeout,
+        socket_connect_timeout=settings.redis_socket_timeout,
+        socket_keepalive=True,
+        health_check_interval=30,
+        retry=Retry(NoBackoff(), 1),
+    )
+    async with client:
+        yield Shelf(client, settings.shelf_address)

@@ -19,7 +19,7 @@ from crawlstream_cli.app import VERBS, run
 def test_every_verb_leads_somewhere(name: str) -> None:
     """The table names functions and commands that exist."""
     module, _, target = VERBS[name].target.partition(":")
-    found = getattr(import_module(f"crawlstream_cli.{module}"), target)
+    found = getattr(import_module(module), target)
     assert callable(found) or isinstance(found, typer.Typer)
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from crawlstream_cli.dev.changed import PACKAGES
+
 ROOT = Path(__file__).parents[3]
-HOUSES = ("utils", "kafka-monitor", "redis-monitor", "crawler", "rest", "pipeline")
+HOUSES = tuple(PACKAGES)
 
 FILE_LINES = 400
 TEST_FILE_LINES = 550
@@ -113,17 +115,16 @@ def _is_named_by_others(path: Path, function: Function) -> bool:
 
 
 def test_the_environment_is_read_at_the_edge() -> None:
-    """Below ``boot``, whatever a process was told is passed on; nothing looks for itself."""
-    edge = {"boot", "local", "chaos", "cli"}
-    core = ROOT / "utils" / "crawlstream"
-    below = [p for p in SOURCES if core in p.parents and not edge & set(p.relative_to(core).parts)]
+    """Below ``boot``, modules are given settings as arguments; none reads the environment."""
+    core = (ROOT / "utils" / "crawlstream", ROOT / "frontier" / "crawlstream_frontier")
+    below = [p for p in SOURCES if set(core) & set(p.parents) and "boot" not in p.parts]
     assert below
     assert not [path for path in below if re.search(r"os\.environ|getenv", path.read_text())]
 
 
 def test_folders_of_houses_are_not_packages() -> None:
     """An ``__init__.py`` there would make ``utils`` or ``tests`` a package beside the real ones."""
-    for folder in ("utils", "docker", "tests", "kafka-monitor", "redis-monitor", "crawler", "rest"):
+    for folder in (*HOUSES, "docker", "tests"):
         assert not (ROOT / folder / "__init__.py").exists()
 
 

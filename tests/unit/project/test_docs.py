@@ -15,10 +15,11 @@ from jsonschema import Draft202012Validator
 
 from crawlstream.boot.settings import Settings
 from crawlstream_cli.app import VERBS
+from crawlstream_cli.dev.changed import PACKAGES
 from support.reference import DOCS, METRICS, PAGES, exported, load, metrics_of, renewed
 
 ROOT = DOCS.parent
-HOUSES = ("utils", "kafka-monitor", "redis-monitor", "crawler", "rest", "pipeline")
+HOUSES = tuple(PACKAGES)
 PROSE = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 PROSE.remove(DOCS / "cli.md")  # Its lines are patterns, and made from the commands.
 UPDATE = os.environ.get("UPDATE_DOCS") == "1"

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 import pytest
 import yaml
 
+from crawlstream_cli.dev.changed import PACKAGES
 from support.reference import DOCS, PAGES
 
 ROOT = DOCS.parent
-HOUSES = ("utils", "kafka-monitor", "redis-monitor", "crawler", "rest", "pipeline")
+HOUSES = tuple(PACKAGES)
 
 BETTER: Mapping[str, str] = {
     r"(?<!there )\b(is|are) no (?!longer\b|more\b)\w+": "is not a …",

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from crawlstream.boot.redis.connect import client_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
-from crawlstream_frontier.shelves.shelf import Shelf
 
 
 def kafka_of(settings: Settings, client_id: str = "crawlstream") -> Kafka:
@@ -43,21 +37,3 @@ def blocking_redis(settings: Settings) -> Redis:
     It waits as long as the call itself says; keepalive and a ping tell a dead connection.
     """
     return client_of(settings, timeout_s=None)
-
-
-@asynccontextmanager
-async def shelf_of(settings: Settings) -> AsyncIterator[Shelf | None]:
-    """The server for the middle of long queues; None where Redis keeps it."""
-    if settings.shelf is None:
-        yield None
-        return
-    client = Redis.from_url(
-        settings.shelf.get_secret_value(),
-        socket_timeout=settings.redis_socket_timeout,
-        socket_connect_timeout=settings.redis_socket_timeout,
-        socket_keepalive=True,
-        health_check_interval=30,
-        retry=Retry(NoBackoff(), 1),
-    )
-    async with client:
-        yield Shelf(client, settings.shelf_address)

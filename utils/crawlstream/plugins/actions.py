@@ -5,19 +5,20 @@ An action is registered by name; the command that kafka-monitor put into the str
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import PendingAction
+from crawlstream.model.state import CrawlState
 from crawlstream.plugins.installed import load
 from crawlstream.stats.tally import Tally
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import jsontext
-from crawlstream_frontier.queries import FrontierQueries
 
 GROUP = "crawlstream.actions"
 
@@ -36,12 +37,30 @@ class Reply:
         return cls(appid, jsontext.dumps(value))
 
 
+class Crawls(Protocol):
+    """The crawls that the frontier knows; RedisUnavailable while it does not answer."""
+
+    async def crawl_state(self, crawl: CrawlKey, *, with_domains: bool = True) -> CrawlState | None:
+        """Return the state of a crawl's newest run; None for a crawl that is not known."""
+        ...
+
+    async def crawls(
+        self,
+        *,
+        spiderid: str | None = None,
+        appid: str | None = None,
+        with_domains: bool = False,
+    ) -> Sequence[CrawlState]:
+        """Return the states of all crawls, of one spider or of one application."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What an action may work with; its methods raise Unavailable where a service is away."""
 
-    frontier: FrontierQueries
-    """``crawls()``, ``crawl_state()`` and others: what waits, and the ledgers."""
+    frontier: Crawls
+    """What waits, and what became of each crawl."""
     redis: Redis
     """The frontier's Redis, for keys of the action's own."""
     keys: FrontierKeys

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
+from redis.asyncio import Redis
 from redis.asyncio.cluster import ClusterPipeline, RedisCluster
 from redis.asyncio.connection import Connection
 from redis.exceptions import (
@@ -24,8 +25,6 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlstream.boot.redis.connection import CONNECTIONS, SlotMovedError
-from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.scripts import our_errors
 
 _AWAY = (RedisClusterException, ClusterDownError, ClusterError, TryAgainError)
 
@@ -75,14 +74,13 @@ class _Pipeline(ClusterPipeline):
             return await super().execute(*args, **options)
 
 
-async def node_of(frontier: Frontier) -> Mapping[str, Any]:
-    """Which node a command without a key is for, as an option of it; nothing for a single Redis.
+async def node_of(redis: Redis | RedisCluster, key: str) -> Mapping[str, Any]:
+    """Return the option that sends a command to the node with a key; nothing for a single Redis.
 
-    RedisUnavailable: no node answers, or none has the partition.
+    ConnectionError (redis-py): no node answers, or none has the key's slot.
     """
-    redis = frontier.scripts.redis
     if not isinstance(redis, RedisCluster):
         return {}
-    with our_errors(), _one_connection():
+    with _one_connection():
         await redis.initialize()
-        return {"target_nodes": redis.get_node_from_key(frontier.scripts.keys.tag)}
+        return {"target_nodes": redis.get_node_from_key(key)}

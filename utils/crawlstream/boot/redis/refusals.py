@@ -21,8 +21,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from crawlstream.boot.redis.connection import SlotMovedError
-from crawlstream.errors import ConfigError
-from crawlstream_frontier.scripts import PASSING
+from crawlstream.errors import PASSING_REFUSALS, ConfigError
 
 _HEAL = (
     *(RedisConnectionError, RedisTimeoutError, ClusterDownError, TryAgainError, SlotMovedError),
@@ -94,5 +93,5 @@ def _remedy(error: BaseException) -> str:
     for kind, words, remedy in _REFUSALS:
         if isinstance(error, kind) and words in str(error):
             return remedy
-    heals = isinstance(error, _HEAL) or str(error).startswith(PASSING)
+    heals = isinstance(error, _HEAL) or str(error).startswith(PASSING_REFUSALS)
     return _OTHER if isinstance(error, RedisError) and not heals else ""
