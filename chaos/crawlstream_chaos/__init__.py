@@ -10,10 +10,10 @@
 ``processes``   servers and crawlers that can be killed, frozen and started again
 ``witness``     a plain Kafka client that feeds a cluster and reads every topic; ``recorder`` adds
                 where and when, Kafka's files on disk, and the site's access log
-``facts``       what was seen; ``auditor`` holds it against the laws, and judges nothing else
+``facts``       what was seen; ``laws`` judge nothing else, and ``laws.auditor`` applies them
 ``report``      the table for people, ``chaos-report.json`` for programs
 
-``frontier_invariants`` reads every key of a frontier, ``kafka_log`` cuts Kafka's files.
+``laws.frontier`` reads every key of a frontier, ``kafka_log`` cuts Kafka's files.
 ``scripted_site`` serves what a program tells it to, ``hostile_pages`` what a malicious site might.
 Tests and benchmarks use these too.
 

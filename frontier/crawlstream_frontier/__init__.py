@@ -31,10 +31,11 @@ What is always true
 
 One Lua file is one operation; its header tells guarantee, keys, arguments, answer and cost.
 Their callers
-    * a worker: ``worker_session``, with the links of its pages in ``children`` and ``link_cache``
+    * a worker: ``worker.session``, with the links of its pages in ``worker.children``
     * a kafka-monitor: ``intake``, ``positions`` and ``overflow``
     * a redis-monitor: ``maintenance`` and ``streams``; it copies ``throttle_rules``
     * whoever asks, such as a command, REST or a plugin: ``queries`` and ``inspection``
 
-``frontier`` opens them all over one ``Scripts``; ``codec`` has what travels, by subject.
+``frontier`` opens them all over one ``Scripts``, ``opening`` those of all partitions by the
+settings; ``codec`` has what travels, by subject.
 """

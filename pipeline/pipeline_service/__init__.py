@@ -1,12 +1,12 @@
 """The pipelines: what is on a result topic, into stores, each page once, with an account.
 
 ``read``     a batch of consecutive records of one partition of the source (`flow`)
-``decode``   bytes become a `Page`, or a record on `<prefix>.undelivered` (`judging`)
-``where``    pages that the pipeline does not want are counted as filtered, by reason (`where`)
+``decode``   bytes become a `Page`, or a record on `<prefix>.undelivered` (`records.judging`)
+``where``    pages that the pipeline does not want are filtered, by reason (`spec.where`)
 ``stage``    its stages make rows of a page, refuse it or do not want it (`stages`, `workers`)
-``write``    a page that is no repeat enters the open segment of its partition (`segments`)
-``claim``    an object that can be created once only says whose the segment is (`claims`)
-``put``      the segment's files appear under their names, whole (`files_sink`)
+``write``    a page that is no repeat enters the partition's open segment (`sinks.files.segments`)
+``claim``    an object created once only says whose a segment is (`sinks.files.claims`)
+``put``      the segment's files appear under their names, whole (`sinks.files.sink`)
 ``finish``   the account of the segment is written beside its claim; Kafka is told, as a hint
 
 Durable in the store, then the position in the store, then Kafka's commit: a death between any two

@@ -8,7 +8,6 @@
 ``wire``      bytes to values and back; the only JSON of the project
 ``keys``      every Redis key and every Kafka topic name
 ``zoo``       tables that people edit, each a node of ZooKeeper
-``frontier``  what waits to be fetched, who holds it, who may fetch now (Redis)
 ``throttle``  the rules of politeness (ZooKeeper)
 ``egress``    the proxy pools
 ``stats``     bounded counters
@@ -17,11 +16,7 @@
 ``formats``   pages as files: JSON lines, WARC, Parquet
 ``runs``      the runs of a crawl as Kafka remembers them
 ``boot``      settings, logs, clients, signals, health: what every process does at its start
-``plugins``   what a user's kinds of request and actions are made of, and their tests
-``demo``      the bundled site and the guided first crawl
-``local``     the cluster of one machine
-``chaos``     faults in such a cluster while it crawls, and an auditor
-``cli``       the commands a person types
+``plugins``   what a user's kinds of request and actions are made of
 
 A module imports from the layers above its own line only; ``./crawlstream check`` holds that.
 """

@@ -2,10 +2,9 @@
 
 ``seen``     what a result, or a page that failed, says of a URL
 ``page``     what is known of a URL, and what it is after it was heard of again
-``rule``     how often a page is visited that changes so often, and what all visits cost
-``settings`` what the file of the pipelines says of it
 ``visitor``  claims pages that are due, and feeds them as seeds
+``sql``      its table in PostgreSQL or SQLite
 
-Memory and position are one transaction (`sinks.sql.memory`), so a record counts once whoever dies.
+Memory and position are one transaction (`sql.effect`), so a record counts once whoever dies.
 Nothing is fetched beside the frontier: a visit is a seed on `<prefix>.incoming`.
 """

@@ -27,7 +27,7 @@ ROUNDING = {
     ("dashboard/forms.py", "_told"): "of the answer to a form, a screen shows words and counts",
     ("common/proxy_check.py", "check_all"): "lines of a process of ours",
     ("machine/logs.py", "of"): "lines of our logs, for people",
-    ("chaos/recorder.py", "read"): "the access log of the demo's site",
+    ("crawlstream_chaos/recorder.py", "read"): "the access log of the demo's site",
     ("demo/visits.py", "read_visits"): "the access log of the demo's site",
     ("render/cdp.py", "_parsed"): "the browser's words: its numbers are JavaScript's",
 }
