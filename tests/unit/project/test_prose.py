@@ -1,0 +1,125 @@
+"""Docstrings and comments are plain English, as help and errors are (`test_language`).
+
+``prose.txt`` has the number of phrases that each folder may still have: it may only shrink, by
+``UPDATE_DOCS=1 ./crawlstream test -n 0 tests/unit/project/test_prose.py``.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+import tokenize
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from unit.project.test_language import BETTER, HOUSES, ROOT
+
+LEFT = Path(__file__).with_name("prose.txt")
+
+OPENINGS = re.compile(r"\s*(what|whoever|who|whether|of|those|the same|one)\b", re.IGNORECASE)
+"""First words of a docstring that has no subject."""
+
+RIDDLES: Mapping[str, str] = {
+    **BETTER,
+    r"\btells?\b(?! apart)|\b(is|are|be|been|was|were) told\b": "report, return, send, notify",
+    r"\b(is|are|be|been|was|were) asked\b(?! for)": "request, query, call",
+    r"\bhears?\b|\bheard\b|\bheeds?\b": "receive, obey",
+    r"\bowe[sd]?\b": "must, pending, outstanding",
+    r"\bdear(er|est)?\b": "expensive",
+    r"\beldest\b": "oldest",
+    r"\bbeside\b": "besides, next to, while … runs",
+}
+"""Phrases that a reader has to translate, and what says the same at once."""
+
+_CODE = re.compile(r"``[^`]*``|`[^`]*`|--\S+|https?://\S+|:\w+:")
+_BLOCK = re.compile(r"--\[\[(.*?)\]\]", re.DOTALL)
+_LINE = re.compile(r"^\s*--(?!\[\[)(.*)$", re.MULTILINE)
+
+
+def prose_of(path: Path) -> Iterator[str]:
+    """Yield the docstrings and comments of a Python or Lua file, and the paragraphs of a page."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".lua":
+        yield from _BLOCK.findall(text)
+        yield from _LINE.findall(text)
+    elif path.suffix == ".md":
+        yield from text.split("\n\n")
+    else:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                yield str(node.value.value)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string[1:]
+
+
+def riddles_in(path: Path) -> Iterator[str]:
+    """Yield each phrase of a file that a reader has to translate, with a better one."""
+    name = os.path.relpath(path, ROOT)
+    for text in prose_of(path):
+        words = _CODE.sub("", text)
+        if path.suffix != ".md" and OPENINGS.match(words):
+            yield f"{name}: {text[:60]!r}: begin with a verb or a noun"
+        for phrase, better in RIDDLES.items():
+            for found in re.finditer(phrase, words, re.IGNORECASE):
+                context = words[max(0, found.start() - 30) : found.end() + 20]
+                yield f"{name}: {' '.join(context.split())!r}: say {better}"
+
+
+def folder_of(path: Path) -> str:
+    """Return the folder by which phrases are counted: a room of a package, or of the tests."""
+    parts = path.relative_to(ROOT).parts[:-1]
+    return "/".join(parts[: 2 if parts[0] in {"tests", "docs"} else 3])
+
+
+def _files() -> Iterator[Path]:
+    for house in (*HOUSES, "benchmarks", "tests"):
+        for suffix in ("py", "lua"):
+            yield from sorted((ROOT / house).rglob(f"*.{suffix}"))
+    yield from sorted((ROOT / "docs" / "adr").glob("*.md"))
+
+
+def _found() -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in _files():
+        found.setdefault(folder_of(path), []).extend(riddles_in(path))
+    return found
+
+
+def test_prose_becomes_plainer() -> None:
+    """No folder has more phrases that need translation than its line in ``prose.txt`` allows."""
+    found = _found()
+    if os.environ.get("UPDATE_DOCS") == "1":
+        lines = (f"{len(found[each]):5} {each}\n" for each in sorted(found) if found[each])
+        LEFT.write_text("".join(lines), encoding="utf-8")
+    left = {
+        folder: int(number)
+        for number, folder in (line.split() for line in LEFT.read_text("utf-8").splitlines())
+    }
+    worse = [
+        f"{folder}: {len(faults)} phrases, {left.get(folder, 0)} are allowed:\n  "
+        + "\n  ".join(faults)
+        for folder, faults in found.items()
+        if len(faults) > left.get(folder, 0)
+    ]
+    assert not worse, "\n".join(worse)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", '"""What is read next."""\n'),
+        ("a.py", "# Whoever asks is told.\n"),
+        ("a.lua", "-- a run that is heard of\n"),
+        ("a.lua", "--[[ guarantee: kept\n for ever ]]\n"),
+    ],
+)
+def test_a_riddle_is_found(name: str, text: str, tmp_path: Path) -> None:
+    """Docstrings, comments and headers of Lua are all read."""
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8")
+    assert list(riddles_in(file))
