@@ -1,13 +1,14 @@
-"""What the links of one page lead to: resolved as browsers do it, by the URL Standard.
+"""References of one page, resolved as browsers resolve them, by the URL Standard.
 
-A plain reference takes a short cut: it only follows the origin, the folder or the address of its
-page.
+A plain reference takes a short cut: it is a whole address, or it follows the origin, the folder or
+the address of its page.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from crawlstream.model.web.address import output_charset, resolved
 
@@ -20,6 +21,8 @@ _PLAIN = re.compile(
     rf"(?:/|/?{_SEGMENT}(?:/{_SEGMENT})*/?)(?:\?[A-Za-z0-9_.&=-]+)?(?:#[A-Za-z0-9_.~-]+)?"
 )
 """A path without dots to resolve, perhaps with a query and a fragment."""
+_ORIGIN = re.compile(r"https?://[a-z0-9.:-]+")
+_ORIGINS_REMEMBERED = 4096
 _PLAIN_FRAGMENT = re.compile(r"#[A-Za-z0-9_.~-]+")
 
 
@@ -32,17 +35,26 @@ class Hrefs:
         """``base`` is the address that they are relative to, ``encoding`` the page's."""
         self._base = base
         self._charset = output_charset(encoding)
-        self._page = resolved(self._base, "") or ""
-        self._folder = resolved(self._base, ".") or ""
-        self._origin = (resolved(self._base, "/") or "")[:-1]
+        self._page = resolved(base, "") or ""
+        self._folder = resolved(base, ".") or ""
+        self._origin = self._folder[: self._folder.find("/", 8)]
 
     def resolve(self, href: str) -> str | None:
         """Return the address of a reference, with its fragment; None where it leads nowhere."""
         if self._folder and _PLAIN.fullmatch(href):
             return (self._origin if href[0] == "/" else self._folder) + href
+        origin = _ORIGIN.match(href)
+        if origin and _is_canonical(origin[0]) and _PLAIN.fullmatch(href, origin.end()):
+            return href
         if self._page and _PLAIN_FRAGMENT.fullmatch(href):
             return self._page + href
         return resolved(self._base, href, self._charset)
+
+
+@lru_cache(_ORIGINS_REMEMBERED)
+def _is_canonical(origin: str) -> bool:
+    """Return whether an origin is written as the Standard writes it, so that addresses have it."""
+    return resolved(f"{origin}/", "/") == f"{origin}/"
 
 
 def refusal_of(reference: str) -> str:
