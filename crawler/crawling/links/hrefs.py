@@ -21,7 +21,7 @@ _PLAIN = re.compile(
     rf"(?:/|/?{_SEGMENT}(?:/{_SEGMENT})*/?)(?:\?[A-Za-z0-9_.&=-]+)?(?:#[A-Za-z0-9_.~-]+)?"
 )
 """A path without dots to resolve, perhaps with a query and a fragment."""
-_ORIGIN = re.compile(r"https?://[a-z0-9.:-]+")
+_ORIGIN = re.compile(r"https?://[a-z0-9.:-]+(?=/)")
 _ORIGINS_REMEMBERED = 4096
 _PLAIN_FRAGMENT = re.compile(r"#[A-Za-z0-9_.~-]+")
 

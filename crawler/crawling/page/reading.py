@@ -15,7 +15,7 @@ from lxml import etree
 from scrapy.http import HtmlResponse
 
 from crawlstream.markup import may_be_deep, parsable, pieces
-from crawlstream.model.web.address import resolved
+from crawlstream.model.web.address import document_base
 
 LONGEST_MARKUP = 1 << 20
 """Characters that are read. What is made of them takes up to 45 times their size: sixteen million
@@ -48,14 +48,11 @@ class Reading:
 
     @cached_property
     def base(self) -> str:
-        """The address that references are relative to: that of the first base element with one.
-
-        One that leads nowhere counts as none.
-        """
+        """The URL that references are relative to: that of the first base element with one."""
         for element in self.elements("base"):
             href = element.get("href")
             if href is not None and not is_within(element, "template"):
-                return resolved(self._url, href) or self._url
+                return document_base(self._url, href)
         return self._url
 
 

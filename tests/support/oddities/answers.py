@@ -162,6 +162,9 @@ REFRESHES = [
     _refresh("", tag="<noscript><meta http-equiv=refresh content='0;url=/no'></noscript>"),
     _refresh("", tag="<!-- <meta http-equiv=refresh content='0;url=/no'> -->"),
     _refresh("", tag="<meta name=refresh content='0;url=/no'>"),
+    _refresh(
+        "", "/a", tag=f"<style>{'x' * 6000}</style><meta http-equiv=refresh content='0;url=/a'>"
+    ),
     _refresh("", "/a", tag="<base href=/b/><meta http-equiv=refresh content='0;url=../a'>"),
     _refresh(
         "", "/a", tag="<meta http-equiv=refresh content=x><meta http-equiv=refresh content='0;/a'>"

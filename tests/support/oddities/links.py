@@ -250,9 +250,18 @@ MARKUP = [
         "other:/x/1",
         "other:/robots.txt",
     ),
+    _one(
+        "a base whose scheme is not crawled",
+        "<base href='ftp://x.example/'>" + links("1", "?2", "//{at}/3", "http://{at}/4"),
+        "/4",
+        filtered={"url": 3},
+    ),
+    _one("a late base", f"<style>{'x' * 6000}</style><base href=/b/>" + links("1"), "/b/1"),
     _one("an early base in the body", "<body><p>x<base href=/b/>" + links("1"), "/b/1"),
     _one("deep in one another", _deep("div", 1900), "/0", "/1"),
     _one("deep and left open", "<font>" * 1500 + "<a href=/1>1</a>", "/1"),
+    _one("deeper than parsers go", _deep("div", 2100), "/0", "/1"),
+    _one("deeper than parsers go and left open", "<font>" * 5000 + "<a href=/1>1</a>", "/1"),
     _one("control characters", "\x00<a href=/1>1</a><a href=/2\x7f>2</a>\x00", "/1", "/2%7F"),
     _one(
         "a large image before the links",

@@ -43,6 +43,8 @@ def test_every_reference_leads_where_the_standard_leads(origin: str, rest: str) 
         ("http://example.com./a", "http://example.com/a"),
         ("https://example.com/a/../b", "https://example.com/b"),
         ("http://a:65536/b", None),
+        ("http://127.0.0.1:8000B", None),
+        ("http://a.example?b", "http://a.example/?b"),
     ],
 )
 def test_an_absolute_reference_is_spelt_as_the_standard_spells_it(

@@ -242,6 +242,16 @@ def test_pages_on_this_machine_have_the_links_that_scrapy_finds(folder: str) -> 
         assert ours(response, Profile()) == scrapys(response, {}), path
 
 
+@pytest.mark.parametrize("base", ["ftp://x.example/", "http://user@x.example/"])
+def test_relative_references_lead_nowhere_where_the_base_is_not_crawled(base: str) -> None:
+    """Counts them as filtered; whole addresses are followed."""
+    page = html(
+        f"<base href='{base}'><a href=/1>1</a><a href='?2'>2</a><a href=http://a.example/3>"
+    )
+    found, refused = links_of(page, Profile())
+    assert ([url for url, _ in found], refused) == (["http://a.example/3"], {"url": 2})
+
+
 def test_a_base_that_is_no_url_counts_as_none() -> None:
     """The page's own address takes its place."""
     page = html(f"<head>{HOPELESS_BASE}</head><a href=/x>x")

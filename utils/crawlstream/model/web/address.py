@@ -80,6 +80,19 @@ def resolved(base: str, reference: str | bytes, charset: str = "utf-8") -> str |
         return None
 
 
+def document_base(url: str, href: str) -> str:
+    """Return the URL that references of a page at ``url`` are relative to, by its base element.
+
+    It may have a scheme that is not crawled: references lead nowhere then. See "document base URL"
+    in https://html.spec.whatwg.org.
+    """
+    try:
+        found: str = ada_url.join_url(url, _encodable(href[:_LONGEST_TEXT]))
+    except ValueError:
+        return url
+    return url if found.startswith(("data:", "javascript:")) else found
+
+
 def without_fragment(url: str) -> str:
     """Return what of an address is sent: a fragment is for browsers only."""
     return url.partition("#")[0]
