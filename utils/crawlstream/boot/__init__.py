@@ -1,1 +1,1 @@
-"""What every process does at its start: settings, logs, clients, signals, health."""
+"""Parts that every process needs at its start: settings, logs, clients, signals, health."""

@@ -1,7 +1,8 @@
 """TLS and authentication of the connections to Kafka, Redis and ZooKeeper.
 
 A process uses one security configuration per server. For ZooKeeper it is set once, when the
-settings are read, for every client that is created later; clients of Kafka and Redis are told.
+settings are read, and applies to every client that is created later. Clients of Kafka and Redis
+receive it as options.
 """
 
 from __future__ import annotations
@@ -108,8 +109,8 @@ class Access(KafkaAccess, RedisAccess, ZooKeeperAccess):
     def apply(self) -> None:
         """Configure the ZooKeeper clients created from now on; ConfigError if a part is missing.
 
-        Options that only make sense with TLS are refused without it, so that nobody believes that
-        an unencrypted connection is protected.
+        Options that only make sense with TLS are refused without it. Otherwise an operator could
+        believe that an unencrypted connection is protected.
         """
         self._check_kafka()
         self._check_redis()
@@ -179,7 +180,7 @@ def revealed(value: SecretStr | None) -> str | None:
 
 
 def _refuse_half(server: str, *, is_tls: bool, files: tuple[str | None, ...]) -> None:
-    """``files`` are those of the authority, of our certificate and of its key."""
+    """Refuse incomplete TLS settings: ``files`` are the authority, the certificate and its key."""
     _, certificate, key = files
     if any(files) and not is_tls:
         raise ConfigError(

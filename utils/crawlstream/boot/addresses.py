@@ -71,9 +71,9 @@ _INSIDE = tuple(
 )
 """Special, but addresses of machines: a proxy may stand there."""
 _METADATA = tuple(map(ip_network, ("100.100.100.200/32", "fd00:ec2::/32")))
-"""What clouds keep for themselves among those."""
+"""Addresses among them that clouds reserve for their own services."""
 _UNICAST = IPv6Network("2000::/3")
-"""All of IPv6 that is given to anybody; what lies outside is local, special or nobody's."""
+"""All global unicast addresses of IPv6; the others are local, special or not assigned."""
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 """Both end at the IPv4 address in their last 32 bits; the latter through a NAT64 on the way."""
@@ -103,14 +103,14 @@ class Guard:
     denied: tuple[Network, ...] = ()
     """Ranges that the operator forbids, whatever else is said of them."""
     own: Callable[[], Collection[Address]] = _no_addresses
-    """Tells the addresses of this machine: what listens there is not for strangers."""
+    """Return the addresses of this machine: its own services are not open to strangers."""
 
     def vet(self, addresses: Sequence[Address], port: int) -> list[Address]:
-        """The addresses of one name that may be connected to; AddressRefused tells why none.
+        """Return the addresses of a name that may be connected to; AddressRefused gives the reason.
 
-        One internal address among public ones refuses the name: that is how rebinding looks. In
-        a range that the operator opened every port is open, and the name's other addresses are
-        passed over (``localhost`` has two).
+        One internal address among public ones refuses the name: that is how rebinding looks. In a
+        range that the operator opened every port is open, and the name's other addresses are passed
+        over (``localhost`` has two).
         """
         for each in addresses:
             if self.denied and (_within(each, self.denied) or _within(_meant(each), self.denied)):
@@ -131,10 +131,10 @@ class Guard:
         return [_target(each) for each in addresses]
 
     def vet_proxy(self, addresses: Sequence[Address]) -> list[Address]:
-        """The addresses of a proxy, which the operator wrote; AddressRefused tells why none.
+        """Return the addresses of a proxy that the operator configured, or raise AddressRefused.
 
-        It may stand inside, on any port. What is no machine's address, and a cloud's metadata,
-        are no proxy's.
+        A proxy may stand in an internal network, on any port. Addresses that belong to no machine,
+        and the metadata addresses of clouds, are refused.
         """
         for each in addresses:
             meant = _meant(each)
@@ -149,7 +149,7 @@ class Guard:
 
 
 class Interfaces:
-    """The addresses of this machine's interfaces, asked for anew every minute."""
+    """The addresses of this machine's interfaces, read again every minute."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -196,5 +196,5 @@ def _meant(each: Address) -> Address:
 
 
 def _target(each: Address) -> Address:
-    """What to connect to: a translated address as it is, for there may be no other way."""
+    """Return the address to connect to; a translated one stays, as it may be the only route."""
     return _meant(each) if isinstance(each, IPv6Address) and each in _MAPPED else each

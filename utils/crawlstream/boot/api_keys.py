@@ -14,18 +14,18 @@ _OPTIONS = ("name", "rate", "waiting", "schedules")
 
 
 class ApiKey(BaseModel):
-    """What lets a client of REST in, and how far: each role may do what those before it may."""
+    """A key that admits a client to REST; each role may do everything the roles before it may."""
 
     model_config = ConfigDict(frozen=True)
 
     role: Literal["read", "submit", "operate"]
     secret: str = Field(min_length=16, pattern=r"^[!-~]+$", repr=False)
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
-    """What the audit log calls it; default: a fingerprint of the secret."""
+    """Name of the client in the audit log; default: a fingerprint of the secret."""
     appids: frozenset[str] = frozenset()
     """The applications that it is bound to; empty: to none, all are open to it."""
     rate: float | None = Field(default=None, gt=0)
-    """Requests a second; default: ``rest_rate``."""
+    """Requests per second; default: ``rest_rate``."""
     waiting: int | None = Field(default=None, ge=1)
     """Pages of its applications that may wait when it feeds more; default: any number."""
     schedules: int | None = Field(default=None, ge=0)

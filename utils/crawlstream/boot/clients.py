@@ -1,4 +1,4 @@
-"""What the settings say of Kafka, and Redis clients: one for commands, one for waiting."""
+"""Kafka options from the settings, and Redis clients: one for commands, one for waiting."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def redis_client(settings: Settings) -> Redis:
 
 
 def blocking_redis(settings: Settings) -> Redis:
-    """A client for calls that wait inside Redis: blocking reads, subscriptions.
+    """Return a client for calls that wait inside Redis: blocking reads, subscriptions.
 
-    It waits as long as the call itself says; keepalive and a ping tell a dead connection.
+    It waits as long as the call itself says; keepalive and a ping detect a dead connection.
     """
     return client_of(settings, timeout_s=None)

@@ -9,8 +9,11 @@ import ctypes
 import gc
 
 OBJECTS_A_LOOK = 20_000
-"""A look comes when so many objects have: some ten pages' worth. At Python's own 700 it took a
-quarter of a crawler's CPU time, and a tenth of a kafka-monitor's."""
+"""Number of new objects, about ten pages' worth, after which a collection runs.
+
+With Python's own 700, collections took a quarter of a crawler's CPU time, and a tenth of a
+kafka-monitor's.
+"""
 LOOKS_AN_AGE = 20
 
 LARGE_BLOCK = 1 << 20

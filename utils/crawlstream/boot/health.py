@@ -1,11 +1,14 @@
 """``/health`` and ``/metrics`` of one process, on its own event loop.
 
-On its own loop on purpose: a process whose loop hangs does not answer, and is started anew.
-``/health`` and ``/health/live`` ask whether it lives, ``/health/ready`` whether it is of use now.
+The event loop is the process's own on purpose: a process whose loop hangs does not answer, and is
+restarted. ``/health`` and ``/health/live`` report whether the process is alive, ``/health/ready``
+whether it can work now.
 
-Whoever asks next is heard: a question has a deadline, and of too many connections the eldest goes.
-On a loopback address only names of this machine are answered, so that no page of the web that has
-its own name point here (DNS rebinding) reads what this process does.
+New connections are always served: each request has a deadline, and above the maximum number of
+connections the oldest one is closed.
+
+On a loopback address, only requests for names of this machine are answered. So a web page whose own
+name points here (DNS rebinding) cannot read the state of this process.
 """
 
 from __future__ import annotations
@@ -34,11 +37,12 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What a process says of itself.
+    """State that a process reports about itself.
 
-    ``alive`` false means that only a new start helps; it is answered 503. A process that waits
-    for another service is alive, and names that service in ``waiting_for``. One that works, and
-    leaves out what only a person can decide, says so in ``problem``: no new start helps.
+    ``alive`` false means that only a restart helps; it is answered 503. A process that waits for
+    another service is alive, and names that service in ``waiting_for``. A process that works, but
+    leaves out something that only a person can decide, reports it in ``problem``: a restart does
+    not help.
     """
 
     alive: bool = True

@@ -1,4 +1,4 @@
-"""Whether one piece of work goes on, waits for a service, or is stuck: what health reports."""
+"""State of one piece of work for health: it goes on, waits for a service, or is stuck."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _nothing() -> None:
 
 
 class Liveness:
-    """What health asks of one piece of work, which beats while it waits for services, too.
+    """State of one piece of work for health; it beats while it waits for services, too.
 
-    ``waiting_for`` names what holds it up, "" if nothing does. ``pause`` is called when the
+    ``waiting_for`` names the service that delays it, "" if none does. ``pause`` is called when the
     waiting begins, ``resume`` when it ends.
     """
 
@@ -53,7 +53,7 @@ class Liveness:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether only a new start of the process helps."""
+        """Return whether only a restart of the process helps."""
         return time.monotonic() - self._beat_at > STUCK_S
 
     async def retry(self, step: Callable[[], Awaitable[T]]) -> T:

@@ -21,11 +21,11 @@ _FOR_PROCESSES = (
     *("KAFKA_HOSTS", "KAFKA_TOPIC_PREFIX", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT"),
     *("REDIS_DB", "REDIS_PASSWORD", "CRAWLSTREAM_NAMESPACE", "CRAWLSTREAM_HOME", *_OF_PARTITIONS),
 )
-"""What leads to the servers. The ports of a note are those of processes that run already."""
+"""Settings that lead to the servers. The ports in a note belong to processes that already run."""
 
 
 def load_process_settings(**overrides: Any) -> Settings:
-    """As ``load_settings``, and where nobody names a server, that of the cluster in the home."""
+    """Load the settings; where the user names no server, use the cluster in the home directory."""
     named = _named()
     told = told_to(named)
     missing = {name: told[name] for name in _FOR_PROCESSES if name in told and name not in named}

@@ -1,8 +1,8 @@
 """Logs on standard error: JSON lines for programs, colours for people, one shape for all.
 
-Our own events come from structlog; what libraries say through ``logging`` (warnings and worse)
-takes the same way out, so that one reader understands a whole file. Both hold what clients and
-sites have chosen, so neither holds anything that a terminal obeys.
+Events of crawlstream come from structlog. Warnings and errors of libraries (``logging``) are
+written in the same way, so that one reader understands a whole file. Both contain text that clients
+and sites have chosen, so control characters for terminals are escaped in both.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def configure(settings: Settings, process: str) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
-    # One line for every attempt to reach a broker that is away; the bus says once that it waits.
+    # kafka-python logs every attempt to reach an unavailable broker; the bus logs once that it
+    # waits.
     logging.getLogger("kafka.net").setLevel(logging.CRITICAL)
     handler.addFilter(_Seldom())
     logging.captureWarnings(capture=True)
@@ -55,7 +56,7 @@ def configure(settings: Settings, process: str) -> None:
 def configure_for_command() -> None:
     """Set up the logs of a command that a person has typed: warnings only, as sentences.
 
-    Only ours: what a library says to itself comes from its threads, even behind our last sentence.
+    Messages of libraries are dropped: their threads log even after the last sentence of a command.
     """
     structlog.configure(
         processors=[_Sentences()],
@@ -85,7 +86,7 @@ class _Seldom(logging.Filter):
         self._said_at: dict[tuple[str, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether this is to be written."""
+        """Return whether to write this record."""
         if not record.name.startswith(self._CLIENTS):
             return True
         if record.getMessage().startswith(self._MEANT):
@@ -100,7 +101,7 @@ class _Seldom(logging.Filter):
 
 
 class _Sentences:
-    """What a person is told on standard error; the same thing only once in a row."""
+    """Render warnings as sentences for a person; repetitions in a row are written once."""
 
     def __init__(self) -> None:
         self._last = ""
@@ -118,7 +119,7 @@ class _Sentences:
 
 
 def _shared(process: str) -> Sequence[Processor]:
-    """What happens to an event before it is written, whoever said it."""
+    """Return the processors that every event passes before it is written."""
 
     def name_process(_logger: object, _method: str, event: Any) -> Any:
         event.setdefault("process", process)
@@ -143,12 +144,12 @@ def _renderers(*, as_json: bool) -> Sequence[Processor]:
 
 
 def _shown(_logger: object, _method: str, event: Any) -> Any:
-    """What is rendered for people; the colours are added behind it."""
+    """Escape line feeds in everything that is rendered for people; colours are added later."""
     return {_on_one_line(name): _on_one_line(value) for name, value in event.items()}
 
 
 def _on_one_line(value: Any) -> Any:
-    """A line of a client's text must not pass for one of ours."""
+    """Escape line feeds, so that a line of a client's text does not pass for a log line."""
     return printable(value).replace("\n", "\\n") if isinstance(value, str) else value
 
 

@@ -6,11 +6,11 @@ import re
 from ipaddress import ip_address
 
 _HOST = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::\d*)?")
-"""What a Host header may be: a name or an address, IPv6 in brackets; a port."""
+"""Form of a Host header: a name or an address, IPv6 in brackets; a port."""
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host name or address without a port is this machine's own."""
+    """Return whether a host name or address without a port is this machine's own."""
     if name == "localhost":
         return True
     try:
@@ -20,6 +20,6 @@ def is_loopback(name: str) -> bool:
 
 
 def is_loopback_host(header: str) -> bool:
-    """The same of a Host header, which may have a port."""
+    """Return whether a Host header, which may have a port, names this machine."""
     found = _HOST.fullmatch(header)
     return found is not None and is_loopback((found[1] or found[2] or "").lower())

@@ -1,4 +1,4 @@
-"""What every process tells Prometheus."""
+"""Metrics that every process exports to Prometheus."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ PROCESS_WAITING = Gauge(
 
 
 def total_of(*metrics: Counter | Gauge) -> float:
-    """What metrics have counted, whatever their labels."""
+    """Sum of the values of these metrics over all their labels."""
     samples = [one for metric in metrics for family in metric.collect() for one in family.samples]
     return sum(one.value for one in samples if not one.name.endswith("_created"))

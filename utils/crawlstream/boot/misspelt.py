@@ -1,4 +1,4 @@
-"""Variables that look like settings and are none: nothing else would tell that they do nothing."""
+"""Warnings about variables that look like settings but have no effect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OTHERS = frozenset(
         "ZOOKEEPER_PORT",
     )
 )
-"""Variables that are read, and are no settings of a process."""
+"""Variables that are read but do not belong to the settings of a process."""
 
 FORMER: Mapping[str, str] = {
     "KAFKA_PRODUCER_TOPIC": "KAFKA_INCOMING_TOPIC names it",
@@ -62,5 +62,5 @@ def misspelt(environment: Iterable[str]) -> Iterator[str]:
 
 
 def instead_of(name: str) -> str | None:
-    """What there is instead of a setting of the predecessor."""
+    """Return the replacement for a setting of the predecessor."""
     return next((text for pattern, text in FORMER.items() if fnmatchcase(name, pattern)), None)

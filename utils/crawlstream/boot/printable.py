@@ -23,7 +23,7 @@ def printable(text: str) -> str:
 
     Tabs and line feeds stay; what was JSON is the same JSON.
     """
-    # Most text holds none, and a line of a log is asked that for each page.
+    # Most text has no such character, and this runs for a line of a log per page.
     return text if text.isprintable() else _OBEYED.sub(_written_out, text)
 
 

@@ -88,7 +88,7 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 def _refuse_undecodable(given: Mapping[str, Any]) -> None:
-    """ConfigError naming a variable whose bytes are no text in the encoding of this process."""
+    """Raise ConfigError for a variable that is not text in the encoding of this process."""
     for name in chain.from_iterable(map(Settings.variables_of, Settings.model_fields)):
         value = given.get(name)
         if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):

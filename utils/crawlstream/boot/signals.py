@@ -1,4 +1,4 @@
-"""How a process is told to end."""
+"""Signals that end a process."""
 
 from __future__ import annotations
 

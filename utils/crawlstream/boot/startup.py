@@ -1,4 +1,4 @@
-"""Waiting for a service at the start of a process: nobody starts the others in order."""
+"""Waiting for a service at the start of a process: processes may start in any order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from crawlstream.retry import Backoff, until_available
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
 
 _NOT_YET = (Unavailable, OSError, RedisError)
-"""What a service that is still starting, or away, makes a client raise; a refusal among them is
-told apart."""
+"""Errors of a client whose service is still starting, or unavailable.
+
+Refusals among them are recognized separately.
+"""
 
 log = structlog.get_logger()
 T = TypeVar("T")

@@ -22,5 +22,5 @@ def environment_without_settings(environment: Mapping[str, str]) -> dict[str, st
 
 
 def told(settings: Settings, *fields: str) -> Mapping[str, str]:
-    """What these settings are, each under the first of its variables."""
+    """Return the values of these settings, each under the first of its variables."""
     return {Settings.variables_of(field)[0]: str(getattr(settings, field)) for field in fields}

@@ -1,8 +1,8 @@
-"""A client of a Redis Cluster that fails as one of a single Redis does.
+"""A client of a Redis Cluster that raises the same errors as one of a single Redis.
 
-redis-py has errors of its own for a cluster, which are no ``RedisError``: no node answers, nobody
-has the slot, the cluster is down. To whoever asks they are one thing, as is a slot that is being
-moved: the connection is broken.
+redis-py has errors of its own for a cluster that are no ``RedisError``: no node answers, no node
+has the slot, the cluster is down. Callers handle all of them, and a slot that is being moved, as a
+broken connection.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AWAY = (RedisClusterException, ClusterDownError, ClusterError, TryAgainError)
 
 @contextmanager
 def _one_connection() -> Iterator[None]:
-    """Say of a cluster that cannot be asked what is said of a server that cannot be."""
+    """Raise Redis Cluster errors as RedisConnectionError, like a single server's."""
     try:
         yield
     except (CrossSlotTransactionError, MasterDownError):
@@ -46,7 +46,7 @@ class ClusterClient(RedisCluster):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         nodes = self.nodes_manager
-        # Of nodes that are found later, and of those that are known.
+        # For nodes that are found later, and for those that are known.
         given = nodes.connection_kwargs
         given["connection_class"] = CONNECTIONS[given.get("connection_class", Connection)]
         for node in nodes.startup_nodes.values():

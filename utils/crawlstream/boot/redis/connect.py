@@ -1,8 +1,8 @@
-"""Clients of Redis servers as the settings say.
+"""Clients of Redis servers, made from the settings.
 
-redis-py 8 repeats a command ten times by default, whether or not it has taken effect. Here it
-is repeated once, which is what a connection that went stale in the pool needs; every operation
-of ours may be repeated, and whoever calls decides what happens after that.
+redis-py 8 repeats a command ten times by default, even if it may have taken effect. Here it is
+repeated once, which is enough for a connection that went stale in the pool. Every operation of
+crawlstream may be repeated; callers decide what happens after the second failure.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def cluster_of(settings: Settings, *, timeout_s: float | None) -> Redis:
     client = ClusterClient(
         **security,
         startup_nodes=[ClusterNode(host, port) for host, port in settings.redis_servers],
-        # Names outlive the addresses that the nodes tell of each other.
+        # Names outlive the addresses that the nodes report of each other.
         dynamic_startup_nodes=False,
         # A primary without a successor takes its own partitions with it, not the others.
         require_full_coverage=False,
@@ -77,7 +77,7 @@ def redis_at(settings: Settings, host: str, port: int, *, timeout_s: float | Non
 
 
 def _security(settings: Settings) -> dict[str, Any]:
-    """What redis-py is told of TLS; nothing where there is none."""
+    """Return the TLS options for redis-py; none without TLS."""
     if not settings.redis_tls:
         return {}
     return {

@@ -1,11 +1,11 @@
-"""A connection to Redis that says of itself that it was closed, or that its data is on the move.
+"""A connection to Redis that reports that it was closed, or that its data is being moved.
 
-While another task closes a connection, or has lost it, redis-py writes to what is no longer there,
-and lets pass what Python and uvloop say of that. To whoever asks it is a Redis that is away.
+If another task closes or loses a connection, redis-py goes on to write to it, and does not catch
+the errors that Python and uvloop raise then. Here they are raised as those of an unavailable Redis.
 
-While a slot of a Redis Cluster is moved key by key, its node sends whoever asks for a missing key
-to the other one (ASK). redis-py would go there, but half of a partition is no partition: it rests
-until the move is over, or cancelled.
+While a slot of a Redis Cluster is moved key by key, its node redirects requests for missing keys to
+the other node (ASK). redis-py would follow, but half of a partition cannot be used: it pauses until
+the move is finished or cancelled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Telling(AbstractConnection):
         try:
             return await super().read_response(*args, **options)
         except MovedError:
-            # Of redis-py's errors this is an AskError, too: the move is over.
+            # It is an AskError, too, in redis-py; it means that the move is over.
             raise
         except AskError as error:
             raise SlotMovedError(
@@ -57,4 +57,4 @@ class _Tls(_Telling, SSLConnection):
 CONNECTIONS: Mapping[type[AbstractConnection], type[Connection]] = MappingProxyType(
     {Connection: _Plain, SSLConnection: _Tls}
 )
-"""Of each class of redis-py, the one that takes its place."""
+"""Connection class to use in place of each one of redis-py."""

@@ -1,4 +1,4 @@
-"""What Redis says to a process that only a person can mend, as a sentence with its remedy."""
+"""Errors of Redis that only a person can fix, as sentences with their remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEAL = (
     *(RedisConnectionError, RedisTimeoutError, ClusterDownError, TryAgainError, SlotMovedError),
     OutOfMemoryError,
 )
-"""What time heals, if it is none of the refusals below: it starts, loads, fails over, is full."""
+"""Errors that pass, except for the refusals below: it starts, loads, fails over, is full."""
 
 _RIGHTS = "give its user the rights in docs/security.md (Rights in Redis)"
 _REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], str, str]] = (
@@ -71,9 +71,9 @@ _OTHER = "Redis rejects what crawlstream needs: use Redis 7.0 or later, with a n
 
 
 def refuse(error: BaseException) -> None:
-    """ConfigError if waiting does not help, because Redis has refused us; its own words are in it.
+    """Raise ConfigError if Redis refuses commands, so that waiting does not help; it quotes Redis.
 
-    An error of ours is judged by the one of redis-py behind it.
+    An error of crawlstream is judged by the redis-py error that caused it.
     """
     for cause in _causes(error):
         if remedy := _remedy(cause):
@@ -89,7 +89,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _remedy(error: BaseException) -> str:
-    """What to do; nothing where time heals, or where it is no error of Redis."""
+    """Return the remedy; "" if the error passes by itself, or does not come from Redis."""
     for kind, words, remedy in _REFUSALS:
         if isinstance(error, kind) and words in str(error):
             return remedy

@@ -38,7 +38,7 @@ class KafkaSettings(Section):
     max_record_bytes: int = Field(
         8 * 1024 * 1024, validation_alias=new("MAX_RECORD_BYTES"), ge=1024 * 1024
     )
-    """``max.message.bytes`` of newly created topics."""
+    """Value of ``max.message.bytes`` for newly created topics."""
     max_topics: int = Field(1_000, validation_alias=new("MAX_TOPICS"), ge=10)
     """Maximum number of topics with this prefix. When it is reached, no more topics are created for
     single appids."""

@@ -47,7 +47,7 @@ class NotifySettings(Section):
     """Mail server, ``smtp://user:password@host:port`` (STARTTLS, if the server offers it; required
     for a password) or ``smtps://…`` (TLS from the start)."""
     notify_about: _Kinds = Field(NOTICES, validation_alias=new("NOTIFY_ABOUT"))
-    """What to notify about, comma-separated: ``finished``, ``stopped``, ``expired``,
+    """Comma-separated events to notify about: ``finished``, ``stopped``, ``expired``,
     ``problems``."""
     notify_after: float = Field(60, validation_alias=new("NOTIFY_AFTER"), ge=0)
     """Seconds that a problem must last before it is notified, and be gone before its end is."""

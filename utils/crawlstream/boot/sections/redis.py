@@ -89,7 +89,7 @@ class RedisSettings(Section):
 
     @property
     def redis_servers(self) -> Sequence[tuple[str, int]]:
-        """Host and port of each server, or of the nodes of a cluster that are asked first."""
+        """Host and port of each server, or of the nodes through which a cluster is found."""
         given = self.redis_hosts or self.redis_cluster
         parts = (server.rpartition(":") for server in given)
         named = [(host.strip("[]"), int(port)) for host, _, port in parts]
@@ -97,7 +97,7 @@ class RedisSettings(Section):
 
     @property
     def is_redis_cluster(self) -> bool:
-        """Whether the servers are nodes of one cluster."""
+        """Return whether the servers are nodes of one cluster."""
         return bool(self.redis_cluster)
 
     @property

@@ -37,8 +37,8 @@ class RenderSettings(Section):
     render_bytes: int = Field(32 * 1024 * 1024, validation_alias=new("RENDER_BYTES"), ge=64 * 1024)
     """Maximum size of all that a rendered page loads, in bytes; its requests fail beyond it."""
     render_types: _Types = Field(USUAL_TYPES, validation_alias=new("RENDER_TYPES"))
-    """What rendered pages may load, comma-separated: `document` (of a frame), `script`,
-    `stylesheet`, `fetch` (also XMLHttpRequest), `image`, `media`, `font`."""
+    """Resource types that rendered pages may load, comma-separated: `document` (of a frame),
+    `script`, `stylesheet`, `fetch` (also XMLHttpRequest), `image`, `media`, `font`."""
     render_memory_mb: int = Field(1024, validation_alias=new("RENDER_MEMORY_MB"), ge=128)
     """Memory limit of the browser with all of its processes, in MiB. Above it, another one is
     started, and the old one ends with its pages."""

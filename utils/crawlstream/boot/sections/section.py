@@ -1,4 +1,4 @@
-"""What all sections have in common: from which variables their fields are read."""
+"""Base of all sections: the names of the variables from which fields are read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 class Section(BaseSettings):
     """Settings that belong together.
 
-    A field is read from the variable with its name in upper case, unless it names another: those of
-    the predecessor and of Scrapy have bare names, ours begin with ``CRAWLSTREAM_``.
+    A field is read from the variable with its name in upper case, unless it names another. Settings
+    of the predecessor and of Scrapy have bare names; new ones begin with ``CRAWLSTREAM_``.
     """
 
     model_config = SettingsConfigDict(
@@ -35,7 +35,7 @@ class Section(BaseSettings):
 
 
 def new(*names: str) -> AliasChoices:
-    """The variables of a setting of ours: the first one with our prefix, the others as they are."""
+    """Return the variables of a new setting: the first name gets the prefix, the others stay."""
     first, *others = names
     return AliasChoices(f"CRAWLSTREAM_{first}", *others)
 

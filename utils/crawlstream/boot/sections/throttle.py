@@ -86,6 +86,6 @@ class ScopeSettings(Section):
 
     @property
     def throttle_scope(self) -> str:
-        """What limits are kept for beside the domain, as the frontier says it."""
+        """Scopes that limits have besides the domain, in the frontier's words."""
         words = {"type": self.scheduler_type_enabled, "group": self.scheduler_ip_enabled}
         return " ".join(word for word, is_enabled in words.items() if is_enabled)
