@@ -1,7 +1,7 @@
-"""How batches of records are compressed: which codec, and how far a batch may swell.
+"""Compression of record batches: the codecs, and limits on the size of a batch when unpacked.
 
-What others have compressed is unpacked in pieces, each of a bounded size, so that whoever reads
-stops where it has had enough: two kilobytes of zstd can hold a hundred megabytes.
+Batches of other producers are unpacked in pieces, each of a bounded size, so that a reader can stop
+at its limit: two kilobytes of zstd can expand to a hundred megabytes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ Codec = Literal["none", "gzip", "lz4", "snappy", "zstd"]
 
 PIECE_BYTES = 1024 * 1024
 MOST_PIECES = 1 << 14
-"""Of one batch. An empty gzip member or snappy block is a piece as well, and takes its time."""
+"""Maximum number of pieces in one batch.
+
+Even an empty gzip member or snappy block is a piece, and takes time.
+"""
 
 _GZIP_LEVEL = 2
-"""Of ISA-L's: twenty times as fast as zlib's 9, which kafka-python asks for, and a tenth larger."""
+"""Level of ISA-L: twenty times as fast as zlib's 9, kafka-python's choice, for a tenth more
+bytes."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _STEP_BYTES = 32 * 1024
 _WINDOW_BYTES = 32 * 1024 * 1024
-"""What a zstd stream may refer back to; more than any level but the ultra ones asks for."""
+"""Largest window of a zstd stream that is accepted; only the ultra levels use larger ones."""
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
@@ -56,9 +60,9 @@ def _gzip(payload: bytes) -> bytes:
 
 
 def pieces(codec: int, data: bytes) -> Iterator[bytes]:
-    """What a batch holds, unpacked piece by piece; ``codec`` is as its attributes number it.
+    """Yield the content of a batch piece by piece; ``codec`` is the number in its attributes.
 
-    CorruptRecordError where the bytes make no sense, TooLarge where a piece is beyond bounds.
+    CorruptRecordError if the bytes are invalid, TooLarge if a piece exceeds the limit.
     """
     unpack = _UNPACKERS.get(codec)
     if unpack is None:

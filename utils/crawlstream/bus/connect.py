@@ -1,4 +1,4 @@
-"""Connections to Kafka: one place for what every client of ours is told."""
+"""Connections to Kafka: one place for the options of every client."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from crawlstream.bus.shape import TopicShape
 from crawlstream.errors import KafkaUnavailable
 
 BOOTSTRAP_TIMEOUT_MS = 3_000
-"""How long one attempt to reach any of the hosts takes at most; whoever attempts, repeats."""
+"""Maximum time of one attempt to reach any of the hosts; callers repeat the attempt."""
 
 REQUEST_TIMEOUT_MS = 5_000
-"""A broker that does not answer for this long is connected to anew."""
+"""Time after which a broker that does not answer is connected to again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Kafka:
     hosts: Sequence[str]
     """Bootstrap brokers, each ``host:port``."""
     client_id: str = "crawlstream"
-    """What Kafka calls the clients in its log, metrics and quotas."""
+    """Name of the clients in Kafka's log, metrics and quotas."""
     security: Security = field(default=Security(), repr=False)
     codec: Codec = "gzip"
     """How produced records are compressed."""
@@ -52,11 +52,11 @@ class Kafka:
     """How topics are created, and how large a record may be."""
 
     def named(self, client_id: str) -> Kafka:
-        """The same, for clients of another name."""
+        """Return a copy for clients with another name."""
         return replace(self, client_id=client_id)
 
     def options(self) -> dict[str, Any]:
-        """What producers, consumers and admin clients of kafka-python share."""
+        """Return the options that producers, consumers and admin clients of kafka-python share."""
         security = asdict(self.security)
         return {name: value for name, value in security.items() if value is not None} | {
             "bootstrap_servers": list(self.hosts),
@@ -94,7 +94,7 @@ def open_client(
 
 
 def _unreached(hosts: Sequence[str], error: Exception) -> str:
-    """One sentence; that time ran out is all that the client knows, and says nothing new."""
+    """Return the sentence of the error, without its reason if that is only a timeout."""
     why = "" if isinstance(error, KafkaTimeoutError) else f": {error}"
     return f"Kafka does not answer at {', '.join(hosts)}{why}"
 
@@ -113,18 +113,18 @@ class NoTopic(KafkaUnavailable):
 
 
 def is_missing(network: KafkaNetClient, topic: str) -> bool:
-    """Whether a broker that is connected to has told that there is no such topic."""
+    """Return whether a connected broker has reported that there is no such topic."""
     cluster = network.cluster
     is_connected = any(network.connected(broker.node_id) for broker in cluster.brokers())
     return is_connected and cluster.partitions_for_topic(topic) is None
 
 
 class _Listeners(set[Any]):
-    """Who is told of new metadata; may grow meanwhile.
+    """Listeners for new metadata; the set may grow during iteration.
 
-    kafka-python walks along them on its own thread while the client that is being made adds to
-    them. The error would end the task that asks for metadata, unheard, and every call that waits
-    for some would wait for ever.
+    kafka-python iterates over them on its own thread while the client that is being made adds to
+    them. The error would silently end the task that requests metadata, and every call that waits
+    for metadata would never return.
     """
 
     def __iter__(self) -> Iterator[Any]:

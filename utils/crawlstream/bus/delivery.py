@@ -1,4 +1,4 @@
-"""One list of records on its way: counts what Kafka said, and speaks once."""
+"""A list of records in flight: counts Kafka's answers, and reports once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Delivery:
         self._lock = threading.Lock()
 
     def acknowledged(self, position: int, metadata: Any) -> None:
-        """Kafka has the record at ``position``; ``metadata`` is what kafka-python tells of it."""
+        """Note that Kafka has the record at ``position``; ``metadata`` is from kafka-python."""
         self.offsets[position] = metadata.offset
         self._judged()
 
@@ -58,7 +58,7 @@ class Delivery:
             self.lost(each, error)
 
     def outcome(self) -> NotAcknowledged | RecordTooLarge | None:
-        """What to tell the sender, once finished: None is success."""
+        """Return the error for the sender, once finished; None is success."""
         errors = sorted(self._errors.items())
         records = [self.records[position] for position, _ in errors]
         for position, error in errors:

@@ -1,4 +1,4 @@
-"""What Kafka remembers for a Redis that was lost: committed positions, bounds, states of runs."""
+"""Kafka's copy of what a lost Redis contained: committed positions, bounds, states of runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from crawlstream.wire import runs
 
 _CLIENT_ID = "crawlstream-history"
 _EARLIEST, _LATEST = -2, -1
-"""What Kafka's protocol calls the first offset and the one behind the last."""
+"""Names in Kafka's protocol for the first offset and the one after the last."""
 _NOT_YET = (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -40,7 +40,7 @@ _NOT_YET = (
     NotCoordinatorError,
     NotLeaderForPartitionError,
 )
-"""What a Kafka says that has just started, and has not given out all its duties."""
+"""Errors of a Kafka that has just started, and has not assigned all its duties."""
 _ASKED_AGAIN_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """What Kafka holds of a partition."""
+    """Bounds of a partition in Kafka, and the position of a group."""
 
     oldest: int
     """Offset of the first record that is left."""
@@ -60,13 +60,13 @@ class PartitionOffsets:
 
     @property
     def applied(self) -> int:
-        """What the group has committed; more than there is was of a topic that is gone."""
+        """Committed offset of the group; 0 if it is past the end: it is from a deleted topic."""
         committed = self.committed or 0
         return committed if committed <= self.end else 0
 
 
 async def partition_offsets(kafka: Kafka, topic: str, *, group: str) -> dict[int, PartitionOffsets]:
-    """Bounds and committed position of each partition; KafkaUnavailable if Kafka does not tell."""
+    """Return bounds and committed offset of each partition; KafkaUnavailable without an answer."""
     return await _asked(partial(_partition_offsets, kafka, topic, group))
 
 
@@ -103,7 +103,7 @@ async def read_all(kafka: Kafka, topic: str) -> list[Record]:
 
 
 def marks_of(records: Sequence[Record]) -> list[RunMark]:
-    """The states in records of ``<prefix>.runs``; one that cannot be read is told and left out."""
+    """Parse the states in records of ``<prefix>.runs``; log and skip unreadable records."""
     marks = []
     for record in records:
         if not record.value or _is_of_another_kind(record.key or b""):
@@ -120,7 +120,7 @@ def _is_of_another_kind(key: bytes) -> bool:
 
 
 async def _asked(call: Callable[[], T]) -> T:
-    """What a call on a thread answers, given time to one that cannot answer yet."""
+    """Return the result of a call on a thread; repeat it while Kafka is still starting."""
     for pause_s in _ASKED_AGAIN_S:
         try:
             return await asyncio.to_thread(call)

@@ -1,4 +1,4 @@
-"""What both monitors write: replies, events, dead letters, refusals."""
+"""Records that both monitors write: replies, events, dead letters, refusals."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Outbound:
     sink: Sink
     topics: Topics
     per_app: bool = False
-    """Whether an application has a topic of its own beside the firehose."""
+    """True if each application has a topic of its own besides the firehose."""
 
     def reply(self, appid: str, body: bytes) -> Sequence[Out]:
-        """One reply as the records that carry it."""
+        """Return the records that carry one reply."""
         firehose = Out(self.topics.outbound, body)
         own = self.topics.outbound_for(appid) if self.per_app else None
         return [firehose] if own is None else [firehose, Out(own, body, optional=True)]

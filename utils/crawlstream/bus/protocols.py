@@ -1,4 +1,4 @@
-"""What the rest of crawlstream knows of records in and out: a source, a sink."""
+"""Interfaces of records in and out for the rest of crawlstream: a source, a sink."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from crawlstream.bus.records import Batch, Out, OutOfRange
 Locate = Callable[[str, int], Awaitable[int | None]]
 """(topic UUID, partition) -> offset to read from, None: the oldest record there is.
 
-LostRecords: what is there is not what was read; ``on_out_of_range`` is asked."""
+LostRecords: the log is not the one that was read; ``on_out_of_range`` is called.
+"""
 Decide = Callable[[OutOfRange], Awaitable[int | None]]
 """Where to go on from; None: stay paused until ``seek`` is called for the partition."""
 
@@ -26,15 +27,16 @@ class Sink(Protocol):
         """Wait, however long, until records can be sent; may be cancelled (then call ``stop``)."""
 
     async def stop(self) -> None:
-        """Wait, within bounds, for the verdict on what is under way, and let go of the service."""
+        """Wait, within bounds, for the verdict on records in flight, and disconnect."""
 
     async def send(self, records: Sequence[Out]) -> Sequence[int]:
         """Return when all ``records`` are stored: the offset of each, in their order.
 
-        ``NO_OFFSET`` of one that is stored at an offset which nobody knows, and of an optional one
-        that was left out.
-        NotAcknowledged names those that are not: repeat them. RecordTooLarge names those that never
-        will be; all others are stored.
+        The offset is ``NO_OFFSET`` if a record is stored at an unknown offset, or if an optional
+        record was left out.
+
+        NotAcknowledged has the records that are not stored: repeat them. RecordTooLarge has the
+        records that never will be; all others are stored.
         """
 
 
@@ -47,7 +49,7 @@ class Source(Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the service has been away for a while, so that nothing can be read."""
+        """Return whether the service has been unavailable for a while; nothing can be read then."""
 
     @property
     def missing_topic(self) -> str:
@@ -55,7 +57,7 @@ class Source(Protocol):
 
     @property
     def paused(self) -> Mapping[int, OutOfRange]:
-        """Partitions of ours that nobody has decided about, and where each of them stands."""
+        """Partitions of this source that wait for a decision, and where each of them stands."""
 
     async def poll(self, timeout_s: float) -> Sequence[Batch]:
         """Next batches, at most one a partition; empty when none arrived within ``timeout_s``."""
@@ -76,4 +78,4 @@ class Source(Protocol):
         """Fetch again."""
 
     async def commit(self, positions: Mapping[int, int]) -> None:
-        """Tell lag tools how far we are, by partition; errors are logged and ignored."""
+        """Report positions, by partition, to lag tools; errors are logged and ignored."""

@@ -23,17 +23,17 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 HEALTHY_AFTER_S = 30.0
 """A session that lived so long has earned a quick return."""
 SILENT_AFTER_S = 10.0
-"""Without a connection for so long Kafka is waited for; to connect anew takes less."""
+"""Time without a connection after which Kafka counts as unavailable; reconnecting takes less."""
 
 log = structlog.get_logger()
 Command = Callable[[Session], None]
 
 
 class Reader(threading.Thread):
-    """Runs one session after the other until told to finish; the session before it has failed.
+    """Runs one session after the other until it is stopped; a new one after each failure.
 
     A consumer that raised anything unexpected is never polled again: after a batch that it cannot
-    unpack, kafka-python's would spin for ever. ``open_session`` makes the next one.
+    unpack, kafka-python's would loop permanently. ``open_session`` makes the next one.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Reader(threading.Thread):
 
     @property
     def lacks_topic(self) -> bool:
-        """Whether Kafka has had no such topic for a while."""
+        """Return whether Kafka has had no such topic for a while."""
         since = self._lacked_since
         return since is not None and time.monotonic() - since > SILENT_AFTER_S
 
     @property
     def is_waiting(self) -> bool:
-        """Whether Kafka has been away for a while."""
+        """Return whether Kafka has been unavailable for a while."""
         return time.monotonic() - self._connected_at > SILENT_AFTER_S
 
     def place(self, partition: int, epoch: int, offset: int | None) -> None:
@@ -88,7 +88,7 @@ class Reader(threading.Thread):
             self._to_commit.update(positions)
 
     def taken(self) -> None:
-        """One poll's worth of batches has been taken: there is room for another."""
+        """Note that the batches of one poll have been taken: there is room for another."""
         self._room.release()
 
     def finish(self) -> None:
@@ -125,7 +125,7 @@ class Reader(threading.Thread):
         if not self._has_room:
             self._has_room = self._room.acquire(timeout=POLL_MS / 1000)
         session.fetch(self._has_room and not self._is_paused)
-        # Without room this polls all the same, or the group would think that we are dead.
+        # Polls without room, too: otherwise the group would consider this member dead.
         batches = session.read(POLL_MS if self._has_room else 0)
         if batches:
             self._has_room = False

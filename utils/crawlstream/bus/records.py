@@ -15,7 +15,7 @@ NO_OFFSET = -1
 
 
 def name_of_topic(topic_id: UUID | str | None, topic: str) -> str:
-    """What tells a topic from another of its name; brokers before 2.8 give it no more than that."""
+    """Return the topic's UUID, which is never reused; its name with brokers before 2.8."""
     return str(topic_id) if topic_id and UUID(str(topic_id)).int else f"name:{topic}"
 
 
@@ -48,7 +48,7 @@ class Out:
     deletes: bool = False
     """A tombstone: it has no value, and its topic forgets what had its key."""
     partition: int | None = None
-    """Of its topic; None: the one of its key, or any if it has none."""
+    """Number of the partition; None: by the key, or any if there is no key."""
 
     @property
     def size(self) -> int:
@@ -65,13 +65,13 @@ class Batch:
     """
 
     topic_id: str
-    """UUID of the topic, so that a topic made anew is not taken for the old one."""
+    """UUID of the topic, so that a recreated topic is not taken for the old one."""
     partition: int
     start: int
     next: int
     records: Sequence[Record]
     leader_epoch: int = -1
-    """Of the last record, or of one behind it; -1: the broker does not tell."""
+    """Leader epoch of the last record, or of a later one; -1: the broker does not report it."""
 
     def chunks(self, size: int, most_bytes: int = sys.maxsize) -> Iterator[Batch]:
         """Cut into batches of at most ``size`` records that leave no offset uncovered.
@@ -94,9 +94,9 @@ class ReadLimits:
     """How much a source reads ahead."""
 
     records: int = 1_000
-    """Of one poll: few enough to be taken back unused, enough for 80 000 a second."""
+    """Maximum of one poll: few enough to be returned unused, enough for 80 000 per second."""
     fetch_bytes: int = 16 * 1024 * 1024
-    """Of one fetch, compressed; a larger record comes all the same, alone."""
+    """Maximum of one fetch, compressed; a larger record still arrives, alone."""
     polls: int = 4
     """That may wait to be taken, so that reading and working overlap."""
 
@@ -114,12 +114,12 @@ class OutOfRange:
     log_start: int
     log_end: int
     has_diverged: bool = False
-    """Whether the log lost its end and grew again: what is at the position is not behind what was
-    read. Leader epochs tell."""
+    """True if the log lost its end and grew again: the record at the position does not follow the
+    records that were read. Leader epochs show it."""
 
     @property
     def has_lost_records(self) -> bool:
-        """Whether records that were read are not there any more, instead of new ones deleted."""
+        """Return whether records that were read are lost, instead of unread ones deleted."""
         return self.has_diverged or self.position > self.log_end
 
 

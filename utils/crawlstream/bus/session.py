@@ -1,4 +1,4 @@
-"""One consumer, from its connection to its first unexpected error."""
+"""A consumer from its connection to its first unexpected error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTITION_FETCH_BYTES = 2 * 1024 * 1024
 """Compressed; a larger record comes all the same, alone."""
 
 FETCH_WAIT_MS = 100
-"""A partition that is resumed waits at most this long for a fetch under way without it."""
+"""Maximum time that a resumed partition waits for a fetch in progress without it."""
 
 SESSION_TIMEOUT_MS = 6_000
 """How long the partitions of a killed process lie idle; the least that brokers accept."""
@@ -43,7 +43,7 @@ MAX_POLL_INTERVAL_MS = 30_000
 """A thread that hangs for so long loses its partitions; a rebalance waits no longer for it."""
 
 METADATA_AGE_MS = 10_000
-"""How soon a topic that was made anew is noticed."""
+"""Time within which a recreated topic is noticed."""
 
 DEAF_AFTER_S = 10.0
 """Metadata that has been due for so long will not come any more."""
@@ -57,7 +57,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class PartitionsAssigned:
-    """Partitions are ours and stand still until they are placed; epoch by partition."""
+    """Partitions are assigned and paused until they are placed; epoch by partition."""
 
     topic_id: str
     epochs: Mapping[int, int]
@@ -65,7 +65,7 @@ class PartitionsAssigned:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRevoked:
-    """Partitions are no longer ours, or no longer where they were; epoch by partition."""
+    """Partitions are revoked, or their positions are void; epoch by partition."""
 
     epochs: Mapping[int, int]
 
@@ -79,7 +79,7 @@ class BatchesRead:
 
 @dataclass(frozen=True, slots=True)
 class OffsetUnavailable:
-    """A partition cannot be read from where it stands; it waits to be placed anew."""
+    """A partition cannot be read from its position; it waits to be placed again."""
 
     epoch: int
     where: OutOfRange
@@ -91,7 +91,7 @@ Tell = Callable[[Event], None]
 
 @dataclass(slots=True)
 class _Part:
-    """A partition of ours. ``epoch`` grows whenever it is assigned or placed."""
+    """An assigned partition. ``epoch`` grows whenever it is assigned or placed."""
 
     epoch: int
     next: int | None = None
@@ -99,10 +99,10 @@ class _Part:
 
 
 class Session(ConsumerRebalanceListener):  # type: ignore[misc]
-    """A consumer that reads only where it was told to; for one thread.
+    """A consumer that reads only from the positions it was given; for one thread.
 
-    The rebalance listener runs on the client's own thread, but only while ours waits for it
-    inside ``read`` or ``close``.
+    The rebalance listener runs on the client's own thread, but only while the session's thread
+    waits for it inside ``read`` or ``close``.
     """
 
     def __init__(
@@ -127,13 +127,13 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
 
     @property
     def is_connected(self) -> bool:
-        """Whether any broker is connected to just now."""
+        """Return whether any broker is connected now."""
         brokers = self._network.cluster.brokers()
         return any(self._network.connected(broker.node_id) for broker in brokers)
 
     @property
     def lacks_topic(self) -> bool:
-        """Whether Kafka answers and has no such topic."""
+        """Return whether Kafka answers and has no such topic."""
         return is_missing(self._network, self._topic)
 
     def subscribe(self) -> None:
@@ -155,9 +155,9 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
             self._tell(PartitionsRevoked({partition: self._next_epoch() for partition in gone}))
 
     def announce(self) -> None:
-        """Tell of new partitions, and of all of them if the topic was made anew.
+        """Report new partitions, and all of them if the topic was recreated.
 
-        KafkaUnavailable: this consumer does not hear of topics any more.
+        KafkaUnavailable: this consumer does not receive metadata any more.
         """
         self._check_hearing()
         topic_id = self._find_topic_id()
@@ -264,8 +264,8 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         return Batch(self._topic_id, partition, start, end, records, self._leader_epoch(partition))
 
     def _leader_epoch(self, partition: int) -> int:
-        """Of what was read last; kept with the position, it tells whether the log is the same."""
-        assigned = self._consumer._subscription.assignment  # noqa: SLF001  nothing public tells
+        """Return the leader epoch of the last record read; it identifies the log."""
+        assigned = self._consumer._subscription.assignment  # noqa: SLF001 no public name
         position = assigned[self._key(partition)].position
         return -1 if position is None else int(position.leader_epoch)
 
@@ -298,10 +298,10 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         return starts[key], ends[key]
 
     def _check_hearing(self) -> None:
-        """Notice that kafka-python has stopped to refresh its metadata.
+        """Detect that kafka-python has stopped refreshing its metadata.
 
-        The task that does so dies unheard if its first answer arrives while the consumer is still
-        being made; a consumer without metadata is assigned nothing, for ever.
+        The task that does so dies silently if its first answer arrives while the consumer is still
+        being made; a consumer without metadata is never assigned anything.
         """
         if self._network.cluster.ttl() > 0:
             self._heard_at = time.monotonic()
@@ -309,12 +309,12 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
             raise KafkaUnavailable("the Kafka consumer has stopped refreshing its metadata")
 
     def _keep_joining(self) -> None:
-        """Have a join that was begun brought to its end.
+        """Complete a join that has begun.
 
-        kafka-python joins anew when the topic's partitions have changed, but takes that for done as
-        soon as it is the leader: if the rest takes longer than one poll, nobody asks for it again.
+        kafka-python joins again when the topic's partitions have changed, but considers it done as
+        soon as it is the leader: if the rest takes longer than one poll, the join is never resumed.
         """
-        coordinator = self._consumer._coordinator  # noqa: SLF001  nothing public tells
+        coordinator = self._consumer._coordinator  # noqa: SLF001 no public name
         if coordinator.state is MemberState.REBALANCING:
             coordinator.rejoin_needed = True
 

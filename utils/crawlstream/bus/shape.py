@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 ENVELOPE_BYTES = 64 * 1024
-"""What key, headers and batch add to a record of the largest size."""
+"""Maximum size that key, headers and batch add to a record of the largest size."""
 
 INCOMING_RETENTION_MS = 14 * 24 * 3600 * 1000
 """The longest crawl whose seeds can be read again after a loss of Redis: two weeks."""
 
 UNPACKED = "max.decompressed.message.bytes"
-"""What a record may have once it is unpacked; brokers before 4.4 do not know it."""
+"""Maximum size of a record once it is unpacked; brokers before 4.4 do not know this setting."""
 
 FEW_REPLICAS = 2
-"""Of so many, one that is missed would stop all writing if both had to acknowledge."""
+"""With this many replicas, one missing replica would stop all writing if both had to
+acknowledge."""
 
 _KEPT_SEGMENT_BYTES = 64 * 1024 * 1024
 
@@ -29,7 +30,8 @@ class TopicShape:
     replication: int = 1
     max_record_bytes: int = 8 * 1024 * 1024
     most: int = 1_000
-    """Topics under one prefix; where there are so many, an application gets none of its own."""
+    """Maximum number of topics under one prefix; above it, applications get no topics of their
+    own."""
 
     def options(
         self,
@@ -44,7 +46,7 @@ class TopicShape:
         largest = str(self.max_record_bytes + ENVELOPE_BYTES)
         configs = {"max.message.bytes": largest, UNPACKED: largest}
         if is_incoming:
-            # Whether a seed came before a stop is told by the broker's clock, not by clients'.
+            # The broker's clock, not the clients', decides if a seed came before a stop.
             configs["message.timestamp.type"] = "LogAppendTime"
         if is_incoming or is_undelivered:
             configs["retention.ms"] = str(INCOMING_RETENTION_MS)
@@ -54,14 +56,14 @@ class TopicShape:
             configs["retention.ms"] = str(2 * INCOMING_RETENTION_MS)
         if is_table:
             configs["cleanup.policy"] = "compact"
-            # What is in the last segment is not compacted, and is read whenever the table is.
+            # The last segment is not compacted, and is read with every read of the table.
             configs["segment.bytes"] = str(2 * self.max_record_bytes)
         if is_kept:
-            # What is read is deleted by the reader, segment by segment; nothing else may be.
+            # The reader deletes records after reading, segment by segment; nothing else may.
             configs["retention.ms"] = configs["retention.bytes"] = "-1"
             configs["segment.bytes"] = str(max(_KEPT_SEGMENT_BYTES, 2 * self.max_record_bytes))
         if self.replication > FEW_REPLICAS:
-            # What all of them acknowledge must be in more than one of those that are left.
+            # Records that all in-sync replicas acknowledge must survive the loss of one of them.
             configs["min.insync.replicas"] = str(self.replication - 1)
         return {
             "num_partitions": self.partitions,

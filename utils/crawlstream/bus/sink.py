@@ -16,7 +16,7 @@ from crawlstream.bus.writer import DELIVERY_TIMEOUT_S, LINGER_MS, QUEUE_TIMEOUT_
 
 MAX_BYTES = 32 * 1024 * 1024
 MAX_RECORDS = 10_000
-"""What may be under way at once; the client library itself knows no bound."""
+"""Limits on data in flight; the client library itself has no limit."""
 
 FEW = 2
 """Lists that came within a quarter of the time that they may linger do not wait for the rest."""
@@ -27,15 +27,15 @@ _LOOK_EVERY_S = 0.5
 
 
 class KafkaSink:
-    """Writes lists of records and tells when Kafka has all of them (acks=all, idempotent).
+    """Writes lists of records and returns when Kafka has all of them (acks=all, idempotent).
 
     Nothing here blocks the event loop: lists go to a thread of their own, and one wake-up comes
-    back for all that have their verdict. At most 32 MiB and 10 000 records are under way; more wait
+    back for all that have their verdict. At most 32 MiB and 10 000 records are in flight; more wait
     in ``send``. Larger records than ``kafka.shape.max_record_bytes`` are refused; the topics of
     ``optional`` records are created in this shape. A record waits up to ``linger_ms`` for others to
     share a request with, a quarter of it where few come; for single records of 1 KB that costs a
-    quarter of the CPU time. Longer times are spent on this side of the bridge: whatever is handed
-    over wakes two threads, one after the other, and each takes the interpreter from this one.
+    quarter of the CPU time. Longer times are spent on this side of the bridge: each handover wakes
+    two threads, one after the other, and each takes the interpreter from this one.
     """
 
     _loop: asyncio.AbstractEventLoop
@@ -53,7 +53,7 @@ class KafkaSink:
         self._writer: Writer | None = None
         self._gathered: list[Delivery] = []
         self._under_way: dict[Delivery, tuple[asyncio.Future[None], float]] = {}
-        """Eldest first, each with the time by which there must be a verdict."""
+        """Oldest first, each with the time by which there must be a verdict."""
         self._finished: deque[Delivery] = deque()
         self._is_woken = False
         self._is_watched = False
@@ -79,7 +79,7 @@ class KafkaSink:
         await ready.wait()
 
     async def stop(self) -> None:
-        """Wait for the verdict on what is under way, 22 s at most, and end the thread."""
+        """Wait for the verdict on records in flight, 22 s at most, and end the thread."""
         self._hand_over()
         writer, self._writer = self._writer, None
         if writer is None:
@@ -96,12 +96,12 @@ class KafkaSink:
     async def send(self, records: Sequence[Out]) -> Sequence[int]:
         """Return when Kafka has acknowledged all ``records``, with their offsets.
 
-        It waits for room before. ``NO_OFFSET`` as `Sink.send` says.
+        It waits for room first. ``NO_OFFSET`` is used as in `Sink.send`.
 
-        KafkaUnavailable: none were sent, as it is not known whether the topic of an optional record
+        KafkaUnavailable: none were sent, as it is not known if the topic of an optional record
         exists; repeat. NotAcknowledged: not all were acknowledged within 19 s; repeat those.
-        RecordTooLarge: all others were acknowledged, but these records never will be.
-        Cancelling does not take back what is under way.
+        RecordTooLarge: all others were acknowledged, but these records never will be. Cancelling
+        does not take back records in flight.
         """
         wanted = [r for r in records if not r.optional or await self._topics.ensure(r.topic)]
         if not wanted:
@@ -138,7 +138,7 @@ class KafkaSink:
             self._writer.submit(gathered)
 
     def _note_finished(self, delivery: Delivery) -> None:
-        """On a thread of Kafka's: what comes before the loop has looked is told with it."""
+        """On a thread of Kafka's client: verdicts that arrive before the wake-up share it."""
         self._finished.append(delivery)
         if not self._is_woken:
             self._is_woken = True
@@ -156,7 +156,7 @@ class KafkaSink:
             self._loop.call_soon_threadsafe(call)
 
     def _watch(self) -> None:
-        """Give up on what has had no verdict for too long, while anything is under way."""
+        """Give up records that have had no verdict for too long, while any are in flight."""
         now, self._is_watched = self._loop.time(), bool(self._under_way)
         for delivery, (_, verdict_by) in list(self._under_way.items()):
             if verdict_by > now:
@@ -188,7 +188,7 @@ class KafkaSink:
 
 
 class _InFlightLimit:
-    """The bound on what is under way: first come, first served; a giant goes alone."""
+    """The limit on data in flight: first come, first served; an oversized list goes alone."""
 
     def __init__(self) -> None:
         self._bytes = self._records = 0

@@ -38,10 +38,10 @@ T = TypeVar("T")
 class KafkaSource:
     """Reads one topic as a member of a group, from positions that are kept elsewhere.
 
-    Whenever a partition becomes ours it stands still; ``locate`` is asked where to begin, and
-    only then it is read. A position that Kafka does not hold is told to ``on_out_of_range``, never
-    skipped. Both are asked again, with pauses, while they raise. Every place a partition is put
-    begins a new *epoch*; batches of an older one are dropped, wherever they are on their way.
+    A newly assigned partition is paused; ``locate`` is called for the offset to begin at, and then
+    the partition is read. If Kafka does not have a position, ``on_out_of_range`` is called; nothing
+    is skipped. Both are called again, with pauses, while they raise. Every placement of a partition
+    begins a new *epoch*; batches of an older one are dropped, wherever they are.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class KafkaSource:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether Kafka has been away for a while, so that nothing can be read."""
+        """Return whether Kafka has been unavailable for a while, so that nothing can be read."""
         return self._reader is not None and self._reader.is_waiting
 
     @property
@@ -114,7 +114,7 @@ class KafkaSource:
 
     @property
     def paused(self) -> Mapping[int, OutOfRange]:
-        """Partitions of ours that nobody has decided about, and where each of them stands."""
+        """Partitions of this source that wait for a decision, and where each of them stands."""
         return {
             partition: where
             for partition, (epoch, where) in sorted(self._paused.items())
@@ -142,9 +142,9 @@ class KafkaSource:
         self._ask(where.partition, self._halt(where.partition), partial(self._follow, where))
 
     def locate(self, topic_id: str, partition: int) -> None:
-        """Return nothing more of a partition until ``locate`` has said where it goes on.
+        """Return nothing more of a partition until ``locate`` has returned where it goes on.
 
-        It is asked again, with pauses, while it raises; the other partitions are read meanwhile.
+        It is called again, with pauses, while it raises; the other partitions are read meanwhile.
         """
         self._ask(partition, self._halt(partition), partial(self._find, topic_id, partition))
 
@@ -166,7 +166,7 @@ class KafkaSource:
             self._reader.hold(on=False)
 
     async def commit(self, positions: Mapping[int, int]) -> None:
-        """Tell Kafka how far we are, for lag tools only; errors are logged and ignored."""
+        """Report positions to Kafka, for lag tools only; errors are logged and ignored."""
         if self._reader is not None:
             self._reader.commit(positions)
 

@@ -1,4 +1,4 @@
-"""What a compacted topic holds: the latest committed value of each key."""
+"""Contents of a compacted topic: the latest committed value of each key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Table:
         self._values: dict[bytes, bytes] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._readers: tuple[Any, Any] | None = None
-        """One that reads what is committed, and one that knows how far the topic goes."""
+        """A consumer that reads committed records, and a consumer that knows the end of the
+        topic."""
 
     def read(self) -> Mapping[bytes, bytes]:
         """All that was committed before the call; open transactions are waited for.
@@ -71,7 +72,7 @@ class Table:
     def _read_up_to(self, consumer: Any, ends: Mapping[TopicPartition, int]) -> None:
         is_another = any(self._positions.get(key, 0) > end for key, end in ends.items())
         if is_another:
-            # It is shorter than before: somebody has deleted the topic, and made it anew.
+            # It is shorter than before: the topic was deleted and recreated.
             self._values.clear()
             self._positions.clear()
         if is_another or consumer.assignment() != set(ends):

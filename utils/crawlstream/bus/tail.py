@@ -37,7 +37,7 @@ async def offsets_since(kafka: Kafka, topic: str, at_ms: int) -> Mapping[int, in
 
 
 async def topic_id_of(kafka: Kafka, topic: str) -> str:
-    """What tells a topic from another of its name, as in a `Batch`; errors as above."""
+    """Return a name for a topic that is not reused, as in a `Batch`; errors as above."""
     names: list[str] = []
 
     def ask(tail: _Tail) -> Mapping[int, int]:
@@ -66,7 +66,7 @@ async def read_topic(
     that goes away later is waited for.
     """
     loop = asyncio.get_running_loop()
-    # One thread for all calls: the consumer is not made for more.
+    # All calls use this thread: the consumer does not support more.
     thread = ThreadPoolExecutor(1, "kafka-tail")
     tail = _Tail(kafka, topic)
     try:

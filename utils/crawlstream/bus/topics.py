@@ -46,11 +46,11 @@ log = structlog.get_logger()
 
 
 async def ensure_topics(kafka: Kafka, topics: Topics, partitions: int = 1) -> None:
-    """Create those of ``topics.all()`` that do not exist, and wait until they can be used.
+    """Create missing topics of ``topics.all()``, and wait until they can be used.
 
-    Of a frontier of several ``partitions``, also the one of the links between them, which has to
-    have as many at least. What an existing topic does otherwise is said aloud. KafkaUnavailable if
-    Kafka does not answer or cannot do it now; ConfigError if we may not.
+    With several frontier ``partitions``, the topic of the links between them is created, too, and
+    has at least as many partitions. Existing topics with other settings are logged as errors.
+    KafkaUnavailable if Kafka does not answer or cannot do it now; ConfigError if it is not allowed.
     """
     wanted = {
         name: kafka.shape.options(
@@ -74,7 +74,7 @@ async def ensure_topics(kafka: Kafka, topics: Topics, partitions: int = 1) -> No
 
 
 async def topic_problems(kafka: Kafka, topics: Topics) -> Sequence[str]:
-    """One sentence for each way in which an existing topic does not do what is counted on."""
+    """Return one sentence for each setting of an existing topic that breaks a guarantee."""
     names = (*topics.all(), topics.pipelines)
     settings = await asyncio.to_thread(_settings, kafka, names, _CHECKED)
     replicas = await asyncio.to_thread(_replicas, kafka, list(settings))
@@ -134,7 +134,7 @@ def _problems_of(name: str, told: Mapping[str, str], *, topics: Topics, most: in
 
 
 async def retention_ms(kafka: Kafka, topic: str) -> int:
-    """How long a topic keeps its records, -1: for ever.
+    """Return how long a topic keeps its records, -1: without a limit.
 
     KafkaUnavailable if Kafka does not answer or has no such topic.
     """
@@ -201,10 +201,10 @@ class TopicMaker:
         return True
 
     async def _has_room(self, topic: str) -> bool:
-        """Whether Kafka bears another topic: whoever may feed makes up as many names as he likes.
+        """Return whether Kafka may have another topic.
 
-        Where it does not, those that exist are known from now on, and no other is looked for until
-        a minute has passed: names cost nothing then.
+        Clients can use any number of application names. At the limit, the existing topics are
+        remembered, and no other is looked up for a minute: unknown names cost nothing in that time.
         """
         beginning, dot, _ = topic.partition(".")
         names = [one for one in await list_topics(self._kafka) if one.startswith(beginning + dot)]
@@ -233,14 +233,14 @@ def create_missing(kafka: Kafka, wanted: Mapping[str, Mapping[str, Any]]) -> Non
             if not _create(client, name, shape):
                 known = {key: text for key, text in shape["configs"].items() if key != UNPACKED}
                 _create(client, name, {**shape, "configs": known}, is_last=True)
-        # Topics that somebody else is creating at this moment are waited for, too.
+        # Waits for topics that another process is creating at this moment, too.
         client.wait_for_topics(list(wanted))
 
 
 def _create(
     client: KafkaAdminClient, name: str, shape: Mapping[str, Any], *, is_last: bool = False
 ) -> bool:
-    """Whether the topic exists now; False: the broker does not know all of its settings."""
+    """Return whether the topic exists now; False: the broker does not know all of its settings."""
     (answer,) = client.create_topics({name: shape}, raise_errors=False)["topics"]
     error = for_code(answer["error_code"])
     if error is NoError:
@@ -284,7 +284,7 @@ def _replicas(kafka: Kafka, names: Sequence[str]) -> dict[str, int]:
 
 
 def _require_partitions(kafka: Kafka, topic: str, wanted: int) -> None:
-    """Let a topic have so many partitions at least; more are from before the frontier was moved."""
+    """Give a topic at least this many partitions; it may have more from before a repartition."""
     with admin(kafka, _CLIENT_ID) as client:
         (described,) = client.describe_topics([topic])
         if len(described["partitions"]) < wanted:

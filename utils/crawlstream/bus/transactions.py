@@ -61,10 +61,10 @@ class Transactions:
             raise KafkaUnavailable(f"Kafka does not begin transactions: {error}") from error
 
     def write(self, records: Sequence[Out]) -> bool:
-        """Write all records, or none; False if another one has our name by now.
+        """Write all records, or none; False if another producer has taken over the name.
 
-        Not to be used again after an error. KafkaUnavailable: perhaps they are written all the
-        same. RecordTooLarge: none is; it names those that Kafka has told of by then.
+        Not usable after an error. KafkaUnavailable: the records may have been written all the same.
+        RecordTooLarge: none is; it names the records that Kafka has refused by then.
         """
         deadline = time.monotonic() + CALL_S
         try:
@@ -93,7 +93,7 @@ class Transactions:
         for one in records:
             try:
                 sent.append(self._producer.send(one.topic, _value_of(one), one.key))
-            except KafkaError as error:  # Kafka has refused one of those before, which tells why.
+            except KafkaError as error:  # Kafka has refused an earlier record.
                 ended = error
                 break
         for position, future in enumerate(sent):

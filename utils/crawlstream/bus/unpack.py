@@ -1,13 +1,13 @@
-"""Records out of what a broker sent, in one pass: half of the way from Kafka to the frontier.
+"""Parsing of a broker's record batches in one pass: half of the way from Kafka to the frontier.
 
 kafka-python makes a record of the batch, then one for the consumer, out of seven numbers that it
-reads by one call each; that is 13 µs a record, this 3. Headers are passed over: nobody here wants
-them.
+reads with one call each; that is 13 µs per record, this is 3 µs. Headers are skipped: no caller
+uses them.
 
-A batch says nothing of what it holds once it is unpacked. Small ones, nearly all, are unpacked as
-a whole. Larger ones are read through a window as they unpack: what a record may have is handed
-out, what is larger comes as a record without a value that says so, and behind the last byte that a
-batch may have, the rest of it is told of once.
+A batch does not state its unpacked size. Small ones, nearly all, are unpacked as a whole. Larger
+ones are read through a window as they unpack. Records within the size limit are returned. A larger
+record is returned without a value and marked as too large. The rest of a batch after its last
+permitted byte is reported once.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from crawlstream.bus.codecs import TooLarge, pieces
 from crawlstream.bus.records import Record
 
 MAX_RECORD_BYTES = 16 * 1024 * 1024
-"""Of a record's key, value and headers; topics are made for half of that."""
+"""Maximum size of a record's key, value and headers; topics are made for half of that."""
 
 MAX_POLL_BYTES = 16 * 1024 * 1024
-"""Of keys and values that one poll hands out, and one record."""
+"""Maximum size of keys and values that one poll returns, and of one record."""
 
 _WHOLE_BYTES = 8 * 1024 * 1024
-"""What is unpacked as a whole; ours, and those of most clients, have 1 MiB at most."""
+"""Size up to which a batch is unpacked as a whole; most clients write 1 MiB at most."""
 _MAX_BATCH_BYTES = 128 * 1024 * 1024
 """Unpacked; a tenth of a second to pass over."""
 
 _CURRENT_FORMAT = 2
-"""Of record batches; brokers before 0.11 wrote others, which kafka-python reads for us."""
+"""Format version of record batches; brokers before 0.11 wrote others, which kafka-python reads."""
 _HEAD_BYTES = 32
 """Enough for a record's size, and for what stands before its key."""
 
 
 def read_quickly(consumer: KafkaConsumer) -> None:
-    """Have a consumer's ``poll`` return our records, which it must not decode."""
-    fetcher = consumer._fetcher  # noqa: SLF001  nothing public tells it
+    """Have a consumer's ``poll`` return `Record` objects, which it must not decode."""
+    fetcher = consumer._fetcher  # noqa: SLF001 no public name
     fetcher.PartitionRecords = _Fetched
     fetcher._append = partial(_append, fetcher._append)  # noqa: SLF001
 
@@ -57,13 +57,13 @@ def _append(append: Any, drained: Any, part: _Fetched, most: int, *others: objec
 
 
 class _Fetched(Fetcher.PartitionRecords):  # type: ignore[misc]
-    """What was fetched of one partition; kafka-python takes records from it as they are asked for.
+    """Fetched data of one partition; kafka-python takes records from it on request.
 
     ``next_fetch_offset`` must be right after each of them.
     """
 
     has_paused = False
-    """Whether ``take`` has ended before its count for the bytes that it had taken."""
+    """True if ``take`` has ended before its count because of the bytes that it had taken."""
 
     def take(self, n: int | None = None) -> list[Record]:
         """The next records, ``n`` at most, and none behind MAX_POLL_BYTES."""
@@ -105,7 +105,7 @@ class _Fetched(Fetcher.PartitionRecords):  # type: ignore[misc]
         return _unpack(tp, batch)
 
     def _is_void(self, batch: Any) -> bool:
-        """Whether a batch belongs to a transaction that was aborted; told by the broker."""
+        """Return whether a batch belongs to an aborted transaction, according to the broker."""
         if self.isolation_level != IsolationLevel.READ_COMMITTED or not batch.has_producer_id():
             return False
         self._consume_aborted_transactions_up_to(batch.last_offset)
@@ -260,7 +260,7 @@ class _Window:
 
 
 class _Single:
-    """What `_read` asks of a batch, for one record of it."""
+    """The fields of a batch that `_read` uses, for one record of it."""
 
     records_count = 1
 

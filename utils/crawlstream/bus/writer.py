@@ -33,12 +33,15 @@ LINGER_MS = 2
 """How long a record waits for others to share a request with: those of its own list above all."""
 
 BATCH_BYTES = 768 * 1024
-"""What a request holds at most, before compression, if it is no single larger record: what any
-topic takes that was left as Kafka makes them."""
+"""Maximum size of a request before compression, unless it is a single larger record.
+
+Every topic with Kafka's default settings accepts it.
+"""
 
 OWN_BATCH_BYTES = 3 * 1024 * 1024
-"""The same where the topics are ours, which take records of 8 MiB: what pages bring while results
-linger. Each request costs Kafka and both threads here. A topic that takes less has them halved."""
+"""Maximum for topics created by crawlstream, which accept records of 8 MiB: results of pages that
+arrive within the linger time. Each request costs CPU time in Kafka and both threads here. For a
+topic that accepts less they are halved."""
 
 _LEAST_DELAY_MS = 20.0
 """While a connection is being made; that it is made wakes the producer earlier."""
@@ -131,10 +134,10 @@ class Writer(threading.Thread):
     def _note_loss(
         self, producer: KafkaProducer, delivery: Delivery, position: int, error: Exception
     ) -> None:
-        """On the producer's thread: a producer that lost a record is not to be used again.
+        """On the producer's thread: a producer that lost a record must not be used again.
 
-        After an error of the broker it fails all that is under way with that same error; the
-        record that is to blame is told first. After a timeout it may stand still for ever.
+        After an error of the broker it fails all records in flight with that same error; the record
+        that caused it is reported first. After a timeout it may never continue.
         """
         if self._failed is producer:
             error = KafkaUnavailable(f"the producer failed for another record: {error}")
@@ -142,7 +145,7 @@ class Writer(threading.Thread):
         delivery.lost(position, error)
 
     def _connect_until(self, deadline: float | None) -> bool:
-        """Have a producer that works; None waits until the thread is told to finish."""
+        """Have a producer that works; None waits until the thread is stopped."""
         if self._producer is not None and self._failed is self._producer:
             log.warning("publish", outcome="producer_replaced")
             _close_in_background(self._producer)
@@ -193,7 +196,7 @@ def _close(producer: KafkaProducer, *, patience_s: float) -> None:
 
 
 def _close_in_background(producer: KafkaProducer) -> None:
-    """What a failed producer still has under way may yet be acknowledged, or else is given up."""
+    """Close a failed producer; its records in flight are acknowledged meanwhile, or given up."""
     threading.Thread(
         target=_close,
         args=(producer,),
