@@ -1,4 +1,4 @@
-"""What a process has logged lately: what it warned of, and its latest lines, for its heartbeat."""
+"""Recent log of a process, for its heartbeat: its warnings, and its latest lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = 40
 
 _latest: deque[LogLine] = deque(maxlen=MOST)
 _lines: deque[tuple[float, Mapping[str, Any]]] = deque(maxlen=LINES)
-"""Written out only for whoever looks at them."""
+"""Formatted only when they are read."""
 
 
 def note_complaint(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Any:
@@ -39,7 +39,10 @@ def _line(at: float, event: Mapping[str, Any]) -> LogLine:
 
 
 def _is_daily(event: MutableMapping[str, Any]) -> bool:
-    """Pages that fail are counted elsewhere; what libraries warn of is no operator's business."""
+    """Return whether operators can ignore an event: failed pages and warnings of libraries.
+
+    Failed pages are counted elsewhere.
+    """
     return event.get("event") == "settle" or (event["level"] == "warning" and "logger" in event)
 
 

@@ -1,8 +1,9 @@
-"""How domains answered in the last hour: responses, successes, latency; the busiest ones by name.
+"""How domains answered in the last hour: responses, successes, latency; the busiest ones singly.
 
-A process adds up in memory what it sees; every ten seconds its busiest domains travel into one hash
-a quarter of an hour. All others are counted as one, so that neither the traffic nor the hashes grow
-with the number of domains that are crawled. Beside them travels why downloads brought nothing.
+A process counts in memory; every ten seconds the counts of its busiest domains are added to one
+hash per quarter of an hour. All others are counted together, so that neither the traffic nor the
+hashes grow with the number of domains that are crawled. The reasons of failed downloads are sent
+with them.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from crawlstream.stats.windows import QUARTER
 FAMILY = "domain"
 REASONS_FAMILY = "domain-reason"
 OTHERS = "*"
-"""What all domains that are not counted by name are counted as; no domain is called so."""
+"""Name under which all other domains are counted; no domain has it."""
 
 FLUSH_EVERY_S = 10.0
 MOST_A_FLUSH = 200
-"""Domains of one process that travel by name."""
+"""Number of domains of one process that are sent with their names."""
 MOST_A_BUCKET = 2_000
 """Domains of a quarter of an hour, about: several processes may find the last room at once."""
 MOST_REASONS_A_FLUSH = 3
-"""Of one domain: the most frequent."""
+"""Number of reasons per domain: the most frequent."""
 MOST_REASONS_A_BUCKET = 8_000
 """Counters of reasons, about."""
 WINDOW_S = 3600
@@ -82,7 +83,7 @@ class DomainTally:
         if not self._seen or time.monotonic() < self._flush_at:
             return
         seen, self._seen = self._seen, defaultdict(Counter)
-        # Those that Redis does not take are lost: they are hints, counted or not.
+        # Reasons that Redis does not take are lost: they are hints, counted or not.
         reasons, self._reasons = self._reasons, defaultdict(Counter)
         self._flush_at = time.monotonic() + FLUSH_EVERY_S
         bucket = QUARTER.bucket(time.time())
@@ -98,7 +99,7 @@ class DomainTally:
                 self._seen[domain].update(counts)
 
     async def _welcome(self, key: str, seen: Mapping[str, Counter[str]]) -> set[str]:
-        """The domains that are counted by name: the busiest, as far as the bucket has room."""
+        """Return the domains to count singly: the busiest, as far as the bucket has room."""
         busiest = heapq.nlargest(MOST_A_FLUSH, seen, key=lambda domain: seen[domain]["n"])
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.hlen(key)
@@ -136,7 +137,10 @@ def _field(domain: str, name: str) -> str:
 
 
 def _reason_of(status: int) -> str:
-    """Of a response; numbers that have no name are one, so that no site makes up reasons."""
+    """Return the reason of a response; unnamed status codes share one reason per class.
+
+    Otherwise a site could invent any number of reasons.
+    """
     return f"http_{status}" if status in _STATUSES else f"http_{status // 100}xx"
 
 
@@ -179,9 +183,9 @@ def _rates(counted: Sequence[Mapping[bytes, bytes]], domain: str, now_s: float) 
 
 
 async def read_counts(redis: Redis, keys: FrontierKeys, domain: str) -> Mapping[float, int]:
-    """Downloads of one domain in the latest quarters of an hour, by their beginnings (epoch s).
+    """Return downloads of a domain by the beginning (epoch s) of the latest quarters of an hour.
 
-    Nothing of a domain that was never among those that are counted by name.
+    Domains that were never among the busiest have no counts.
     """
     first = int(time.time()) // QUARTER.width_s
     begins = [(first - age) * QUARTER.width_s for age in range(WINDOW_S // QUARTER.width_s, -1, -1)]

@@ -1,4 +1,4 @@
-"""Who is alive: each process says so every few seconds; silence forgets it."""
+"""Heartbeats of processes: each writes one every few seconds; without it a process is forgotten."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from crawlstream.stats.wishes import Wish
 from crawlstream.wire import jsontext
 
 BEAT_EVERY_S, HEARD_EVERY_S = 5.0, 1.0
-"""While nobody looks at the lines of the log, and while somebody does."""
+"""Interval in seconds while no reader follows the lines of the log, and while one does."""
 ALIVE_S = 20
 """How long a process is taken to live after its last beat: three may be lost."""
 
@@ -31,7 +31,7 @@ _VALUE = "="
 _COMPLAINT = "!"
 """Begins the fields of a heartbeat that are lines of its log, the latest first."""
 _PIPELINE = "|"
-"""Begins the fields of a heartbeat that tell of a pipeline, as JSON."""
+"""Begins the fields of a heartbeat that describe a pipeline, as JSON."""
 _SELF = psutil.Process()
 _INDEX_S = 24 * 3600
 """The index of a cluster that was switched off goes away with this time to live."""
@@ -51,14 +51,14 @@ log = structlog.get_logger()
 
 
 class Work(NamedTuple):
-    """What a process has done since it began, and what it has under way (None: it does not say)."""
+    """Work that a process has finished since it began, and has in flight (None: not reported)."""
 
     done: float
     in_flight: int | None = None
 
 
 class Heartbeat:
-    """Says that this process lives, and what it does: ``work`` is asked with every beat."""
+    """Reports that this process lives, and its work: ``work`` is called with every beat."""
 
     def __init__(
         self,
@@ -71,11 +71,10 @@ class Heartbeat:
         drain: Callable[[], None] | None = None,
         also: Sequence[Place] = (),
     ) -> None:
-        """``also``: where else it is told; see ``places``.
+        """``also``: further places to report to; see ``places``.
 
-        ``pipelines``: what is told of each that the process runs, always of the same ones.
-
-        ``drain`` is called once, when somebody wishes that the process ends in good order.
+        ``pipelines``: the report of each pipeline that the process runs, always of the same ones.
+        ``drain`` is called once, when an operator wishes that the process ends in good order.
         """
         self._places = [(redis, keys), *also]
         self.process = process
@@ -83,7 +82,7 @@ class Heartbeat:
         self._pipelines = pipelines
         self._drain = drain
         self._has_listener = False
-        """Whether somebody looks at the latest lines of the log."""
+        """True if a reader follows the latest lines of the log."""
         self._measured: tuple[float, float] | None = None
         """Time and work done at the last beat."""
 
@@ -101,7 +100,7 @@ class Heartbeat:
                 raise ConfigError(disagreement)
 
     async def beat(self) -> None:
-        """Say it once, and heed what is wished; a wish for lines is granted at once."""
+        """Write a heartbeat, and obey wishes; a wish for lines is granted at once."""
         was_listened_to = self._has_listener
         _, wishes = await self._say()
         self._has_listener = Wish.TAIL.encode() in wishes
@@ -127,7 +126,7 @@ class Heartbeat:
         return list(before), [wished for _, wishes in answers for wished in wishes]
 
     def _activity(self) -> dict[str, Any]:
-        """The same fields with every beat: those that are not written keep what they were."""
+        """Return the same fields with every beat: fields that are not written keep their values."""
         now, rate, in_flight = time.monotonic(), "", ""
         if self._work:
             work = self._work()
@@ -174,20 +173,20 @@ class Heartbeat:
             await self.withdraw()
 
     async def withdraw(self) -> None:
-        """Retire, if Redis answers: a process that ends waits for nobody."""
+        """Retire, if Redis answers: a process that ends does not wait for it."""
         with contextlib.suppress(RedisError, TimeoutError):
             async with asyncio.timeout(1):
                 await self.retire()
 
 
 async def living_in(places: Sequence[Place]) -> Sequence[Process]:
-    """Every process that was heard of lately in any of these places; see ``living``."""
+    """Return every process with a recent heartbeat in any of these places; see ``living``."""
     heard = await of_any(places, living)
     return list({process.name: process for each in heard for process in each}.values())
 
 
 async def living(redis: Redis, keys: FrontierKeys) -> Sequence[Process]:
-    """Every process that was heard of lately; takes the silent ones out of the index.
+    """Return every process with a recent heartbeat; remove the silent ones from the index.
 
     A process is alive while its own key lives, so no clock of any machine decides.
     """
@@ -202,7 +201,7 @@ async def living(redis: Redis, keys: FrontierKeys) -> Sequence[Process]:
 async def _heard(
     redis: Redis, keys: FrontierKeys, names: Sequence[bytes]
 ) -> Mapping[bytes, Process | None]:
-    """What these processes tell of themselves; None of those that are silent."""
+    """Return the heartbeats of these processes; None for the silent ones."""
     async with redis.pipeline(transaction=False) as pipe:
         for name in names:
             pipe.hgetall(keys.process(name.decode()))
@@ -212,7 +211,7 @@ async def _heard(
 
 
 def _disagreement(ours: Process, other: Process) -> str:
-    """What an equal has otherwise; empty if nothing, or if they are no equals."""
+    """Describe settings in which an equal process differs; "" if none, or if it is not an equal."""
     if (ours.kind, ours.spider) != (other.kind, other.spider):
         return ""
     differences = [
@@ -262,7 +261,7 @@ def _process(fields: dict[bytes, bytes]) -> Process:
 
 
 def _activity_of(told: Mapping[str, str]) -> Activity:
-    """What older versions do not tell is not there."""
+    """Parse a heartbeat; older versions do not report every field."""
     lines = [told[name] for name in sorted(told) if name.startswith(_COMPLAINT) and told[name]]
     parts = [line.split(" ", 2) for line in lines]
     return Activity(

@@ -20,7 +20,7 @@ _Bucket = Mapping[bytes, bytes]
 
 
 class History:
-    """What was counted in the past."""
+    """Counts of the past."""
 
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
         self._redis = redis

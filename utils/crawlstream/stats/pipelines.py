@@ -1,4 +1,4 @@
-"""How pipelines stand, put together of what their processes tell with their heartbeats."""
+"""States of pipelines, combined from the heartbeats of their processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PipelineState:
     state: str
     """``running``, ``waiting`` (for a service) or ``broken`` (waits for an operator)."""
     problem: str
-    """What it waits for; empty: nothing."""
+    """Reason why it waits; empty: it does not."""
     remedy: str
     """The command that shows more of the problem; empty: there is none."""
     processes: int
@@ -42,7 +42,7 @@ class PipelineState:
 
 
 def states_of(processes: Iterable[Process]) -> Sequence[PipelineState]:
-    """All pipelines, by name; of a partition counts who has come farthest."""
+    """Return all pipelines, sorted; a partition counts as far as any process has read it."""
     told: dict[str, list[tuple[Process, Mapping[str, Any]]]] = {}
     for one in processes:
         for name, report in one.pipelines.items():
@@ -80,7 +80,7 @@ _NUMBERS = ("read", "delivered", "repeats", "lost")
 
 
 def _partitions(reports: Iterable[Mapping[str, Any]]) -> Mapping[int, Mapping[str, Any]]:
-    """By number; a process that has lost a partition tells of it as it was then."""
+    """Return partitions by number; a process that has lost one may report an old position."""
     found: dict[int, dict[str, Any]] = {}
     for report in reports:
         for text, part in report["partitions"].items():

@@ -1,7 +1,7 @@
-"""Where processes tell of themselves: one place, or two of which either will do.
+"""Places where processes write heartbeats: one, or two of which either is enough.
 
 A frontier of several partitions has the heartbeats of all processes twice, in partitions that are
-far from each other, so that they are seen while one of them is away.
+far from each other, so that they can be read while one of them is unavailable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 async def of_any(
     places: Sequence[Place], ask: Callable[[Redis, FrontierKeys], Awaitable[T]]
 ) -> Sequence[T]:
-    """What the places answer that do; RedisError (of the first) if none does."""
+    """Return the answers of the places that answer; RedisError (of the first) if none does."""
     if len(places) == 1:
         return [await ask(*places[0])]
     asked = await asyncio.gather(*(_in_time(ask(*place)) for place in places))

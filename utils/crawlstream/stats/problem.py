@@ -1,4 +1,4 @@
-"""What is wrong with a cluster, each with what ends it: one list for notices and the dashboard."""
+"""Problems of a cluster, each with its remedy: one list for notices and the dashboard."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NEEDED = ("kafka-monitor", "redis-monitor")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One sentence, and the command that ends it, where there is one."""
+    """A problem in one sentence, and the command that ends it, where there is one."""
 
     code: str
     text: str
     command: str = ""
     is_notified: bool = True
-    """Whether people are told of it who do not look."""
+    """True if notices about it are sent."""
 
 
 KAFKA_DOWN = Problem("kafka_down", "Kafka does not answer.")
@@ -28,12 +28,12 @@ REDIS_DOWN = Problem("redis_down", "Redis does not answer.")
 
 
 def start_command(spider: str) -> str:
-    """What starts a crawler of a spider."""
+    """Return the command that starts a crawler of a spider."""
     return f"./crawlstream up -d --spider {shlex.quote(spider)}=1"
 
 
 def problems_of(state: FrontierState, processes: Sequence[Process]) -> list[Problem]:
-    """What counters and living processes tell."""
+    """Return the problems that counters and living processes show."""
     return [*_of_processes(state, processes), *_of_counters(state)]
 
 

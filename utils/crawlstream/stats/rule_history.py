@@ -1,8 +1,8 @@
-"""The latest changes of the throttle rules, whoever made them: when, what, and who if it is known.
+"""The latest changes of the throttle rules by any means: when, what, and the author if known.
 
-The redis-monitor that copies a version of the node writes down what differs from the version that
-was in force. Only REST knows who asked it; changes by commands, by requests on the topic and by
-other tools have no name.
+The redis-monitor that copies a version of the node records how it differs from the version that was
+in force. Only REST knows its client; changes by commands, by requests on the topic and by other
+tools have no name.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _BETWEEN = "\n"
 
 @dataclass(frozen=True, slots=True)
 class RuleChange:
-    """One domain, or the default, at one version of the node."""
+    """A change of one domain, or of the default, at one version of the node."""
 
     version: int
-    """``mzxid`` of the node."""
+    """Version of the node, its ``mzxid``."""
     domain: str
     """Or ``default``."""
     before: str
@@ -42,7 +42,7 @@ class RuleChange:
 
 @dataclass(frozen=True, slots=True)
 class KnownChange:
-    """A change, when it was seen (epoch s), and who made it; empty: nobody knows."""
+    """A change, when it was seen (epoch s), and its author; empty: unknown."""
 
     change: RuleChange
     at: float
@@ -89,7 +89,7 @@ async def read_changes(
 
 
 def changes_between(before: ThrottleTable, after: ThrottleTable) -> Iterator[RuleChange]:
-    """What is told otherwise, by name; the default first."""
+    """Yield the differences between two tables, sorted by domain; the default first."""
     names = before.rules.keys() | after.rules.keys() | before.blacklist | after.blacklist
     for name in (DEFAULT, *sorted(names)):
         old, new = _told(before, name), _told(after, name)

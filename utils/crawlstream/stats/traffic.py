@@ -1,4 +1,4 @@
-"""What all downloads brought: by the minute for an hour, by the quarter of an hour for a week."""
+"""Results of all downloads: per minute for an hour, per quarter of an hour for a week."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Traffic:
     counts: tuple[int, ...]
     """By ``KINDS``."""
     ms: int
-    """What those with a response took together."""
+    """Total time of the downloads with a response."""
 
     def since(self, before: Traffic) -> Traffic:
-        """What was added; counters that began anew count from 0."""
+        """Return the difference; counters that restarted count from 0."""
         pairs = zip(self.counts, before.counts, strict=True)
         counts = tuple(max(0, now - then) for now, then in pairs)
         return Traffic(counts, max(0, self.ms - before.ms))

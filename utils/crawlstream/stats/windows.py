@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 WINDOWS_S = (900, 3600, 21600, 43200, 86400, 604800)
-"""Seconds back from now that are told for every count."""
+"""Windows that are reported for every count, in seconds before now."""
 
 LIFETIME = "lifetime"
 """The bucket, and the window, that never ends."""

@@ -1,4 +1,4 @@
-"""What people ask of one process: it looks for it with every heartbeat."""
+"""Wishes of operators for one process, which reads them with every heartbeat."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ redis.call('EXPIRE', KEYS[1], ARGV[2])
 
 
 class Wish(StrEnum):
-    """What a process may be asked for."""
+    """A wish that a process can fulfil."""
 
     DRAIN = "drain"
     """To finish what it has begun, and end."""
     TAIL = "tail"
-    """To tell the latest lines of its log with its heartbeats."""
+    """Send the latest lines of the log with the heartbeats."""
 
 
 async def wish(
     redis: Redis, keys: FrontierKeys, process: str, wished: Wish, *, also: Sequence[Place] = ()
 ) -> None:
-    """Ask a process, by its name, wherever it tells of itself; RedisError."""
+    """Send a wish to a process, in every place where it writes heartbeats; RedisError."""
 
     async def ask(client: Any, keys: FrontierKeys) -> None:
         await client.eval(_WISH, 1, keys.wishes(process), wished, WISHED_S)
