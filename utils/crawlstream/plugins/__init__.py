@@ -1,4 +1,4 @@
-"""What plugins are made of: all that the author of a kind of request or of an action imports.
+"""Everything that the author of a kind of request or of an action imports.
 
 A kind of request is a :class:`Handler`, run by kafka-monitor; an action is an :class:`Action`, run
 by redis-monitor. ``docs/plugins.md`` shows one of each; :mod:`crawlstream_frontier.testing` runs

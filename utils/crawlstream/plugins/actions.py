@@ -1,6 +1,6 @@
-"""What an action is, ours and a user's alike.
+"""Interface of actions, built-in ones and a user's alike.
 
-An action is registered by name; the command that kafka-monitor put into the stream names it.
+An action is registered by its name, which is in the command that kafka-monitor put into the stream.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ GROUP = "crawlstream.actions"
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is answered, and to which application."""
+    """An answer, and the application that gets it."""
 
     appid: str
     body: bytes
-    """One JSON object."""
+    """A JSON object."""
 
     @classmethod
     def json(cls, appid: str, value: Mapping[str, object]) -> Self:
@@ -57,10 +57,10 @@ class Crawls(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What an action may work with; its methods raise Unavailable where a service is away."""
+    """Services for an action; its methods raise Unavailable if a service is unavailable."""
 
     frontier: Crawls
-    """What waits, and what became of each crawl."""
+    """The queues, and the state of each crawl."""
     redis: Redis
     """The frontier's Redis, for keys of the action's own."""
     keys: FrontierKeys
@@ -82,7 +82,7 @@ class Action(Protocol):
     """As in ``Command.name``."""
 
     async def answer(self, action: PendingAction) -> Reply:
-        """Do what is asked, if anything, and say what came of it."""
+        """Perform the action, if there is anything to do, and return its result."""
         ...
 
 

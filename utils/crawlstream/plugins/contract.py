@@ -1,10 +1,10 @@
-"""What every store of rows has to keep, as tests: for the author of one.
+"""Guarantees of every store of rows, as tests for the author of one.
 
     class TestShelf(StoreContract):
         def make(self, spec): return Shelf(spec)
         def keys(self, spec): return [...]
 
-pytest runs what is inherited. Each test has a pipeline and rows of its own, so that nothing needs
+pytest runs the inherited tests. Each test has a pipeline and rows of its own, so that nothing needs
 to be cleared between them. One of them kills a process in the midst of a write: the class must be
 at the top of its module, and keep nothing of its own that cannot be pickled.
 """
@@ -46,13 +46,13 @@ class StoreContract:
         raise NotImplementedError
 
     def spec(self) -> SinkSpec:
-        """What describes a pipeline that nothing else has the name of."""
+        """Return the description of a pipeline with a unique name."""
         columns = {column.name: column.kind.value for column in COLUMNS}
         name = f"t{uuid4().hex[:20]}"
         return SinkSpec(pipeline=name, edition=1, options=self.options, columns=columns)
 
     def test_rows_and_notes_are_written_together(self) -> None:
-        """And are there for whoever opens the store next."""
+        """Rows and notes are there for the next process that opens the store."""
         spec = self.spec()
         with self._opened(spec) as store:
             assert store.read("") == {}
@@ -90,7 +90,7 @@ class StoreContract:
         assert Counter(self.keys(spec)) == Counter(row.key for row in rows_of(spec, 2))
 
     def test_a_row_that_comes_again_is_there_once(self) -> None:
-        """A store that knows its keys tells which it had, before it is settled."""
+        """A store that knows its keys reports repeated ones before they are settled."""
         spec = self.spec()
         rows, told = rows_of(spec, 3), list[Collection[str]]()
 
@@ -181,7 +181,7 @@ def row(spec: SinkSpec, number: int, text: str) -> Row:
 
 
 def rows_of(spec: SinkSpec, count: int) -> Sequence[Row]:
-    """So many of them."""
+    """Return ``count`` rows."""
     return [row(spec, number, str(number)) for number in range(count)]
 
 
@@ -213,7 +213,7 @@ def _die(contract: StoreContract, spec: SinkSpec) -> None:
 
 
 class _Undone(Exception):
-    """What was tried is not to be kept."""
+    """Abort a write: nothing of it must be kept."""
 
 
 def _undo(_: object) -> Notes:

@@ -1,4 +1,4 @@
-"""The plugins that are installed beside crawlstream: packages that name them as entry points."""
+"""Installed plugins: packages that declare them as entry points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crawlstream.errors import ConfigError
 
 
 class NamedPlugin(Protocol):
-    """What an entry point leads to, once it is made."""
+    """An object that an entry point leads to."""
 
     name: str
 
@@ -38,7 +38,7 @@ def load(group: str, make: Callable[[Any], T]) -> list[T]:
 
 
 def find(group: str, name: str) -> tuple[Any, str] | None:
-    """What the entry point of a name leads to, and its package; None: there is none.
+    """Return the object of an entry point, and its package; None: there is none.
 
     ConfigError: it cannot be loaded, or two packages have one of this name.
     """

@@ -1,4 +1,4 @@
-"""What a kind of request is, ours and a user's alike, and how the kind of a record is found.
+"""Interface of kinds of requests, built-in ones and a user's alike; finding the kind of a record.
 
 A user's kind is a class that is a :class:`Handler` and is made without arguments.
 """
@@ -23,21 +23,21 @@ GROUP = "crawlstream.requests"
 
 
 class Handler(ABC):
-    """One kind of request: what it looks like, and what becomes of it.
+    """A kind of request: its schema, and how it is handled.
 
-    ``rank`` orders the kinds: the first one whose schema a record fits gets it. Ours have 100
-    (crawl), 200 (action), 250 (schedule), 300 (stats) and 400 (zookeeper).
+    ``rank`` orders the kinds: a record is of the first kind whose schema it fits. Built-in kinds
+    have 100 (crawl), 200 (action), 250 (schedule), 300 (stats) and 400 (zookeeper).
     """
 
     name: str
     rank: int
     schema: Schema
     replays: bool = False
-    """Whether such a request takes effect again after a loss of Redis, if its crawl is unfinished:
-    right for seeds, wrong for what somebody was answered."""
+    """True if such a request takes effect again after a loss of Redis, if its crawl is unfinished:
+    right for seeds, wrong for requests that were already answered."""
 
     limits = RequestLimits()
-    """What this cluster lets a request ask for; the monitor sets it."""
+    """Limits of this cluster for requests; the monitor sets them."""
 
     def build(self, fields: Mapping[str, Any], limits: RequestLimits) -> Any:
         """The request as ``handle`` gets it: the object with its defaults, unless overridden.
@@ -48,9 +48,9 @@ class Handler(ABC):
         return self.schema.filled(fields)
 
     def recognise(self, raw: bytes) -> Any:
-        """The request in a record, told without reading it; None: it has to be read.
+        """Return the request in a record, recognized without parsing it; None: it has to be parsed.
 
-        Only the kind that comes before all others is asked.
+        Only the kind that comes before all others is called.
         """
         del raw
         return None
@@ -77,11 +77,11 @@ class Handler(ABC):
 
     @abstractmethod
     async def handle(self, request: Any, record: Record) -> Effect | None:
-        """What the request does to the frontier; None: nothing, all was done in here.
+        """Return the effect of the request on the frontier; None: none, or it was done in here.
 
-        A record may be handled more than once: what is done in here must be safe to repeat.
-        InvalidRequest and InvalidUrl refuse the record, Unavailable has it tried again until it
-        passes, any other error three times.
+        A record may be handled more than once: effects in here must be safe to repeat.
+        InvalidRequest and InvalidUrl refuse the record. After Unavailable it is retried until it
+        passes, after any other error three times.
         """
 
 
@@ -95,10 +95,10 @@ class Router:
             handler.limits = limits
 
     def route(self, raw: bytes | None) -> tuple[Handler, Any]:
-        """The handler for a record's value, and the request for the handler.
+        """Return the handler for a record's value, and the request for the handler.
 
-        InvalidRequest tells why it is none; the problems are told as of the built-in kind that it
-        most likely was meant to be.
+        InvalidRequest says why the value is not a request; its problems are those of the built-in
+        kind that most likely was meant.
         """
         first = self._handlers[0]
         if raw and (request := first.recognise(raw)) is not None:

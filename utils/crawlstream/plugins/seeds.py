@@ -98,9 +98,9 @@ class Pattern:
 
 
 def seed_fed(fields: Mapping[str, Any], record: Record, limits: RequestLimits) -> Seed:
-    """The seed of a crawl request, checked like one that was fed.
+    """Return the seed of a crawl request, checked like one that was fed.
 
-    ``fields`` are those of ``docs/wire.md``. InvalidRequest and InvalidUrl tell what is wrong.
+    ``fields`` are those of ``docs/wire.md``. InvalidRequest and InvalidUrl describe the problem.
     """
     if not SCRAPER.schema.fits(fields):
         raise InvalidRequest(Refusal.BAD_REQUEST, SCRAPER.schema.problems(fields))

@@ -1,9 +1,9 @@
-"""What a sink of one's own is made of: a store of rows that keeps notes in the same transaction.
+"""Interface of custom sinks: a store of rows that keeps notes in the same transaction.
 
-A pipeline gives it rows, and notes of how far it has come; everything else (reading, repeats, the
-account, second chances) is the pipeline's. A package names what makes the store as an entry point
-of the group ``crawlstream.sinks``, by the `kind` that the file of the pipelines gives:
-``docs/sinks.md`` shows one, and :mod:`crawlstream.plugins.contract` tries it.
+A pipeline gives it rows, and notes of its position; the pipeline does everything else (reading,
+repeats, the account, second chances). A package declares the function that makes the store as an
+entry point of the group ``crawlstream.sinks``; its name is the `kind` in the file of the pipelines.
+``docs/sinks.md`` shows one, and :mod:`crawlstream.plugins.contract` tests it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 Notes = Mapping[str, str | None]
-"""Texts by name; None: the note is to be removed."""
+"""Texts and their names; None: the note is to be removed."""
 Settle = Callable[[Collection[str]], Notes]
 """Keys that the store had already -> the notes to be written with the rows."""
 
@@ -37,7 +37,7 @@ class Row:
     key: str
     """No two rows of a pipeline have the same: a page's id, or ``id:n`` of its n-th item."""
     offset: int
-    """Of its record in the source."""
+    """Offset of its record in the source."""
     fields: Mapping[str, object]
     """By column: text, int, float, bool, bytes, aware datetime, list, mapping or None."""
     value: bytes = b""
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is written at once, or not at all."""
+    """A write that takes effect as a whole, or not at all."""
 
     name: str
     """The note that says whose turn it is."""
@@ -61,15 +61,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSpec:
-    """What a store is made of."""
+    """Description of a store."""
 
     pipeline: str
     edition: int
-    """Another edition begins anew: its rows and notes are its own."""
+    """Number of its edition; a new edition has rows and notes of its own."""
     options: Mapping[str, Any]
-    """Of its table in the file of the pipelines, without ``kind``; variables are filled in."""
+    """Options of its table in the file of the pipelines, without ``kind``; variables are filled
+    in."""
     columns: Mapping[str, str]
-    """Of the fields of its rows: what each holds, in words."""
+    """Type of each field of its rows, in words."""
 
 
 class SinkUnavailable(Unavailable):
@@ -95,7 +96,7 @@ class RowStore(Protocol):
     """
 
     knows_keys: bool
-    """Whether it tells of keys that it has already; if not, the pipeline remembers the last."""
+    """True if it reports keys that it has already; if not, the pipeline remembers recent ones."""
 
     def open(self) -> None:
         """Have all that is needed, tables included; called again after an error.
@@ -110,23 +111,23 @@ class RowStore(Protocol):
         """Let go of it."""
 
     def interrupt(self) -> None:
-        """Have the call under way fail: it has taken too long. Called from another thread."""
+        """Make the call in progress fail: it has taken too long. Called from another thread."""
 
     def take_over(self, name: str) -> None:
-        """Shut out whoever has written the note ``name`` before, if a note is no lock here."""
+        """Shut out earlier writers of the note ``name``, if a note does not act as a lock here."""
 
     def read(self, prefix: str) -> Mapping[str, str]:
         """All notes whose names begin so. SinkUnavailable."""
 
     def keep(self, notes: Notes) -> None:
-        """Write notes for which nobody else is responsible. SinkUnavailable."""
+        """Write notes for which no other process is responsible. SinkUnavailable."""
 
     def write(self, change: Change) -> bool:
-        """Write rows and notes in one transaction; False if somebody else has written before.
+        """Write rows and notes in one transaction; False if another process has written before.
 
-        SinkUnavailable: perhaps it is written all the same. RowsRefused: nothing was written.
+        SinkUnavailable: it may have been written all the same. RowsRefused: nothing was written.
         """
 
 
 MakeStore = Callable[[SinkSpec], RowStore]
-"""What the entry point names. ConfigError: the options are not what it takes."""
+"""Type of the entry point. ConfigError: it does not accept the options."""
