@@ -80,7 +80,7 @@ async def serving(pages: Web, folder: str) -> AsyncIterator[ServedWeb]:
 
 
 def answers(served_web: ServedWeb) -> bool:
-    """Whether a web is there."""
+    """Return whether a web is there."""
     try:
         served_web.served()
     except OSError:

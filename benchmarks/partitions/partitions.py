@@ -69,7 +69,7 @@ class Load:
     offsets: list[int]
     """Of the links of each partition: where the next record goes."""
     is_eager: bool = False
-    """Whether links are applied once each partition has had an exchange."""
+    """True if links are applied once each partition has had an exchange."""
 
     @classmethod
     async def of(cls, servers: Sequence[Redis], workers: int) -> Load:

@@ -42,7 +42,7 @@ class Decoded(NamedTuple):
     left: Sequence[bytes]
     """Codings that nobody here knows, and all that were applied before them."""
     is_whole: bool
-    """Whether the data went on to the end that its coding marks."""
+    """True if the data went on to the end that its coding marks."""
 
 
 _Part = tuple[bytes, bool]

@@ -156,7 +156,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def is_retryable(reason: str) -> bool:
-    """Whether another attempt may end otherwise."""
+    """Return whether another attempt may end otherwise."""
     return reason not in FINAL
 
 

@@ -41,7 +41,7 @@ class Parts:
     blacklist: Blacklist
     routes: Routes
     renders: bool
-    """Whether pages are fetched by a browser."""
+    """True if pages are fetched by a browser."""
     fetch_by_proxy: Callable[[Request, Page], Awaitable[Response]]
     """The way of a page that Scrapy's client cannot fetch (proxies, TLS profiles, browsers), also
     where Scrapy's engine has it."""

@@ -83,10 +83,10 @@ class Standing(Protocol):
         """Topic UUID by partition, of those to be read from an earlier offset on."""
 
     def is_past(self, partition: int, offset: int) -> bool:
-        """Whether a record has taken effect already, perhaps in a Redis that was lost."""
+        """Return whether a record has taken effect already, perhaps in a Redis that was lost."""
 
     def is_over(self, crawl: CrawlKey, record: Record) -> bool:
-        """Whether a seed of a lost Redis is not to be crawled again."""
+        """Return whether a seed of a lost Redis is not to be crawled again."""
 
     def steer_again(self, effect: Command | ScheduleChange) -> Effect | None:
         """What becomes of a command of the past that is no question."""

@@ -155,12 +155,12 @@ class Recovery:
         }
 
     def is_past(self, partition: int, offset: int) -> bool:
-        """Whether a record has taken effect already, perhaps in a Redis that was lost."""
+        """Return whether a record has taken effect already, perhaps in a Redis that was lost."""
         replay = self._replays.get(partition)
         return offset < max(self._applied_to.get(partition, 0), replay.until if replay else 0)
 
     def is_over(self, crawl: CrawlKey, record: Record) -> bool:
-        """Whether a seed of a lost Redis is not to be crawled again."""
+        """Return whether a seed of a lost Redis is not to be crawled again."""
         replay = self._replays.get(record.partition)
         if replay is None:
             return False

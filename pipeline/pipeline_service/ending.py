@@ -43,7 +43,7 @@ class Goal:
 
     @property
     def is_read(self) -> bool:
-        """Whether all is stored, by whomever, or in our open files."""
+        """Return whether all is stored, by whomever, or in our open files."""
         return all(
             max(self.flow.read_up_to.get(number, 0), self.stored.get(number, 0)) >= end
             for number, end in self.ends.items()
@@ -51,7 +51,7 @@ class Goal:
 
     @property
     def is_stored(self) -> bool:
-        """Whether all is stored."""
+        """Return whether all is stored."""
         return all(self.stored.get(number, 0) >= end for number, end in self.ends.items())
 
 

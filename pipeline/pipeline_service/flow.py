@@ -202,7 +202,7 @@ class Flow:
                 judged = refused.without(judged)
 
     def _is_flooded(self, judged: Sequence[Judged]) -> bool:
-        """Whether so many records in a row are no pages that the fault is not theirs."""
+        """Return whether so many records in a row are no pages that the fault is not theirs."""
         most = self.pipeline.stop_after_undelivered
         for each in judged:
             self._in_a_row = Counter({each.reason: self._in_a_row[each.reason] + 1})

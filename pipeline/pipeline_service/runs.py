@@ -134,7 +134,7 @@ class RunReporter:
                     await asyncio.sleep(LOOK_EVERY_S)
 
     def _is_ours(self, ending: CrawlEvent) -> bool:
-        """Whether the pipeline may have read pages of a run."""
+        """Return whether the pipeline may have read pages of a run."""
         own = self._pipeline.source.removeprefix("crawled").removeprefix("_")
         return (not own or own == ending.crawl.appid) and self._pipeline.where.is_about(
             ending.crawl

@@ -114,7 +114,7 @@ class ClusterMetrics:
 
 
 async def _writes(frontier: Frontier) -> bool:
-    """Whether the server of a partition can write its files."""
+    """Return whether the server of a partition can write its files."""
     told = await info_of(frontier, "persistence")
     written = [name for name in told if name.endswith(("_write_status", "_bgsave_status"))]
     return all(told[name] == "ok" for name in written)

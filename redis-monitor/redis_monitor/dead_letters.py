@@ -124,7 +124,7 @@ def _losses(owed: OutboxRecord, hold: Hold) -> Iterator[str]:
 
 
 def _is_of_chain(entry: Entry, field: str) -> bool:
-    """Whether a field is there only because a seed's redirect led to the page."""
+    """Return whether a field is there only because a seed's redirect led to the page."""
     return field == "salt" and entry.origin is not None
 
 

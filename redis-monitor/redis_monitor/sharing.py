@@ -36,7 +36,7 @@ class Sharing:
         self._ours: Collection[int] = range(len(frontiers))
 
     def cares_for(self, partition: int) -> bool:
-        """Whether a partition is among those that it looks after now."""
+        """Return whether a partition is among those that it looks after now."""
         return partition in self._ours
 
     def duty(self, partition: int, step: Step) -> Step:

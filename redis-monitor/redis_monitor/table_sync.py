@@ -86,7 +86,7 @@ class TableSync(ABC, Generic[T]):
 
     @property
     def is_connected(self) -> bool:
-        """Whether ZooKeeper answers just now."""
+        """Return whether ZooKeeper answers just now."""
         return self._watch.connected
 
     async def stop(self) -> None:
@@ -138,7 +138,7 @@ class TableSync(ABC, Generic[T]):
             await self._copy(table)
 
     async def _is_wanted(self, table: T) -> bool:
-        """Whether Redis has none at all, or another that this table was not refused for."""
+        """Return whether Redis has none at all, or another that this table was not refused for."""
         known = await self._in_force()
         if known is None:
             await self._before_first()

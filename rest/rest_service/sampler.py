@@ -110,7 +110,7 @@ class Sampler:
         self.crawls: Sequence[CrawlState] = ()
         """Those that are remembered, as they were when they were last looked at."""
         self.is_blind = True
-        """Whether the last look failed."""
+        """True if the last look failed."""
         self._redis: Any = redis
         self._keys = keys
         self._frontier = frontier

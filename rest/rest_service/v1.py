@@ -149,7 +149,7 @@ async def _object_in(request: Request) -> tuple[bytes, dict[str, Any]]:
 
 
 async def _check(service: Service, client: Client, raw: bytes) -> None:
-    """Whether a client may feed this; Refused says why not.
+    """Return whether a client may feed this; Refused says why not.
 
     Feeding crawls and asking is for those who may submit; all else steers the cluster. Whoever is
     bound to applications feeds what is about these.

@@ -40,11 +40,11 @@ class Ending:
     """Status of CONNECT; 0: none came, or none was asked for."""
     proxy_error: int = 0
     was_reached: bool = True
-    """Whether the TCP connection to the proxy stood."""
+    """True if the TCP connection to the proxy stood."""
     was_paid: bool = False
-    """Whether the request was about to be written."""
+    """True if the request was about to be written."""
     is_tls_of_proxy: bool = False
-    """Whether the proxy is spoken to through TLS, and CONNECT goes inside that."""
+    """True if the proxy is spoken to through TLS, and CONNECT goes inside that."""
 
 
 def blame_for(end: Ending) -> Blame:

@@ -127,7 +127,7 @@ def _lead(curl: pycurl.Curl, route: Route) -> None:
 
 
 def is_absolute(route: Route, url: str) -> bool:
-    """Whether the proxy is asked for the whole URL, and sees the request."""
+    """Return whether the proxy is asked for the whole URL, and sees the request."""
     is_plain = url.startswith("http://") and route.pool.plain == "absolute"
     return is_plain and route.proxy.scheme != "socks5"
 

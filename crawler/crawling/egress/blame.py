@@ -25,7 +25,7 @@ class Blame(Enum):
 
     @property
     def is_proxys(self) -> bool:
-        """Whether the site has nothing to do with it, so that another proxy may be tried."""
+        """Return whether the site has nothing to do with it, so that another proxy may be tried."""
         return self in _OF_PROXIES
 
 
@@ -47,7 +47,7 @@ def blame_of_connect(status: int) -> Blame:
 
 
 def blame_in(status: int, headers: Mapping[bytes, Any]) -> Blame | None:
-    """Whether an answer to a request for a whole URL is the proxy's own, and means that.
+    """Return whether an answer to a request for a whole URL is the proxy's own, and means that.
 
     It says so in headers that sites do not send; None: it is the site's.
     """

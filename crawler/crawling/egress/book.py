@@ -89,7 +89,7 @@ class Book:
         return max(self.out_until(proxy), self._rests_until(proxy, site))
 
     def is_fit(self, proxy: str, site: str) -> bool:
-        """Whether it may be asked now: one at a time until it has come through again."""
+        """Return whether it may be asked now: one at a time until it has come through again."""
         now, health = self._clock(), self._health.get(proxy)
         if health is not None:
             is_on_trial = health.times_out > 0
@@ -101,7 +101,7 @@ class Book:
         return not self._bans or self._rests_until(proxy, site) <= now
 
     def rests(self, proxy: str, site: str) -> bool:
-        """Whether it leaves the site alone just now, by itself or by a person's word."""
+        """Return whether it leaves the site alone just now, by itself or by a person's word."""
         return self._rests_until(proxy, site) > self._clock()
 
     def _rests_until(self, proxy: str, site: str) -> float:
@@ -153,7 +153,7 @@ class Book:
             self._miss(proxy, site)
 
     def is_silent(self, site: str, *, of: int) -> bool:
-        """Whether a site is to be taken for silent, asked through a pool of so many proxies.
+        """Return whether a site is to be taken for silent, asked through a pool of so many proxies.
 
         One bad pool cannot make it so: those that found no way have come through elsewhere.
         """

@@ -64,7 +64,7 @@ class Choice:
         return min(fit[one], fit[other], key=lambda each: busy[each.id])
 
     def is_full(self, pool: Pool, page: Page) -> bool:
-        """Whether all that is missing is a place: it is a matter of a moment."""
+        """Return whether all that is missing is a place: it is a matter of a moment."""
         if self._limits.is_spent(pool):
             return False
         return any(not self._has_place(pool, proxy) for proxy in self.fit(pool, page, set()))

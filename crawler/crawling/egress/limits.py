@@ -34,7 +34,7 @@ class Limits:
         )
 
     def has_place(self, pool: Pool, proxy: Proxy) -> bool:
-        """Whether one more request may go through a proxy now."""
+        """Return whether one more request may go through a proxy now."""
         if not pool.concurrency:
             return True
         book, share = self._book, pool.concurrency
@@ -43,7 +43,7 @@ class Limits:
         return book.busy[proxy.id] < share
 
     def is_spent(self, pool: Pool) -> bool:
-        """Whether the budget of a pool is used up, until the next day in UTC."""
+        """Return whether the budget of a pool is used up, until the next day in UTC."""
         if not (pool.budget_requests or pool.budget_bytes):
             return False
         spent = self.spent(pool.name)

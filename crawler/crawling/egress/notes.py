@@ -32,7 +32,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.is_waiting = asyncio.Event()
-        """Whether there is anything to tell."""
+        """True if there is anything to tell."""
         self._outcomes: dict[str, ProxyOutcome] = {}
         self._rests: OrderedDict[Pair, ProxyRest] = OrderedDict()
         self._answers: OrderedDict[Pair, None] = OrderedDict()
@@ -45,7 +45,7 @@ class Notes:
 
     @property
     def is_user(self) -> bool:
-        """Whether this process uses proxies, lately."""
+        """Return whether this process uses proxies, lately."""
         return time.monotonic() - self._used_at < USER_FOR_S
 
     def used(self) -> None:

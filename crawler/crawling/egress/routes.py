@@ -121,11 +121,11 @@ class Routes:
         return self.known.table is not None and not self.known.table.is_needless
 
     def are_needless(self, page: Page) -> bool:
-        """Whether a page leaves directly, as the cluster has no pools and no word of any."""
+        """Return whether a page leaves directly, as the cluster has no pools and no word of any."""
         return self._is_plain and page.hold.profile.proxy is None
 
     def is_proxied(self, page: Page, host: str) -> bool:
-        """Whether a page is for a pool, as far as is known."""
+        """Return whether a page is for a pool, as far as is known."""
         return self._pool_name(page, host) != DIRECT
 
     def _pool_name(self, page: Page, host: str) -> str:
@@ -247,7 +247,7 @@ class Routes:
         return False
 
     def _has_others(self, route: Route, page: Page) -> bool:
-        """Whether a proxy may rest: the last one does not, and retries have pauses."""
+        """Return whether a proxy may rest: the last one does not, and retries have pauses."""
         return next(self.choice.fit(route.pool, page, {route.proxy.id}), None) is not None
 
     def answered(self, route: Route, page: Page, status: int) -> None:

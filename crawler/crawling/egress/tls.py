@@ -39,7 +39,7 @@ class NoProfile(GrantExpired):
 
 
 def is_named(page: Page) -> bool:
-    """Whether a page asks for a profile that Scrapy's client does not have."""
+    """Return whether a page asks for a profile that Scrapy's client does not have."""
     return page.hold.profile.tls not in {None, DEFAULT}
 
 

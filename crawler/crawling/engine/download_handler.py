@@ -73,7 +73,7 @@ class Download:
         self.target = _target_of(url)
         """Path and query as they are sent."""
         self.must_prove = must_prove
-        """Whether the server's certificate must hold."""
+        """True if the server's certificate must hold."""
         self.clock: asyncio.Timeout | None = None
         self.head: Any = None
         """Twisted's response, which may be without its body."""

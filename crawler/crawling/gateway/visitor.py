@@ -83,7 +83,7 @@ class Visitor:
         return self._speech.trailing_data[0]
 
     def is_done(self) -> bool:
-        """Whether nothing can be asked for on this connection any more."""
+        """Return whether nothing can be asked for on this connection any more."""
         if (self._speech.our_state, self._speech.their_state) != (h11.DONE, h11.DONE):
             return True
         self._speech.start_next_cycle()

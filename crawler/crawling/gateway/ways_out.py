@@ -94,7 +94,7 @@ class Pass:
 
     @property
     def is_over(self) -> bool:
-        """Whether more was received than may be."""
+        """Return whether more was received than may be."""
         return 0 < self._most_bytes < self.received
 
     def failure_of(self, host: str, port: int) -> Exception | None:

@@ -42,7 +42,7 @@ class Spiller(Protocol):
     """Takes links to Kafka; see `publish.spill` and `publish.links`."""
 
     def takes(self, page: Page) -> bool:
-        """Whether any link of a page that ends must go there."""
+        """Return whether any link of a page that ends must go there."""
 
     def begin(self, page: Page, settle: Settle) -> None:
         """Take them; ``Holds.spilled`` ends what this begins."""
@@ -136,7 +136,7 @@ class Holds:
 
     @property
     def hears(self) -> bool:
-        """Whether a partition was heard of so lately that its holds are surely ours."""
+        """Return whether a partition was heard of so lately that its holds are surely ours."""
         words = [held.word for held in self._partitions.values()]
         return not words or any(word.came_within(FENCE_S) for word in words)
 

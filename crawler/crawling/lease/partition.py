@@ -19,7 +19,7 @@ class PartitionHolds:
     """By token."""
     report: Report = field(default_factory=Report)
     is_crowded: bool = False
-    """Whether the partition has no room for links, as far as is known."""
+    """True if the partition has no room for links, as far as is known."""
 
     def open_pages(self, *, unsent_only: bool = False) -> list[Page]:
         """Pages that have not ended, perhaps only those whose request has not left."""
@@ -35,7 +35,7 @@ class PartitionHolds:
 
     @property
     def owes(self) -> bool:
-        """Whether there is anything to tell."""
+        """Return whether there is anything to tell."""
         return bool(self.report)
 
     def take_owed(self) -> LeaseReport:

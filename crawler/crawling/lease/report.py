@@ -26,7 +26,7 @@ class LeaseReport:
     sent: Sequence[SentRequest] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is anything to tell."""
+        """Return whether there is anything to tell."""
         return bool(self.settles or self.requeues or self.releases or self.sent)
 
     @property
@@ -92,7 +92,7 @@ def _taken_from(ends: deque[End]) -> LeaseReport:
 
 
 def _tells_all(end: End, sent: SentRequest | None) -> bool:
-    """Whether an end makes the report needless: a result says that the site has answered."""
+    """Return whether an end makes the report needless: a result says that the site has answered."""
     if sent is None or sent.heard is None:
         return True
     is_result = isinstance(end, Settle) and end.outcome is not Outcome.FAILED

@@ -55,7 +55,7 @@ class Slots:
 
     @property
     def are_idle(self) -> bool:
-        """Whether no slot has anything to do."""
+        """Return whether no slot has anything to do."""
         return self._taken == self._slow()
 
     @property

@@ -26,10 +26,10 @@ class Asking(Protocol):
     """When it last asked for pages, by the monotonic clock; 0: never."""
 
     def could_ask(self, now: float) -> bool:
-        """Whether it would ask now, if there is room."""
+        """Return whether it would ask now, if there is room."""
 
     def was_busy(self, since: float) -> bool:
-        """Whether a call since then has carried anything."""
+        """Return whether a call since then has carried anything."""
 
     def news(self) -> None:
         """It may be its turn."""
@@ -46,7 +46,7 @@ class Turns:
         self._loops.append(loop)
 
     def has(self, loop: Asking, now: float) -> bool:
-        """Whether it is the turn of this one."""
+        """Return whether it is the turn of this one."""
         return len(self._loops) == 1 or all(
             other is loop or not other.could_ask(now)
             for other in self._loops

@@ -32,5 +32,5 @@ class Word:
         return self._redis_epoch
 
     def came_within(self, seconds: float) -> bool:
-        """Whether there was word so lately."""
+        """Return whether there was word so lately."""
         return self._clock() - self._heard_at < seconds

@@ -55,7 +55,7 @@ class Blacklist:
                 log.warning("rules", outcome="no_answer", error=str(error))
 
     def refuses(self, url: str) -> bool:
-        """Whether nothing may lead to an address."""
+        """Return whether nothing may lead to an address."""
         return self._dropped is not None and self._dropped.block_of(host_of(url)) is not None
 
     def screen(self, page: Page, groups: Sequence[Links]) -> Sequence[Links]:

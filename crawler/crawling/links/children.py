@@ -283,7 +283,7 @@ def _bounded(priority: int) -> int:
 
 
 def _is_spider_name(name: object) -> bool:
-    """Whether a request could name such a spider."""
+    """Return whether a request could name such a spider."""
     is_name = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME
     return is_name and not _NOT_IN_NAME.search(str(name))
 

@@ -25,7 +25,7 @@ class HostSet:
         return bool(self._ports)
 
     def covers(self, url: str) -> bool:
-        """Whether an address leads there."""
+        """Return whether an address leads there."""
         end = url.find("/", 8)
         origin = url if end < 0 else url[:end]
         verdict = self._covered.get(origin)
@@ -76,7 +76,7 @@ class Extensions:
                 self._plain.add(name)
 
     def end(self, path: str) -> bool:
-        """Whether a path, or a URL that ends with one, has one of them."""
+        """Return whether a path, or a URL that ends with one, has one of them."""
         _rest, dot, name = path.rpartition(".")
         name = name.lower()
         if dot and name in self._plain:

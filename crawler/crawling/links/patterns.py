@@ -48,11 +48,11 @@ class Patterns:
         return bool(self._all)
 
     def backtrack_on(self, urls: Sequence[str]) -> bool:
-        """Whether :meth:`found_in` needs the clock for some of these."""
+        """Return whether :meth:`found_in` needs the clock for some of these."""
         return bool(self._slow) or (bool(self) and not all(map(str.isascii, urls)))
 
     def found_in(self, url: str) -> bool:
-        """Whether any is found."""
+        """Return whether any is found."""
         if not url.isascii():
             return any(each.search(url) for each in self._all)
         if self._linear is not None:

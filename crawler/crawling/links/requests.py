@@ -144,7 +144,7 @@ def _cookie_text(value: object, request: Request) -> str:
 
 
 def _is_for(url: str, cookie: Mapping[str, Any]) -> bool:
-    """Whether a browser would send a cookie to a URL (RFC 6265, section 5.4)."""
+    """Return whether a browser would send a cookie to a URL (RFC 6265, section 5.4)."""
     domain = str(cookie.get("domain") or "").lower().removeprefix(".")
     if domain and not may_set_for(domain, host_of(url)):
         return False

@@ -44,7 +44,7 @@ class LinkRules:
         self._allow = Patterns(allow or ())
         self._deny = Patterns(deny or ())
         self.has_expressions = bool(self._allow or self._deny)
-        """Whether :meth:`refusals` has anything to say."""
+        """True if :meth:`refusals` has anything to say."""
         self._patience = Patience()
         self._domains = HostSet(domains or ())
         self.further = HostSet(())
@@ -83,7 +83,7 @@ class LinkRules:
         return self._extensions.end(path)
 
     def covers(self, url: str) -> bool:
-        """Whether an address is on a host that the crawl may visit."""
+        """Return whether an address is on a host that the crawl may visit."""
         if not self._domains or self._domains.covers(url):
             return True
         return bool(self.further) and self.further.covers(url)

@@ -178,7 +178,7 @@ class _Reader:
         self.depth = 0
         self._is_index = False
         self.is_known = False
-        """Whether anything has shown that this is a sitemap or a feed."""
+        """True if anything has shown that this is a sitemap or a feed."""
         self._item_at = 0
         self._item: dict[str, str] = {}
         self._kind = self._space = ""
@@ -266,7 +266,7 @@ class _Reader:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last element that began has come to its end."""
+        """Return whether the last element that began has come to its end."""
         return self.steps > 0 and not self.depth
 
     def check(self) -> None:

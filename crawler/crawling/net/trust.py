@@ -27,7 +27,7 @@ from crawlstream.model.credentials import identify
 
 
 def must_prove(request: Request, hold: Hold, setting: bool | None) -> bool:  # noqa: FBT001  a setting
-    """Whether the certificate must hold: as the operator set it, else if there is a secret.
+    """Return whether the certificate must hold: as the operator set it, else if there is a secret.
 
     A cookie that the server itself has set along a redirect is none, and was read by then.
     """
@@ -40,7 +40,7 @@ def must_prove(request: Request, hold: Hold, setting: bool | None) -> bool:  # n
 
 
 def is_untrusted(error: BaseException) -> bool:
-    """Whether a connection failed because the certificate does not hold."""
+    """Return whether a connection failed because the certificate does not hold."""
     return isinstance(error, VerificationError) or (
         isinstance(error, SSL.Error) and "certificate verify failed" in str(error)
     )

@@ -44,7 +44,7 @@ class BodyBudget:
         self.total += size - (known or 0)
 
     def may_grow(self, page: Page) -> bool:
-        """Whether the body may take more: there is room, or it is one of the eldest."""
+        """Return whether the body may take more: there is room, or it is one of the eldest."""
         return self.total <= self._limit or page in islice(self._sizes, _ELDEST)
 
     def wait(self, page: Page, go_on: Callable[[], None]) -> None:

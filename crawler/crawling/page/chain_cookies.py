@@ -46,7 +46,7 @@ class _Attributes:
 
     @property
     def is_past(self) -> bool:
-        """Whether the cookie is deleted by this."""
+        """Return whether the cookie is deleted by this."""
         if self.age_s is not None:
             return self.age_s <= 0
         return self.expires is not None and self.expires < time.time()

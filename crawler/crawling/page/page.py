@@ -33,12 +33,12 @@ class Phase(Enum):
 
     @property
     def is_unsent(self) -> bool:
-        """Whether its request has not been written."""
+        """Return whether its request has not been written."""
         return self in _UNSENT
 
     @property
     def is_download(self) -> bool:
-        """Whether its response is still to come."""
+        """Return whether its response is still to come."""
         return self in _DOWNLOADS
 
 
@@ -101,5 +101,5 @@ class Page:
 
     @property
     def is_open(self) -> bool:
-        """Whether its end is still to come from here."""
+        """Return whether its end is still to come from here."""
         return self.phase not in _OVER

@@ -39,7 +39,7 @@ class Reading:
         self.markup, is_all = _markup(response)
         self._roots, is_read = _roots_of(self.markup)
         self.is_whole = is_all and is_read
-        """Whether all of the page was read."""
+        """True if all of the page was read."""
 
     def elements(self, *names: str) -> Iterator[Any]:
         """Yield the elements of these names."""

@@ -142,12 +142,12 @@ def _headers(hold: Hold) -> dict[str, str]:
 
 
 def is_at_home(hold: Hold) -> bool:
-    """Whether what the seed was given to carry may go where the page is."""
+    """Return whether what the seed was given to carry may go where the page is."""
     return hold.profile.site is None or covers(hold.profile.site, hold.entry.url)
 
 
 def carries_cookies(hold: Hold) -> bool:
-    """Whether a page's request has other cookies than those that its own server has set."""
+    """Return whether a page's request has other cookies than those that its own server has set."""
     if hold.entry.cookies and not hold.entry.redirect_urls:
         return True
     return bool(hold.profile.cookie or hold.profile.cookies) and is_at_home(hold)

@@ -34,7 +34,7 @@ class Spiller:
         self._tasks = tasks
 
     def takes(self, page: Page) -> bool:
-        """Whether Redis has no room for the links of a page, as far as is known."""
+        """Return whether Redis has no room for the links of a page, as far as is known."""
         return self._holds.of(page.hold.partition).is_crowded
 
     def begin(self, page: Page, settle: Settle) -> None:

@@ -49,7 +49,7 @@ class Browser:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it can make no more pages."""
+        """Return whether it can make no more pages."""
         return self.pipe.is_gone or not self.running.is_alive
 
     @asynccontextmanager
@@ -83,7 +83,7 @@ class Browser:
             self.pipe.end()
 
     async def is_well(self) -> bool:
-        """Whether it answers; one that does not is over."""
+        """Return whether it answers; one that does not is over."""
         try:
             await self.pipe.call("Browser.getVersion", within_s=_ALIVE_S)
         except (BrowserGone, CommandFailed):

@@ -43,7 +43,7 @@ class Pipe:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing more will come."""
+        """Return whether nothing more will come."""
         return self.gone.done()
 
     def listen(self, session: str, hear: Hear) -> None:

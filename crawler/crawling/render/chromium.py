@@ -169,7 +169,7 @@ class Running:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended."""
+        """Return whether it has not ended."""
         return self._process.poll() is None
 
     def last_words(self) -> str:

@@ -77,7 +77,7 @@ class Renderer:
     blacklist: Blacklist
     redirects: RedirectRules
     allows: Callable[[Page, str], Awaitable[bool]]
-    """Whether robots.txt allows a further request of a page to its own origin."""
+    """True if robots.txt allows a further request of a page to its own origin."""
     settings: Settings
     lane: str
     rests: Rests

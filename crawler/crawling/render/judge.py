@@ -65,7 +65,7 @@ class Verdict(StrEnum):
 
     @property
     def may_leave(self) -> bool:
-        """Whether the browser goes on with it."""
+        """Return whether the browser goes on with it."""
         return self in _GO_ON
 
 
@@ -111,7 +111,7 @@ class Asked:
 
     @property
     def is_simple(self) -> bool:
-        """Whether a browser sends it to another origin without asking there first (CORS)."""
+        """Return whether a browser sends it to another origin without asking there first (CORS)."""
         names = {name.lower(): value for name, value in self.headers.items()}
         content = names.get("content-type", "text/plain").partition(";")[0].strip().lower()
         return (
@@ -141,10 +141,10 @@ class Judge:
     most: int
     """Further requests to all sites together."""
     robots: Callable[[str], Awaitable[bool]]
-    """Whether the robots.txt of the page's own origin allows a URL of that."""
+    """True if the robots.txt of the page's own origin allows a URL of that."""
     rests: Rests
     may_send: Callable[[], bool]
-    """Whether the page is still surely this worker's."""
+    """True if the page is still surely this worker's."""
     sent: int = 0
     own: int = 0
     """Of these those to the page's own site."""

@@ -48,7 +48,7 @@ class Tab:
     _loader: str = ""
     """The browser's name for the document."""
     _is_asked: bool = False
-    """Whether the document was asked for."""
+    """True if the document was asked for."""
     _sessions: set[str] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -157,7 +157,7 @@ class Tab:
     # What it becomes.
 
     async def _ready(self) -> tuple[bool, str]:
-        """Whether the page became ready, and where a script leads to instead."""
+        """Return whether the page became ready, and where a script leads to instead."""
         waiting = asyncio.ensure_future(self._life.until_ready(self._page, self.visit.options))
         try:
             ends = (waiting, self._over, self.pipe.gone)

@@ -43,7 +43,7 @@ class Visit:
     user_agent: str
     """Other than the browser's; "": the same."""
     must_prove: bool
-    """Whether certificates must hold."""
+    """True if certificates must hold."""
     options: RenderOptions
     user: str
     password: str
@@ -55,7 +55,7 @@ class Visit:
     is_rendered: Callable[[int, Mapping[str, str]], bool]
     """By status and headers (lower case), whether a document is for the browser."""
     may_move: Callable[[str], bool]
-    """Whether a script may lead to a URL."""
+    """True if a script may lead to a URL."""
     on_head: Callable[[], None]
     """Is called when the document's site has answered."""
     judge: Callable[[Asked], Awaitable[Verdict]]
@@ -79,18 +79,18 @@ class Made:
     body: bytes = b""
     is_rendered: bool = False
     is_complete: bool = True
-    """Whether the page was ready in time."""
+    """True if the page was ready in time."""
 
 
 def is_page(status: int, headers: Mapping[str, str]) -> bool:
-    """Whether a browser would show it as a page."""
+    """Return whether a browser would show it as a page."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     is_file = headers.get("content-disposition", "").strip().lower().startswith("attachment")
     return kind in _RENDERED and not is_file and has_body(status)
 
 
 def has_body(status: int) -> bool:
-    """Whether anything is to be read behind the head; of a redirect nobody needs it."""
+    """Return whether anything is to be read behind the head; of a redirect nobody needs it."""
     return status not in _NO_BODY and not 300 <= status < 400
 
 

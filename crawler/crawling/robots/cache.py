@@ -34,7 +34,7 @@ class KnownRobots:
         self._characters = 0
 
     def __contains__(self, origin: str) -> bool:
-        """Whether it is known what holds there."""
+        """Return whether it is known what holds there."""
         known = self._files.get(origin)
         return known is not None and known.until >= self._clock()
 

@@ -62,11 +62,11 @@ class Reader:
         self._agents: list[str] = []
         self._delays: dict[str, str] = {}
         self._has_begun = True
-        """Whether the rules of the group have: the next agent opens another group."""
+        """True if the rules of the group have: the next agent opens another group."""
 
     @property
     def is_too_heavy(self) -> bool:
-        """Whether the file has more rules than can be kept."""
+        """Return whether the file has more rules than can be kept."""
         return self.weight > MOST_RULES
 
     def read(self, text: bytes) -> str:

@@ -37,11 +37,11 @@ class Rules:
 
     @property
     def is_light(self) -> bool:
-        """Whether a URL is judged within a few milliseconds at worst."""
+        """Return whether a URL is judged within a few milliseconds at worst."""
         return self.weight <= _LIGHT_RULES
 
     def allow(self, url: str, agent: str) -> bool:
-        """Whether a client with this User-Agent may fetch a URL."""
+        """Return whether a client with this User-Agent may fetch a URL."""
         return self.parsed.can_fetch(kept_apart(url), agent_for(agent))
 
     def crawl_delay_ms(self, agent: str) -> int:

@@ -63,7 +63,7 @@ class Shared:
     """Pages that may be fetched."""
     meter: Meter
     may_lease: Callable[[], bool]
-    """Whether this process can take on anything more."""
+    """True if this process can take on anything more."""
     turns: Turns = field(default_factory=Turns)
     """Whose turn it is to ask for what there is room for."""
     on_unconfirmed: Callable[[int, Sequence[Question]], None] | None = None
@@ -162,12 +162,12 @@ class LeaseLoop:
         return max(self._nothing_until, self._left_at if starves else self._paused_until)
 
     def could_ask(self, now: float) -> bool:
-        """Whether it would ask for pages now, if there is room."""
+        """Return whether it would ask for pages now, if there is room."""
         is_calling = self._is_asking or self._unanswered is not None
         return not is_calling and self._wants_any() and self._may_ask_at() <= now
 
     def was_busy(self, since: float) -> bool:
-        """Whether a call since then has carried anything."""
+        """Return whether a call since then has carried anything."""
         return self._was_busy and self._left_at >= since
 
     def _wants_any(self) -> bool:

@@ -40,7 +40,7 @@ _ANSWER_BYTES = 65_536
 _TOKEN_LIVES_S = "21600"  # noqa: S105  seconds, as Amazon's header has them
 
 Look = Callable[[], bool]
-"""Whether the end has been announced. It may block for a second or two; what it raises means that
+"""True if the end has been announced. It may block for a second or two; what it raises means that
 nobody knows."""
 
 log = structlog.get_logger()

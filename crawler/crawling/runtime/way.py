@@ -117,7 +117,7 @@ class Way:
 
     @property
     def has_room(self) -> bool:
-        """Whether this process can take on anything more."""
+        """Return whether this process can take on anything more."""
         if self._crawler.engine.needs_backout():
             return False
         return self._lane is None or not self._lane.is_full

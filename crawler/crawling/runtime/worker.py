@@ -64,7 +64,7 @@ class Worker:
         )
         self.name = process.name
         self.is_broken = False
-        """Whether it ended because one of its parts failed."""
+        """True if it ended because one of its parts failed."""
         self._crawler = crawler
         self._clients = Clients.of(settings, worker=process.name, spiderid=process.spider)
         self._tally = Tally(self._clients.redis, settings.keys)

@@ -27,10 +27,10 @@ class ClusterSpider(Spider):
     """
 
     obeys_maxdepth = True
-    """Whether requests below the crawl's ``maxdepth`` are left out."""
+    """True if requests below the crawl's ``maxdepth`` are left out."""
 
     fetches_pages = True
-    """Whether expressions and extensions of the crawl are about what it fetches, not hosts alone:
+    """True if expressions and extensions of the crawl are about what it fetches, not hosts alone:
     redirects are followed by them."""
 
     async def start(self) -> AsyncIterator[Any]:

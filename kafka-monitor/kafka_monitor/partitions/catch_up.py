@@ -81,7 +81,7 @@ class CatchUp:
             await asyncio.sleep(next(pauses))
 
     async def _has_caught_up(self, cursors: Cursors, partition: int) -> bool:
-        """Whether it is where the others are, who have it with them again then."""
+        """Return whether it is where the others are, who have it with them again then."""
         async with cursors.turn:
             if await self._begin(cursors, partition) < cursors.reached:
                 return False

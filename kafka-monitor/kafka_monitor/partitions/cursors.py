@@ -66,7 +66,7 @@ class Cursors:
         return all(position == offset for position in positions)
 
     def are_all_at(self, offset: int) -> bool:
-        """Whether all have come so far, but for those left behind."""
+        """Return whether all have come so far, but for those left behind."""
         positions = [*self._of_homes.values(), *self._of_others.values()]
         return all(position >= offset for position in positions)
 

@@ -59,7 +59,7 @@ class DividedPositions:
         return {partition: topic_id for topic_id, partition in await self._intake.misplaced()}
 
     def is_past(self, partition: int, offset: int) -> bool:
-        """Whether all had come further before: the group's commit never goes back."""
+        """Return whether all had come further before: the group's commit never goes back."""
         return offset < self._committed.get(partition, 0)
 
     def is_over(self, _crawl: CrawlKey, _record: Record) -> bool:

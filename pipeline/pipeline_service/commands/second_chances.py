@@ -113,7 +113,7 @@ async def _replay(settings: Settings, pipeline: Pipeline, chosen: Sequence[Undel
 
 
 async def _replay_one(settings: Settings, each: Undelivered, staging: Staging) -> bool:
-    """Whether it is stored, or not wanted; says which."""
+    """Return whether it is stored, or not wanted; says which."""
     record = _record_of(each)
     batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
     (judged,) = judge(staging.pipeline, batch)

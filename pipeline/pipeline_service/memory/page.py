@@ -51,7 +51,7 @@ class KnownPage:
     gone: int = 0
     """Answers in a row that it is not there."""
     is_liar: bool = False
-    """Whether its validators have stayed though the page has changed."""
+    """True if its validators have stayed though the page has changed."""
     pace: int = 0
     least_s: float = 0.0
     most_s: float = 0.0
@@ -64,7 +64,7 @@ class KnownPage:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is not there any more."""
+        """Return whether it is not there any more."""
         return self.gone >= GONE_AFTER
 
     @property
@@ -76,7 +76,7 @@ class KnownPage:
 
 
 def is_news(page: KnownPage | None, seen: Seen) -> bool:
-    """Whether a record says anything later than what is known."""
+    """Return whether a record says anything later than what is known."""
     return page is None or seen.at > page.last_heard
 
 

@@ -55,7 +55,7 @@ class Seen:
 
     @property
     def enters(self) -> bool:
-        """Whether a page that is not known is to be, by this."""
+        """Return whether a page that is not known is to be, by this."""
         return self.sight in (Sight.THERE, Sight.UNMODIFIED)
 
 

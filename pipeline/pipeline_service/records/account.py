@@ -40,7 +40,7 @@ class Tally:
 
     @property
     def is_closed(self) -> bool:
-        """Whether every record that was read is accounted for."""
+        """Return whether every record that was read is accounted for."""
         rest = self.filtered.total() + self.undelivered.total()
         return self.read == self.delivered + self.repeats + rest
 

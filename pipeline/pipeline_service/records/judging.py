@@ -40,7 +40,7 @@ class Judged:
     stage: str = ""
     """Which stage has refused it; empty: it did not come to one."""
     is_repeat: bool = False
-    """Whether its page has come before, so that no stage was asked."""
+    """True if its page has come before, so that no stage was asked."""
     rows: Sequence[Row] | None = None
     """What is written in place of the page; None: the page as it is."""
     quality: Quality | None = None
@@ -50,7 +50,7 @@ class Judged:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether something is to be written."""
+        """Return whether something is to be written."""
         return self.page is not None or self.failed is not None
 
 

@@ -60,7 +60,7 @@ class Shape:
 
     def __init__(self, stages: Sequence[StageSpec], schema: Mapping[str, Any] | None) -> None:
         self.has_items = any(spec.kind == "python" for spec in stages)
-        """Whether its rows are items; a page may have several of them then."""
+        """True if its rows are items; a page may have several of them then."""
         self._stages = _after_items(stages)
         names = _names(stages, schema or {})
         self._has_body = "body" in names.base

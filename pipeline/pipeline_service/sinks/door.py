@@ -75,7 +75,7 @@ class Sink(Protocol):
         """
 
     def knows(self, number: int, page_id: str) -> bool:
-        """Whether a page of a partition has come before, as far as is remembered."""
+        """Return whether a page of a partition has come before, as far as is remembered."""
 
     async def tick(self, live: Liveness) -> Mapping[int, int]:
         """Finish what is old enough; answers where to read on, by partition, if elsewhere."""

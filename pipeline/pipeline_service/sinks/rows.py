@@ -121,7 +121,7 @@ class RowsSink:
             return None if is_ours else self._elsewhere(part, 0 if known else batch.start)
 
     def knows(self, number: int, page_id: str) -> bool:
-        """Whether a page of a partition has come before, as far as is remembered."""
+        """Return whether a page of a partition has come before, as far as is remembered."""
         part = self._parts.get(number)
         return part is not None and page_id in part.window
 

@@ -114,7 +114,7 @@ class Pipeline:
 
     @property
     def changes_rows(self) -> bool:
-        """Whether it stores something else than pages as they are."""
+        """Return whether it stores something else than pages as they are."""
         return any(spec.changes_rows for spec in self.stage)
 
     @property
@@ -124,7 +124,7 @@ class Pipeline:
 
     @property
     def reads_failures(self) -> bool:
-        """Whether it reads of pages that have no result, in place of results."""
+        """Return whether it reads of pages that have no result, in place of results."""
         return self.source == FAILURES
 
     @property

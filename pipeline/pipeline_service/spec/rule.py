@@ -67,7 +67,7 @@ class Bounds:
     """Registrable domains; None: any."""
 
     def are_for(self, url: str, domain: str) -> bool:
-        """Whether they are those of a page."""
+        """Return whether they are those of a page."""
         if self.domain is not None and domain not in self.domain:
             return False
         return self.url is None or bool(re2.search(self.url, url))

@@ -35,14 +35,14 @@ class StageSpec:
 
     @property
     def changes_rows(self) -> bool:
-        """Whether what is stored may be something else than the page."""
+        """Return whether what is stored may be something else than the page."""
         if self.kind == "validate":
             return self.options["on_invalid"] == "mark" or "model" in self.options
         return self.kind != "where"
 
     @property
     def is_cheap(self) -> bool:
-        """Whether it neither parses pages nor runs code of others."""
+        """Return whether it neither parses pages nor runs code of others."""
         return self.kind in _CHEAP and "python" not in self.options
 
 

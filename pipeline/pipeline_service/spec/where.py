@@ -54,7 +54,7 @@ class Where:
         return ""
 
     def is_about(self, crawl: CrawlKey) -> bool:
-        """Whether pages of a crawl may be wanted."""
+        """Return whether pages of a crawl may be wanted."""
         named = {"appid": crawl.appid, "crawlid": crawl.crawlid, "spiderid": crawl.spiderid}
         return all((w := getattr(self, name)) is None or named[name] in w for name in _OF_A_CRAWL)
 

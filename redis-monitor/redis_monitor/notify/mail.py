@@ -80,7 +80,7 @@ def _subject(text: str) -> str:
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether the server refuses the mail itself (5xx); a login that fails can be mended."""
+    """Return whether the server refuses the mail itself (5xx); a login that fails can be mended."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return all(code >= _PERMANENT for code, _ in error.recipients.values())
     if isinstance(error, (smtplib.SMTPDataError, smtplib.SMTPSenderRefused)):

@@ -174,7 +174,7 @@ class ProblemWatch:
         }
 
     async def _of_kafka(self) -> dict[str, str]:
-        """Whether Kafka answers, and what was rejected since the last look."""
+        """Return whether Kafka answers, and what was rejected since the last look."""
         try:
             ends = await end_offsets(self._cluster.kafka, self._cluster.rejected)
         except (CrawlstreamError, OSError):

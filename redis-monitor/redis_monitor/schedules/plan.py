@@ -31,7 +31,7 @@ class Plan:
     """The time that it fires for."""
     late_s: int = 0
     is_asked: bool = False
-    """Whether somebody asked for this firing."""
+    """True if somebody asked for this firing."""
     skips: Sequence[Skip] = ()
     """Times at which it does not fire, whatever is in the way."""
 

@@ -90,7 +90,7 @@ class Typed:
     """Names that begin with an underscore are the form's own."""
     file: File | None = None
     has_file: bool = False
-    """Whether the form has a place for a file."""
+    """True if the form has a place for a file."""
     at: float = field(default_factory=time.time)
 
     def text(self, name: str) -> str:

@@ -80,12 +80,12 @@ class PageRecord:
 
     @property
     def is_binary(self) -> bool:
-        """Whether the body is no text."""
+        """Return whether the body is no text."""
         return self.value.get("body_encoding") == "base64"
 
     @property
     def is_html(self) -> bool:
-        """Whether a browser would show the body as a page."""
+        """Return whether a browser would show the body as a page."""
         start = self.body[:1000].lstrip("\ufeff \t\r\n").lower()
         is_like = start.startswith(("<!doctype html", "<html"))
         return not self.is_binary and ("html" in self.kind.lower() or is_like)
@@ -119,7 +119,7 @@ class Excerpt:
     """A part of a text, with what was searched for in it."""
 
     parts: Sequence[tuple[bool, str]]
-    """Whether it is a match, and the text, one after the other."""
+    """True if it is a match, and the text, one after the other."""
     matches: int
     start: int
     end: int

@@ -100,7 +100,7 @@ async def screen(
 
 
 def _is_text(raw: bytes) -> bool:
-    """Whether what is shown is all that came, so that it can be mended."""
+    """Return whether what is shown is all that came, so that it can be mended."""
     try:
         return bool(raw.decode().strip())
     except UnicodeDecodeError:

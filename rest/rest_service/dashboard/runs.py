@@ -56,7 +56,7 @@ async def runs(service: TheService, client: TheClient, key: TheCrawl) -> Respons
 
 
 def feeds(schedule: Schedule, key: CrawlKey) -> bool:
-    """Whether firings of a schedule feed a crawl of this name."""
+    """Return whether firings of a schedule feed a crawl of this name."""
     spiderid = schedule.crawl.get("spiderid", "link")
     named = str(schedule.crawl.get("crawlid", "")).split(AT)
     pattern = r"\d{8}T\d{4}Z".join(map(re.escape, named))

@@ -64,11 +64,11 @@ class Client:
 
     @property
     def sees_secrets(self) -> bool:
-        """Whether it may see what clients and sites log in with."""
+        """Return whether it may see what clients and sites log in with."""
         return self.role >= Role.OPERATE
 
     def may_see(self, appid: object) -> bool:
-        """Whether an application is open to it."""
+        """Return whether an application is open to it."""
         return not self.appids or appid in self.appids
 
     def check(self, *appids: object) -> None:
@@ -135,7 +135,7 @@ class Keyring:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the machine itself is the only border."""
+        """Return whether the machine itself is the only border."""
         return not self._keys
 
     def identify(self, request: Request) -> Client:
@@ -231,7 +231,7 @@ class RateLimiter:
         return is_admitted
 
     def is_empty(self, client: str) -> bool:
-        """Whether the client would be refused; takes nothing."""
+        """Return whether the client would be refused; takes nothing."""
         return bool(self._rate) and self._level(client, self._rate) < 1
 
     def _level(self, client: str, rate: float) -> float:

@@ -146,7 +146,7 @@ class Connection(H11Protocol):
         self._due = math.inf
         self._is_refused = False
         self._has_begun = True
-        """Whether the head that is waited for has begun."""
+        """True if the head that is waited for has begun."""
         self._unsent = 0
         self._read_at = 0.0
 
@@ -199,7 +199,7 @@ class Connection(H11Protocol):
             self._has_begun = False
 
     def is_over(self, now: float) -> bool:
-        """Whether it has passed a deadline: its head is late, or nobody reads its answer."""
+        """Return whether it has passed a deadline: its head is late, or nobody reads its answer."""
         unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent:
             self._unsent, self._read_at = unsent, now

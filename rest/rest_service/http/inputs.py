@@ -17,7 +17,7 @@ def media_type(request: Request) -> str:
 
 
 def is_json(request: Request) -> bool:
-    """Whether the body is said to be JSON."""
+    """Return whether the body is said to be JSON."""
     kind = media_type(request)
     return kind == "application/json" or (kind.startswith("application/") and "+json" in kind)
 

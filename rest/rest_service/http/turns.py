@@ -30,7 +30,7 @@ class Turns:
         self._own: dict[str, _Own] = {}
 
     def is_full(self, client: str) -> bool:
-        """Whether a client would have to wait."""
+        """Return whether a client would have to wait."""
         own = self._own.get(client)
         return self._all.locked() or (own is not None and own.turns.locked())
 

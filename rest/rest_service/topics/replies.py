@@ -21,7 +21,7 @@ KEPT_BYTES = 64 * 1024 * 1024
 """What nobody polls is dropped after an hour, and the oldest first when there is too much."""
 
 MaySee = Callable[[object], bool]
-"""Whether somebody may see what is about an application."""
+"""True if somebody may see what is about an application."""
 _Expected = tuple[asyncio.Future[bytes], MaySee]
 
 log = structlog.get_logger()
@@ -109,7 +109,7 @@ class ReplyReader:
     def __init__(self, kafka: Kafka, topic: str, replies: Replies) -> None:
         self.liveness = Liveness("replies")
         self.is_reading = False
-        """Whether a reply to what is asked now would be seen."""
+        """True if a reply to what is asked now would be seen."""
         self._kafka = kafka
         self._topic = topic
         self._replies = replies

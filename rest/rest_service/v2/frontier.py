@@ -61,7 +61,7 @@ class UrlRecords:
     """By run and URL, of all pages that were looked at: a page is found before its children."""
     looked_at: int = 0
     is_whole: bool = True
-    """Whether every record of the topic was looked at."""
+    """True if every record of the topic was looked at."""
 
     def note(self, name: Name, record: Mapping[str, Any], url: str) -> None:
         """Look at a record as it is shown."""

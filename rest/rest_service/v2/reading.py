@@ -48,11 +48,11 @@ class RecordFilter:
     appids: frozenset[str] = frozenset()
     """Of these applications only, unless it is empty."""
     is_hiding: bool = False
-    """Whether secrets are left out."""
+    """True if secrets are left out."""
 
     @property
     def is_all(self) -> bool:
-        """Whether every record is wanted."""
+        """Return whether every record is wanted."""
         return self.appid is self.crawlid is self.event is self.spiderid is self.url is None
 
     def pick(self, record: Record) -> object:
@@ -106,13 +106,13 @@ def url_of(text: str) -> str:
 
 
 def is_about(value: Mapping[str, Any], url: str) -> bool:
-    """Whether a result or event is about a URL, or about one that redirected from there."""
+    """Return whether a result or event is about a URL, or about one that redirected from there."""
     told = [value.get("url"), value.get("response_url"), *(value.get("redirect_urls") or ())]
     return any(is_spelling(text, url) for text in told)
 
 
 def is_spelling(text: object, url: str) -> bool:
-    """Whether a text of a record means a canonical URL."""
+    """Return whether a text of a record means a canonical URL."""
     if text == url:
         return True
     # Seeds keep their fragment, and their query its order; hosts are the same in any spelling.
@@ -154,7 +154,7 @@ class Page:
         return cursor_of(self.offsets)
 
     def is_full(self, limit: int) -> bool:
-        """Whether the next record belongs to the next page."""
+        """Return whether the next record belongs to the next page."""
         is_long = len(self.records) >= limit or self.scanned >= SCANNED
         return is_long or self.size >= PAGE_BYTES
 

@@ -320,7 +320,7 @@ def _new_occasion(state: dict[str, Any], now: float) -> int:
 
 
 def _is_of_use(claim: Mapping[str, Any], now: float) -> bool:
-    """Whether what it feeds now would be crawled, and not refused or expired."""
+    """Return whether what it feeds now would be crawled, and not refused or expired."""
     return bool(claim["at"] <= now + _AHEAD_S and now < claim["expires"])
 
 

@@ -57,7 +57,7 @@ class End:
     last: Claim | None
     """The last claim; None: there is none."""
     is_finished: bool
-    """Whether all of it is in the store."""
+    """True if all of it is in the store."""
     account: Account
     """Of all finished segments."""
     origin: int | None

@@ -34,7 +34,7 @@ class Repeats:
 
     @property
     def is_full(self) -> bool:
-        """Whether older segments would be forgotten at once."""
+        """Return whether older segments would be forgotten at once."""
         return self._count >= self._most
 
     def __contains__(self, name: bytes) -> bool:

@@ -63,7 +63,7 @@ class Spool:
 
     @property
     def is_short(self) -> bool:
-        """Whether its disk is nearly full, whoever has filled it."""
+        """Return whether its disk is nearly full, whoever has filled it."""
         return shutil.disk_usage(self._folder).free < LEAST_FREE_BYTES
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class Segment:
         self._opened_at = time.monotonic()
 
     def __contains__(self, name: bytes) -> bool:
-        """Whether a page has come before, in it or in those that are remembered."""
+        """Return whether a page has come before, in it or in those that are remembered."""
         return name in self._known or name in self._ids
 
     @property
@@ -143,7 +143,7 @@ class Segment:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it covers nothing."""
+        """Return whether it covers nothing."""
         return self.next == self.start
 
     def why_full(self) -> str:

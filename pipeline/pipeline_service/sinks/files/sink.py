@@ -128,7 +128,7 @@ class FilesSink:
             return await self._write(part, judged, batch.next, live)
 
     def knows(self, number: int, page_id: str) -> bool:
-        """Whether a page of a partition has come before, as far as is remembered."""
+        """Return whether a page of a partition has come before, as far as is remembered."""
         part, name = self.parts.get(number), short(page_id)
         if part is None or part.segment is None:
             return part is not None and name in part.known

@@ -41,7 +41,7 @@ class Transaction(Protocol):
         """Name and type of each column of a table; none where there is no such table."""
 
     def has_unique(self, table: str, column: str) -> bool:
-        """Whether no two rows can have one value of a column."""
+        """Return whether no two rows can have one value of a column."""
 
     def keep_outside(self, table: str, column: str) -> None:
         """Have large values of a column stored apart, uncompressed, where that is a choice."""
@@ -69,7 +69,7 @@ class Database(Protocol):
         """Statements that are committed at the block's end, or undone when it raises."""
 
     def fits(self, kind: Kind, declared: str) -> bool:
-        """Whether a column of a declared type can hold a kind."""
+        """Return whether a column of a declared type can hold a kind."""
 
 
 def quoted(name: str) -> str:

@@ -127,12 +127,12 @@ class Postgres:
             raise
 
     def fits(self, kind: Kind, declared: str) -> bool:
-        """Whether a column of a declared type can hold a kind."""
+        """Return whether a column of a declared type can hold a kind."""
         wanted = TYPES[kind]
         return declared in _FIT.get(wanted, (wanted,))
 
     def has_incoming(self, columns: str) -> bool:
-        """Whether the temporary table is one with these columns."""
+        """Return whether the temporary table is one with these columns."""
         has, self._incoming = self._incoming == columns, columns
         return has
 
@@ -196,7 +196,7 @@ class _Transaction:
         self.execute("select pg_advisory_xact_lock(hashtext('crawlstream'))")
 
     def has_unique(self, table: str, column: str) -> bool:
-        """Whether no two rows can have one value of a column."""
+        """Return whether no two rows can have one value of a column."""
         found = self.execute(
             "select 1 from pg_index join pg_attribute on attrelid = indrelid and attnum = indkey[0]"
             " where indrelid = to_regclass(%s) and indisunique and indnkeyatts = 1"

@@ -163,7 +163,7 @@ class _Transaction:
         """A transaction that writes is alone."""
 
     def has_unique(self, table: str, column: str) -> bool:
-        """Whether no two rows can have one value of a column."""
+        """Return whether no two rows can have one value of a column."""
         told = self.execute(f"pragma table_info({quoted(table)})")
         keys = [name for _, name, _, _, _, is_key in told if is_key]
         for _, name, is_unique, _, is_partial in self.execute(

@@ -40,7 +40,7 @@ class Quality:
     fields: dict[str, FieldCount] = field(default_factory=dict)
     """By name, ``a.b`` for one in an object; ``$`` has errors of items as a whole."""
     is_cut: bool = False
-    """Whether counts of some items were forgotten, so that nothing can be told of all."""
+    """True if counts of some items were forgotten, so that nothing can be told of all."""
 
     def count(
         self, item: Mapping[str, Any], declared: Iterable[str], errors: Sequence[tuple[str, str]]
@@ -77,7 +77,7 @@ class Quality:
 
     @property
     def is_counted(self) -> bool:
-        """Whether there is anything to be told."""
+        """Return whether there is anything to be told."""
         return bool(self.items or self.fields)
 
     def as_record(self) -> dict[str, Any]:
