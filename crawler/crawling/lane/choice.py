@@ -1,8 +1,8 @@
-"""Whether a spider's pages may take the lane: only where nobody else has a part in their way.
+"""Decides whether a spider's pages may take the lane: only if no other component handles them.
 
-Scrapy's engine calls middlewares, pipelines and listeners; the lane calls nobody. So it is for
-spiders whose pages meet only what is ours or Scrapy's default. What is asked here is not all public
-in Scrapy; ``test_choice.py`` watches it.
+Scrapy's engine calls middlewares, pipelines and listeners; the lane calls none. So it is for
+spiders with none but those of crawlstream and Scrapy's defaults. Some of Scrapy's API used here is
+not public; ``test_choice.py`` tests it.
 """
 
 from __future__ import annotations

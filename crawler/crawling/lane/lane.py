@@ -1,9 +1,9 @@
 """The short way of a page: one task from its request to its end.
 
-Scrapy's engine, downloader and scraper make some seven tasks, a dozen Deferreds and as many signals
-of a page, for the sake of those who may listen. Where nobody does, this is all that is left of it:
-the request's defaults, the download, decompression, the verdict, the spider, Kafka. Each by the
-same room as there.
+Scrapy's engine, downloader and scraper make some seven tasks, a dozen Deferreds and as many
+signals of a page, for the sake of listeners. Without listeners, a page needs only these steps: the
+request's defaults, the download, decompression, the verdict, the spider, Kafka. Both ways share
+the code of each step.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Lane:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many bytes wait for spider and Kafka that nothing more should be fetched."""
+        """Return whether the bytes that wait for spider and Kafka leave room for no more pages."""
         return self._size > self._most_size
 
     def start(self, page: Page, request: Request) -> None:
@@ -88,12 +88,12 @@ class Lane:
             log.error("fetch", outcome="task_failed", exc_info=error)
 
     async def finish(self) -> None:
-        """Wait for all pages that are under way."""
+        """Wait for all pages in progress."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def close(self) -> None:
-        """End all connections; nothing may be under way."""
+        """Close all connections; no page may be in progress."""
         self._client.close()
 
     async def fetch_only(self, request: Request, page: Page) -> Response:
@@ -155,7 +155,7 @@ class Lane:
             self._scraper.handle_spider_error(Failure(_bounded(error)), request, response)
 
     async def _step_by_step(self, page: Page, response: Response, steps: Iterator[Any]) -> None:
-        """What a plain generator yields."""
+        """Yield the items of a plain generator."""
         gathering = Gathering(page, response, self._parts, self._crawler.spider)
         try:
             while (item := self._next_item(page, gathering, steps)) is not None:
@@ -180,7 +180,7 @@ class Lane:
     async def _output_of(
         self, page: Page, callback: Any, response: Response, named: dict[str, Any]
     ) -> AsyncIterator[Any]:
-        """What a callback of any other kind yields or returns."""
+        """Yield the items of a callback of any other kind."""
         came = self._parts.recorder.call(page, callback, response, **named)
         if inspect.isawaitable(came):
             came = await came
@@ -203,7 +203,7 @@ class Lane:
 
 
 def _callback_of(request: Request, spider: Spider) -> Any:
-    """What Scrapy would call; without ``Spider._parse``, which only hides what ``parse`` is."""
+    """Return the callback that Scrapy would call, without ``Spider._parse`` around ``parse``."""
     if request.callback:
         return request.callback
     if type(spider)._parse is Spider._parse:  # noqa: SLF001  as Scrapy does

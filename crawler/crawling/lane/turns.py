@@ -1,4 +1,4 @@
-"""One page in a round of the event loop: sockets and heartbeats are looked after between pages."""
+"""Runs one page in a round of the event loop, so that sockets and heartbeats are served between."""
 
 from __future__ import annotations
 

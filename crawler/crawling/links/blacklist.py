@@ -24,7 +24,7 @@ log = structlog.get_logger()
 class Blacklist:
     """Drops the links to blocked domains and hosts; without it they wait until they are unblocked.
 
-    Seeds are let in all the same: a person asked for them.
+    Seeds are admitted nevertheless: a person requested them.
     """
 
     def __init__(self, rules: ThrottleRules, *, drops: bool, is_asked: bool = False) -> None:

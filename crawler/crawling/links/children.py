@@ -1,4 +1,4 @@
-"""What a page leads to, on its way into the frontier.
+"""Links and requests of a page, on their way into the frontier.
 
 A spider hands over a whole page's worth of links as :class:`Outlinks`; they never become
 ``scrapy.Request`` objects in the process that found them. The requests of a user's own spider
@@ -31,10 +31,10 @@ from crawlstream.model.url import domain_key, fingerprint, host_of, link_url, lo
 from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version, short_extras
 
 LEVEL_STEP = -10
-"""What one level of depth costs in priority: breadth comes first within a domain."""
+"""Priority that each level of depth costs: breadth comes first within a domain."""
 
 _FARTHEST = 8_000
-"""Priorities stay within this: beyond, the frontier could not tell turns of a band apart."""
+"""Priorities stay within this: beyond, the frontier could not order the turns of a band."""
 
 _LARGEST_ENTRY = 256 * 1024
 """Bytes of a request as the frontier keeps it: a thousand of them fit into one call of Redis."""
@@ -52,7 +52,7 @@ _looked_up = lru_cache(_LINKS_REMEMBERED)(look_up_link)
 class Outlinks:
     """Absolute URLs to follow from a page with GET, one level deeper, by the same callback.
 
-    ``refused`` counts, by reason, links that are left out: as ``links_of`` tells, for the crawl's
+    ``refused`` counts, by reason, links left out, as ``links_of`` returns them, for the crawl's
     ``filtered``. ``spiderid`` names another spider that shall fetch them, by its ``parse``.
     ``versions``, if there are any, has a text for each URL: a page is fetched once for each of its
     versions, and one whose version is empty once.
@@ -89,7 +89,7 @@ class Children:
 
     @property
     def groups(self) -> Sequence[Links]:
-        """One group for each domain, priority and spider."""
+        """Return one group for each domain, priority and spider."""
         return [group for group, _entries in self._groups.values()]
 
     def follow(
@@ -271,7 +271,7 @@ class Children:
         return found
 
     def _salt(self, request: Request, url: str) -> str:
-        """What sets an undeduplicated request apart, the same when its page is fetched again."""
+        """Return the salt of an undeduplicated request: the same when its page is fetched again."""
         self._ordinal += 1
         plain = fingerprint(url, request.method, request.body)
         text = f"{self._page.id} {plain} {self._ordinal}"
@@ -291,7 +291,7 @@ def _is_spider_name(name: object) -> bool:
 def _encoder(
     response: Response, above: Entry, callback: str | None
 ) -> Callable[[EncodedLinks], Callable[[str], None]]:
-    """What adds links of a page to entries: the short way where they have no more than a URL."""
+    """Return a function that adds links to entries: the short way where they have only a URL."""
     parent, referrer_of = response.url, referrers_of(response)
     if callback is None and referrer_of is _as_usual:
         encoder = LinkEncoder(above.depth + 1, parent.encode(), above.moved_to)
@@ -303,7 +303,7 @@ def _encoder(
 def _version_encoder(
     response: Response, above: Entry, callback: str | None
 ) -> Callable[[str, str], bytes]:
-    """What makes an entry of a URL and its salt: the short way where it has no more than these."""
+    """Return a function from URL and salt to an entry: the short way where it has no more."""
     if callback is None and referrers_of(response) is _as_usual:
         depth, short, moved_to = above.depth + 1, response.url.encode(), above.moved_to
         return lambda url, salt: encode_version(url, depth, short, short_extras(salt, moved_to))
@@ -313,7 +313,7 @@ def _version_encoder(
 def _long_encoder(
     response: Response, above: Entry, callback: str | None
 ) -> Callable[[str, str | None], bytes]:
-    """What makes an entry of a URL and its salt, below that of its page."""
+    """Return a function from URL and salt to an entry below that of its page."""
     referrer_of = referrers_of(response)
     below = Entry(
         url="",
@@ -328,7 +328,7 @@ def _long_encoder(
 
 
 def referrers_of(response: Response) -> Callable[[str], dict[str, str]]:
-    """The header by which a child's referrer differs from what it is told anyway."""
+    """Return the header that a child needs because its referrer is not its page."""
     policy = referrers.policy_of(response.headers.getlist(b"Referrer-Policy"))
     if policy is referrers.usual:
         return _as_usual

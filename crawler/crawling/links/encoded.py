@@ -11,7 +11,7 @@ from crawlstream.wire.stored import LinkEncoder
 class EncodedLinks(Sequence[bytes]):
     """Entries of links, each encoded whenever it is looked at: most links never are.
 
-    What the frontier knows anyway is left out before that, by its fingerprint.
+    Links that the frontier knows are left out before that, by fingerprint.
     """
 
     __slots__ = ("_encoder", "_items")
@@ -28,7 +28,7 @@ class EncodedLinks(Sequence[bytes]):
         self._items.append(entry)
 
     def appender(self, encoder: LinkEncoder) -> Callable[[str], None]:
-        """What adds a link by its URL; that of a second page is encoded at once."""
+        """Return a function that adds a link by its URL; a second page's are encoded at once."""
         self._encoder = self._encoder or encoder
         if self._encoder is encoder:
             return self._items.append

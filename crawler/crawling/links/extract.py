@@ -24,9 +24,9 @@ from crawlstream.model.web.address import without_fragment
 MOST_LINKS = 5_000
 """Different addresses that are looked at in one page."""
 MOST_ANCHORS = 4 * MOST_LINKS
-"""Elements that are looked at, repetitions included: far down a deep tree each one is dear."""
+"""Elements that are looked at, repetitions included: far down a deep tree each one is expensive."""
 MOST_URL_CHARACTERS = 1 << 19
-"""What they may be long together. A base makes each of them as long as it likes."""
+"""Characters of all addresses of a page. A base element can make each of them long."""
 
 log = structlog.get_logger()
 
@@ -37,7 +37,7 @@ def links_of(
     """Address and text of the links that a crawl follows, and how many it does not, by reason.
 
     The crawl is that of the page, unless another's ``profile`` is given.
-    A page that is no HTML has none. Markup that cannot be read has none either: the page counts.
+    A page without HTML has none. Unreadable markup has none either, and the page still counts.
     """
     rules = rules_of(profile) if profile else rules_for(page_of(response).hold)
     found: dict[str, str] = {}

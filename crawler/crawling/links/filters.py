@@ -67,7 +67,7 @@ class Extensions:
         self._plain = set()
         self._dotted: dict[int, set[str]] = defaultdict(set)
         self._last_parts = set()
-        """Of those with a dot in them."""
+        """Last parts of extensions that have a dot in them."""
         for name in names:
             if "." in name:
                 self._dotted[len(name) + 1].add(f".{name}")

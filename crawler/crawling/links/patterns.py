@@ -24,7 +24,7 @@ _LINEAR_BYTES = 256 * 1024
 """Memory for one list of expressions on RE2; a longer one backtracks."""
 
 _READ_DIFFERENTLY = ("{,", "[:", "[[", "--", "&&", "||", "~~")
-"""What RE2 takes for something else than Python does, or Python may some day."""
+"""Syntax that RE2 reads differently from Python, or from later versions of Python."""
 
 
 class OutOfTime(Exception):
@@ -32,10 +32,10 @@ class OutOfTime(Exception):
 
 
 class Patterns:
-    """Tells which URLs some expressions are found in."""
+    """Finds the URLs that some expressions match."""
 
     def __init__(self, expressions: Sequence[str]) -> None:
-        """re.error if one of them is no regular expression."""
+        """re.error: one of them cannot be compiled."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._all = [re.compile(each) for each in expressions]

@@ -42,9 +42,9 @@ _SCRAPYS = frozenset(
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_LEVELS = 100
-"""Of lists and objects in one another: as many as records may have."""
+"""Levels of nested lists and objects: the limit of records."""
 _MOST_BITS = 14_000
-"""Of an integer that Python can write as text."""
+"""Digits of an integer that Python can write as text."""
 
 
 def callback_of(request: Request, spider: Spider | None) -> str | None:
@@ -69,7 +69,7 @@ def callback_of(request: Request, spider: Spider | None) -> str | None:
 
 
 def headers_of(request: Request) -> dict[str, str]:
-    """Return the headers by name; several values of one are joined, as HTTP has it."""
+    """Return the values of each header, joined as HTTP defines it."""
     headers = {}
     for name, values in request.headers.items():
         joint = b"; " if name.lower() == b"cookie" else b", "
@@ -84,7 +84,7 @@ def headers_of(request: Request) -> dict[str, str]:
 
 
 def cookies_of(request: Request) -> dict[str, str]:
-    """Return the cookies by name, of a request that has them as an object or as a list."""
+    """Return name and value of each cookie of a request, which has an object or a list of them."""
     cookies: Any = request.cookies
     if not isinstance(cookies, list):
         cookies = [{"name": name, "value": value} for name, value in cookies.items()]

@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 class LinkRules:
-    """What a crawl follows: the filters of its seed, in the order in which Scrapy asks them."""
+    """Filters of the links of a crawl, in Scrapy's order."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class LinkRules:
         self._patience = Patience()
         self._domains = HostSet(domains or ())
         self.further = HostSet(())
-        """A host that the crawl may visit beside its domains."""
+        """A host that the crawl may visit in addition to its domains."""
         self._extensions = Extensions(IGNORED_EXTENSIONS if extensions is None else extensions)
 
     def refusals(self, urls: Sequence[str]) -> Sequence[str | None]:
@@ -89,10 +89,10 @@ class LinkRules:
         return bool(self.further) and self.further.covers(url)
 
     def leaves(self, url: str, target: str, *, of_pages: bool = True) -> str | None:
-        """The first filter that lets a page through and not where it redirects to, if any does.
+        """Return the first filter that admits a page and refuses the target of its redirect.
 
-        A filter that would not have let the page through has nothing to say: somebody asked for
-        it regardless. Without ``of_pages`` only the hosts count.
+        A filter that refuses the page itself is skipped: the page was requested regardless.
+        Without ``of_pages`` only hosts are judged.
         """
         page, found = without_fragment(url), without_fragment(target)
         if of_pages and self.has_expressions:
@@ -164,7 +164,7 @@ class RedirectRules:
         self._of_pages = of_pages
 
     def refuse(self, page: Page, target: str) -> bool:
-        """Whether a page must not lead to a target; it is counted as a filtered link then."""
+        """Return whether a page must not lead to a target, and count that as a filtered link."""
         reason = self._refusal(page.hold, target)
         if reason and page.turned_back != target:
             page.turned_back = target
@@ -182,4 +182,4 @@ class RedirectRules:
 
 
 OF_THE_CRAWL = RedirectRules()
-"""What a crawl asks for, and nothing else."""
+"""The rules of the crawl itself, without the operator's."""

@@ -20,7 +20,7 @@ from crawling.decoding import MOST_PARTS
 MOST_UNPACKED = 50 << 20
 """Bytes of one file, unpacked, as sitemaps.org has it."""
 PIECE = 1 << 16
-"""Bytes of a piece, about; the first one is no smaller, unless the file is."""
+"""Bytes of a piece, about; only the first one of a small file is smaller."""
 
 MOST_DOCUMENTS = 1_000
 """Joined to one file: each has an XML declaration and a root element at most."""
@@ -123,7 +123,7 @@ def lines_of(pieces: Iterable[bytes], longest: int) -> Iterator[str]:
 
 
 def _in_large_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces; what came before an error is not lost by that."""
+    """Join small pieces; pieces before an error are not lost by that."""
     kept = b""
     try:
         for piece in pieces:
@@ -145,7 +145,7 @@ def _codec_of(head: bytes) -> Any:
         return None
     declared = _DECLARED.search(head)
     found = webencodings.lookup(declared[1].decode("latin-1")) if declared else None
-    # What was read as ASCII is no UTF-16.
+    # Text that was readable as ASCII cannot be UTF-16.
     if found is not None and found.name not in {"utf-8", "utf-16le", "utf-16be"}:
         return found.codec_info
     return None if _is_utf8(head) else codecs.lookup("windows-1252")

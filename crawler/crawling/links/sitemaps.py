@@ -1,4 +1,4 @@
-"""What sitemaps and feeds list: sitemaps (sitemaps.org), their indexes, RSS, Atom, and robots.txt.
+"""Entries of sitemaps and feeds: sitemaps (sitemaps.org), their indexes, RSS, Atom, and robots.txt.
 
 They are read in pieces, unpacked as they are read, and no tree is made of them, so that their size
 does not matter to the memory. There is neither a DTD nor an entity but the five of XML: any other
@@ -40,10 +40,10 @@ MOST_HOSTS = 1_000
 MOST_DEPTH = 100
 """Elements in one another."""
 MOST_CHARACTERS = 8 << 20
-"""What the URLs of one file may be long together."""
+"""Characters of all URLs of one file."""
 
 _LONGEST_TEXT = 4_096
-"""Characters of a field; longer ones are no URL."""
+"""Characters of a field; nothing longer is a URL."""
 _LONGEST_TITLE = 500
 _MOST_ROBOTS = 512 * 1024
 """Bytes of a robots.txt, as RFC 9309 has it."""
@@ -54,13 +54,13 @@ _DATE = re.compile(
     r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2}"
     r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?)?)?"
 )
-"""What sitemaps and Atom call a date."""
+"""Form of a date in sitemaps and Atom."""
 
 _ROOTS = frozenset({"urlset", "sitemapindex", "rss", "RDF", "feed"})
 _BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _ITEMS = frozenset({"url", "sitemap", "item", "entry"})
 _DATES = ("lastmod", "updated", "pubDate", "date", "published")
-"""Fields that tell when something was changed, the best first."""
+"""Fields with the date of the last change, the best first."""
 _LINKS = frozenset({"loc", "link", "guid"})
 _FIELDS = _LINKS | {"title", *_DATES}
 
@@ -68,7 +68,7 @@ log = structlog.get_logger()
 
 
 class Listed(NamedTuple):
-    """One thing that a file lists."""
+    """An entry of a file."""
 
     url: str
     """An address."""
@@ -79,7 +79,7 @@ class Listed(NamedTuple):
 
 @dataclass(slots=True)
 class Listing:
-    """What a file lists, in its order."""
+    """Entries of a file, in its order."""
 
     sitemaps: list[Listed] = field(default_factory=list)
     pages: list[Listed] = field(default_factory=list)
@@ -182,9 +182,9 @@ class _Reader:
         self._item_at = 0
         self._item: dict[str, str] = {}
         self._kind = self._space = ""
-        """Of the item: its name, and the namespace of it."""
+        """Name and namespace of the item."""
         self._bases: list[tuple[int, str]] = []
-        """What ``xml:base`` says, and at which depth."""
+        """Values of ``xml:base``, each with its depth."""
         self._field: str | None = None
         self._text: list[str] = []
         self._length = 0
@@ -198,7 +198,7 @@ class _Reader:
             base = self._by_base(attributes[_BASE][:_LONGEST_TEXT])
             self._bases.append((self.depth, resolved(self._url, base) or self._url))
         is_below = self.depth == self._item_at + 1
-        # An item in another one of its kind: nobody has closed that.
+        # An item in another item: the outer one has no end tag.
         if self._item_at and not (is_below and tag == self._kind):
             is_own = space == self._space or name in _DATES
             if is_below and is_own and name in _FIELDS:
@@ -232,7 +232,7 @@ class _Reader:
     def end(self, _tag: str) -> None:
         """An element ends."""
         if self._field and self.depth == self._item_at + 1:
-            # What stands in CDATA was none, and got one all the same; or it was written twice.
+            # Escaped text in CDATA, or text that was escaped twice.
             text = self._text[0] if len(self._text) == 1 else "".join(self._text)
             text = text.strip()
             if "&" in text:

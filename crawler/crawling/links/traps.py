@@ -17,7 +17,7 @@ class Traps:
     max_segments: int
     max_repeats: int
     harmless: float = field(init=False)
-    """So many slashes in an absolute URL are no sign of a trap."""
+    """Slashes that any absolute URL may have without being a sign of a trap."""
 
     def __post_init__(self) -> None:
         signs = [each for each in (self.max_segments, self.max_repeats) if each]

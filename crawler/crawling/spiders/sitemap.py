@@ -15,7 +15,7 @@ from crawling.page.request import page_of
 from crawling.response.codings import INCOMPLETE
 
 PAGES_SPIDER = "pages_spider"
-"""Of the crawl's ``attrs``: the spider that fetches the pages."""
+"""Key in the crawl's ``attrs``: the spider that fetches the pages."""
 _PAGES_SPIDER = "link"
 
 
@@ -58,7 +58,7 @@ def _pages_spider(attrs: Any) -> str:
 
 
 def _allowed(sitemaps: Sequence[Listed], rules: LinkRules, refused: Counter[str]) -> list[Listed]:
-    """Those on hosts that the crawl may visit; its other filters are about pages."""
+    """Return those on hosts that the crawl may visit; its other filters are about pages."""
     kept = [one for one in sitemaps if rules.covers(one.url)]
     if len(kept) < len(sitemaps):
         refused["domain"] += len(sitemaps) - len(kept)
@@ -66,7 +66,7 @@ def _allowed(sitemaps: Sequence[Listed], rules: LinkRules, refused: Counter[str]
 
 
 def _followed(pages: Sequence[Listed], rules: LinkRules, refused: Counter[str]) -> list[Listed]:
-    """Those that the crawl follows; the others are counted by reason."""
+    """Return those that the crawl follows; count the others by reason."""
     kept = []
     verdicts = rules.verdicts([one.url for one in pages])
     for one, verdict in zip(pages, verdicts, strict=True):

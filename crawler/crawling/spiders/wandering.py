@@ -27,5 +27,5 @@ class WanderingSpider(ClusterSpider):
         links, _refused = links_of(response)
         yield self.result(response, attrs={**(response.meta["attrs"] or {}), "step": step})
         if links:
-            url, _text = random.choice(links)  # noqa: S311  a walk is no secret
+            url, _text = random.choice(links)  # noqa: S311  a walk needs no secrets
             yield Request(url, callback=self.parse, meta={"step": step + 1})
