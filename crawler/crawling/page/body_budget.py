@@ -17,15 +17,15 @@ from crawling.page.page import Page
 LARGE = 128 * 1024
 """Bytes up to which a body is not weighed: most are far smaller."""
 _SHARED = 16 * 1024 * 1024
-"""What bodies may weigh together, or as much as the largest that a crawler takes."""
+"""Bytes of all large bodies together, or of the largest that a crawler accepts."""
 _ELDEST = 2
-"""So many go on beyond that."""
+"""Bodies that continue although the budget is exceeded."""
 _STEP = 64 * 1024
-"""What a connection brings at a time."""
+"""Bytes that a connection delivers at a time."""
 
 
 class BodyBudget:
-    """The large bodies of this process, eldest first. All on one thread."""
+    """The large bodies of this process, oldest first. Not thread-safe."""
 
     def __init__(self, largest: int = 0) -> None:
         """``largest``: bytes of the largest body that comes in."""
@@ -36,7 +36,7 @@ class BodyBudget:
         """Bytes."""
 
     def weigh(self, page: Page, size: int) -> None:
-        """A page's body takes so many bytes now."""
+        """Note how many bytes a page's body has now."""
         known = self._sizes.get(page)
         if known is None and size <= LARGE:
             return
@@ -44,7 +44,7 @@ class BodyBudget:
         self.total += size - (known or 0)
 
     def may_grow(self, page: Page) -> bool:
-        """Return whether the body may take more: there is room, or it is one of the eldest."""
+        """Return whether the body may take more: there is room, or it is one of the oldest."""
         return self.total <= self._limit or page in islice(self._sizes, _ELDEST)
 
     def wait(self, page: Page, go_on: Callable[[], None]) -> None:
@@ -60,7 +60,7 @@ class BodyBudget:
             await turn.wait()
 
     def drop(self, page: Page) -> None:
-        """The body has gone."""
+        """Forget the body of a page."""
         size = self._sizes.pop(page, None)
         if size is None:
             return
@@ -70,7 +70,7 @@ class BodyBudget:
         self._look()
 
     def _look(self) -> None:
-        """Let go on what may, the eldest first."""
+        """Let bodies continue while there is room, the oldest first."""
         room = self._limit - self.total
         for place, page in enumerate(list(self._sizes)):
             if page in self._waiting and (room >= 0 or place < _ELDEST):

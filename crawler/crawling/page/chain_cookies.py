@@ -1,8 +1,8 @@
 """The cookies that sites set along a chain of redirects on one host, by RFC 6265.
 
-They are kept in an entry as texts by name, and a cookie that is not for the whole host by its name,
-a semicolon and its path. Octets that are no UTF-8 are characters of a private plane there, which
-become the same octets again when the cookie is sent.
+An entry keeps them as a mapping from name to value; a cookie that is not for the whole host has
+name, semicolon and path as its key. Octets outside UTF-8 are stored as characters of a private
+plane and are sent as the same octets.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from crawlstream.model.credentials import may_set_for
 from crawlstream.model.url import host_of
 
 MOST_COOKIES = 50
-"""Cookies of one host on one chain; more is no login but an attack."""
+"""Cookies of one host on one chain; no login needs more."""
 _LINES_READ = 100
 """Headers of one response that are looked at."""
 _LONGEST = 4096
 """Bytes of a name and its value, as browsers have it, and of the attributes that are read."""
 _ALL_CHARACTERS = 8192
-"""Of all together: servers refuse longer header lines."""
+"""Characters of all cookies together: servers refuse longer header lines."""
 
 _ENDS_PATH = re.compile(r"[?#]")
 _BLANKS = b" \t"
@@ -36,7 +36,7 @@ _PRIVATE = re.compile("[\U0010ff80-\U0010ffff]")
 
 @dataclass(slots=True)
 class _Attributes:
-    """What a Set-Cookie header says of its cookie; the last valid attribute of a name counts."""
+    """The cookie of a Set-Cookie header; the last valid attribute of each name counts."""
 
     domain: str = ""
     path: str = ""

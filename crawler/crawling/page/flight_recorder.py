@@ -3,7 +3,7 @@
 A small file, mapped into memory, in a slot of its own under the home folder. What is written
 there outlives the process, however it ends; the next crawler that takes the slot, or finds it
 abandoned, reports it. So a page that kills its worker (a decompression, a regular expression, a
-parser) is told from the two hundred that were merely held beside it.
+parser) is distinguished from the two hundred that were merely leased at the time.
 
 The slot is locked while its process lives; the kernel gives the lock back when it dies.
 """
@@ -35,17 +35,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """What an abandoned recorder tells: a worker that died, and the hold it was handling."""
+    """Content of an abandoned recorder: the worker that died, and the hold that it handled."""
 
     worker: str
     token: str
     """Empty if nothing was on the CPU."""
     partition: int = 0
-    """Of the frontier, to which the token belongs."""
+    """Partition of the frontier that issued the token."""
 
 
 class Recorder:
-    """Notes the hold whose response is being handled, for whoever comes after a crash."""
+    """Notes the hold whose response is being handled, for the process that follows a crash."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -54,7 +54,7 @@ class Recorder:
         self._map: mmap.mmap | None = None
 
     def open(self, worker: str) -> list[Crash]:
-        """Take a slot for this worker; tells what abandoned slots of its kind hold.
+        """Take a slot for this worker; return the content of abandoned slots of its kind.
 
         Dying before it is reported loses the blame, never the page: the deadline frees that.
         """
@@ -147,8 +147,8 @@ class Recorder:
 class exits_contained:  # noqa: N801  a block, as contextmanager() makes them
     """Turn what would end the process, or the task, into an error of the page: RuntimeError.
 
-    It would end the next process that is given the page as well, or leave a page that nobody ends.
-    A cancellation of ours stays one.
+    Otherwise it would end the next process that leases the page as well, or leave the page without
+    an end. A cancellation by crawlstream stays a cancellation.
     """
 
     def __enter__(self) -> None:
@@ -157,7 +157,7 @@ class exits_contained:  # noqa: N801  a block, as contextmanager() makes them
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        """End the block; RuntimeError where something has left it that is no Exception."""
+        """End the block; RuntimeError if it was left by something other than an Exception."""
         if error is None or isinstance(error, Exception):
             return
         if isinstance(error, asyncio.CancelledError):
@@ -197,7 +197,7 @@ class _Noted:
             try:
                 value = yield waits_for
             except GeneratorExit:
-                # Ours: nobody waits for it any more. One that resume() raises is the spider's.
+                # Raised here, where nothing waits any more. One raised by resume() is the spider's.
                 with self._recorder.noting(self._page):
                     steps.close()
                 raise

@@ -2,8 +2,8 @@
 
 It is *waiting* until its request sets out, *connecting* while its host is looked up and reached,
 *sent* until its response is there, *received* while it is parsed and published, and *ended* once
-its end is owed to the frontier. A *stale* one is in other hands: whatever still happens to it here
-is nobody's business.
+its end waits to be reported to the frontier. A *stale* one is leased by another worker: nothing
+that still happens to it here is reported.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _OVER = frozenset({Phase.SPILLING, Phase.ENDED, Phase.STALE})
 
 @dataclass(slots=True, eq=False)
 class Page:
-    """One hold on its way through this process."""
+    """A hold on its way through this process."""
 
     hold: Hold
     id: str
-    """The entry's name for ever: Kafka key and ``id`` of its records."""
+    """Permanent name of the entry: Kafka key and ``id`` of its records."""
     admitted_at: float = 0
     """When this process took it on, by its monotonic clock."""
     phase: Phase = Phase.WAITING
@@ -78,18 +78,18 @@ class Page:
     failure: str = ""
     """Reason code, once its spider or a pipeline has raised."""
     failure_detail: str = ""
-    """What it raised."""
+    """The exception that it raised."""
     status: int = 0
     proxy: Mapping[str, str] | None = None
     """``pool`` and ``id`` of the proxy that its response came through."""
     tls: str | None = None
     """The TLS profile that its requests are sent with; None: the default one."""
     render: Mapping[str, object] | None = None
-    """What a browser took to make it; None: none has."""
+    """Time and traffic of the browser that rendered it; None: no browser did."""
     refused: Heard | None = None
-    """What its site said to a further request, if it asked for less."""
+    """Response of its site to a further request, if that was a refusal (429, 503)."""
     is_lent: bool = False
-    """Its request was reserved without a lease: the frontier hears nothing of it."""
+    """True if its request was reserved without a lease: nothing is reported to the frontier."""
     body_bytes: int = 0
     cpu_s: float = 0
     """CPU time of this process that it has taken."""

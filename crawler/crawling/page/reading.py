@@ -21,17 +21,17 @@ LONGEST_MARKUP = 1 << 20
 """Characters that are read. What is made of them takes up to 45 times their size: sixteen million
 of elements would be 540 MB and seconds of CPU."""
 _LONGEST_BODY = 4 * LONGEST_MARKUP
-"""Bytes that so many characters take at most."""
+"""Bytes that this many characters take at most."""
 
 _deep = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=True, collect_ids=False)
 _shallow = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=False, collect_ids=False)
 """They end where elements are 2048 and 256 deep in one another."""
 _DEEP_TAGS, _SHALLOW_TAGS = 2000, 240
-"""So many tags are never as deep, below ``html`` and ``body``."""
+"""Tags that can never nest as deep as that, below ``html`` and ``body``."""
 
 
 class Reading:
-    """What a page says, in the order of its markup."""
+    """Elements of a page, in the order of its markup."""
 
     def __init__(self, response: HtmlResponse) -> None:
         """Parse the page, as far as its length and its attributes allow."""

@@ -1,7 +1,7 @@
-"""What a request tells of the page that led to it: the Referer, as browsers have it.
+"""The Referer of a request, as browsers send it.
 
 Unless the page says otherwise (``Referrer-Policy``), other origins learn the origin of a page and
-not its path, and nobody learns of an https page without encryption. URLs are canonical, or seeds.
+not its path, and an https page is never named without encryption. URLs are canonical, or seeds.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _POLICIES: dict[str, Policy] = {
 
 
 def policy_of(headers: Iterable[bytes]) -> Policy:
-    """What the ``Referrer-Policy`` of a page asks for: the last that is known, if any."""
+    """Return the last known policy in the ``Referrer-Policy`` of a page, if any."""
     said = b",".join(headers)[-_LONGEST_POLICY:].decode("latin-1").lower()
     names = [name for each in said.split(",") if (name := each.strip()) in _POLICIES]
     return _POLICIES[names[-1]] if names else usual

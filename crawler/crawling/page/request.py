@@ -1,7 +1,7 @@
 """From a hold to the request that Scrapy downloads.
 
-Whatever a request carries is bound to somebody: user agent and cookies to the crawl, cookies and
-extra headers to the own domain of its seed as well, cookies of a redirect to one host.
+Each value that a request carries has an owner: the crawl has its user agent and cookies, the domain
+of its seed has cookies and extra headers, one host has the cookies of a redirect.
 Nothing outlives the request in a jar of the process, so nothing leaks between crawls.
 """
 
@@ -36,7 +36,7 @@ _NO_CONTROLS = dict.fromkeys((*range(32), 127))
 class AddressRequest(Request):
     """A request that is sent as its address has it; Scrapy's own would be quoted once more.
 
-    What is no address, as a frontier may hold it that is older, is sent as Scrapy has it.
+    A URL that is not an address (older frontiers have some) is sent as Scrapy sends it.
     """
 
     def _set_url(self, url: str) -> None:
@@ -47,7 +47,7 @@ class AddressRequest(Request):
 
 
 class InheritedSpider(str):
-    """The spider of a page's crawl; a request into which all meta was copied names nobody by it."""
+    """The spider of a page's crawl; a request with copied meta does not select a spider by it."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ def _callback(spider: Spider, name: str | None) -> Callable[..., Any] | None:
 
 
 def _meta(hold: Hold) -> dict[str, Any]:
-    """What spiders written for the predecessor look up in ``response.meta``, and middlewares."""
+    """Keys that spiders and middlewares of Scrapy Cluster look up in ``response.meta``."""
     return {
         "retry_times": hold.retries,
         "appid": hold.crawl.appid,
@@ -101,7 +101,7 @@ def _meta(hold: Hold) -> dict[str, Any]:
 INHERITED_META = frozenset(
     {"appid", "crawlid", "spiderid", "attrs", "priority", "curdepth", "maxdepth"}
 )
-"""Keys that every request of a crawl gets anew; a spider that copies its meta need not care."""
+"""Keys that are set again on every request of a crawl, so that spiders may copy meta."""
 
 
 OF_THE_DOWNLOADER = frozenset({"_auth_proxy", "bindaddress", "proxy"})
@@ -116,14 +116,14 @@ def _of_spider(meta: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def agent_of(hold: Hold, default: str) -> str:
-    """What a page's request calls itself, and what its robots.txt is read for."""
+    """Return the user agent of a page's request, which also selects its group in robots.txt."""
     if hold.entry.headers or hold.profile.headers:
         return _headers(hold).get("user-agent") or default
     return hold.profile.useragent or default
 
 
 def _headers(hold: Hold) -> dict[str, str]:
-    """By name in lower case, so that nothing is said twice; what is said last holds."""
+    """Return headers with names in lower case, so that each has one value: the last one."""
     entry, profile = hold.entry, hold.profile
     at_home = is_at_home(hold)
     headers = _lowered(profile.headers or {}) if at_home else {}
@@ -154,7 +154,7 @@ def carries_cookies(hold: Hold) -> bool:
 
 
 def _octets_of(headers: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the headers as they are sent; cookies may have octets that are no UTF-8."""
+    """Return the headers as they are sent; cookies may have octets outside UTF-8."""
     return {name: value.encode("utf-8", "surrogateescape") for name, value in headers.items()}
 
 

@@ -1,1 +1,1 @@
-"""From a result to the end of its page: bodies stored, the record in Kafka, the end owed."""
+"""From a result to the end of its page: body stored, record in Kafka, settle pending."""

@@ -1,7 +1,7 @@
-"""How a page ends once Kafka has what there is to tell of it: done or failed, then settled.
+"""Ends a page once Kafka has acknowledged its records: done or failed, then settled.
 
-A page is done when its spider has yielded everything and every item has left the pipelines. Which
-signal tells that depends on how the page ends; Scrapy has one for each way, and all come here.
+A page is done when its spider has yielded everything and every item has left the pipelines. Scrapy
+has a different signal for each way in which a page ends; all of them are handled here.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 _EXPLAINED = frozenset({"invalid_request", "item_error", "spider_error"})
-"""Reasons whose event says what was raised. What the network says stays in the log: it could tell a
-client what is inside."""
+"""Reasons whose event has the exception. Errors of the network stay in the log: they could reveal
+internal addresses to a client."""
 
 _PAUSE_MS = 60_000
 """Before a page that did not end is tried again."""
@@ -50,7 +50,7 @@ class Endings:
         self._tasks = tasks
 
     def listen(self, crawler: Crawler) -> None:
-        """Hear from Scrapy what becomes of callbacks and items."""
+        """Receive Scrapy's signals about callbacks and items."""
         connect = crawler.signals.connect
         connect(self.item_left, signals.item_scraped)
         connect(self.item_left, signals.item_dropped)
@@ -85,7 +85,7 @@ class Endings:
         self._holds.settle(page, Outcome.FAILED, reason)
 
     def fail_soon(self, page: Page, reason: str, detail: str = "") -> None:
-        """The same, where nobody can wait for Kafka."""
+        """Fail a page in a task of its own, where the caller cannot wait for Kafka."""
         self._tasks.spawn(self.fail(page, reason, detail))
 
     def parsed(self, page: Page) -> None:

@@ -1,10 +1,10 @@
-"""An end to what a user's code awaits for ever.
+"""Limits how long a user's code may wait.
 
 A callback, a pipeline or a middleware may wait for something that never comes. The frontier takes
-the page back after ten minutes, and gives it to somebody, who would wait as well; and here a
-coroutine and a body would stay behind each time. So each stretch of a page that may run code of
-the user is cancelled shortly before that, or once its page is in other hands, and its page counts
-as one that timed out: tried again like a download, then failed as ``callback_timeout``.
+the page back after ten minutes and leases it to another worker, which would wait as well; and here
+a coroutine and a body would remain each time. So each stretch of a page that may run code of the
+user is cancelled shortly before that, or once another worker has the page, and the page counts as
+one that timed out: retried like a download, then failed as ``callback_timeout``.
 
 What blocks the process instead of waiting is the flight recorder's affair.
 """
@@ -39,7 +39,7 @@ page_at_hand: ContextVar[Page | None] = ContextVar("page_at_hand", default=None)
 
 
 class Deadlines:
-    """The stretches under way, and the end of those that take too long."""
+    """The stretches in progress, and the end of those that take too long."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class Deadlines:
         return _Stretch(page, self._under_way)
 
     async def steps(self, page: Page, items: AsyncIterator[T]) -> AsyncIterator[T]:
-        """The same items, the making of each a stretch."""
+        """Yield the same items; producing each is a stretch."""
         while True:
             with self.stretch(page):
                 try:
@@ -85,7 +85,7 @@ class Deadlines:
 
 @contextmanager
 def publishing(page: Page) -> Iterator[None]:
-    """For the length of the block the page waits for a service of ours, however long it takes."""
+    """Let the page wait for a service of crawlstream in the block, however long it takes."""
     page.publishing += 1
     try:
         yield
@@ -100,7 +100,7 @@ def restore_callback(response: Response, own: Any) -> None:
 
 
 class _Stretch:
-    """One block of one task; as a context manager it turns our cancellation into an error."""
+    """A block of a task; as a context manager it turns its cancellation into an error."""
 
     __slots__ = ("_among", "_is_ended", "_task", "page")
 
@@ -119,7 +119,7 @@ class _Stretch:
     ) -> None:
         self._among.discard(self)
         if self._is_ended and self._task is not None:
-            # Whoever cancels the task for another reason as well has the last word.
+            # A cancellation for another reason takes precedence.
             left = self._task.uncancel()
             if kind is not None and issubclass(kind, asyncio.CancelledError) and not left:
                 raise PageTimeout(

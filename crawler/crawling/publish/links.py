@@ -35,7 +35,7 @@ GATHER_S = 0.08
 """How long links wait for those of other pages: a partition takes twenty of one domain at a quarter
 of what they cost one by one."""
 LINKS_PER_BATCH = 2_000
-"""So many are sent at once, whoever might still come."""
+"""Links that are sent at once, without waiting for those of further pages."""
 _EPOCH = 0
 """Kafka goes not back: what it has been sent is never undone."""
 
@@ -43,7 +43,7 @@ log = structlog.get_logger()
 
 
 class _Kind(NamedTuple):
-    """What links of one group have in common."""
+    """Properties that all links of a group share."""
 
     domain: str
     priority: int
@@ -140,7 +140,7 @@ class LinkSender:
         holds: Holds,
         tasks: Tasks,
     ) -> None:
-        """``origin_of`` tells what the links of a held page inherit."""
+        """``origin_of`` returns what the links of a held page inherit."""
         self._topic = topic
         self._partitions = partitions
         self._origin_of = origin_of
@@ -150,14 +150,14 @@ class LinkSender:
         self._sent = LinkCache()
 
     def takes(self, page: Page) -> bool:
-        """Whether its links may be for Kafka, or there: of one partition only while it is full."""
+        """Return whether links of a page may go through Kafka: with one partition only if full."""
         return self._partitions.number > 1 or self._holds.of(page.hold.partition).is_crowded
 
     def begin(self, page: Page, settle: Settle) -> None:
-        """Send in a task beside; the page counts as held until its settle has been told."""
+        """Send in a task of its own; the page counts as held until its settle is reported."""
         origin = self._origin_of(page)
         if origin is None:
-            # It is in other hands; should it be in these again, it must not end without its links.
+            # Another worker has it; if this one leases it again, it must not end without its links.
             log.warning("links", outcome="released", token=settle.token)
             self._holds.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))
             return
@@ -180,7 +180,7 @@ class LinkSender:
             self._send(batch)
 
     def _apart(self, page: Page, links: Iterable[Links]) -> tuple[list[Links], Sequence[Links]]:
-        """Those that the settle of a page carries, and those that Kafka does."""
+        """Return the links that the settle of a page carries, and those for Kafka."""
         own, others = list[Links](), list[Links]()
         for group in links:
             target = self._partitions.of(group.domain)

@@ -88,7 +88,7 @@ class Publisher:
         await self._send([Out(self._topics.events, events.encode(event), event.id.encode())])
 
     async def links(self, records: Sequence[Out]) -> Sequence[int]:
-        """Publish links for other partitions; the offset of each record, as `Sink.send` tells.
+        """Publish links for other partitions; return the offset of each record (`Sink.send`).
 
         RecordTooLarge names those that were not written, all others were; GivenUp.
         """

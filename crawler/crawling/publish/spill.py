@@ -38,14 +38,14 @@ class Spiller:
         return self._holds.of(page.hold.partition).is_crowded
 
     def begin(self, page: Page, settle: Settle) -> None:
-        """Spill in a task beside; the page counts as held until its settle has been told."""
+        """Spill in a task of its own; the page counts as held until its settle is reported."""
         self._tasks.spawn(self._spill(page, settle))
 
     async def _spill(self, page: Page, settle: Settle) -> None:
         spills = self._session.spill(settle)
         if not spills:
-            # Nobody knows what its links inherit, for it is in other hands; should it be in these
-            # again (Redis came back with an older copy), it must not end without its links.
+            # Another worker has the page, so it is unknown what its links inherit. If this worker
+            # leases it again (Redis is an older copy), it must not end without its links.
             log.warning("spill", outcome="released", token=settle.token)
             self._holds.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))
             return

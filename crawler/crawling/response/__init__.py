@@ -1,1 +1,1 @@
-"""What a response means: a page for the spider, another attempt, a redirect or a failure."""
+"""Judges responses: a page for the spider, another attempt, a redirect or a failure."""

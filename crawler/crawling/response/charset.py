@@ -18,7 +18,7 @@ from scrapy.http import Response, TextResponse
 from crawling.response.media_type import media_type
 
 _FALLBACK = "cp1252"
-"""What browsers in most places assume, and what clients have always been told."""
+"""Charset that browsers in most places assume, and that results have always named."""
 
 _PIECE = 1 << 20
 """Bytes that are decoded at a time, only to see whether they can be: text may be four times as
@@ -44,7 +44,7 @@ _ATTRIBUTE = rb"[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^
 _ATTRIBUTES = re.compile(_ATTRIBUTE, re.DOTALL)
 _END = re.compile(rb"[\s/]*>")
 _TAG = re.compile(rb"(?is)<(?:!--(?:-?>|.*?-->|.*)|(meta)(?=[\s/])|(/?[a-z][^\s>]*)|[!/?][^>]*>?)")
-"""What the prescan stops at: a comment, a meta element, another element, other markup."""
+"""Markup at which the prescan stops: a comment, a meta element, another element, the rest."""
 _IN_CONTENT = re.compile(rb"charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']+))", re.IGNORECASE)
 
 

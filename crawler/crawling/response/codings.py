@@ -1,7 +1,7 @@
 """Content codings: whether a body is packed, or its header only says something odd.
 
-A status that says enough is acted on before the body is looked at: where a redirect leads, or when
-to come again, does not depend on a body that nobody reads.
+A status that says enough is acted on before the body is decoded: the target of a redirect, or the
+time of the next attempt, does not depend on a body that is not read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CODINGS = frozenset(
 
 
 MOST_CODINGS = 2
-"""So many on top of each other are somebody's mistake; each more is unpacked to full size."""
+"""Codings on top of each other; more are a mistake, and each is unpacked to full size."""
 
 
 INCOMPLETE = "incomplete"
@@ -53,9 +53,9 @@ def undecoded(response: Response, problem: Exception) -> Undecoded:
 
 
 def codings_of(response: Response) -> Sequence[bytes]:
-    """What its header says was done to the body; empty: nothing, or nothing that has a name.
+    """Return the content codings of a body; empty if the header has none that is registered.
 
-    One name that IANA knows makes the others count as well.
+    If one name is registered with IANA, the others count as well.
     """
     said = b",".join(response.headers.getlist(b"Content-Encoding")).lower()
     names = [name for each in said.split(b",") if (name := each.strip()) not in {b"", b"identity"}]
@@ -75,15 +75,15 @@ def without_codings(response: Response, codings: Sequence[bytes], most: int) -> 
         del headers[b"Content-Encoding"]
     kind = class_of(headers, response.url, body)
     flags = response.flags if is_whole else [*response.flags, INCOMPLETE]
-    # What a class of text has guessed of the compressed bytes is forgotten.
+    # Forget the charset that was guessed from the compressed bytes.
     guess = {"encoding": None} if issubclass(kind, TextResponse) else {}
     return response.replace(cls=kind, body=body, headers=headers, flags=flags, **guess)
 
 
 def unpacked(response: Response) -> Response:
-    """One that is not packed as what it is; Scrapy takes ``utf-8`` or ``none`` for a coding.
+    """Return a response whose header names no coding without that header.
 
-    Browsers pass such a name over.
+    Scrapy takes ``utf-8`` or ``none`` for a coding; browsers ignore such a name.
     """
     headers = response.headers.copy()
     del headers[b"Content-Encoding"]

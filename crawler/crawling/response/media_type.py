@@ -1,4 +1,4 @@
-"""What a server says a response is: the Fetch Standard's *extract a MIME type*.
+"""The media type of a response: the Fetch Standard's *extract a MIME type*.
 
 A proxy may have merged two ``Content-Type`` headers into one; a browser reads such a list, and two
 headers, in the same way: the last type that can be read counts, and it inherits the charset of an
@@ -40,7 +40,7 @@ _PAGE = re.compile(
 
 
 class MediaType(NamedTuple):
-    """What the body of a response is."""
+    """Type of the body of a response."""
 
     essence: str
     """Type and subtype, in lower case; empty where no header can be read."""
@@ -59,7 +59,7 @@ def media_type(headers: Headers) -> MediaType:
 def class_of(headers: Headers, url: str, body: bytes) -> type[Response]:
     """Return Scrapy's class for a response; that of XHTML is HTML's, whatever the server calls it.
 
-    It is remembered by type: looking it up takes as long as making the response.
+    The class is cached by type: looking it up takes as long as making the response.
     """
     kind = _class_of(headers, url, body)
     return HtmlResponse if kind is XmlResponse and is_xhtml(body) else kind

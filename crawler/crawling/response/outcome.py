@@ -1,4 +1,4 @@
-"""What becomes of a download: a page for the spider, another attempt, a redirect, or a failure."""
+"""Judges a download: a page for the spider, another attempt, a redirect, or a failure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Outcome
 
 _LARGEST_STATUS = 999
-"""Statuses are counted by name; nobody shall make up new ones without end."""
+"""Statuses are counted one by one; a site must not create any number of counters."""
 _FIRST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 60_000
 _LONGEST_RETRY_AFTER_S = 600

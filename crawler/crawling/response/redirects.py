@@ -31,7 +31,7 @@ MAX_REDIRECTS = 10
 """Hops of one chain; browsers stop at 20, and each hop here is paid for."""
 
 _LONGEST_TARGET = 8 * MAX_URL_LENGTH
-"""Of a Location; longer ones lead nowhere, and take long to read."""
+"""Characters of a Location; longer ones are refused, as they take long to parse."""
 
 _KEEPS_METHOD = frozenset({307, 308})
 _STATUSES = frozenset({301, 302, 303}) | _KEEPS_METHOD
@@ -60,9 +60,9 @@ def redirect_of(
 
 
 def sent_elsewhere(page: Page, request: Request) -> Entry | str | None:
-    """The same where a user's middleware asks for another URL, method or body.
+    """Return the same for a request by a user's middleware with another URL, method or body.
 
-    None means that this is no other request than the page's own.
+    None: it is the page's own request.
     """
     entry, target = page.hold.entry, _usable(page.hold.entry.url, request.url)
     if target is None:
@@ -74,7 +74,7 @@ def sent_elsewhere(page: Page, request: Request) -> Entry | str | None:
 
 
 def leads_on(page: Page, url: str, rules: RedirectRules) -> bool:
-    """Whether a script of a page may lead to a URL: somewhere new in scope, as a refresh may."""
+    """Return whether a script of a page may lead to a URL: new and in scope, like a refresh."""
     entry = page.hold.entry
     chain = (*entry.redirect_urls, entry.url)
     target = _usable(entry.url, url)
@@ -111,7 +111,7 @@ def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str])
 
 
 def _with_referrer(entry: Entry) -> Entry:
-    """A Referer that its page's policy allowed for another URL tells the target no more than usual.
+    """Shorten a Referer that its page's policy allowed for another URL to the usual one.
 
     It stays shortened for the rest of the chain.
     """
@@ -142,7 +142,7 @@ def _refreshed(response: Response, chain: Sequence[str], within_s: float) -> str
 
 
 def _usable(base: str, url: str | bytes) -> str | None:
-    """Return the address that a reference leads to, if it can be asked."""
+    """Return the address that a reference leads to, if it can be requested."""
     target = resolved(base, url) if len(url) <= _LONGEST_TARGET else None
     return target if target and len(target) <= MAX_URL_LENGTH else None
 
@@ -158,7 +158,7 @@ def _with_method(entry: Entry, status: int) -> Entry:
 
 
 def _abroad(entry: Entry) -> Entry:
-    """Elsewhere nobody learns what identifies the requester."""
+    """Remove from an entry for another site the headers and cookies that identify the client."""
     return replace(entry, headers=_without(entry.headers, NAMES), cookies={})
 
 
@@ -167,7 +167,7 @@ def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, 
 
 
 def _cookies(entry: Entry, target: str, response: Response) -> Mapping[str, str]:
-    """What the chain's cookies are for the target: those before, and those set here."""
+    """Return the chain's cookies for the target: earlier ones and those set by this response."""
     if not may_follow(target, entry.url):
         return {}
     return chain_cookies.after(entry.cookies, entry.url, response.headers.getlist(b"Set-Cookie"))

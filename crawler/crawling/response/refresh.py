@@ -13,10 +13,10 @@ from crawling.page.reading import Reading, is_within
 from crawlstream.model.web.address import output_charset, resolved
 
 _REFRESH = re.compile(rb"-equiv[\t\n\f\r ]*+=[\t\n\f\r ]*+[\"']?refresh", re.IGNORECASE)
-"""What a page with a refresh has in it, unless it escapes these letters. To look for a character
+"""Bytes of every page with a refresh, unless it escapes these letters. To look for a character
 that has no case first is six times as fast."""
 _FOR_OTHERS = ("noscript", "template")
-"""What browsers do not obey stands in these."""
+"""Elements in which browsers do not obey a refresh."""
 
 _SPACE = "\t\n\f\r "
 _CONTENT = re.compile(

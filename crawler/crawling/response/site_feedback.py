@@ -22,14 +22,14 @@ REFUSALS = frozenset({429, 503})
 
 _SILENCES = frozenset({"connection_lost", "refused", "timeout", "tls", "unreachable"})
 """Reasons after which a site is taken for unreachable, if they repeat. A name without an address is
-not among them: nobody was asked."""
+not among them: no server was contacted."""
 
 _LONGEST_S = 10**8
 """Longer pauses are nonsense; the frontier's own limit is far below."""
 
 
 def heard_in(response: Response) -> Heard:
-    """What a response says of its site."""
+    """Return what a response means for its site."""
     if response.status not in REFUSALS:
         return Heard(Reaction.ANSWER)
     wait_s, until_s = retry_after(response)
@@ -37,14 +37,14 @@ def heard_in(response: Response) -> Heard:
 
 
 def heard_from(error: BaseException) -> Heard | None:
-    """What a failed download says of its site; None: nothing."""
+    """Return what a failed download means for its site; None: nothing."""
     if isinstance(error, PathFailed):
         return Heard(Reaction.SILENCE) if error.is_silent else None
     return Heard(Reaction.SILENCE) if reason_of(error) in _SILENCES else None
 
 
 async def reported(download: Awaitable[Response], page: Page, holds: Holds) -> Response:
-    """What a download comes to; that it has, and what its site says, is owed to the frontier."""
+    """Return the response of a download; queue its end and its site's reaction for the frontier."""
     heard: Heard | None = None
     try:
         response = await download
@@ -63,7 +63,8 @@ async def reported(download: Awaitable[Response], page: Page, holds: Holds) -> R
 def retry_after(response: Response) -> tuple[float, float]:
     """Seconds that Retry-After asks for, or the epoch second it names; the other one is 0.
 
-    A date is read by the site's own clock if it tells that (Date): ours may differ by any amount.
+    A date is relative to the site's own clock if it sends that (Date): clocks may differ by any
+    amount.
     """
     asked = _text(response, b"Retry-After")
     if asked.isdecimal() and asked.isascii():

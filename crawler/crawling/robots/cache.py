@@ -11,7 +11,7 @@ from crawling.robots.rules import Rules
 
 MOST_FILES = 20_000
 MOST_CHARACTERS = 4 << 20
-"""Of all files together: two thousand usual ones. What is made of them takes up to thirty times
+"""Characters of all files together: two thousand usual ones. Parsed, they take up to thirty times
 their size, and is parsed again for the next page of a host whose file had to go."""
 
 
@@ -26,7 +26,7 @@ class _Known:
 
 
 class KnownRobots:
-    """Rules by origin, until they are too old; those that nobody asked for make room first."""
+    """Rules by origin, until they are too old; the least recently used ones make room first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

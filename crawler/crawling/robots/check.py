@@ -1,14 +1,14 @@
 """robots.txt: obeyed, fetched once a host for the whole cluster, and paid for like a page.
 
-Whoever holds a page of an unknown host and sets ``fetching`` first spends that page's grant on
-robots.txt and gives the page back. Other pages of the host wait for the answer as long as their
+The first worker that holds a page of an unknown host and sets ``fetching`` spends that page's grant
+on robots.txt and gives the page back. Other pages of the host wait for the answer as long as their
 grants last, and are given back after that. A file that is on another site is bought there
 (:mod:`crawling.robots.elsewhere`). A host that cannot be reached at all is the page's own
-failure, so a dead host ends its pages by name and soon. A Crawl-delay is told to the frontier with
-the buyer's return, and lowers the rate of the whole domain.
+failure, so pages of a dead host fail soon and with a reason. A Crawl-delay is reported to the
+frontier when the buyer is given back, and lowers the rate of the whole domain.
 
-What takes long, reading a large file or judging by it, is done beside the event loop, one at a
-time: heartbeats and the pages of other hosts go on. Its domain is charged for the time.
+Reading a large file and judging by it take long and run in a thread, one at a time: heartbeats and
+the pages of other hosts go on. Its domain is charged for the time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from crawlstream.model.crawl import Profile
 from crawlstream.model.url import origin_of
 
 _WAIT_MS = 500
-"""Pause of a page that meets a fetch under way."""
+"""Pause of a page whose robots.txt is being fetched."""
 _MAX_LATER = 105
 """Refusals in a row until the host's pages fail: about a day."""
 
@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 class Verdict(Enum):
-    """What is known about a page's permission."""
+    """Permission of a page, as far as it is known."""
 
     ALLOWED = auto()
     FORBIDDEN = auto()
@@ -68,7 +68,7 @@ class Verdict(Enum):
 
 
 class Robots:
-    """Says whether a page may be fetched; buys the robots.txt that nobody has yet."""
+    """Decides whether a page may be fetched; fetches a robots.txt that the cluster lacks."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class Robots:
     ) -> None:
         """``fetch`` downloads what the page in the request's meta pays for.
 
-        ``noting`` is the flight recorder's: a file of rules may be dear, or worse. ``agent`` is
-        what requests call themselves where a crawl says nothing else.
+        ``noting`` is the flight recorder's: a file of rules may be expensive, or worse. ``agent``
+        is the user agent of requests where a crawl names no other.
         """
         self._book = elsewhere.book
         self._elsewhere = elsewhere
@@ -120,7 +120,7 @@ class Robots:
             self._holds.release(page, delay_ms=_WAIT_MS)
 
     def verdict(self, page: Page) -> Verdict:
-        """What can be said at once."""
+        """Return the verdict that is possible without waiting."""
         profile, url = page.hold.profile, page.hold.entry.url
         if not self._must_obey(profile):
             return Verdict.ALLOWED
@@ -137,7 +137,7 @@ class Robots:
         return Verdict.ALLOWED if is_allowed else Verdict.FORBIDDEN
 
     async def allows(self, page: Page, url: str) -> bool:
-        """Whether a further request of a page may go to its own origin; not if nobody knows."""
+        """Return whether a further request to a page's own origin is allowed; not if unknown."""
         if not self._must_obey(page.hold.profile):
             return True
         origin, agent = origin_of(page.hold.entry.url), self._agent_of(page)
@@ -162,7 +162,7 @@ class Robots:
     async def _screen_later(
         self, pages: Sequence[Page], let_through: Callable[[Page], None]
     ) -> None:
-        """The same for pages of which nothing could be said at once; no origin waits for others."""
+        """Screen pages whose verdict needs waiting; no origin waits for another."""
         by_origin: dict[str, list[Page]] = defaultdict(list)
         for page in pages:
             by_origin[origin_of(page.hold.entry.url)].append(page)
@@ -253,7 +253,7 @@ class Robots:
             arrived.set()
             del self._under_way[origin]
         for page in others if is_slower else ():
-            # Granted before anybody knew how slowly this host is to be asked.
+            # Granted before the Crawl-delay of this host was known.
             self._holds.release(page)
 
     async def _fetch_for(self, page: Page, origin: str, before: Note) -> bool:
@@ -279,7 +279,7 @@ class Robots:
         return await self._publish(origin, note, page)
 
     async def _publish(self, origin: str, note: Note, page: Page) -> bool:
-        """Tell the cluster, wake the pages that wait here, and give the buyer back."""
+        """Publish the note to the cluster, wake the pages that wait here, give the buyer back."""
         await self._book.write(origin, note)
         if note.word == b"later":
             log.info("robots", origin=origin, outcome="later")

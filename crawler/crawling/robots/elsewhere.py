@@ -1,8 +1,8 @@
 """robots.txt files on another site than the pages that they are for.
 
 A redirect is followed there (RFC 9309, 2.3.1.2), but no page of the first site pays for that: the
-other site *reserves* the request, by its own rule, and whoever wants the file waits for it. It is
-fetched once for all who redirect to it. Until it is known, nobody's page goes on.
+other site *reserves* the request, by its own rule, and pages that need the file wait for it. It is
+fetched once for all sites that redirect to it. Until it is known, none of their pages is fetched.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _TAKES_S: Final = 5.0
 _WITHIN_S: Final = 15.0
 """A claim of a file outlives waiting for its site and the fetch."""
 _PAUSE: Final = Note(b"fetching", 2.0)
-"""What pages meet that wait for a file, and seconds until they look again."""
+"""Note for pages that wait for a file, and seconds until they look again."""
 _UNGRANTED: Final = Note(b"fetching", 10.0)
-"""The same while the file's site allows no request: it is paused, or at its limit."""
+"""Note while the file's site allows no request: it is paused, or at its limit."""
 _OPEN: Final = Note(b"open", 3600.0)
 
 log = structlog.get_logger()
 
 
 class Frontier(Protocol):
-    """What is needed of the frontier; see ``Clients``."""
+    """Part of the frontier that is needed here; see ``Clients``."""
 
     @property
     def robots(self) -> RobotsBook:
-        """What the cluster knows about robots.txt files."""
+        """The cluster's notes about robots.txt files."""
         ...
 
     async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
@@ -92,7 +92,7 @@ class Elsewhere:
     async def find(self, page: Page, moved: Note) -> Note:
         """Return the note of the file that a ``moved`` one leads to.
 
-        It says ``fetching`` until somebody has that file, and how long to wait.
+        It is ``fetching``, with the seconds to wait, until a worker has fetched that file.
 
         More than five redirects in a row lead to no file (RFC 9309).
         """

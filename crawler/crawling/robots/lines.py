@@ -1,11 +1,11 @@
-"""What of a robots.txt its judge is given: agents, rules and delays, in plain ASCII (RFC 9309).
+"""Reads agents, rules and delays of a robots.txt for its judge, in plain ASCII (RFC 9309).
 
-Protego decides what is allowed. What would mislead it is taken out beforehand: records of other
-kinds, which must not end a group (section 2.2.4); rules before any group (2.2.1); octets that are
-no UTF-8, which are percent-encoded instead of dropped; characters that would end a line. Escapes
-of characters that mean something else unescaped are escaped once more, in rules and URLs alike, for
-Protego takes ``%3F`` for ``?`` (2.2.2). An agent
-is reduced to its product token and marked at its end, so that Protego compares whole tokens.
+Protego decides what is allowed. Text that would mislead it is removed before: records of other
+kinds, which must not end a group (section 2.2.4); rules before any group (2.2.1); characters that
+would end a line. Octets outside UTF-8 are percent-encoded instead of dropped. Escapes of characters
+that mean something else unescaped are escaped once more, in rules and URLs alike, because Protego
+takes ``%3F`` for ``?`` (2.2.2). An agent is reduced to its product token and marked at its end, so
+that Protego compares whole tokens.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import re
 from collections.abc import Iterator
 
 MOST_RULES = 1 << 16
-"""Of one file; more than 500 KiB have room for in a group of one agent. Reading as many takes a
-second, and keeping them 15 MB."""
+"""Rules of one file; a group of one agent with that many is larger than 500 KiB. Reading them takes
+a second, and keeping them 15 MB."""
 _AGENT_WEIGHT = 16
-"""Agents are looked through for each that is new, and for each user agent of ours."""
+"""Rules that an agent counts for: all agents are compared with each new one and with each crawl's."""
 _WILDCARD_CHARACTERS = 4
-"""Of a rule with a wildcard, to a rule: so many take the time of one, at worst."""
+"""Characters of a rule with a wildcard that take as long as a plain rule, at worst."""
 
 _LINE_ENDS = re.compile(rb"\r\n|[\r\n]")
 _RECORD = re.compile(

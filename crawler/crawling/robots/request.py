@@ -11,7 +11,7 @@ from crawling.robots.store import MAX_BYTES
 ROBOTS: Final = "crawlstream_robots"
 """Key in ``request.meta`` that marks a request for robots.txt."""
 _DOWNLOAD_MAX_BYTES = 4 * MAX_BYTES
-"""A larger file is no robots.txt; its host is taken to forbid everything."""
+"""Bytes of a robots.txt; the host of a larger one is taken to forbid everything."""
 
 
 def robots_request(url: str, page: Page, agent: str) -> AddressRequest:

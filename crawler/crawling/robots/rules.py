@@ -1,4 +1,4 @@
-"""What a robots.txt says, and what it costs to obey it.
+"""Rules of a robots.txt, and the cost of judging by them.
 
 Most files cost nothing. But each agent of a group has all the rules of the group for itself, and a
 URL may have to be looked through once for each rule with a wildcard. A file's
@@ -15,10 +15,10 @@ from protego import Protego
 from crawling.robots.lines import Reader, agent_for, kept_apart
 
 LIGHT_CHARACTERS = 2048
-"""A text is read at once up to this, in 10 ms at worst; a longer one beside the event loop."""
+"""Characters that are read at once, in 10 ms at worst; a longer text is read in a thread."""
 _LIGHT_RULES = 1024
 _RULE_CHARACTERS = 2
-"""A rule that is kept takes the room of so many characters of text."""
+"""Characters of text that take as much memory as a rule."""
 _LONGEST_DELAY_S = 300.0
 """A longer Crawl-delay is cut to this; so few pages would be no crawl."""
 
@@ -27,13 +27,13 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What one file says."""
+    """Rules of one file."""
 
     parsed: Protego
     weight: int
     """About how many rules it holds; one counts for each agent of its group."""
     size: int
-    """What it takes of memory, in characters of an ordinary file."""
+    """Memory that it takes, in characters of an ordinary file."""
 
     @property
     def is_light(self) -> bool:

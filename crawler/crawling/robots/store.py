@@ -1,9 +1,9 @@
-"""What the cluster knows about robots.txt files.
+"""The cluster's notes about robots.txt files.
 
 One Redis key for each origin, and for each file of another name that a redirect leads to; its time
-to live tells for how long it holds:
+to live is that of the note:
 
-``fetching``            somebody fetches it right now
+``fetching``            a worker fetches it right now
 ``rules <zlib>``        its text, at most 500 KiB of it
 ``open``                there is none (RFC 9309: a 4xx other than 429)
 ``moved <hops> <url>``  it is elsewhere: the next grant of that site buys it
@@ -47,24 +47,24 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What Redis tells of an origin, and for how many seconds more."""
+    """The note of an origin in Redis, and the seconds that it is still valid."""
 
     raw: bytes | None
     left_s: float
 
     @property
     def word(self) -> bytes:
-        """Its kind; empty: nothing is known."""
+        """Its kind; empty if nothing is known."""
         return (self.raw or b"").partition(b" ")[0]
 
     @property
     def rest(self) -> bytes:
-        """What follows the kind."""
+        """The text behind the kind."""
         return (self.raw or b"").partition(b" ")[2]
 
     @property
     def target(self) -> tuple[int, str]:
-        """Of a file that has moved: after how many redirects, and where to."""
+        """Number of redirects to a file that has moved, and its URL."""
         hops, _, url = self.rest.decode().partition(" ")
         return int(hops), url
 
@@ -75,7 +75,7 @@ class Note:
 
     @property
     def rests_s(self) -> float:
-        """Seconds until a host that refused may be asked again; the key lives twice the pause."""
+        """Seconds until the next attempt after a refusal; the key lives twice the pause."""
         return self.left_s - _pause_s(self.refusals)
 
     def text(self) -> bytes:
@@ -105,12 +105,12 @@ def place_of(origin: str, before: Note) -> str:
 
 
 def note_of(response: Response, before: Note) -> Note:
-    """What a response tells about the origin that was asked."""
+    """Return the note for an origin after a response."""
     status = response.status
     is_there = 200 <= status < 300
     if is_there and INCOMPLETE not in response.flags:
         return rules_note(response.body)
-    # Of a file that breaks off, the rules that are missing might forbid the page.
+    # The missing rules of a file that breaks off might forbid the page.
     if is_there or status == 429 or status >= 500:
         return later(before)
     hops = before.target[0] if before.word == b"moved" else 0
@@ -132,7 +132,7 @@ def file_of(url: str) -> str:
 
 
 def note_instead(url: str, asked: str, before: Note) -> Note:
-    """The same where a user's middleware gives a request for ``url`` back instead of a response.
+    """Return the note if a user's middleware returned a request for ``url`` instead of a response.
 
     The same again means not now; any other is as good as a redirect.
     """
@@ -163,7 +163,7 @@ class RobotsBook:
         return self._place_of_host(host_of(origin))
 
     async def read(self, origins: Sequence[str]) -> list[Note]:
-        """What is known of some origins, in one round trip a partition."""
+        """Return the notes of some origins, in one round trip per partition."""
         by_place = defaultdict[Scripts, list[str]](list)
         for origin in origins:
             by_place[self._place(origin)].append(origin)
