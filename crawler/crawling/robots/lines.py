@@ -18,7 +18,7 @@ MOST_RULES = 1 << 16
 """Rules of one file; a group of one agent with that many is larger than 500 KiB. Reading them takes
 a second, and keeping them 15 MB."""
 _AGENT_WEIGHT = 16
-"""Rules that an agent counts for: all agents are compared with each new one and with each crawl's."""
+"""Rules that an agent counts for: each is compared with every new one and with each crawl's."""
 _WILDCARD_CHARACTERS = 4
 """Characters of a rule with a wildcard that take as long as a plain rule, at worst."""
 
