@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from crawlstream import __version__
-from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.errors import ConfigError, CrawlstreamError, KafkaRefused
 from crawlstream.tasks import leaves_of
 
 
@@ -258,7 +258,7 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except CrawlstreamError as error:
-        return _refuse(str(error), 2 if isinstance(error, ConfigError) else 1)
+        return _refuse(str(error), 2 if isinstance(error, ConfigError | KafkaRefused) else 1)
     except Exception as error:  # noqa: BLE001  the last resort of a whole process
         told = "; ".join(f"{type(leaf).__name__}: {leaf}" for leaf in leaves_of(error))
         return _refuse(f"unexpected {told}", 1)

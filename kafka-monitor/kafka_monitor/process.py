@@ -19,6 +19,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
+from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.history import read_all
@@ -67,6 +68,8 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
     partitions = len(frontiers)
     await check_early(settings, frontiers)
     await until_ready("kafka", partial(ensure_topics, kafka, topics, partitions), stop=stop)
+    rights = _rights(settings, partitions)
+    await until_ready("kafka", partial(check_rights, kafka, rights), stop=stop)
     async with make_sink(kafka) as sink:
         missing_are = await until_ready("kafka", partial(_before, kafka, topics), stop=stop)
         check = partial(check_frontiers, frontiers, missing_are)
@@ -102,6 +105,17 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
             await _until(stop, work.loop.run(stop))
         await work.stop()
     log.info("end")
+
+
+def _rights(settings: Settings, partitions: int) -> Rights:
+    """Rights that its work needs, also those that it uses only after a loss or a full Redis."""
+    topics, group = settings.topics, settings.kafka_group
+    extra = ("overflow", topics.overflow) if partitions == 1 else ("links", topics.links)
+    return Rights(
+        reads=[topics.incoming, topics.runs, topics.schedules, extra[1]],
+        writes=[topics.rejected, topics.outbound, topics.runs],
+        groups=[group, f"{group}.{extra[0]}"],
+    )
 
 
 def _heartbeat(settings: Settings, frontiers: Frontiers) -> Heartbeat:
@@ -146,8 +160,7 @@ def _health(work: Assembly) -> Health:
     for partition in paused:
         PAUSED.labels(partition).set(1)
     is_stuck = any(each.is_stuck for each in (loop.liveness, *work.livenesses))
-    missing = work.source.missing_topic
-    waits_for_kafka = missing or ("kafka" if work.source.is_waiting else "")
+    waits_for_kafka = work.source.obstacle or ("kafka" if work.source.is_waiting else "")
     waiting_for = loop.liveness.waiting_for or waits_for_kafka
     return Health(
         alive=not is_stuck,

@@ -73,9 +73,10 @@ class Flow:
     @property
     def waiting_for(self) -> str:
         """What holds it up; empty: nothing."""
-        is_without_kafka = self.source is not None and self.source.is_waiting
         waiting = self.liveness.waiting_for or self.sink.trouble or self._trouble
-        return waiting or ("kafka" if is_without_kafka else "")
+        if waiting or self.source is None:
+            return waiting
+        return self.source.obstacle or ("kafka" if self.source.is_waiting else "")
 
     @property
     def stored(self) -> int:

@@ -20,9 +20,11 @@ from crawlstream.boot.clients import kafka_of, redis_client
 from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
+from crawlstream.boot.redis.refusals import refuse
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
+from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink, make_source
 from crawlstream.bus.history import partition_offsets
@@ -81,8 +83,19 @@ async def run(settings: Settings, names: Sequence[str], *, until_end: bool = Fal
             await check_early(settings, frontiers)
         kafka = kafka_of(settings, "pipeline")
         await until_ready("kafka", partial(ensure_topics, kafka, settings.topics), stop=stop)
+        rights = _rights(pipelines, settings.topics)
+        await until_ready("kafka", partial(check_rights, kafka, rights), stop=stop)
         await _work(settings, proofs, kafka, stop, until_end=until_end)
     log.info("end")
+
+
+def _rights(pipelines: Sequence[Pipeline], topics: Topics) -> Rights:
+    """Rights to read their sources and to report; each sink checks its own."""
+    return Rights(
+        reads=[each.topic(topics) for each in pipelines],
+        writes=[topics.undelivered, topics.events],
+        groups=[each.group(topics) for each in pipelines],
+    )
 
 
 async def _prove_all(
@@ -159,7 +172,10 @@ def _serve(settings: Settings, flows: Sequence[Flow]) -> AbstractAsyncContextMan
 
 
 async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Heartbeat:
-    """Say who we are; without Redis that waits. ConfigError: an equal has another file."""
+    """Say who we are; without Redis that waits.
+
+    ConfigError: an equal has another file, or Redis refuses us.
+    """
     values = {f"[pipeline.{each.pipeline.name}]": each.pipeline.digest for each in flows}
     heartbeat = Heartbeat(
         redis,
@@ -171,6 +187,7 @@ async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Hear
     try:
         await heartbeat.join()
     except RedisError as error:
+        refuse(error)
         log.warning("start", outcome="without_redis", error=str(error))
     return heartbeat
 

@@ -21,6 +21,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
+from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.history import topic_id_of
@@ -149,6 +150,9 @@ async def _resources(
     kafka = kafka_of(settings, "redis-monitor")
     ensure = partial(ensure_topics, kafka, topics, len(frontiers))
     await until_ready("kafka", ensure, stop=stop)
+    written = (topics.outbound, topics.events, topics.rejected, topics.runs, topics.schedules)
+    rights = Rights(writes=[*written, topics.incoming])
+    await until_ready("kafka", partial(check_rights, kafka, rights), stop=stop)
     resources = Resources(
         settings=settings,
         topics=topics,

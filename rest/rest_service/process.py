@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
+from typing import Any
 
 import structlog
 import uvicorn
@@ -21,6 +22,8 @@ from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.metrics import total_of
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
+from crawlstream.boot.startup import until_ready
+from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
@@ -79,10 +82,11 @@ async def run(settings: Settings) -> None:
         helpers = await stack.enter_async_context(
             beside(
                 *(reader.run(), heartbeat.run(), service.sampler.run()),
-                *(_sending(sink), _looking(service, reader, stop)),
+                _or_stop(stop, _sending(service, sink)),
+                _or_stop(stop, _looking(service, reader)),
             )
         )
-        check = partial(_health, service, helpers)
+        check = partial(_health, service, reader, helpers)
         port, host = settings.metrics_port, settings.metrics_host
         await stack.enter_async_context(serve(port, check, host=host))
         log.info("start", node=process.node, host=settings.rest_host, port=settings.rest_port)
@@ -130,23 +134,31 @@ def _service(
     )
 
 
-async def _sending(sink: Sink) -> None:
-    """Keep the sink ready: Kafka may come later than this process."""
+async def _or_stop(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Set ``stop``, and raise ConfigError, where the process cannot work with its settings."""
+    try:
+        await work
+    except ConfigError:
+        stop.set()
+        raise
+
+
+async def _sending(service: Service, sink: Sink) -> None:
+    """Keep the sink ready: Kafka may come later than this process. ConfigError: it refuses us."""
+    topics = service.topics
+    rights = Rights(reads=[topics.outbound], writes=[topics.incoming])
+    await until_ready("kafka", partial(check_rights, service.kafka, rights))
     await sink.start()
     await asyncio.Event().wait()
 
 
-async def _looking(service: Service, reader: ReplyReader, stop: asyncio.Event) -> None:
+async def _looking(service: Service, reader: ReplyReader) -> None:
     """Note again and again who answers; as long as somebody does not, soon again.
 
-    ``stop`` is set, and ConfigError raised, if Redis is another cluster's.
+    ConfigError: Redis is another cluster's.
     """
     while True:
-        try:
-            service.reach.redis = await _redis_answers(service)
-        except ConfigError:
-            stop.set()
-            raise
+        service.reach.redis = await _redis_answers(service)
         service.reach.kafka = reader.is_reading and await _kafka_answers(service)
         is_whole = service.reach.redis and service.reach.kafka
         await asyncio.sleep(LOOK_EVERY_S if is_whole else _LOOK_SOON_S)
@@ -176,10 +188,11 @@ async def _kafka_answers(service: Service) -> bool:
     return True
 
 
-def _health(service: Service, helpers: Sequence[asyncio.Task[None]]) -> Health:
+def _health(service: Service, reader: ReplyReader, helpers: Sequence[asyncio.Task[None]]) -> Health:
+    why = reader.liveness.waiting_for if service.reach.missing else ""
     return Health(
         alive=not any(helper.done() for helper in helpers),
-        waiting_for=", ".join(service.reach.missing),
+        waiting_for=": ".join(filter(None, (", ".join(service.reach.missing), why))),
         details={"kept_bytes": service.replies.kept_bytes + service.once.remembered_bytes},
     )
 

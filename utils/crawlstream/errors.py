@@ -11,7 +11,8 @@ CrawlstreamError
 │   ├── KafkaUnavailable
 │   │   ├── NotAcknowledged  (bus.records) repeat exactly the records that it names
 │   │   ├── NotReached       (bus.connect)
-│   │   └── NoTopic          (bus.connect) Kafka answers, but the topic was deleted
+│   │   ├── NoTopic          (bus.connect) Kafka answers, but the topic was deleted
+│   │   └── KafkaRefused     at the start of a process exit 2; later as above, until it is mended
 │   ├── ShelfUnavailable
 │   ├── StoreUnavailable      (store.store)
 │   ├── GivenUp               (crawling.publish.publisher) leave the page open: it goes back
@@ -98,6 +99,10 @@ class OutdatedStamp(Unavailable):
 
 class KafkaUnavailable(Unavailable):
     """Kafka does not answer; the work waits for it."""
+
+
+class KafkaRefused(KafkaUnavailable):
+    """Kafka refuses the user or a right, which only a person can mend."""
 
 
 class ZooKeeperUnavailable(Unavailable):

@@ -18,7 +18,7 @@ from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out
 from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.errors import CrawlstreamError, KafkaUnavailable
+from crawlstream.errors import ConfigError, CrawlstreamError, KafkaUnavailable
 from crawlstream.keys import Topics
 from crawlstream.wire import jsontext
 from crawlstream.wire.requests import key_of_fields
@@ -43,6 +43,9 @@ async def open_sink(settings: Settings) -> AsyncIterator[Sink]:
     except (TimeoutError, NotReached) as error:
         await sink.stop()
         raise kafka_is_silent(settings) from error
+    except ConfigError:
+        await sink.stop()
+        raise
     try:
         yield sink
     finally:

@@ -49,12 +49,12 @@ class Publisher:
         )
         self._store = BodyStore.at(settings.body_store) if settings.body_store else None
         self._waiting: dict[object, str] = {}
-        """The service, by each call that waits for it."""
+        """The service and what is wrong with it, by each call that waits for it."""
         self._gives_up_at: float | None = None
 
     @property
     def waits_for(self) -> str:
-        """The service that has not taken what it was given: until it has, nothing is leased."""
+        """The service that has not taken what it was given, and why: nothing is leased now."""
         return next(iter(self._waiting.values()), "")
 
     def hurry(self) -> None:
@@ -131,7 +131,7 @@ class Publisher:
         call = object()
 
         def note(error: Exception, pause_s: float) -> None:
-            self._waiting[call] = service
+            self._waiting[call] = f"{service}: {error}"
             log.warning(
                 "publish", outcome="waiting", service=service, error=str(error), pause_s=pause_s
             )

@@ -13,6 +13,7 @@ from crawling.robots.store import RobotsBook
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
+from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
@@ -96,6 +97,14 @@ class Clients:
         await until_ready("redis", partial(check_frontiers, self.frontiers, "away"))
         await until_ready("redis", partial(join_cluster, settings, self.frontiers))
         await self.frontiers.rules.agree(settings.throttle_scope)
+
+    async def wait_for_kafka(self, settings: Settings) -> None:
+        """Return when Kafka takes records; ConfigError if it refuses us or a right."""
+        topics = settings.topics
+        further = [topics.links] if len(self.frontiers) > 1 else []
+        rights = Rights(writes=[topics.crawled, topics.events, topics.overflow, *further])
+        await until_ready("kafka", partial(check_rights, self.kafka, rights))
+        await self.sink.start()
 
     async def close(self) -> None:
         """Let go of Redis; the sink has been stopped."""

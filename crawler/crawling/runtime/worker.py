@@ -118,7 +118,7 @@ class Worker:
         settings: Settings = self._settings
         await self._clients.wait_for_redis(settings)
         await until_ready("redis", self._heartbeat.join)
-        await self._clients.sink.start()
+        await self._clients.wait_for_kafka(settings)
         await self._health.enter_async_context(self._serve_health(settings))
         for crash in self._parts.recorder.open(self.name):
             await self._sessions.blame(crash)

@@ -175,9 +175,9 @@ async def test_a_topic_that_was_deleted_is_named(
     async with pipe.following() as source:
         await pipe.send(range(10))
         await wait_until(lambda: len(pipe.ledger.values) == 10)
-        assert not source.missing_topic
+        assert not source.obstacle
         await asyncio.to_thread(_delete, pipe)
-        await wait_until(lambda: f"no topic {pipe.topic}: restart" in source.missing_topic)
+        await wait_until(lambda: f"no topic {pipe.topic}: restart" in source.obstacle)
         async with KafkaSink(Kafka(pipe.hosts)) as sink:
             with pytest.raises(NotAcknowledged, match=f"Kafka has no topic {pipe.topic}: restart"):
                 await sink.send([Out(pipe.topic, b"x")])
@@ -185,7 +185,7 @@ async def test_a_topic_that_was_deleted_is_named(
         kafka = Kafka(pipe.hosts, shape=shape)
         options = shape.options(is_incoming=True)
         await asyncio.to_thread(create_missing, kafka, {pipe.topic: options})
-        await wait_until(lambda: not source.missing_topic)
+        await wait_until(lambda: not source.obstacle)
 
 
 def _delete(pipe: Pipe) -> None:

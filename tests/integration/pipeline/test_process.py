@@ -276,3 +276,14 @@ async def test_a_pipeline_works_without_redis(
     cluster.feed([record(1)])
     with cluster.process(REDIS_PORT="1").running():
         await wait_until(lambda: cluster.stored() == once(range(1, 2)))
+
+
+async def test_a_redis_that_refuses_the_pipeline_ends_it_with_2(cluster: PipelineCluster) -> None:
+    """A user that Redis does not know is not waited for: one sentence names the setting."""
+    cluster.describe()
+    nobody = {"CRAWLSTREAM_REDIS_USERNAME": "nobody", "REDIS_PASSWORD": "wrong"}
+    with (process := cluster.process(**nobody)).running():
+        assert process.wait(60) == 2
+        told = process.logged()
+    assert "set REDIS_PASSWORD" in told
+    assert "Traceback" not in told, told

@@ -127,7 +127,7 @@ async def test_a_page_waits_for_a_store_that_cannot_be_reached(
     (tmp_path / "bodies").write_text("a file where the folder should be")
     waiting = publisher(topic, f"file://{tmp_path}/bodies")
     under_way = asyncio.create_task(waiting.result(PAGE))
-    await wait_until(lambda: waiting.waits_for == "body_store")
+    await wait_until(lambda: waiting.waits_for.startswith("body_store: "))
     assert not topic.records
     (tmp_path / "bodies").unlink()
     await under_way

@@ -11,7 +11,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from crawlstream.boot.redis.refusals import refuse
-from crawlstream.errors import Unavailable
+from crawlstream.errors import ConfigError, KafkaRefused, Unavailable
 from crawlstream.retry import Backoff, until_available
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
@@ -31,12 +31,14 @@ async def until_ready(
 ) -> T:
     """Repeat ``attempt`` with growing pauses until ``name`` answers; give its answer.
 
-    ConfigError: Redis refuses what this process is or does, which waiting does not change. Told to
-    stop meanwhile, the process ends here with exit 0: it has nothing to give back yet.
+    ConfigError: Redis or Kafka refuses what this process is or does, which waiting does not change.
+    Told to stop meanwhile, the process ends here with exit 0: it has nothing to give back yet.
     """
 
     def note(error: Exception, pause_s: float) -> None:
         refuse(error)
+        if isinstance(error, KafkaRefused):
+            raise ConfigError(str(error)) from error
         log.info("wait", service=name, error=str(error), pause_s=pause_s)
 
     async def sleep(pause_s: float) -> None:

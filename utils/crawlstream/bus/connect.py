@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
 
+from crawlstream.bus.access.refusals import refusal_of
 from crawlstream.bus.codecs import Codec
 from crawlstream.bus.shape import TopicShape
-from crawlstream.errors import KafkaUnavailable
+from crawlstream.errors import KafkaRefused, KafkaUnavailable
 
 BOOTSTRAP_TIMEOUT_MS = 3_000
 """Maximum time of one attempt to reach any of the hosts; callers repeat the attempt."""
@@ -68,17 +70,53 @@ class Kafka:
         }
 
 
+class Network(KafkaNetClient):  # type: ignore[misc]
+    """Network client of kafka-python; keeps the reason of a refused login, which is only logged."""
+
+    refusal: KafkaRefused | None = None
+    """The last refusal by a broker, until one accepts us; a timeout after it changes nothing."""
+
+    def __init__(self, **configs: Any) -> None:
+        super().__init__(**configs)
+        manager = self._manager
+        self._connect, self._build = manager._connect, manager._build_transport  # noqa: SLF001  nothing public tells
+        manager._connect, manager._build_transport = self._connect_noting, self._build_reading  # noqa: SLF001
+
+    async def _connect_noting(self, node: Any, connection: Any, **options: Any) -> None:
+        await self._connect(node, connection, **options)
+        opened = connection.init_future
+        if opened.succeeded():
+            self.refusal = None
+        elif opened.failed():
+            self.refusal = refusal_of(opened.exception) or self.refusal
+
+    async def _build_reading(self, node: Any, **options: Any) -> Any:
+        transport = await self._build(node, **options)
+        transport._sock_recv = partial(_before_the_end, transport._sock_recv)  # noqa: SLF001
+        return transport
+
+
+def _before_the_end(receive: Callable[[], tuple[bytes, Any]]) -> tuple[bytes, Any]:
+    """Return what came before the end of a connection, then the end.
+
+    kafka-python drops such bytes: the refusal of a login, after which Kafka closes at once.
+    """
+    data, error = receive()
+    return data, None if data else error
+
+
 def open_client(
-    kind: type, *topics: str, network: type[KafkaNetClient] = KafkaNetClient, **options: Any
-) -> tuple[Any, KafkaNetClient]:
+    kind: type, *topics: str, network: type[Network] = Network, **options: Any
+) -> tuple[Any, Network]:
     """Make a kafka-python client over ``network`` and hand out its network client, too.
 
     A constructor that cannot reach Kafka raises, and leaves sockets and a running thread behind
-    in the half-made client: these are closed here. NotReached says what went wrong.
+    in the half-made client: these are closed here. NotReached says what went wrong, KafkaRefused
+    what to do about it.
     """
-    made: list[KafkaNetClient] = []
+    made: list[Network] = []
 
-    def remember(**configs: Any) -> KafkaNetClient:
+    def remember(**configs: Any) -> Network:
         client = network(**configs)
         cluster = client.cluster
         cluster._listeners = _Listeners(cluster._listeners)  # noqa: SLF001  nothing public does
@@ -88,8 +126,11 @@ def open_client(
     try:
         return kind(*topics, kafka_client=remember, **options), made[0]
     except (KafkaError, OSError) as error:
+        refusals = [refusal_of(error), *(client.refusal for client in made)]
         for client in made:
             client.close()
+        if refused := next(filter(None, refusals), None):
+            raise refused from error
         raise NotReached(_unreached(options.get("bootstrap_servers", ()), error)) from error
 
 
@@ -138,6 +179,7 @@ def admin(kafka: Kafka, client_id: str) -> Iterator[KafkaAdminClient]:
     try:
         yield client
     except KafkaError as error:
-        raise KafkaUnavailable(f"Kafka rejected the request: {error}") from error
+        said = KafkaUnavailable(f"Kafka rejected the request: {error}")
+        raise refusal_of(error) or said from error
     finally:
         client.close()

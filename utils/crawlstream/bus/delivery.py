@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 
+from crawlstream.bus.access.refusals import refusal_of
 from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out, RecordTooLarge
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
@@ -64,7 +65,8 @@ class Delivery:
         for position, error in errors:
             if not isinstance(error, TOO_LARGE):
                 topic = self.records[position].topic
-                return NotAcknowledged(f"Kafka did not acknowledge: {topic}: {error}", records)
+                why = refusal_of(error) or error
+                return NotAcknowledged(f"Kafka did not acknowledge: {topic}: {why}", records)
         if errors:
             topic = records[0].topic
             return RecordTooLarge(

@@ -24,7 +24,10 @@ class Sink(Protocol):
     async def __aexit__(self, *error: object) -> None: ...
 
     async def start(self) -> None:
-        """Wait, however long, until records can be sent; may be cancelled (then call ``stop``)."""
+        """Wait, however long, until records can be sent; may be cancelled (then call ``stop``).
+
+        ConfigError: the service refuses this process.
+        """
 
     async def stop(self) -> None:
         """Wait, within bounds, for the verdict on records in flight, and disconnect."""
@@ -52,8 +55,8 @@ class Source(Protocol):
         """Return whether the service has been unavailable for a while; nothing can be read then."""
 
     @property
-    def missing_topic(self) -> str:
-        """A sentence if the service has had no such topic for a while; else nothing."""
+    def obstacle(self) -> str:
+        """A sentence if the service answers but lets nothing be read: no such topic, no right."""
 
     @property
     def paused(self) -> Mapping[int, OutOfRange]:

@@ -11,8 +11,9 @@ from queue import Empty, SimpleQueue
 import structlog
 from kafka.errors import RetriableError
 
+from crawlstream.bus.access.refusals import refusal_of
 from crawlstream.bus.session import BatchesRead, Session
-from crawlstream.errors import KafkaUnavailable
+from crawlstream.errors import KafkaRefused, KafkaUnavailable
 from crawlstream.retry import Backoff
 
 POLL_MS = 100
@@ -22,6 +23,8 @@ COMMIT_EVERY_S = 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 HEALTHY_AFTER_S = 30.0
 """A session that lived so long has earned a quick return."""
+REFUSED_FOR_S = 15.0
+"""A refusal is reported for so long; a refusal that persists is met again earlier."""
 SILENT_AFTER_S = 10.0
 """Time without a connection after which Kafka counts as unavailable; reconnecting takes less."""
 
@@ -58,12 +61,20 @@ class Reader(threading.Thread):
         self._connected_at = time.monotonic()
         self._is_said = False
         self._lacked_since: float | None = None
+        self._refusal = ""
+        self._refused_at = 0.0
 
     @property
     def lacks_topic(self) -> bool:
         """Return whether Kafka has had no such topic for a while."""
         since = self._lacked_since
         return since is not None and time.monotonic() - since > SILENT_AFTER_S
+
+    @property
+    def refusal(self) -> str:
+        """Return the last refusal as a sentence while it is recent; else nothing."""
+        is_fresh = time.monotonic() - self._refused_at < REFUSED_FOR_S
+        return self._refusal if is_fresh else ""
 
     @property
     def is_waiting(self) -> bool:
@@ -103,12 +114,22 @@ class Reader(threading.Thread):
             try:
                 self._run_session()
             except KafkaUnavailable as error:
+                self._note_refusal(error)
                 log.warning("poll", outcome="waiting", error=str(error))
             except Exception as error:
-                log.exception("poll", outcome="consumer_replaced", error=repr(error))
+                if refused := self._note_refusal(error):
+                    log.warning("poll", outcome="waiting", error=str(refused))
+                else:
+                    log.exception("poll", outcome="consumer_replaced", error=repr(error))
             if time.monotonic() - since > HEALTHY_AFTER_S:
                 backoff.reset()
             self._stopping.wait(next(backoff))
+
+    def _note_refusal(self, error: Exception) -> KafkaRefused | None:
+        refused = refusal_of(error)
+        if refused:
+            self._refusal, self._refused_at = str(refused), time.monotonic()
+        return refused
 
     def _run_session(self) -> None:
         session = self._open_session()
@@ -135,6 +156,8 @@ class Reader(threading.Thread):
         """Say once that Kafka is waited for, and once that it is back."""
         if session.is_connected:
             self._connected_at = time.monotonic()
+        if refused := session.refusal:
+            self._note_refusal(refused)
         if not session.lacks_topic:
             self._lacked_since = None
         elif self._lacked_since is None:

@@ -15,10 +15,9 @@ from kafka.errors import (
     OffsetOutOfRangeError,
     RetriableError,
 )
-from kafka.net.compat import KafkaNetClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from crawlstream.bus.connect import Kafka, is_missing, open_client
+from crawlstream.bus.connect import Kafka, Network, is_missing, open_client
 from crawlstream.bus.records import (
     DEFAULT_LIMITS,
     Batch,
@@ -28,7 +27,7 @@ from crawlstream.bus.records import (
     name_of_topic,
 )
 from crawlstream.bus.unpack import read_quickly
-from crawlstream.errors import KafkaUnavailable
+from crawlstream.errors import KafkaRefused, KafkaUnavailable
 
 PARTITION_FETCH_BYTES = 2 * 1024 * 1024
 """Compressed; a larger record comes all the same, alone."""
@@ -108,7 +107,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(
         self,
         consumer: KafkaConsumer,
-        network: KafkaNetClient,
+        network: Network,
         topic: str,
         *,
         tell: Tell,
@@ -130,6 +129,11 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         """Return whether any broker is connected now."""
         brokers = self._network.cluster.brokers()
         return any(self._network.connected(broker.node_id) for broker in brokers)
+
+    @property
+    def refusal(self) -> KafkaRefused | None:
+        """Return why a broker refused the connection; None while any broker is connected."""
+        return None if self.is_connected else self._network.refusal
 
     @property
     def lacks_topic(self) -> bool:

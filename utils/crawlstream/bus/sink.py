@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Self
 
 from crawlstream.bus.connect import Kafka
@@ -13,6 +14,7 @@ from crawlstream.bus.delivery import Delivery
 from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out
 from crawlstream.bus.topics import TopicMaker
 from crawlstream.bus.writer import DELIVERY_TIMEOUT_S, LINGER_MS, QUEUE_TIMEOUT_S, Writer
+from crawlstream.errors import ConfigError, KafkaRefused
 
 MAX_BYTES = 32 * 1024 * 1024
 MAX_RECORDS = 10_000
@@ -71,12 +73,23 @@ class KafkaSink:
         await self.stop()
 
     async def start(self) -> None:
-        """Wait, however long, until Kafka answers; may be cancelled (then call ``stop``)."""
-        ready = asyncio.Event()
+        """Wait, however long, until Kafka answers; may be cancelled (then call ``stop``).
+
+        ConfigError: it refuses us, and ``stop`` is to be called, too.
+        """
         self._loop = asyncio.get_running_loop()
-        self._writer = Writer(self._kafka, on_ready=lambda: self._call_on_loop(ready.set))
+        ready: asyncio.Future[KafkaRefused | None] = self._loop.create_future()
+
+        def tell(refused: KafkaRefused | None) -> None:
+            if not ready.done():
+                ready.set_result(refused)
+
+        self._writer = Writer(
+            self._kafka, on_ready=lambda refused: self._call_on_loop(partial(tell, refused))
+        )
         self._writer.start()
-        await ready.wait()
+        if refused := await ready:
+            raise ConfigError(str(refused)) from refused
 
     async def stop(self) -> None:
         """Wait for the verdict on records in flight, 22 s at most, and end the thread."""

@@ -107,10 +107,11 @@ class KafkaSource:
         return self._reader is not None and self._reader.is_waiting
 
     @property
-    def missing_topic(self) -> str:
-        """Why nothing can be read although Kafka answers: it has no such topic; else nothing."""
-        lacks = self._reader is not None and self._reader.lacks_topic
-        return str(NoTopic(self._topic)) if lacks else ""
+    def obstacle(self) -> str:
+        """Why nothing can be read although Kafka answers: no such topic, or no right to it."""
+        if self._reader is None:
+            return ""
+        return str(NoTopic(self._topic)) if self._reader.lacks_topic else self._reader.refusal
 
     @property
     def paused(self) -> Mapping[int, OutOfRange]:

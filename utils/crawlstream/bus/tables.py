@@ -10,6 +10,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
+from crawlstream.bus.access.refusals import refusal_of
 from crawlstream.bus.connect import Kafka, open_client
 from crawlstream.bus.unpack import read_quickly
 from crawlstream.errors import KafkaUnavailable
@@ -49,7 +50,8 @@ class Table:
             self._read_up_to(committed, self._ends(uncommitted))
         except KafkaError as error:
             self.close()
-            raise KafkaUnavailable(f"cannot read topic {self._topic}: {error}") from error
+            said = KafkaUnavailable(f"cannot read topic {self._topic}: {error}")
+            raise refusal_of(error) or said from error
         except KafkaUnavailable:
             self.close()
             raise

@@ -13,6 +13,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError, RetriableError
 from kafka.structs import TopicPartition
 
+from crawlstream.bus.access.refusals import refusal_of
 from crawlstream.bus.connect import Kafka, open_client
 from crawlstream.bus.records import Record, name_of_topic
 from crawlstream.bus.unpack import read_quickly
@@ -107,7 +108,7 @@ class _Tail:
         try:
             self._seek(from_beginning=from_beginning, offsets=offsets)
         except KafkaError as error:
-            raise KafkaUnavailable(f"cannot read topic {self._topic}: {error}") from error
+            raise _unread(self._topic, error) from error
 
     def _seek(self, *, from_beginning: bool, offsets: Mapping[int, int] | None) -> None:
         partitions = self._consumer.partitions_for_topic(self._topic)
@@ -138,7 +139,7 @@ class _Tail:
         try:
             found = self._consumer.offsets_for_times(dict.fromkeys(self._ends, at_ms))
         except KafkaError as error:
-            raise KafkaUnavailable(f"cannot read topic {self._topic}: {error}") from error
+            raise _unread(self._topic, error) from error
         # A partition without such a record has nothing but its end.
         return {
             key.partition: found[key].offset if found.get(key) else end
@@ -152,7 +153,7 @@ class _Tail:
             time.sleep(POLL_MS / 1000)
             return ()
         except KafkaError as error:
-            raise KafkaUnavailable(f"cannot read topic {self._topic}: {error}") from error
+            raise _unread(self._topic, error) from error
         return [record for records in polled.values() for record in records]
 
     def has_ended(self) -> bool:
@@ -164,6 +165,10 @@ class _Tail:
     def close(self) -> None:
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=_CLOSE_TIMEOUT_MS)
+
+
+def _unread(topic: str, error: KafkaError) -> KafkaUnavailable:
+    return refusal_of(error) or KafkaUnavailable(f"cannot read topic {topic}: {error}")
 
 
 def _asked(

@@ -11,6 +11,7 @@ import structlog
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
+    AuthorizationError,
     ClusterAuthorizationFailedError,
     InvalidConfigurationError,
     InvalidTopicError,
@@ -22,6 +23,7 @@ from kafka.errors import (
 )
 from kafka.structs import TopicPartition
 
+from crawlstream.bus.access.refusals import RIGHTS
 from crawlstream.bus.connect import Kafka, admin
 from crawlstream.bus.shape import FEW_REPLICAS, UNPACKED
 from crawlstream.errors import ConfigError, KafkaUnavailable
@@ -250,7 +252,8 @@ def _create(
     elif error is not TopicAlreadyExistsError:
         kind = ConfigError if error in _DENIED else KafkaUnavailable
         reason = answer["error_message"] or error.__name__
-        raise kind(f"Kafka did not create topic {name}: {reason}")
+        remedy = f": {RIGHTS}" if issubclass(error, AuthorizationError) else ""
+        raise kind(f"Kafka did not create topic {name}: {reason}{remedy}")
     return True
 
 

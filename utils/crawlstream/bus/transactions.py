@@ -26,7 +26,7 @@ from crawlstream.bus.connect import Kafka, open_client
 from crawlstream.bus.delivery import TOO_LARGE
 from crawlstream.bus.records import Out, RecordTooLarge
 from crawlstream.bus.shape import ENVELOPE_BYTES
-from crawlstream.bus.writer import BATCH_BYTES, LINGER_MS, Network
+from crawlstream.bus.writer import BATCH_BYTES, LINGER_MS, ProducerNetwork
 from crawlstream.errors import ConfigError, KafkaUnavailable
 
 TRANSACTION_TIMEOUT_MS = 10_000
@@ -130,7 +130,7 @@ def _connect(kafka: Kafka, name: str | None) -> Any:
     of_a_name = {"transactional_id": name, "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS}
     producer, _ = open_client(
         KafkaProducer,
-        network=Network,
+        network=ProducerNetwork,
         **kafka.named(_CLIENT_ID).options(),
         **(of_a_name if name is not None else {}),
         acks="all",

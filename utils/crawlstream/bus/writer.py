@@ -12,14 +12,20 @@ from typing import Any
 import structlog
 from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
-from kafka.net.compat import KafkaNetClient
 from kafka.partitioner import StickyPartitioner
 
 from crawlstream.bus.codecs import compress_lightly
-from crawlstream.bus.connect import REQUEST_TIMEOUT_MS, Kafka, NoTopic, is_missing, open_client
+from crawlstream.bus.connect import (
+    REQUEST_TIMEOUT_MS,
+    Kafka,
+    Network,
+    NoTopic,
+    is_missing,
+    open_client,
+)
 from crawlstream.bus.delivery import Delivery
 from crawlstream.bus.shape import ENVELOPE_BYTES
-from crawlstream.errors import KafkaUnavailable
+from crawlstream.errors import KafkaRefused, KafkaUnavailable
 from crawlstream.retry import Backoff
 
 DELIVERY_TIMEOUT_S = 15.0
@@ -51,8 +57,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 log = structlog.get_logger()
 
 
-class Network(KafkaNetClient):  # type: ignore[misc]
-    """kafka-python's network client, without the producer's busy loop while its broker is away."""
+class ProducerNetwork(Network):
+    """A network client without the producer's busy loop while its broker is away."""
 
     def connection_delay(self, node_id: Any) -> float:
         """Milliseconds, which is what the producer takes it for; the original answers seconds."""
@@ -63,7 +69,8 @@ class Network(KafkaNetClient):  # type: ignore[misc]
 class Writer(threading.Thread):
     """Hands lists to a producer, one after the other, and replaces a producer that has failed.
 
-    ``on_ready`` is called once, on this thread, when Kafka has answered for the first time.
+    ``on_ready`` is called once, on this thread: with None when Kafka has answered for the first
+    time, or with what it refuses; then the thread ends. A later refusal is waited for.
     Larger records than ``kafka.shape`` allows (before compression) are refused here.
     """
 
@@ -71,7 +78,7 @@ class Writer(threading.Thread):
         self,
         kafka: Kafka,
         *,
-        on_ready: Callable[[], object],
+        on_ready: Callable[[KafkaRefused | None], object],
     ) -> None:
         super().__init__(name="kafka-writer", daemon=True)
         self._kafka = kafka
@@ -81,6 +88,7 @@ class Writer(threading.Thread):
         self._producer: Any = None
         self._network: Any = None
         self._failed: Any = None
+        self._why_not = KafkaUnavailable("Kafka does not answer")
 
     def submit(self, deliveries: Sequence[Delivery]) -> None:
         """Take lists to be written; from any thread, never blocks."""
@@ -95,8 +103,13 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         """Connect, then write list by list until told to finish."""
-        if self._connect_until(None):
-            self._on_ready()
+        try:
+            is_connected = self._connect_until(None)
+        except KafkaRefused as error:
+            self._on_ready(error)
+            return
+        if is_connected:
+            self._on_ready(None)
         while (deliveries := self._inbox.get()) is not None:
             for delivery in deliveries:
                 self._write(delivery)
@@ -109,7 +122,7 @@ class Writer(threading.Thread):
 
     def _write(self, delivery: Delivery) -> None:
         if not self._connect_until(delivery.since + QUEUE_TIMEOUT_S):
-            delivery.lost_from(0, KafkaUnavailable("Kafka does not answer"))
+            delivery.lost_from(0, self._why_not)
             return
         producer = self._producer
         for position, record in enumerate(delivery.records):
@@ -123,7 +136,8 @@ class Writer(threading.Thread):
                 )
             except KafkaTimeoutError as error:
                 is_gone = is_missing(self._network, record.topic)
-                delivery.lost(position, NoTopic(record.topic) if is_gone else error)
+                why = NoTopic(record.topic) if is_gone else self._network.refusal
+                delivery.lost(position, why or error)
                 continue
             except Exception as error:  # noqa: BLE001  whatever it is, the list gets its verdict
                 delivery.lost(position, error)
@@ -145,7 +159,10 @@ class Writer(threading.Thread):
         delivery.lost(position, error)
 
     def _connect_until(self, deadline: float | None) -> bool:
-        """Have a producer that works; None waits until the thread is stopped."""
+        """Have a producer that works; None waits until the thread is stopped, or raises.
+
+        KafkaRefused: Kafka has never accepted us.
+        """
         if self._producer is not None and self._failed is self._producer:
             log.warning("publish", outcome="producer_replaced")
             _close_in_background(self._producer)
@@ -157,6 +174,9 @@ class Writer(threading.Thread):
             try:
                 self._producer = self._connect()
             except KafkaUnavailable as error:
+                if deadline is None and isinstance(error, KafkaRefused):
+                    raise
+                self._why_not = error
                 log.warning("publish", outcome="waiting", error=str(error))
                 if self._stopping.wait(next(backoff)):
                     return False
@@ -167,7 +187,7 @@ class Writer(threading.Thread):
         compress_lightly()
         producer, self._network = open_client(
             KafkaProducer,
-            network=Network,
+            network=ProducerNetwork,
             **self._kafka.options(),
             acks="all",
             enable_idempotence=True,

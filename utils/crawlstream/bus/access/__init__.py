@@ -1,0 +1,1 @@
+"""Rights that processes need in Kafka, and refusals as sentences."""
