@@ -1,1 +1,1 @@
-"""Frozen values that every layer speaks: no input, no output, no clients."""
+"""Frozen values that all layers use: no input, no output, no clients."""

@@ -1,4 +1,4 @@
-"""What is crawled: a crawl, the profile its pages share, one entry, one hold on it."""
+"""The subjects of a crawl: its key, the profile of its pages, a queue entry, and a lease."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class CrawlKey:
-    """The name of a crawl. It owns dedupe, caps and profiles; runs are its numbered lives."""
+    """Name of a crawl. A crawl owns its dedupe set, page limits and profiles, and has runs."""
 
     spiderid: str
     appid: str
@@ -17,7 +17,7 @@ class CrawlKey:
 
 @dataclass(frozen=True, slots=True)
 class FiringKey:
-    """The name of a schedule's firing in its application."""
+    """Name of a schedule's firing in its application."""
 
     schedule: str
     at: int
@@ -26,10 +26,10 @@ class FiringKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What every page below one seed inherits; stored once, named by a number in its entries.
+    """Settings that all pages below a seed inherit; stored once, entries refer to it by number.
 
-    ``None`` means "no such limit" throughout. ``seed_url`` is absent when the crawl cannot go
-    deeper than its seed, so that a million single pages share one profile.
+    ``None`` means "no such limit". ``seed_url`` is None if the crawl cannot go deeper than its
+    seed, so that a million single pages share one profile.
     """
 
     seed_url: str | None = None
@@ -51,22 +51,22 @@ class Profile:
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``."""
     tls: str | None = None
-    """Name of a TLS profile; None: as the pool has it."""
+    """Name of a TLS profile; None: the default of the pool."""
     render: Mapping[str, object] | None = None
-    """What is asked of a browser, as ``model.egress.render`` has it; None: no browser is needed."""
+    """Options for a browser, as of ``model.egress.render``; None: no browser is needed."""
     redirects: str = "seeds"
-    """Which redirects out of its scope are followed: one of ``model.scope.Redirects``."""
+    """Redirects out of the scope that are followed: a value of ``model.scope.Redirects``."""
     uuid: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One request waiting to be fetched, as the frontier keeps it (opaque to the frontier)."""
+    """Request that waits to be fetched; the frontier stores it without interpreting it."""
 
     url: str
     depth: int = 0
     origin: str | None = None
-    """``topic-partition-offset`` of the seed record; None for a discovered page."""
+    """Seed record, ``topic-partition-offset``; None for a discovered page."""
     parent_url: str | None = None
     redirect_urls: tuple[str, ...] = ()
     callback: str | None = None
@@ -76,20 +76,20 @@ class Entry:
     cookies: Mapping[str, str] = field(default_factory=dict)
     """Cookies set along a redirect chain, for this host only."""
     meta: Mapping[str, object] = field(default_factory=dict)
-    """What a custom spider attached to its request; JSON values only."""
+    """Data that a custom spider attached to its request; JSON values only."""
     salt: str | None = None
-    """Makes the identity of a request that asked not to be deduplicated."""
+    """Text that makes the identity of a request unique if it must not be deduplicated."""
     moved_to: str | None = None
-    """Host to which the seed of the page has moved, outside of ``allowed_domains``: it belongs to
-    them for this page and those below."""
+    """Host outside of ``allowed_domains`` to which the seed of the page has moved: links to it
+    are allowed on this page and the pages below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """An entry in the hands of one worker: (entry, worker, token, since).
+    """Lease of an entry to one worker: (entry, worker, token, since).
 
-    Settle, requeue, release and sent name the token; a token that Redis no longer knows for this
-    worker changes nothing and is answered as stale.
+    Settle, requeue, release and sent requests name the token. If Redis has no lease of this worker
+    with the token, the request changes nothing and the token is returned as stale.
     """
 
     token: str
@@ -102,12 +102,12 @@ class Hold:
     retries: int
     """Download attempts already made for this entry."""
     issued_at: float
-    """time.monotonic() just before the granting call left: an upper bound for the grant."""
+    """time.monotonic() just before the granting call was sent: the grant is not older."""
     recovered: bool = False
     firing: FiringKey | None = None
-    """The latest firing that fed the run."""
+    """Latest firing that fed the run."""
     partition: int = 0
-    """Of the frontier, that granted it."""
+    """Partition of the frontier that granted it."""
 
     @property
     def attempt(self) -> int:

@@ -1,12 +1,12 @@
-"""Where what identifies a client may be sent: its cookies, and the headers of its seed.
+"""Rules for where a client's credentials may be sent: its cookies and the headers of its seed.
 
-To the seed's own domain, as browsers have it for cookies: the registrable domain by the
-public-suffix list with its private section, under which strangers have names beside each other
-(``alice.github.io`` is one, ``github.io`` is none). An address, a single label and a public suffix
-own nothing but themselves. What was given for https is never sent without it.
+They are sent to the seed's own domain, as cookies are in browsers: the registrable domain by the
+public-suffix list with its private section, which lists suffixes whose subdomains belong to
+different owners (``alice.github.io`` is a domain of its own, ``github.io`` is not). The own domain
+of an IP address, a single label or a public suffix is only itself. Credentials given for https are
+never sent without encryption.
 
-Politeness counts by another measure (``model.url.domain_key``): to a server, all of
-``github.io`` is one.
+Rate limits use another unit (``model.url.domain_key``): all of ``github.io`` is a single server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOSTS_REMEMBERED = 4096
 _SECURE = "https://"
 
 NAMES = frozenset({"authorization", "cookie", "proxy-authorization"})
-"""Headers that identify whoever sends them, in lower case."""
+"""Headers that identify the sender, in lower case."""
 
 _HARMLESS = frozenset(
     {
@@ -29,40 +29,41 @@ _HARMLESS = frozenset(
         "referer", "upgrade-insecure-requests", "user-agent",
     }
 )  # fmt: skip
-"""Headers that every browser sends to everybody; so are all of ``sec-*``."""
+"""Headers that every browser sends to all sites, like all of ``sec-*``."""
 
 
 def identify(names: Iterable[str]) -> bool:
-    """Whether headers (names in lower case) may tell a server who asks: any that we do not know."""
+    """Return whether headers may identify the client: true for unknown ones (lower-case names)."""
     return any(name not in _HARMLESS and not name.startswith("sec-") for name in names)
 
 
 def scope_of(url: str) -> str:
-    """The scope of a canonical or seed URL: its own domain, after ``https://`` if it is so."""
+    """Return the scope of a canonical or seed URL: its own domain, with ``https://`` for https."""
     domain = _own_domain(host_of(url))
     return f"{_SECURE}{domain}" if url.startswith(_SECURE) else domain
 
 
 def covers(scope: str, url: str) -> bool:
-    """Whether a canonical or seed URL is within a scope."""
+    """Return whether a canonical or seed URL is within a scope."""
     if scope.startswith(_SECURE) and not url.startswith(_SECURE):
         return False
     return scope.removeprefix(_SECURE) == _own_domain(host_of(url))
 
 
 def may_follow(target: str, url: str) -> bool:
-    """Whether what was sent to a URL may go along to a redirect's target.
+    """Return whether credentials sent to a URL may also be sent to its redirect's target.
 
-    To the same host only, no less encrypted: nobody meant the target when it was given.
+    They may only be sent to the same host and not from https to http, since the client did not name
+    the target.
     """
     is_worse = url.startswith(_SECURE) and not target.startswith(_SECURE)
     return host_of(target) == host_of(url) and not is_worse
 
 
 def may_set_for(domain: str, host: str) -> bool:
-    """Return whether a host may set a cookie for a domain: for itself, and for others of its own.
+    """Return whether a host may set a cookie for a domain: for itself or within its own domain.
 
-    RFC 6265, 5.3: not for another one's, nor for a public suffix, under which strangers are.
+    By RFC 6265, 5.3 it may not set one for the domain of another owner or for a public suffix.
     """
     own = _own_domain(host)
     is_own = domain == own or domain.endswith(f".{own}")

@@ -1,4 +1,4 @@
-"""One result as a reader gets it: every field of its record, typed."""
+"""A result as a reader gets it: all fields of its record, typed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Final
 _TYPE = re.compile(r"(?:\A|,)[ \t]*([!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+)[ \t]*(?=[;,]|\Z)")
 
 XML: Final = frozenset({"application/xml", "text/xml"})
-"""Media types that say nothing of what the XML is."""
+"""Media types that do not name the kind of XML."""
 _LOOKED_AT = 4096
-"""Bytes in which the first element of XML begins; what stands before it is short."""
+"""Bytes that are searched for the first element of XML; it is preceded by little text."""
 _ROOT = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:\s|<\?[^>]*>|<!--.*?-->|<!doctype[^>\[]*>)*+"
     rb"<html\s[^>]*?xmlns\s*=\s*[\"']http://www\.w3\.org/1999/xhtml[\"']",
@@ -22,18 +22,18 @@ _ROOT = re.compile(
 
 
 TextHeaders = Mapping[str, Sequence[str]]
-"""Every value of every header."""
+"""Values of all headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """A page, or the redirect or refusal that a site has answered with.
+    """Page, redirect or error that a site answered with.
 
-    What a record does not have is None, or empty; what is not known here is in ``extra``.
+    Fields that a record lacks are None or empty; unknown fields are in ``extra``.
     """
 
     id: str
-    """The same for the same page, however often it is delivered; in records 32 hex digits."""
+    """Id of the page, equal in repeated deliveries; 32 hex digits in records."""
     appid: str
     crawlid: str
     spiderid: str
@@ -42,17 +42,17 @@ class Delivered:
     response_url: str
     status_code: int
     timestamp: datetime
-    """When the response was there; aware, UTC."""
+    """Time at which the response was complete; aware, UTC."""
     body: bytes
-    """As the site sent it, after content decoding; its beginning where ``body_truncated``."""
+    """Body from the site after content decoding; only its beginning if ``body_truncated``."""
     body_size: int
-    """Bytes of the whole of it."""
+    """Bytes of the whole body."""
     body_truncated: bool = False
     body_ref: str | None = None
     digest: str | None = None
     """``sha256:`` and the hash of the whole body in hex; None in records of earlier versions."""
     encoding: str | None = None
-    """Python's name of the charset; ``binary`` where the page is not text."""
+    """Python's name of the charset; ``binary`` if the page is not text."""
     attrs: Mapping[str, object] | None = None
     depth: int = 0
     seed_url: str | None = None
@@ -66,7 +66,7 @@ class Delivered:
     response_headers: TextHeaders = field(default_factory=dict)
     links: Sequence[tuple[str, str]] = ()
     lastmods: Sequence[str] = ()
-    """Of each link when its page has changed, as sitemaps and feeds say; () where none says so."""
+    """Last change of each link according to sitemaps and feeds; () if none is given."""
     links_truncated: bool = False
     headers_truncated: bool = False
     latency_ms: int | None = None
@@ -75,15 +75,15 @@ class Delivered:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the site's compressed body breaks off before its end."""
+        """Return whether the site's compressed body breaks off before its end."""
         return self.extra.get("incomplete") is True
 
     @property
     def mime(self) -> str:
-        """The media type that the site names, in lower case; empty if it names none.
+        """Return the media type that the site names, in lower case; empty if it names none.
 
-        Of several, also in one header that a proxy has merged, it is the last that can be read, as
-        browsers have it.
+        If there are several, also in one header that a proxy has merged, it is the last one that
+        can be parsed, as in browsers.
         """
         headers = self.response_headers.items()
         said = [",".join(values) for name, values in headers if name.lower() == "content-type"]
@@ -94,6 +94,6 @@ class Delivered:
 def is_xhtml(body: bytes) -> bool:
     """Return whether the first element of XML is ``html`` in the namespace of XHTML.
 
-    Browsers show it as a page, so it has links and a title.
+    Browsers show such XML as a page, so it has links and a title.
     """
     return _ROOT.match(body[:_LOOKED_AT]) is not None

@@ -1,6 +1,7 @@
-"""What is said to the frontier, and what it answers.
+"""Requests to the frontier, and its answers.
 
-Lists travel, not objects: a page's links are a few :class:`Links` groups, whatever their number.
+They contain lists instead of objects: the links of a page are a few :class:`Links` groups, however
+many links there are.
 """
 
 from __future__ import annotations
@@ -23,75 +24,75 @@ from crawlstream.model.throttle import Heard
 
 
 class Outcome(StrEnum):
-    """How a held entry came to its end."""
+    """How a leased entry ended."""
 
     DONE = "done"
-    """A result was acknowledged by Kafka, whatever its HTTP status."""
+    """Kafka acknowledged a result, with any HTTP status."""
     FAILED = "failed"
-    """No result will come; a ``page_failed`` event was acknowledged by Kafka."""
+    """There will be no result; Kafka acknowledged a ``page_failed`` event."""
     REDIRECTED = "redirected"
-    """Its target was admitted in its place, or had been admitted before."""
+    """The redirect's target was admitted instead, or had been admitted before."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Links:
-    """Requests of one domain, priority and spider on their way into the frontier.
+    """Requests of one domain, priority and spider to be enqueued in the frontier.
 
-    ``fingerprints`` and ``entries`` run in parallel. No fingerprint may stand in it twice.
+    ``fingerprints`` and ``entries`` are parallel lists. Fingerprints must be unique.
     """
 
     domain: str
     priority: int
     spiderid: str | None = None
-    """Another spider type that shall fetch them; None for the crawl's own."""
+    """Spider type that must fetch them; None: the spider type of the crawl."""
     counts: bool = True
-    """Whether they use up ``domain_max_pages`` and ``max_pages`` (redirect targets do not)."""
+    """True if they count against ``domain_max_pages`` and ``max_pages``; redirects do not."""
     fingerprints: list[str] = field(default_factory=list)
     """Signed 64-bit numbers as decimal text; see ``model.url.fingerprint``. The target of a seed's
-    redirect has two, separated by a blank: that of the entry, and that of its page."""
+    redirect has two, separated by a space: one of the entry and one of its page."""
     entries: Sequence[bytes] = field(default_factory=list)
-    """As ``wire.stored.encode_entry`` makes them, perhaps only when they are looked at."""
+    """Entries as encoded by ``wire.stored.encode_entry``, possibly only on access."""
     site: str | None = None
-    """What they are counted under where a rule parts the domain; the frontier finds it."""
+    """Rate-limit unit, if rules divide the domain; the frontier determines it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
-    """The end of a hold: its children and its completion, in one step.
+    """Acknowledge a page: enqueue its links and end its lease, in one step.
 
-    The children inherit the profile of the page, and with it its page limits.
+    The links inherit the profile of the page, and with it its page limits.
     """
 
     token: str
     outcome: Outcome
     reason: str = ""
-    """Status class of a done page (``2xx``) or the reason of a failure (``dns``)."""
+    """Status class of a done page (``2xx``), or reason of a failure (``dns``)."""
     links: Sequence[Links] = ()
     filtered: Mapping[str, int] = field(default_factory=dict)
-    """Links that were dropped before they could enter, counted by reason."""
+    """Number of links that the worker filtered, by reason."""
     sent_ms: int | None = None
-    """Its request was sent so long after the granting call; None if that is known, or none was."""
+    """Milliseconds from the granting call to its request; None: already reported, or not sent."""
     body_bytes: int = 0
     spilled: Mapping[int, int] = field(default_factory=dict)
-    """Children that are in Kafka already: how many, by the ``chunk`` of each Spill."""
+    """Number of links that are already in Kafka, by the ``chunk`` of each Spill."""
     need: Mapping[int, int] = field(default_factory=dict)
-    """Children that are in Kafka for other partitions: the offset behind the last of their records,
-    or a later one, by partition. The run is not over before these have read so far."""
+    """Links in Kafka for other partitions: the offset after their last record, or a later one, by
+    partition. The run does not end before these partitions have read up to there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spill:
-    """Children of one page, or some of them, as a record on their way to ``<prefix>.overflow``."""
+    """Record for ``<prefix>.overflow`` with some or all links of a page."""
 
     chunk: int
-    """Names the record below its page."""
+    """Number of the record among those of its page."""
     links: int
     value: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
-    """Back into the frontier because of a download outcome: one retry used, priority lowered."""
+    """Retry a page after a failed download: count an attempt and lower its priority."""
 
     token: str
     delay_ms: int = 0
@@ -100,12 +101,12 @@ class Requeue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Back to the front of its band, unmarked.
+    """Return an entry to the front of its queue without counting an attempt.
 
-    ``sent_ms`` None means that nothing went out; the allowance is spent all the same.
-    ``delay_ms`` keeps the entry back for a while. ``robots`` says that the grant bought the
-    robots.txt of its host, which earns a domain never visited before one more grant at once;
-    ``crawl_delay_ms`` is what that file asks to keep between two requests (0: nothing).
+    ``sent_ms`` None means that no request was sent; its grant is used up all the same.
+    ``delay_ms`` delays the entry. ``robots`` means that the grant was used for the robots.txt of
+    the host; a domain that was never visited before then gets one more grant at once.
+    ``crawl_delay_ms`` is the time between two requests that the file requests (0: none).
     """
 
     token: str
@@ -117,65 +118,65 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """The request of a hold went out ``after_ms`` after its granting call was issued."""
+    """Report that the request of a lease was sent ``after_ms`` after its granting call."""
 
     token: str
     after_ms: int
     received: bool = False
-    """Its response has arrived too: it no longer counts against the domain's concurrency."""
+    """The response has arrived: the request no longer counts against the domain's concurrency."""
     heard: Heard | None = None
-    """What the site did, told together with ``received``; None if that tells nothing."""
+    """Reaction of the site, reported with ``received``; None if it shows nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeResult:
-    """What became of one exchange."""
+    """Result of one exchange (*sync*)."""
 
     holds: Sequence[Hold]
     stale: frozenset[str]
-    """Tokens of this call that Redis does not know for this worker (any more)."""
+    """Tokens of this call for which Redis has no lease of this worker, or no longer."""
     redis_epoch: int
-    """Grows by one whenever Redis was restarted."""
+    """Increases by one whenever Redis has restarted."""
     next_due_ms: int | None
-    """How long nothing more will be due unless something is put; None: nothing waits at all."""
+    """Milliseconds until the next entry can be ready unless one is enqueued; None: none waits."""
     rules_known: bool
-    """False: no throttle rules have reached Redis yet, so nothing is granted."""
+    """False: Redis has no throttle rules yet, so it grants nothing."""
     refused: frozenset[str] = frozenset()
-    """Tokens of settles that were not done, as Redis has no room for their children: spill these,
-    then settle again."""
+    """Tokens of settles that were refused because Redis has no room for the links: spill the
+    links, then settle again."""
     is_crowded: bool | None = None
-    """Whether children should be spilled at once; None: nobody looked."""
+    """True if links should be spilled at once; None: it was not checked."""
     unconfirmed: Sequence[Question] = ()
-    """What homes of crawls are to be asked before there are leases; with one partition nothing."""
+    """Questions that coordinators must answer before leasing; empty with one partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seed:
-    """A crawl request as the frontier admits it: it always enters, and marks its fingerprint."""
+    """Crawl request for the frontier: it is always admitted, and its fingerprint is recorded."""
 
     offset: int
     timestamp_ms: int
-    """The Kafka record's own."""
+    """Timestamp of the Kafka record."""
     crawl: CrawlKey
     domain: str
     priority: int
     fingerprint: str
     entry: bytes
-    """As ``wire.stored.encode_entry`` makes it; the frontier adds the profile's number."""
+    """Entry encoded by ``wire.stored.encode_entry``; the frontier adds the profile's number."""
     profile: Profile
     expires: int = 0
     """Epoch seconds; 0: never."""
     not_before: float = 0
     """Epoch seconds; 0: at once."""
     occasion: Occasion | None = None
-    """The firing that it belongs to: what names it again changes nothing."""
+    """Occasion of its firing: a second record with the same occasion changes nothing."""
     remember: int | None = None
-    """Seconds for which dedupe outlives a finished run; None: what was said before."""
+    """Seconds for which the dedupe set outlives a finished run; None: keep the value set before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A request that redis-monitor answers; what it does to a crawl has taken effect before that.
+    """Request that redis-monitor answers, after its effect on a crawl.
 
     ``name`` is ``stop``, ``pause``, ``resume``, ``reprioritize``, ``info``, ``stats`` or
     ``zookeeper``; ``request`` is the validated JSON.
@@ -186,19 +187,19 @@ class Command:
     name: str
     request: bytes
     crawl: CrawlKey | None = None
-    """The crawl to stop, pause, resume or reprioritize; None: nothing is done to any."""
+    """Crawl to stop, pause, resume or reprioritize; None: no crawl is changed."""
     priority: int | None = None
-    """Where ``reprioritize`` puts the best seed of the run."""
+    """New priority of the run's best seed, for ``reprioritize``."""
     until: int = 0
-    """When a ``pause`` ends by itself, in epoch seconds; 0: it does not."""
+    """End of a ``pause`` in epoch seconds; 0: it does not end by itself."""
     appid: str = ""
     occasion: Occasion | None = None
-    """The firing that it belongs to, of a schedule of the application; as of a seed."""
+    """Occasion of its firing, of a schedule of the application; as for a seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleChange:
-    """What is done to a schedule; redis-monitor answers what came of it."""
+    """Change of a schedule; redis-monitor answers with its outcome."""
 
     offset: int
     timestamp_ms: int
@@ -206,16 +207,16 @@ class ScheduleChange:
     name: str
     do: Do
     request: bytes
-    """As of a command."""
+    """Validated JSON, as for a command."""
     schedule: Schedule | None = None
-    """What is set."""
+    """Schedule to set."""
     most: int
-    """How many schedules there may be; one more is refused."""
+    """Maximum number of schedules; a further one is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A seed that took effect in a Redis that was lost, and is not to do so again."""
+    """Seed that took effect in a Redis that was lost, and must not take effect again."""
 
     offset: int
     timestamp_ms: int
@@ -224,92 +225,92 @@ class Seen:
 
 
 Effect = Seed | Command | ScheduleChange | Seen
-"""What a record of ``incoming`` does to the frontier."""
+"""Effect of a record of ``incoming`` on the frontier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeBatch:
     """Consecutive records of one Kafka partition: offsets from ``start`` up to ``next``.
 
-    Rejected records are simply not among ``records``; ``next`` covers them.
+    Rejected records are not in ``records``; ``next`` covers them.
     """
 
     topic_id: str
-    """UUID of the topic, so that a topic made anew is not taken for the old one."""
+    """UUID of the topic, to distinguish a recreated topic from the old one."""
     kafka_partition: int
     start: int
     next: int
     records: Sequence[Effect]
     leader_epoch: int = -1
-    """Of Kafka's leader when the last of them, or one behind it, was written; -1: unknown."""
+    """Epoch of Kafka's leader that wrote the last record or a later one; -1: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeResult:
-    """What became of a batch."""
+    """Result of applying a batch."""
 
     applied: int
     """Records that took effect in this call (0 for a repetition)."""
     runs: Mapping[int, int] = field(default_factory=dict)
     """Run number by offset, for the seeds that took effect."""
     refused: Mapping[int, str] = field(default_factory=dict)
-    """Reason by offset, for the seeds that were not admitted (``domain_max_pages`` …)."""
+    """Reason by offset (``domain_max_pages`` …) for the seeds that were not admitted."""
     repeated: int = 0
-    """Records that named an occasion that another had named before."""
+    """Number of records whose occasion an earlier record had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Where a Kafka partition begins that the frontier has no position of, or an old one."""
+    """Start of a Kafka partition whose position in the frontier is missing or outdated."""
 
     topic_id: str
     kafka_partition: int
     offset: int
-    """Where it begins if the frontier knows no position at all."""
+    """Offset to begin at if the frontier has no position."""
     until: int | None = None
-    """The records before this offset had taken effect in a Redis that was lost; None: none was."""
+    """Records before this offset took effect in a Redis that was lost; None: no Redis was lost."""
     behind: Mapping[int, int] = field(default_factory=dict)
-    """The same of all partitions of the topic that are to be read again, whoever will do it."""
+    """Offset as in ``until``, by partition of the topic to read again, by any kafka-monitor."""
     floor: int = 0
-    """The highest run number that was ever given."""
+    """Highest run number that was ever assigned."""
     fates: Sequence[Fate] = ()
-    """What was over stays over; runs that were under way go on, or begin again under their numbers,
-    marked as recovered."""
+    """States of runs. Ended runs stay ended; running ones continue, or restart under their numbers
+    and are marked as recovered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingAction:
-    """A request waiting for its answer, as redis-monitor reads it."""
+    """Request that waits for its answer, as redis-monitor reads it."""
 
     id: str
     name: str
     request: bytes
     purged: int | None = None
-    """Entries that a stop took out of the frontier; None where no such crawl was under way."""
+    """Entries that a stop removed from the frontier; None if no such crawl was running."""
     run: int | None = None
-    """The run that the action took effect on; None where no such crawl was under way."""
+    """Run that the action took effect on; None if no such crawl was running."""
     attempts: int = 1
     outcome: str = ""
-    """What came of a change of a schedule: ``set``, ``replaced``, ``removed``, ``paused``,
-    ``resumed``, ``fires``, ``known``, ``unknown`` or ``too_many``."""
+    """Outcome of a schedule change: ``set``, ``replaced``, ``removed``, ``paused``, ``resumed``,
+    ``fires``, ``known``, ``unknown`` or ``too_many``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwedSchedule:
-    """What the frontier owes the world about a schedule, as redis-monitor reads it."""
+    """Record about a schedule in the outbox, as redis-monitor reads it."""
 
     id: str
     kind: str
     """``schedule_set``, ``schedule_removed``, ``schedule_fired`` or ``schedule_skipped``."""
     mark: ScheduleMark
-    """What Kafka is to remember."""
+    """State of the schedule to store in Kafka."""
     event: ScheduleEvent | None = None
-    """What is told of a firing."""
+    """Event of a firing to publish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRecord:
-    """A record that the frontier owes the world, as redis-monitor reads it from the outbox."""
+    """Record to publish, as redis-monitor reads it from the outbox."""
 
     id: str
     kind: str
@@ -324,28 +325,28 @@ class OutboxRecord:
     """``done``, ``failed`` and ``filtered`` by reason; of endings only."""
     started_at: float = 0
     positions: Mapping[str, int] = field(default_factory=dict)
-    """Next offset to apply by ``<topic UUID>:<partition>``, as the run began or ended."""
+    """Next offset to apply by ``<topic UUID>:<partition>``, when the run began or ended."""
     generation: int | None = None
-    """Of the crawl, as its home ended the run; None: the frontier has one partition."""
+    """Generation of the crawl when its coordinator ended the run; None: one partition only."""
     redis_epoch: int = 0
-    """Of the home at that moment."""
+    """Redis epoch of the coordinator at that moment."""
     firing: FiringKey | None = None
-    """The latest firing that has fed the run."""
+    """Latest firing that has fed the run."""
     seen: Mapping[int, bytes] = field(default_factory=dict)
-    """Bits of its records that took effect, by part; of endings only."""
+    """Bits of the records of the firing that took effect, by part; of endings only."""
     remember: int | None = None
-    """What seeds of earlier runs had said, as the run began; see Seed."""
+    """Value that seeds of earlier runs had set when the run began; see Seed."""
     hold: Hold | None = None
-    """The page that failed, for ``page_failed``; None where its entry cannot be read."""
+    """Page that failed, for ``page_failed``; None if its entry cannot be read."""
     entry: bytes = b""
-    """That entry, as the frontier kept it."""
+    """Entry of that page, as the frontier stored it."""
     spiderid: str = ""
-    """The spider that the page was for; empty: its crawl's."""
+    """Spider type of the page; empty: that of its crawl."""
     spill: str = ""
-    """The record of ``<prefix>.overflow`` that was lost, or the chunk, for ``shelf_lost``."""
+    """Record of ``<prefix>.overflow`` that was lost, or the chunk, for ``shelf_lost``."""
     links: int = 0
-    """How many pages it held."""
+    """Number of pages in it."""
     domain: str = ""
-    """Whose they were, for ``shelf_lost``."""
+    """Domain of these pages, for ``shelf_lost``."""
     reason: str = ""
     uuid: str | None = None

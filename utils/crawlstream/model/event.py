@@ -1,4 +1,4 @@
-"""What happened to a crawl or a page, and what could not take effect."""
+"""Events of crawls and pages, and records that could not take effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PageFailed:
     """A page that will have no result."""
 
     id: str
-    """The entry's name for ever; also the key of its record."""
+    """Permanent name of the entry; also the key of its record."""
     crawl: CrawlKey
     run: int
     server_time: int
@@ -32,7 +32,7 @@ class PageFailed:
     """The latest firing of a schedule that has fed the run."""
     uuid: str | None = None
     detail: str = ""
-    """What the error said, for people; cut to ``DETAIL_LENGTH``."""
+    """Text of the error, for people; cut to ``DETAIL_LENGTH``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class CrawlEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDelivered:
-    """The account of a run that has ended, by a pipeline that has read all of its results."""
+    """Account of an ended run by a pipeline that has read all of its results."""
 
     crawl: CrawlKey
     run: int
@@ -66,23 +66,23 @@ class RunDelivered:
     pipeline: str
     edition: int
     done: int
-    """Pages that are done, as the run's ending counts them."""
+    """Pages in state done, as counted at the end of the run."""
     read: int
     repeats: int
     delivered: int
     filtered: Mapping[str, int]
     undelivered: int
     quality: Mapping[str, Any] = field(default_factory=dict)
-    """Of items: ``items``, ``fields``, ``score``, ``expect``, ``ok``; empty: none are counted."""
+    """Quality of items: ``items``, ``fields``, ``score``, ``expect``, ``ok``; empty: no items."""
 
     @property
     def silent(self) -> int:
-        """Pages that are done, of which no result was there to be read."""
+        """Return the number of done pages without a result that could be read."""
         return max(self.done - (self.read - self.repeats), 0)
 
     @property
     def is_complete(self) -> bool:
-        """Whether every page that is done was read."""
+        """Return whether the pipeline read every page that is done."""
         return self.done == self.read - self.repeats
 
 
@@ -91,37 +91,37 @@ Event = PageFailed | CrawlEvent | RunDelivered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """A record that could not take effect, kept whole and with its reason."""
+    """Record that could not take effect, kept whole and with its reason."""
 
     reason: str
-    """A code, of ``model.request.Refusal`` or of who refused it."""
+    """Code of ``model.request.Refusal`` or of the component that refused it."""
     errors: Sequence[str]
-    """Sentences, each with the JSON path it is about."""
+    """Sentences, each with the JSON path that it refers to."""
     raw: bytes | None
-    """The record's value as it came."""
+    """Value of the record, unchanged."""
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None
     timestamp_ms: int | None = None
-    """The record's own."""
+    """Timestamp of the record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undelivered:
-    """A record that a pipeline could not deliver: whole, and whose trouble it was."""
+    """Record that a pipeline could not deliver, kept whole, with the cause."""
 
     pipeline: str
     edition: int
     rejection: Rejection
-    """Why, and the record with its place in the source."""
+    """Reason, and the record with its place in the source."""
     stage: str = ""
-    """Which stage has refused it; empty: it did not come to one."""
+    """Stage that refused it; empty: it did not reach a stage."""
     id: str = ""
-    """Of the page, where it could be read."""
+    """Id of the page, if it could be read."""
 
     @property
     def name(self) -> str:
-        """Its key on the topic: the same however often it is told."""
+        """Return its key on the topic, which is the same when it is published again."""
         place = self.rejection
         where = f"{place.topic}-{place.partition}-{place.offset}"
         return f"{self.pipeline}:{self.edition}:{where}"

@@ -1,7 +1,8 @@
-"""What it costs to compile a client's regular expression, told before it is compiled.
+"""Estimate of the cost of a client's regular expression before it is compiled.
 
-Python's compiler is quick but for sets: it walks along their ranges, character by character, and
-builds a map of a whole plane for what is beyond Latin-1. Thousands of sets fit into a request.
+Python's compiler is fast except for sets: it iterates over their ranges character by character, and
+builds a map of a whole plane for characters beyond Latin-1. A request has room for thousands of
+sets.
 """
 
 from __future__ import annotations
@@ -9,22 +10,22 @@ from __future__ import annotations
 import re
 import warnings
 from functools import lru_cache
-from re import _constants, _parser  # type: ignore[attr-defined]  # nothing public tells of sets
+from re import _constants, _parser  # type: ignore[attr-defined]  # no public API lists sets
 from typing import Any
 
 MOST = 1 << 21
-"""Characters that the sets of a request may have walked along; some 0.2 s of CPU."""
+"""Maximum characters in the sets of a request; about 0.2 s of CPU."""
 
 _PLANE = 1 << 16
-"""Where the compiler gives up on a range."""
+"""Size of a range that the compiler does not expand further."""
 _MAP = 1_200
-"""Characters walked along in the time of one map."""
+"""Number of characters that take as long as one map."""
 _LATIN = 256
 
 
 @lru_cache(maxsize=4096)
 def characters(expression: str) -> int:
-    """How many are walked along to compile it, about; 0 also where it is no expression at all."""
+    """Return about how many characters the compiler iterates over; 0 for invalid expressions."""
     if "[" not in expression and "|" not in expression:
         return 0
     try:

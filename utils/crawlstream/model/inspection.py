@@ -1,4 +1,4 @@
-"""Where a page is, and what a domain is doing: the answers of an inspection."""
+"""Answers of an inspection: where a page is, and the state of its domain."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from crawlstream.model.throttle import ThrottleRule
 
 
 class Where(StrEnum):
-    """What the frontier can say about a page of a crawl."""
+    """Place of a page of a crawl, as far as the frontier knows."""
 
     HELD = "held"
-    """A worker has it."""
+    """A worker has a lease of it."""
     QUEUED = "queued"
     DELAYED = "delayed"
-    """It waits for a time."""
+    """It waits for a scheduled time."""
     SEEN = "seen"
-    """It was admitted once, and waits no longer: done, failed or redirected. Which, only the topics
-    of results and events know."""
+    """It was admitted and no longer waits: done, failed or redirected. Only the topics of results
+    and events have its outcome."""
     NEVER = "never"
-    """It was never admitted: nobody asked for it, no page links to it, or it was filtered."""
+    """It was never admitted: not requested, not linked to by any page, or filtered."""
     SPILLED = "spilled"
-    """It was never admitted, unless it is among the links of its crawl that wait in Kafka."""
+    """It was never admitted, or it is among the links of its crawl that wait in Kafka."""
     UNSURE = "unsure"
-    """It was admitted once; too much waits in its domain to tell whether it still does."""
+    """It was admitted; its domain has too many entries to check whether it still waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """One entry of the page that was asked about; a seed that was fed twice has two."""
+    """Entry of the requested page; a seed that was fed twice has two."""
 
     where: Where
     url: str
-    """As it will be asked for; another spelling of the same page may have been asked about."""
+    """URL that will be requested; it may be another spelling of the one in the question."""
     spiderid: str
     priority: int
-    """As it came; where it stands may differ."""
+    """Priority when it was admitted; its effective priority may differ."""
     attempt: int
-    """Number of its next or present attempt, from 1."""
+    """Number of its next or current attempt, from 1."""
     place: int | None = None
-    """Of a queued one: place in its band, from 1."""
+    """Place in its queue, from 1; queued entries only."""
     ahead: int | None = None
-    """Of a queued one: entries of the same crawl, domain and spider that stand before it."""
+    """Entries of the same crawl, domain and spider before it; queued entries only."""
     due_ms: int | None = None
-    """Of a delayed one: how long still."""
+    """Milliseconds until it is due; delayed entries only."""
     worker: str | None = None
     held_ms: int | None = None
     phase: str | None = None
-    """Of a held one: ``granted``, ``sent`` or ``received``."""
+    """Phase ``granted``, ``sent`` or ``received``; leased entries only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageReport:
-    """What one crawl knows of a page."""
+    """State of a page in a crawl."""
 
     crawl: CrawlKey
     run: int
@@ -63,73 +63,73 @@ class PageReport:
     where: Where
     sightings: Sequence[Sighting] = ()
     looked_at: int = 0
-    """Entries that were looked at."""
+    """Number of entries that were examined."""
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
     filtered_by_reason: Mapping[str, int] = field(default_factory=dict)
-    """Of the whole run: what may have become of a page that is seen, or never was admitted."""
+    """Counters of the whole run: the possible outcomes of a page that is seen or not admitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandReport:
-    """What a crawl has queued in a domain at one priority."""
+    """Queue of a crawl in a domain at a priority."""
 
     crawl: CrawlKey | None
-    """None while what an ended crawl left is swept."""
+    """Crawl; None while the rest of an ended crawl is swept."""
     standing: int
     queued: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReport:
-    """What waits in a domain for one type of spider."""
+    """Queues of a domain for one type of spider."""
 
     spiderid: str
     place: str
     """``ready``, ``waiting`` for its time, or ``parked`` because its rule allows nothing."""
     due_ms: int | None
     bands: int
-    """How many there are; the best are listed."""
+    """Number of queues; those with the highest priorities are listed."""
     first: Sequence[BandReport]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainReport:
-    """A domain as the frontier sees it."""
+    """State of a domain in the frontier."""
 
     domain: str
     rule: ThrottleRule | None
-    """After scaling; without hits it allows nothing, None: no rules are known yet."""
+    """Rule after scaling; with 0 hits it allows no request. None: no rules are known yet."""
     unreported: int
-    """Grants whose sending was not reported yet."""
+    """Grants whose requests were not reported as sent yet."""
     under_way: int
     """Requests without a response yet."""
     not_before_ms: int
-    """How long the domain is left alone still."""
+    """Milliseconds until the domain may get requests again."""
     next_ms: int
-    """When it may be asked next, as far as its state tells."""
+    """Milliseconds until its next possible request, as far as its state shows."""
     strikes: int
-    """Back-offs since its last answer; with any, one request at a time tries it."""
+    """Back-offs since its last answer; if any, at most one request is in flight to it."""
     silences: int
-    """Requests in a row that found no connection."""
+    """Consecutive requests without a connection."""
     unanswered_ms: int
-    """For how long it has refused or kept silent."""
+    """Milliseconds for which it has refused requests or not responded."""
     crawl_delay_ms: int
-    """What its robots.txt asks to keep between two requests; 0: nothing."""
+    """Time between two requests that its robots.txt requests; 0: none."""
     queues: Sequence[QueueReport]
     kept_for: str = ""
-    """Whose limits these are, ``spider[@group]``, where others have theirs; empty: all have one."""
+    """Spider and group of these limits, ``spider[@group]``; empty: all spiders share them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlReport:
-    """What the frontier knows of a URL: in each crawl that knows it, and when it may be asked."""
+    """State of a URL: its entries in each crawl that has it, and the state of its domain."""
 
     url: str
-    """As it was asked about."""
+    """URL in the question."""
     crawls: Sequence[PageReport]
     domain: DomainReport | None
-    """What its requests are limited by; None for those who may not see what others ask of it."""
+    """State of its domain; None for clients that may not see the requests of others to it."""
     asked: int
-    """Crawls that were asked."""
+    """Number of crawls that were searched."""
     is_cut: bool = False
-    """Whether there are more crawls."""
+    """True if there are more crawls."""

@@ -1,4 +1,4 @@
-"""What is told to people outside: a crawl that ended, a problem that began or is over."""
+"""Notices to people: a crawl that ended, or a problem that began or ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawlstream.model.event import CrawlEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One message; it may be sent twice, under the same ``id``."""
+    """Notice to send; it may be sent twice, with the same ``id``."""
 
     id: str
     event: str
@@ -20,7 +20,7 @@ class Notice:
     cluster: str
     """Prefix of its topics."""
     text: str
-    """For people: one sentence."""
+    """Text for people: one sentence."""
     ending: CrawlEvent | None = None
     problem: str = ""
     """Code of the problem."""

@@ -1,4 +1,4 @@
-"""A process of the cluster, as it tells of itself."""
+"""A process of the cluster, as its heartbeat reports it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawlstream import __version__
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of a process' log."""
+    """Line of a process's log."""
 
     at: float
     """Epoch seconds."""
@@ -25,45 +25,45 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What a process was doing when it told of itself last; what it does not tell is None."""
+    """Activity of a process at its last heartbeat; values that it does not report are None."""
 
     rate: float | None = None
-    """Per second since the heartbeat before: pages of a crawler, records of kafka-monitor, answers
-    of REST."""
+    """Rate per second since the previous heartbeat: pages of a crawler, records of kafka-monitor,
+    responses of REST."""
     in_flight: int | None = None
-    """Pages of a crawler, requests that wait of REST."""
+    """Pages in flight of a crawler, pending requests of REST."""
     resident_bytes: int | None = None
-    """Memory that is in RAM."""
+    """Resident memory."""
     complaints: Sequence[LogLine] = ()
-    """Warnings, or worse; the latest first."""
+    """Log lines of level warning or above, the latest first."""
     can_drain: bool = False
-    """Whether it drains if somebody wishes it, and has not begun to."""
+    """True if the process can drain on request and is not draining yet."""
     tail: Sequence[LogLine] = ()
-    """The latest lines of its log, the latest first, while somebody looks at them."""
+    """Last lines of its log, the latest first, while a client requests them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One living process of the cluster, as it tells of itself."""
+    """Running process of the cluster, as its heartbeat reports it."""
 
     kind: str
     """``kafka-monitor``, ``redis-monitor``, ``crawler`` or ``rest``."""
     spider: str = ""
-    """Name of the spider, of a crawler only."""
+    """Name of the spider; crawlers only."""
     host: str = field(default_factory=socket.gethostname)
     node: str = field(default_factory=lambda: uuid4().hex[:12])
-    """Tells apart the processes of one host."""
+    """Distinguishes the processes of one host."""
     pid: int = field(default_factory=os.getpid)
     started: float = field(default_factory=time.time)
     """Epoch seconds."""
     version: str = __version__
     values: Mapping[str, str] = field(default_factory=dict)
-    """Settings that all its equals must have alike, by their variables."""
+    """Settings that all processes of its kind must share, by their variables."""
     activity: Activity = field(default_factory=Activity, compare=False)
     pipelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
-    """What a process tells of each pipeline that it runs: see `stats.pipelines`."""
+    """Report on each pipeline that the process runs: see `stats.pipelines`."""
 
     @property
     def name(self) -> str:
-        """What its key is named by."""
+        """Return the name that its key contains."""
         return f"{self.kind}:{self.host}:{self.node}"

@@ -1,4 +1,4 @@
-"""What the pages below a seed inherit of its request."""
+"""Settings of a request that the pages below its seed inherit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crawlstream.model.request import CrawlRequest
 
 
 def profile_of(request: CrawlRequest) -> Profile:
-    """What every page below seeds like this one inherits, whatever their URL."""
+    """Return the settings that all pages below such a seed inherit, independent of its URL."""
     return Profile(
         attrs=request.attrs,
         maxdepth=request.maxdepth,
@@ -34,9 +34,9 @@ def profile_of(request: CrawlRequest) -> Profile:
 
 
 def profile_below(profile: Profile, url: str) -> Profile:
-    """The same, with what depends on the seed's URL.
+    """Return a profile with the fields that depend on the seed's URL.
 
-    A crawl of single pages has no use for the seed's URL in there: its pages share one profile.
+    A crawl of single pages does not need the seed's URL in it: its pages share one profile.
     """
     is_bound = profile.cookie or profile.cookies or profile.headers
     if not profile.maxdepth and not is_bound:

@@ -1,7 +1,7 @@
-"""What clients ask for, as validated values, and why a record may be refused.
+"""Requests of clients as validated values, and the reasons to refuse a record.
 
-A request reaches these values through ``wire.requests.decode`` only: types and bounds hold, the
-seed's URL is safe to fetch, its expressions compile, its headers can be sent.
+Only ``wire.requests.decode`` makes these values from a request: types and bounds are valid, the
+seed's URL is safe to fetch, its expressions compile, and its headers can be sent.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from crawlstream.model.egress.tls import DEFAULT, LEGACY
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 
 LATEST = 253_402_300_799
-"""The last second of the year 9999: times beyond it mean it."""
+"""Last second of the year 9999; later times are reduced to it."""
 
 Steering = Literal["stop", "pause", "resume", "reprioritize"]
-"""What an action may do to a crawl; the others only ask."""
+"""Actions that change a crawl; the others only query it."""
 STEERING: frozenset[str] = frozenset(get_args(Steering))
 
 
 class Refusal(StrEnum):
-    """Why a record is no request: a code for programs, with a sentence for people."""
+    """Reason to refuse a record: a code for programs, with a sentence for people."""
 
     EMPTY = "empty"
     TOO_LARGE = "too_large"
@@ -41,7 +41,7 @@ class Refusal(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """What the code means."""
+        """Return the meaning of the code."""
         return _SENTENCES[self]
 
 
@@ -63,24 +63,24 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """How much a request may ask for; operators may change depth and ``attrs``."""
+    """Limits of a request; operators may change those of depth and ``attrs``."""
 
     max_bytes: int = 2 * 1024 * 1024
-    """Size of a record. Clients count on 1 MiB."""
+    """Size of a record. Clients rely on 1 MiB."""
     max_attrs_bytes: int = 64 * 1024
-    """Size of ``attrs`` as JSON: every page of the crawl carries it, every result repeats it."""
+    """Size of ``attrs`` as JSON: every page of the crawl inherits it, every result repeats it."""
 
     @property
     def max_values(self) -> int:
-        """Values in its JSON, of any kind: as many as ``attrs`` has room for, and the lists."""
+        """Return the maximum number of JSON values: room for those of ``attrs`` and the lists."""
         return self.max_attrs_bytes // 2 + 10_000
 
     max_levels: int = 128
-    """Nesting of the JSON. Clients count on 100; orjson writes 254."""
+    """Nesting of the JSON. Clients rely on 100; orjson writes 254."""
     max_depth: int = 100
     """Largest ``maxdepth``."""
     max_expressions: int = 100
-    """Entries of ``allow_regex`` or ``deny_regex``: each is tried on each link."""
+    """Entries of ``allow_regex`` or ``deny_regex``: each is applied to each link."""
     max_expression_length: int = 1000
     """Characters of one expression."""
     max_headers: int = 100
@@ -92,19 +92,19 @@ class RequestLimits:
     max_schedule_bytes: int = 64 * 1024
     """Size of a schedule as JSON."""
     max_remember: int = 30 * 24 * 3600
-    """Largest ``remember``, in seconds: some 9 bytes of Redis a URL for so long."""
+    """Largest ``remember``, in seconds; it costs about 9 bytes of Redis per URL."""
     tls_profiles: tuple[str, ...] = (DEFAULT, LEGACY)
     """TLS profiles that may be named."""
     seed_stores: tuple[str, ...] | None = ()
-    """Folders whose files ``seeds_from`` may name; None: not known here, so any is taken."""
+    """Folders whose files ``seeds_from`` may name; None: unknown here, so any is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlRequest:
-    """One seed, and how to crawl from it.
+    """Seed with its settings.
 
-    ``None`` and 0 mean "no such limit". Times are epoch seconds. ``url`` is as
-    ``model.url.seed_url`` leaves it.
+    ``None`` and 0 mean "no such limit". Times are epoch seconds. ``url`` is a result of
+    ``model.url.seed_url``.
     """
 
     appid: str
@@ -120,7 +120,7 @@ class CrawlRequest:
     deny_regex: tuple[str, ...] | None = None
     deny_extensions: tuple[str, ...] | None = None
     remember: int | None = None
-    """Seconds for which dedupe outlives a finished run; None: as was said before."""
+    """Seconds for which the dedupe set outlives a finished run; None: keep the value set before."""
     expires: int = 0
     not_before: float = 0
     useragent: str | None = None
@@ -134,47 +134,47 @@ class CrawlRequest:
     attrs: Mapping[str, object] | None = None
     obey_robots: bool | None = None
     proxy: str | None = None
-    """Name of a pool of proxies, or ``direct``; None: as the operator has it for the domain."""
+    """Name of a pool of proxies, or ``direct``; None: the operator's setting for the domain."""
     tls: str | None = None
-    """Name of a TLS profile; None: as the pool has it."""
+    """Name of a TLS profile; None: the default of the pool."""
     render: Mapping[str, object] | None = None
-    """What is asked of a browser, as ``model.egress.render`` has it; None: no browser is needed."""
+    """Options for a browser, as of ``model.egress.render``; None: no browser is needed."""
     redirects: str = "seeds"
-    """Which redirects out of its scope are followed: one of ``model.scope.Redirects``."""
+    """Redirects out of the scope that are followed: a value of ``model.scope.Redirects``."""
     uuid: str | None = None
     occasion: Occasion | None = None
 
     @property
     def crawl(self) -> CrawlKey:
-        """The crawl that the seed belongs to."""
+        """Return the crawl that the seed belongs to."""
         return CrawlKey(self.spiderid, self.appid, self.crawlid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRequest:
-    """Something to be done or told about a crawl, or about all crawls of an application."""
+    """Command to, or query about, a crawl or all crawls of an application."""
 
     name: str
-    """``stop``, ``pause``, ``resume``, ``reprioritize`` or ``info``; ``action`` on the wire."""
+    """Field ``action``: ``stop``, ``pause``, ``resume``, ``reprioritize`` or ``info``."""
     uuid: str
     appid: str
     spiderid: str
     crawlid: str | None = None
     priority: int | None = None
-    """Where ``reprioritize`` puts the best seed of the crawl."""
+    """New priority of the crawl's best seed, for ``reprioritize``."""
     until: int | None = None
-    """When a ``pause`` ends by itself, in epoch seconds; None: it does not."""
+    """End of a ``pause`` in epoch seconds; None: it does not end by itself."""
     occasion: Occasion | None = None
 
     @property
     def crawl(self) -> CrawlKey | None:
-        """The crawl that is meant; None for all of the application's."""
+        """Return the crawl; None: all crawls of the application."""
         return None if self.crawlid is None else CrawlKey(self.spiderid, self.appid, self.crawlid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsRequest:
-    """A wish for counters."""
+    """Request for counters."""
 
     uuid: str
     appid: str
@@ -185,7 +185,7 @@ class StatsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperRequest:
-    """An edit of the throttle rules."""
+    """Change of the throttle rules."""
 
     uuid: str
     appid: str
@@ -200,7 +200,7 @@ class ZookeeperRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRequest:
-    """A change of a schedule, or a question about it."""
+    """Change of a schedule, or query about it."""
 
     uuid: str
     appid: str
@@ -208,7 +208,7 @@ class ScheduleRequest:
     """``schedule`` on the wire."""
     do: Do = "set"
     schedule: Schedule | None = None
-    """What is set; None for all else."""
+    """Schedule to set; None for other operations."""
 
 
 Request = CrawlRequest | ActionRequest | ScheduleRequest | StatsRequest | ZookeeperRequest

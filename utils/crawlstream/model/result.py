@@ -1,4 +1,4 @@
-"""One fetched page on its way to the client."""
+"""Result of a fetched page."""
 
 from __future__ import annotations
 
@@ -8,69 +8,69 @@ from dataclasses import dataclass
 from crawlstream.model.crawl import CrawlKey, FiringKey
 
 Headers = Mapping[bytes, Sequence[bytes]]
-"""Every value of every header, as it stood on the wire."""
+"""Values of all headers, as they were sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlResult:
-    """What was asked, what came back, and where in its crawl it stands."""
+    """Request, response, and the page's place in its crawl."""
 
     id: str
-    """The entry's name for ever (``model.url.entry_id``); also the key of its record."""
+    """Permanent name of the entry (``model.url.entry_id``); also the key of its record."""
     crawl: CrawlKey
     run: int
     attrs: Mapping[str, object] | None
     url: str
-    """What was requested; a seed keeps its fragment."""
+    """Requested URL; a seed keeps its fragment."""
     response_url: str
     status_code: int
     request_headers: Headers
     response_headers: Headers
     body: bytes
-    """After content decoding."""
+    """Body after content decoding."""
     encoding: str | None
-    """Python's name of the charset that was detected; None: the page is not text."""
+    """Python's name of the detected charset; None: the page is not text."""
     links: Sequence[tuple[str, str]]
-    """URL and text of each link that passed the filters; none at the last level of depth."""
+    """URL and text of each link that passed the filters; empty at the maximum depth."""
     timestamp: float
-    """When the response was there, in epoch seconds."""
+    """Time at which the response was complete, in epoch seconds."""
     depth: int
     seed_url: str
     attempt: int
-    """From 1; anew on the target of a redirect."""
+    """Number of the attempt, from 1; starts again on the target of a redirect."""
     latency_ms: int
-    """From the request's leaving to the last byte."""
+    """Milliseconds from sending the request to the last byte."""
     ip: str | None
-    """The address that answered, where it is known."""
+    """IP address that answered, if known."""
     parent_url: str | None = None
     redirect_urls: Sequence[str] = ()
     uuid: str | None = None
     recovered: bool = False
-    """Whether the crawl began anew from its seeds after Redis was lost."""
+    """True if the crawl restarted from its seeds after Redis was lost."""
     firing: FiringKey | None = None
     """The latest firing of a schedule that has fed the run."""
     lastmods: Sequence[str] = ()
-    """When each of the links was changed last, as a sitemap says; "" where it does not."""
+    """Last change of each link according to a sitemap; "" if not given."""
     method: str = "GET"
     proxy: Mapping[str, str] | None = None
-    """``pool`` and ``id`` of the proxy that it came through."""
+    """Proxy of the response: its ``pool`` and ``id``."""
     tls_profile: str | None = None
-    """The TLS profile that it was asked for with; None: the default one."""
+    """TLS profile of the request; None: the default one."""
     render: Mapping[str, object] | None = None
-    """What a browser took to make it: see ``docs/wire.md``."""
+    """Costs of rendering it in a browser: see ``docs/wire.md``."""
     incomplete: bool = False
-    """Whether the body that came breaks off before its end, in a content coding."""
+    """True if the compressed body breaks off before its end."""
     body_ref: str | None = None
-    """URL of the whole body, where the record has only its beginning."""
+    """URL of the whole body if the record has only its beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultLimits:
-    """How a result is cut to fit its record."""
+    """Limits to which a result is cut to fit its record."""
 
     max_body_bytes: int = 4 * 1024 * 1024
-    """Bytes of a body, before they become text or base64."""
+    """Bytes of a body, before encoding as text or base64."""
     max_record_bytes: int = 8 * 1024 * 1024 - 64 * 1024
-    """Bytes of the JSON: what topics are created for, less room for key and headers."""
+    """Bytes of the JSON: maximum record size of the topics, minus room for key and headers."""
     base64_always: bool = False
     """Send text as base64 too (KAFKA_BASE_64_ENCODE)."""

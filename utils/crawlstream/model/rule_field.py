@@ -1,4 +1,4 @@
-"""What there is to know of a field of a throttle rule; the rule itself lists its fields."""
+"""Definition of a field of a throttle rule; the rule itself lists its fields."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from datetime import UTC, datetime
 from typing import Any
 
 _MOST_APPLIED = 2**31 - 1
-"""The frontier keeps numbers of a rule in 32 bits: windows are cut at 24 days."""
+"""Largest number of a rule in the frontier, which stores 32 bits: windows are cut at 24 days."""
 _PER_UNIT = 1000
-"""Of a number with a fraction the frontier keeps the thousandths: of seconds, milliseconds."""
+"""Factor for numbers with a fraction: the frontier stores seconds as milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleField:
-    """A field of a rule: its name, type, bounds and default, and how people are told of it.
+    """Field of a rule: its name, type, bounds and default, and how it is shown to people.
 
-    ZooKeeper, the commands, REST and the dashboard read and show each field as this says.
+    ZooKeeper, the commands, REST and the dashboard read and show each field by this definition.
     """
 
     meaning: str
-    """One sentence."""
+    """Meaning of the field in one sentence."""
     least: float = 0
     most: float = 1
-    """Bounds of a number, which belong to it."""
+    """Bounds of a number, inclusive."""
     name: str = ""
     """Key in ZooKeeper, REST and options; default: the name of the attribute."""
     label: str = ""
-    """Head of a column, or of an input; default: the name."""
+    """Heading of a column, or label of an input; default: the name."""
     unit: str = ""
-    """Of a number: ``s`` for seconds."""
+    """Unit of a number: ``s`` for seconds."""
     words: tuple[str, str] = ("no", "yes")
-    """What false and true are called."""
+    """Words for false and true."""
     flags: str = ""
     """Option of the command line; default: ``--name``."""
     phrase: str = ""
-    """What the rule in words says of it, with ``{}`` for the value; default: nothing."""
+    """Its part of the rule in words, with ``{}`` for the value; default: nothing."""
     is_inherited: bool = True
-    """Whether a domain's rule without it has the value of the default rule."""
+    """True if a domain's rule without the field has the value of the default rule."""
     is_applied: bool = True
-    """Whether the frontier is given it; False: another field carries it."""
+    """True if the field is sent to the frontier; False: another field includes it."""
     is_time: bool = False
-    """Whether it is a moment in epoch seconds; 0: none."""
+    """True if the value is a time in epoch seconds; 0: no time."""
     is_late: bool = False
-    """Whether the frontier is told of it only where it is not at its default."""
+    """True if the field is sent to the frontier only if it differs from its default."""
     attribute: str = ""
     kind: type = int
     default: Any = None
-    """None: it must be given. These three come from the attribute of the rule."""
+    """Default value; None: the field is required. The rule's attribute sets these three."""
 
     def of(self, attribute: str, kind: type, default: Any) -> RuleField:
-        """The field, of an attribute of the rule."""
+        """Return the field for an attribute of the rule."""
         name = self.name or attribute
         return replace(
             self,
@@ -64,31 +64,31 @@ class RuleField:
 
     @property
     def is_required(self) -> bool:
-        """Whether every rule must give it."""
+        """Return whether every rule must have the field."""
         return self.default is None
 
     def value_of(self, rule: object) -> Any:
-        """The value that a rule has for it."""
+        """Return the value that a rule has for the field."""
         return getattr(rule, self.attribute)
 
     @property
     def is_truth(self) -> bool:
-        """Whether it is true or false."""
+        """Return whether the value is true or false."""
         return self.kind is bool
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is a whole number."""
+        """Return whether the value is a whole number."""
         return self.kind is int
 
     @property
     def bounds(self) -> tuple[float, float] | tuple[None, None]:
-        """Least and most of a number."""
+        """Return the bounds of a number."""
         return (None, None) if self.is_truth else (self.least, self.most)
 
     @property
     def wanted(self) -> str:
-        """What a value may be, in words."""
+        """Return a description of valid values."""
         if self.is_truth:
             return "true or false"
         what = "a whole number" if self.is_whole else "a number"
@@ -96,7 +96,7 @@ class RuleField:
         return f"{what}{seconds} from {self.least:.12g} to {self.most:.12g}"
 
     def accepts(self, value: object) -> bool:
-        """Whether a value from outside is one of this field."""
+        """Return whether a value from outside is valid for the field."""
         if isinstance(value, bool) or self.is_truth:
             return isinstance(value, bool) and self.is_truth
         if self.is_whole and isinstance(value, float) and not value.is_integer():
@@ -104,7 +104,7 @@ class RuleField:
         return isinstance(value, int | float) and self.least <= value <= self.most
 
     def shown(self, value: Any) -> str:
-        """A value as people see it."""
+        """Return a value as people see it."""
         if self.is_truth:
             return self.words[value]
         if self.is_time:
@@ -116,11 +116,11 @@ class RuleField:
         return f"{value:.12g} {self.unit}".rstrip()
 
     def applied(self, value: Any) -> int:
-        """A value as the frontier keeps it: a whole number, within what can be counted."""
+        """Return a value as the frontier stores it: a whole number within its range."""
         scale = _PER_UNIT if self.kind is float else 1
         most = self.most if self.is_time else _MOST_APPLIED
         return int(min(max(value, self.least) * scale, most))
 
     def from_applied(self, number: int) -> Any:
-        """The value that the frontier keeps as this number."""
+        """Return the value that the frontier stores as this number."""
         return self.kind(number / _PER_UNIT if self.kind is float else number)

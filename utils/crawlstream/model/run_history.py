@@ -1,4 +1,4 @@
-"""The runs of a crawl, and what changed from one to another."""
+"""The runs of a crawl, and the changes from one to another."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from crawlstream.model.crawl import CrawlKey
 
 CHANGES = ("new", "gone", "status", "content")
-"""How a page may differ: it has a result in one run only, or another status, or another body."""
+"""How a page may differ: a result in only one of the runs, another status, or another body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlRun:
-    """One run of a crawl."""
+    """A run of a crawl."""
 
     crawl: CrawlKey
     run: int
     state: str = "running"
-    """``running`` until it ended, then ``finished``, ``stopped`` or ``expired``."""
+    """``running`` until it ends, then ``finished``, ``stopped`` or ``expired``."""
     started_at: float = 0
     """Epoch seconds."""
     ended_at: float | None = None
@@ -34,14 +34,14 @@ class RunHistory:
 
     runs: Sequence[CrawlRun]
     is_complete: bool
-    """Whether all events were looked through; if not, there may be older runs."""
+    """True if all events were read; otherwise there may be older runs."""
 
     def find(self, run: int | None) -> CrawlRun | None:
-        """A run by its number; without one, the latest."""
+        """Return a run by its number, or the latest without a number."""
         return next((one for one in self.runs if run in (None, one.run)), None)
 
     def before(self, run: int) -> CrawlRun | None:
-        """The run before another."""
+        """Return the run before another."""
         return next((one for one in self.runs if one.run < run), None)
 
 
@@ -57,15 +57,15 @@ class PageChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two runs beside each other."""
+    """Comparison of two runs."""
 
     before: CrawlRun
     after: CrawlRun
     counts: Mapping[str, int]
-    """Pages by change, and those that are the ``same``."""
+    """Number of pages by change, and number of pages that are the ``same``."""
     changes: Mapping[str, Sequence[PageChange]]
-    """The first pages by change, in the order of their URLs."""
+    """First pages of each change, in the order of their URLs."""
     share: float
-    """Of all URLs, those that were compared: 1, 0.5, 0.25 …"""
+    """Share of all URLs that were compared: 1, 0.5, 0.25 …"""
     is_complete: bool
-    """Whether all results were read in time; if not, those that were not count as new or gone."""
+    """True if all results were read in time; pages of unread results count as new or gone."""

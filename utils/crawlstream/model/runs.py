@@ -1,4 +1,4 @@
-"""The states of runs as Kafka remembers them, for the day when Redis is lost."""
+"""The states of runs that Kafka stores, to restore them after a loss of Redis."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from crawlstream.model.crawl import CrawlKey, FiringKey
 
 RUNNING, STOP, PAUSE, RESUME = "running", "stop", "pause", "resume"
 REMEMBERED = frozenset({STOP, PAUSE, RESUME})
-"""The steering that Kafka remembers: what a crawl was told, beside the states of its runs."""
+"""Commands to crawls that Kafka stores besides the states of runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMark:
-    """What became of a run, or what a crawl was told: to stop, to pause, to resume."""
+    """State of a run, or a command to a crawl: stop, pause or resume."""
 
     crawl: CrawlKey
     state: str
-    """``running``, how a run ended (``finished``, ``stopped``, ``expired``), or what was told."""
+    """``running``, the end of a run (``finished``, ``stopped``, ``expired``), or the command."""
     run: int = 0
-    """0 for what was told, which means whatever ran before it."""
+    """Number of the run; 0 for a command, which applies to all runs before it."""
     positions: Mapping[str, int] = field(default_factory=dict)
-    """By ``<topic UUID>:<partition>``: of a running run the first offsets that can be its own; of
-    an ended one and of what was told the offsets behind the last that it covers."""
+    """Offsets by ``<topic UUID>:<partition>``. Of a running run: the first that can belong to it.
+    Of an ended run and of a command: the offset after the last that it covers."""
     at_ms: int = 0
-    """Time of the record that told it."""
+    """Time of its record."""
     firing: FiringKey | None = None
-    """The latest firing of a schedule that has fed a run which is over."""
+    """Latest firing of a schedule that fed the ended run."""
     seen: Mapping[int, bytes] = field(default_factory=dict)
-    """Bits of the records of that firing that took effect, by part."""
+    """Bits of those records of that firing that took effect, by part."""
     remember: int | None = None
-    """Of a running run, how long what its crawl has seen outlives it, in seconds, if seeds of runs
-    before it have said so."""
+    """Seconds for which the seen pages of the crawl outlive a running run, if seeds of earlier runs
+    have set it."""
     until: int = 0
-    """When a pause ends by itself, in epoch seconds; 0: it does not."""
+    """End of a pause in epoch seconds; 0: it does not end by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What a new or restored Redis is told of a crawl."""
+    """State of a crawl for a new or restored Redis."""
 
     crawl: CrawlKey
     run: int
-    """The latest that Kafka knows of."""
+    """Latest run that Kafka has."""
     is_over: bool
     is_paused: bool = False
     remember: int | None = None
     paused_until: int = 0
-    """As of the mark of the pause."""
+    """End of the pause, from its mark."""
 
 
 class Past:
-    """What had been done in a Redis that is lost, as far as Kafka remembers."""
+    """States of the crawls in a Redis that was lost, as far as Kafka stores them."""
 
     def __init__(self, marks: Iterable[RunMark]) -> None:
         self._latest: dict[CrawlKey, RunMark] = {}
@@ -67,15 +67,15 @@ class Past:
 
     @property
     def floor(self) -> int:
-        """The highest run number that was given."""
+        """Return the highest run number that was assigned."""
         return max((mark.run for mark in self._latest.values()), default=0)
 
     def unfinished(self) -> dict[CrawlKey, int]:
-        """Number of the run under way, by crawl."""
+        """Return the number of the current run, by crawl."""
         return {fate.crawl: fate.run for fate in self.fates() if not fate.is_over}
 
     def fates(self) -> list[Fate]:
-        """What became of each crawl that Kafka remembers a run of."""
+        """Return the state of each crawl of which Kafka has a run."""
         return [
             Fate(
                 crawl=crawl,
@@ -89,9 +89,9 @@ class Past:
         ]
 
     def is_over(self, crawl: CrawlKey, place: str, *, offset: int, at_ms: int) -> bool:
-        """Whether a seed's run has come to its end, so that the seed is not to be crawled again.
+        """Return whether a seed's run has ended, so that the seed must not be crawled again.
 
-        A stop covers what stands before it in its own partition, and what is older elsewhere.
+        A stop covers records before it in its own partition, and older records in others.
         """
         stop = self._stops.get(crawl)
         if stop and (
@@ -105,21 +105,21 @@ class Past:
         return _comes_after(self._stops.get(mark.crawl), mark)
 
     def _pause_of(self, mark: RunMark) -> RunMark | None:
-        """What paused a run, unless it was resumed."""
+        """Return the mark that paused a run; None: it is not paused."""
         told = self._pauses.get(mark.crawl)
         return told if told and told.state == PAUSE and _comes_after(told, mark) else None
 
 
 def _order(mark: RunMark) -> tuple[int, bool, int]:
-    """The greatest mark counts, and an ending is final.
+    """Return a sort key of marks of a crawl: the greatest mark counts, and an end is final.
 
-    Of what a dead monitor had in its hands another one may tell
-    that a run began after the world was told that it ended.
+    After a monitor dies with a record in flight, another one may publish the start of a run after
+    its end was published.
     """
     return mark.run, mark.state != RUNNING, mark.at_ms
 
 
 def _comes_after(told: RunMark | None, running: RunMark) -> bool:
-    """Whether a run was under way when its crawl was told something."""
+    """Return whether a run had begun before a command to its crawl."""
     places = told.positions.items() if told else ()
     return any(running.positions.get(place, 0) < until for place, until in places)

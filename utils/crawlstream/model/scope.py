@@ -1,7 +1,7 @@
-"""Scope: how far from its seeds a crawl may go, in the fields of a crawl request.
+"""Scope: how far from its seeds a crawl may go, as fields of a crawl request.
 
-The records say nothing of it: a request without these fields leads wherever links lead. A person
-who starts a crawl by hand means a site, and gets its host unless told otherwise.
+A request without these fields follows links to any site. A crawl that a person starts by a command
+stays on the host of its seed by default.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from crawlstream.errors import InvalidUrl
 from crawlstream.model.url import domain_key, host_of, host_rule, seed_url
 
 _SPELLINGS = re.compile(r"(?:%[0-9A-Fa-f]{2})+|\\?~")
-"""What of a path is written in more than one way; ``~`` is the one that people still escape."""
+"""Parts of a path with several spellings; ``~`` is the unreserved character often escaped."""
 _UNRESERVED = frozenset(f"{ascii_letters}{digits}-._~".encode())
 """Octets that mean the same whether they are escaped or not (RFC 3986, 2.3)."""
 
 
 class Scope(StrEnum):
-    """Which links of a crawl are followed."""
+    """Links that a crawl follows."""
 
     HOST = "host"
-    """Those to the hosts of the seeds, and to what is below these."""
+    """Links to the hosts of the seeds and to their subdomains."""
     DOMAIN = "domain"
-    """Those to the registrable domains of the seeds."""
+    """Links to the registrable domains of the seeds."""
     PREFIX = "prefix"
-    """Those whose URL begins as a seed does up to its last slash, by http or https."""
+    """Links that begin like a seed's URL up to its last slash, by http or https."""
     ANY = "any"
-    """All."""
+    """All links."""
 
 
 class Redirects(StrEnum):
-    """Which redirects are followed that lead out of the scope of a crawl."""
+    """Redirects out of the scope that a crawl follows."""
 
     SEEDS = "seeds"
-    """Those of seeds: where they end takes the seed's place in ``allowed_domains``."""
+    """Redirects of seeds: the target's host replaces the seed's in ``allowed_domains``."""
     SCOPE = "scope"
-    """None."""
+    """No redirects."""
     ANY = "any"
-    """All."""
+    """All redirects."""
 
 
 def scope_fields(
     scope: Scope, seeds: Iterable[str], allowed: Sequence[str] = ()
 ) -> Mapping[str, list[str]]:
-    """``allowed_domains``, and for a prefix ``allow_regex``, of each request of such a crawl.
+    """Return ``allowed_domains``, or ``allow_regex`` for a prefix, for each request of a crawl.
 
-    ``allowed`` are further domains that it may follow links to; beside ``ANY`` they are the only
-    ones. Seeds that are no URLs say nothing: the cluster refuses them by name.
+    ``allowed`` are further domains that the crawl may follow links to; with ``ANY`` they are the
+    only ones. Seeds that are not URLs are ignored here: the cluster refuses them with a reason.
     """
     urls = list(_urls(seeds))
     if scope is Scope.PREFIX:
@@ -72,14 +72,14 @@ def _urls(seeds: Iterable[str]) -> Iterable[str]:
 
 
 def _beginning(url: str) -> str:
-    """An expression for what begins as a URL does, up to the last slash of its path."""
+    """Return an expression for URLs that begin like ``url`` up to the last slash of its path."""
     place = re.split(r"[?#]", url.partition("://")[2])[0]
     folder = place.rpartition("/")[0] or place
     return f"^https?://{_SPELLINGS.sub(_any_spelling, re.escape(folder))}/"
 
 
 def _any_spelling(found: re.Match[str]) -> str:
-    """Return an expression for characters of a path, escaped or not, in either case."""
+    """Return an expression for characters of a path, escaped or not, in upper or lower case."""
     octets = bytes.fromhex(found[0].replace("%", "")) if found[0][0] == "%" else b"~"
     spellings = []
     for is_same, group in groupby(octets, _UNRESERVED.__contains__):
@@ -94,9 +94,9 @@ def _any_spelling(found: re.Match[str]) -> str:
 
 
 def _within(domain: str) -> str:
-    """An expression for the URLs of a domain and of what is below it.
+    """Return an expression for the URLs of a domain and its subdomains.
 
-    Text that is no host stays as it is.
+    Text that is not a valid host is used unchanged.
     """
     with suppress(InvalidUrl):
         domain = host_rule(domain)

@@ -1,4 +1,4 @@
-"""What the frontier tells about itself: crawls, domains, counts."""
+"""State of the frontier: crawls, domains, counts."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from crawlstream.model.crawl import CrawlKey
 
 UNDER_WAY = ("running", "paused", "stopping", "expiring")
 ENDED = ("finished", "stopped", "expired")
-"""The states of a run: it stops and expires until the last page that a worker has is back."""
+"""States of a run: it is stopping or expiring until its last page in flight is completed."""
 
 
 class DomainBacklog(NamedTuple):
-    """What one crawl has waiting in one domain; a tuple, as a list may have 100 000 of them."""
+    """Backlog of a crawl in a domain; a tuple, because a list may have 100 000 of them."""
 
     domain: str
     total: int
     high_priority: int
     low_priority: int
-    """Priorities as they stand now, with what ``reprioritize`` added."""
+    """Effective priorities, including the offset set by ``reprioritize``."""
     is_blocked: bool = False
-    """Whether its rule allows nothing: it is on the blacklist, or scaled to 0."""
+    """True if its rule allows no request: it is on the blacklist, or scaled to 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlState:
-    """The ledger of a crawl's latest run, and its backlog by domain."""
+    """Ledger of a crawl's latest run, and its backlog by domain."""
 
     crawl: CrawlKey
     run: int
     state: str
-    """One of ``UNDER_WAY`` or ``ENDED``."""
+    """State listed in ``UNDER_WAY`` or ``ENDED``."""
     started_at: float
     """Epoch seconds."""
     last_activity: float
@@ -47,57 +47,57 @@ class CrawlState:
     stopped: int
     expired: int
     remember: int | None = None
-    """Seconds for which what it has seen outlives a finished run; None: as the operator has it."""
+    """Seconds for which its seen pages outlive a finished run; None: the operator's setting."""
     counted: int = 0
-    """Pages of all of its runs that page limits count, for as long as it is remembered."""
+    """Pages of all of its runs that count against page limits while its data is kept."""
     spilled: int = 0
-    """Admitted as far as is known; waiting in Kafka until Redis has room."""
+    """Links that count as admitted and wait in Kafka until Redis has room."""
     shelved: int = 0
-    """Of the queued ones, those on the shelf."""
+    """Queued entries that are on the shelf."""
     body_bytes: int = 0
     paused_until: int = 0
-    """Epoch seconds at which its pause ends by itself; 0: it does not."""
+    """End of its pause in epoch seconds; 0: it does not end by itself."""
     done_by_status: Mapping[str, int] = field(default_factory=dict)
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
     filtered_by_reason: Mapping[str, int] = field(default_factory=dict)
     domains: Sequence[DomainBacklog] = ()
     is_cut: bool = False
-    """Whether it has more domains than one answer may list."""
+    """True if it has more domains than one answer may list."""
     lanes: Sequence[str] = ()
-    """Spiders whose crawlers its queued pages wait for, ``+render`` behind those with a browser, as
-    far as its domains were listed."""
+    """Spiders whose crawlers its queued pages wait for, with ``+render`` if they need a browser;
+    only of the domains that are listed."""
     missing_partitions: Sequence[int] = ()
-    """Partitions that did not answer: what they have is not counted."""
+    """Partitions that did not answer: their entries are not counted."""
     in_transit: int = 0
-    """Records of links that partitions have to read before the run can end; known of a single crawl
-    only."""
+    """Records of links that partitions must read before the run can end; only in the state of a
+    single crawl."""
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the run has not ended yet."""
+        """Return whether the run has not ended yet."""
         return self.state in UNDER_WAY
 
     @property
     def pending(self) -> int:
-        """Entries that wait, now or later, here or in Kafka."""
+        """Return the number of entries that wait: queued, delayed, or spilled to Kafka."""
         return self.queued + self.delayed + self.spilled
 
     @property
     def is_idle(self) -> bool:
-        """Whether pages wait and none is under way."""
+        """Return whether pages wait and none is in flight."""
         return self.state == "running" and self.pending > 0 and not self.held
 
     def lacking(self, spiders: Collection[str]) -> Sequence[str]:
-        """Whom it waits for if nobody works on it, though pages wait; see ``lanes``.
+        """Return the lanes that its pages wait for if no crawler serves any of them.
 
-        ``spiders`` are those that crawlers run.
+        ``spiders`` are the lanes of the running crawlers.
         """
         lanes = self.lanes or (self.crawl.spiderid,)
         return lanes if self.is_idle and not {*lanes} & {*spiders} else ()
 
     @property
     def held_back(self) -> Mapping[str, int]:
-        """Entries that wait because a person said so, by reason; blocked ones need ``domains``."""
+        """Return the entries held back by an operator, by reason; blocked ones need ``domains``."""
         if self.state == "paused":
             return {"paused": self.pending} if self.pending else {}
         blocked = sum(domain.total for domain in self.domains if domain.is_blocked)
@@ -105,7 +105,7 @@ class CrawlState:
 
     @property
     def residual(self) -> int:
-        """What the equation of the ledger leaves over; anything but 0 is a defect."""
+        """Return the residual of the ledger; any value but 0 is a bug."""
         ended = self.done + self.failed + self.redirected + self.stopped + self.expired
         return self.admitted - ended - self.pending - self.held
 
@@ -118,7 +118,7 @@ class FrontierState:
     clock_ms: int
     rules_known: bool
     crawls: int
-    """Crawls with a run under way; of several partitions, the number in the one that has most."""
+    """Crawls with a current run; with several partitions, the largest number in a partition."""
     queued: int
     delayed: int
     held: int
@@ -130,17 +130,16 @@ class FrontierState:
     memory_limit: int = 0
     """Its ``maxmemory``; 0: none."""
     is_full: bool = False
-    """Whether seeds wait in Kafka until Redis uses less."""
+    """True if seeds wait in Kafka until Redis uses less memory."""
     spilled: int = 0
     """Links that wait in Kafka for room."""
     shelved: int = 0
-    """Of the queued entries, those on the shelf."""
+    """Queued entries that are on the shelf."""
     shelf_chunks: int = 0
-    """Chunks on the shelf, if that is a server of its own."""
+    """Chunks on the shelf, if it is a server of its own."""
     residual: int = 0
-    """What the equations of all ledgers left over when they were last added up; anything but 0 is a
-    defect."""
+    """Sum of the residuals of all ledgers at the last check; any value but 0 is a bug."""
     backlog: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Spider name -> ``domains`` ready or waiting."""
+    """Number of ``domains`` ready or waiting, by spider name."""
     missing_partitions: Sequence[int] = ()
-    """Partitions that did not answer: what they have is not counted."""
+    """Partitions that did not answer: their entries are not counted."""

@@ -1,4 +1,4 @@
-"""The throttle rules as values. ZooKeeper holds them, the frontier applies them."""
+"""The throttle rules as values. ZooKeeper stores them, the frontier applies them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from crawlstream.model.rule_field import RuleField
 from crawlstream.model.url import canonical_host, domain_key
 
 DEFAULT_CONCURRENCY = 8
-"""Requests under way at once to one domain, from lease to response, unless its rule says else."""
+"""Concurrent requests to a domain, from lease to response, unless its rule sets it."""
 DEFAULT_RENDER = 30
-"""Further requests of a rendered page to its own site, unless the rule says else."""
+"""Further requests of a rendered page to its own site, unless the rule sets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleRule:
-    """At most ``int(hits * scale)`` requests to a domain in any ``window_s`` seconds.
+    """Limit of ``int(hits * scale)`` requests to a domain in any ``window_s`` seconds.
 
     Moderated rules space the requests evenly; others allow bursts within the window.
-    An effective allowance of 0 holds the domain back until the rule changes.
+    With 0 effective hits, nothing is requested from the domain until the rule changes.
 
-    This is the one list of a rule's fields (``RULE_FIELDS``), in the order in which Redis keeps
-    them: a new one is the last. What each means to a request is said in ``throttle.lua``.
+    This is the only list of a rule's fields (``RULE_FIELDS``), in the order in which Redis stores
+    them: add new fields at the end. ``throttle.lua`` defines their effect on requests.
     """
 
     hits: Annotated[
@@ -91,37 +91,37 @@ class ThrottleRule:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it allows nothing just now, by the clock of this machine."""
+        """Return whether the rule is paused now, by the clock of this machine."""
         return self.paused_until > time.time()
 
     @property
     def effective_hits(self) -> int:
-        """Requests allowed in one window, while the rule is not paused."""
+        """Return the number of requests allowed per window while the rule is not paused."""
         return int(self.hits * min(max(self.scale, 0.0), 1.0))
 
     def __str__(self) -> str:
-        """The rule in words: ``10 per 60 s, evenly, 8 at a time``."""
+        """Return the rule in words: ``10 per 60 s, evenly, 8 at a time``."""
         effective = replace(self, hits=self.effective_hits)
         told = (f for f in RULE_FIELDS if not f.is_time or self.is_paused)
         return "".join(f.phrase.format(f.shown(f.value_of(effective))) for f in told)
 
     def named(self) -> dict[str, Any]:
-        """Its fields by their names in ZooKeeper."""
+        """Return its values by their names in ZooKeeper."""
         return {one.name: one.value_of(self) for one in RULE_FIELDS}
 
     def values(self) -> list[Any]:
-        """Its fields, in their order."""
+        """Return its values in the order of the fields."""
         return [one.value_of(self) for one in RULE_FIELDS]
 
     @classmethod
     def of_values(cls, values: Iterable[Any]) -> ThrottleRule:
-        """The rule that ``values`` gave; fields that there were not yet have their defaults."""
+        """Return the rule for a result of ``values``; fields added since get their defaults."""
         return cls(**dict(zip(_ATTRIBUTES, values, strict=False)))
 
     def applied(self) -> str:
-        """The rule as the frontier applies it: whole numbers, the scale within the hits.
+        """Return the rule as the frontier applies it: whole numbers, hits already scaled.
 
-        What came later than others and is at its default is left out at the end.
+        Fields marked ``is_late`` are left out at the end while they have their default.
         """
         effective = replace(self, hits=self.effective_hits)
         told = list(_APPLIED)
@@ -131,7 +131,7 @@ class ThrottleRule:
 
     @classmethod
     def of_applied(cls, text: str) -> ThrottleRule:
-        """The rule, scaled, that ``applied`` gave."""
+        """Return the rule, scaled, for a result of ``applied``."""
         given = zip(_APPLIED, map(int, text.split()), strict=False)
         return cls(**{one.attribute: one.from_applied(number) for one, number in given})
 
@@ -145,7 +145,7 @@ def _rule_fields() -> Iterator[RuleField]:
 
 
 RULE_FIELDS: Sequence[RuleField] = tuple(_rule_fields())
-"""Every field of a rule: name, type, bounds, default and what it means."""
+"""All fields of a rule: name, type, bounds, default and meaning."""
 _ATTRIBUTES = tuple(one.attribute for one in RULE_FIELDS)
 _APPLIED = tuple(one for one in RULE_FIELDS if one.is_applied)
 
@@ -154,9 +154,8 @@ _APPLIED = tuple(one for one in RULE_FIELDS if one.is_applied)
 class ThrottleTable:
     """All rules at one version of the ZooKeeper node; immutable, replaced as a whole.
 
-    A *site* is what requests are counted under together: a registrable domain, without those hosts
-    of it that a more specific name with a rule, or on the blacklist, stands for. The most specific
-    rule wins; a block covers all that is below it.
+    A *site* is a rate-limit unit: a registrable domain without those of its hosts that have a rule
+    or block of their own. The most specific rule wins; a block covers all names below it.
     """
 
     default: ThrottleRule
@@ -166,32 +165,32 @@ class ThrottleTable:
     mzxid: int = 0
 
     def site_of(self, host: str) -> str:
-        """What the requests to a host are counted under."""
+        """Return the rate-limit unit of a host."""
         names = list(_upwards(host))
         return next((name for name in names if self._names(name)), names[-1])
 
     def rule_for(self, host: str) -> ThrottleRule:
-        """The rule of a host or site: the most specific one, or the default."""
+        """Return the rule of a host or site: the most specific one, or the default."""
         named = self.named_rule(host)
         return self.default if named is None else self.rules[named]
 
     def named_rule(self, host: str) -> str | None:
-        """The name that the rule of a host was given to; None: the default applies."""
+        """Return the name that has the rule of a host; None: the default applies."""
         return next((name for name in _upwards(host) if name in self.rules), None)
 
     def block_of(self, host: str) -> str | None:
-        """The name on the blacklist that covers a host, if any does."""
+        """Return the blacklisted name that covers a host; None: it is not blocked."""
         return next((name for name in _upwards(host) if name in self.blacklist), None)
 
     def source_of(self, host: str) -> str:
-        """What decides about a host: ``blacklist``, its ``own`` rule, ``above`` or ``default``."""
+        """Return the origin of a host's limit: ``blacklist``, ``own``, ``above`` or ``default``."""
         if self.block_of(host) is not None:
             return "blacklist"
         named = self.named_rule(host)
         return "default" if named is None else "own" if named == host else "above"
 
     def parted(self) -> Mapping[str, str]:
-        """The sites that are less than a registrable domain, and the domain of each."""
+        """Return the sites that are only a part of a registrable domain, with that domain."""
         domains = {name: domain_key(name) for name in (*self.rules, *self.blacklist)}
         return {name: domain for name, domain in domains.items() if domain != name}
 
@@ -200,7 +199,7 @@ class ThrottleTable:
 
 
 def _upwards(host: str) -> Iterator[str]:
-    """A host in canonical form, and what it is part of, up to its registrable domain."""
+    """Yield a host in canonical form and its parent names, up to its registrable domain."""
     domain, name = domain_key(host), canonical_host(host)
     while name != domain and name:
         yield name
@@ -209,20 +208,20 @@ def _upwards(host: str) -> Iterator[str]:
 
 
 class Reaction(IntEnum):
-    """What a site did with a request; the frontier spares a site that refuses or keeps silent."""
+    """Reaction of a site to a request; the frontier backs off after a refusal or silence."""
 
     ANSWER = 1
     REFUSAL = 2
-    """429 or 503: not now."""
+    """Status 429 or 503."""
     SILENCE = 3
-    """No connection, or none that lasted until the response was complete."""
+    """No connection, or one that broke before the response was complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A reaction, and how long the site asks to be left alone (0: it does not say)."""
+    """Reaction of a site, and the time for which it requests a pause (0: none given)."""
 
     reaction: Reaction
     wait_ms: int = 0
     until_ms: int = 0
-    """The same as a moment, in epoch ms, where nothing tells by which clock."""
+    """End of that pause in epoch ms, if the site names a time without the clock it refers to."""

@@ -1,11 +1,11 @@
-"""What a URL is known by: its identity within a crawl, its host, and the domain of that.
+"""Names of a URL: its identity within a crawl, its host, and the domain of the host.
 
-The *identity* of an address (``model.web.address``) is the spelling that its fingerprint is of.
-Addresses of one page share it though they are spelled differently: the order of the query's
-arguments, escapes and empty arguments do not count, as for Scrapy's fingerprints
+The *identity* of an address (``model.web.address``) is the spelling from which its fingerprint is
+computed. Different spellings of a page's address share it: the order of the query's arguments,
+escapes and empty arguments do not count, as for Scrapy's fingerprints
 (``w3lib.url.canonicalize_url``). It is compared and stored as a hash, and never sent. For addresses
-that are spelled plainly it must stay as it is, bit for bit: the frontiers and memories of running
-clusters are full of its hashes.
+in plain spelling it must never change by a bit: the frontiers and memories of running clusters
+store its hashes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.web.address import MAX_URL_LENGTH, address, without_fragment
 
 _HOSTS_REMEMBERED = 65536
-"""Hosts whose domains are remembered: about 15 MB, and a broad crawl meets each one often."""
+"""Hosts whose domains are cached: about 15 MB. A broad crawl meets each host often."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _STRIPPED = "".join(map(chr, range(0x21)))
-"""What browsers strip around a URL: the C0 control characters and the space."""
+"""Characters that browsers strip around a URL: the C0 controls and the space."""
 
 _PLACE = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]*\]|[^/?#:@\[\]\\]*)(?::([0-9]{0,5}))?(?=[/?#]|\Z)"
@@ -38,40 +38,40 @@ _HOST_AND_PORT = re.compile(r"[^:/?#@\[\]\\]+:[0-9]{1,5}(?=[/?#]|\Z)|\[[^\]]*\]"
 _WRITTEN_HOST = re.compile(
     r"(?:https?://)?(?:\*?\.)?(\[[^\]]*\]|[^/?#@:\[\]\\*]+)(?::([0-9]{1,5}))?/?", re.IGNORECASE
 )
-"""A host as people write it, perhaps with a scheme, a ``*.`` in front, or a port."""
+"""Host as people write it, with an optional scheme, leading ``*.``, and port."""
 
 _PATH = r"/[A-Za-z0-9_.~/,:@!$&'()*+=-]*(?:%(?:20|[89A-F][0-9A-F])[A-Za-z0-9_.~/,:@!$&'()*+=-]*)*"
 _KEY = r"[A-Za-z0-9_.~-]+"
 _VALUE = r"[A-Za-z0-9_.~+-]*(?:%(?:2[125-9A-CF]|3[ABDF]|[89A-F][0-9A-F])[A-Za-z0-9_.~+-]*)*"
 _PLAIN = re.compile(rf"({_PATH})(?:\?({_KEY}={_VALUE}(?:&{_KEY}={_VALUE})*))?")
-"""Path and query in which the identity differs by the order of arguments at most: most links."""
+"""Path and query whose identity differs at most by the order of arguments: most links."""
 
 _PLAIN_URL = re.compile(
     rf"(https?)://([^/?#\\@]+)({_PATH}(?:\?{_KEY}={_VALUE}(?:&{_KEY}={_VALUE})*)?)"
 )
-"""A URL that is its own address but for its host: most of them."""
+"""URL that equals its address except for the host: most URLs."""
 
 SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None)
-"""The bundled list, ICANN section; never the network."""
+"""Bundled public-suffix list, ICANN section; it is never downloaded."""
 
 
 def canonical(url: str) -> str:
-    """Return the identity of an absolute URL; applied twice it changes nothing.
+    """Return the identity of an absolute URL; the identity of an identity is the same.
 
-    InvalidUrl says in a sentence why a URL cannot be crawled.
+    Raise InvalidUrl with a sentence that says why a URL cannot be crawled.
     """
     return _identity(link_url(url))
 
 
 def link_url(url: str) -> str:
-    """Return the address of an absolute URL as a link: without its fragment. InvalidUrl."""
+    """Return the address of an absolute URL without its fragment; raise InvalidUrl."""
     return _checked_length(without_fragment(address(url)))
 
 
 def seed_url(text: str) -> str:
-    """Return the address of a seed as a client writes it: ``http://`` may be left out.
+    """Return the address of a seed as a client writes it: ``http://`` is optional.
 
-    The fragment stays. InvalidUrl says in a sentence why the seed cannot be crawled.
+    The fragment stays. Raise InvalidUrl with a sentence that says why it cannot be crawled.
     """
     text = text.strip(_STRIPPED)
     if not text.startswith(("http://", "https://")):
@@ -80,10 +80,10 @@ def seed_url(text: str) -> str:
 
 
 def look_up_seed(text: str) -> tuple[str, str, str | None]:
-    """Return a seed's address, its domain key, and its fingerprint by GET where that costs no more.
+    """Return a seed's address, domain key, and fingerprint by GET (None if it costs extra time).
 
-    ``seed_url``, ``domain_key`` and ``fingerprint`` return the same one by one, in three times the
-    time for the plain ones.
+    ``seed_url``, ``domain_key`` and ``fingerprint`` return the same values, but take three times as
+    long for plain URLs.
     """
     match = _PLAIN_URL.fullmatch(text)
     if match is None or "/." in match[3]:
@@ -96,8 +96,8 @@ def look_up_seed(text: str) -> tuple[str, str, str | None]:
 def look_up_link(url: str, salt: str = "") -> tuple[str, str, str]:
     """Return an absolute link's address, its domain key, and its fingerprint by GET.
 
-    ``address``, ``domain_key`` and ``fingerprint`` return the same one by one, in three times the
-    time for the plain ones. InvalidUrl says in a sentence why the link cannot be crawled.
+    ``address``, ``domain_key`` and ``fingerprint`` return the same values, but take three times as
+    long for plain URLs. Raise InvalidUrl with a sentence that says why it cannot be crawled.
     """
     match = _PLAIN_URL.fullmatch(url)
     if match is None or "/." in match[3]:
@@ -109,7 +109,7 @@ def look_up_link(url: str, salt: str = "") -> tuple[str, str, str]:
 
 
 def _plain_link(url: str, match: re.Match[str]) -> tuple[str, str, str]:
-    """Return address, identity and domain key of a URL in which only the host can need a change."""
+    """Return address, identity and domain key of a URL that can only need a change of its host."""
     scheme, authority, rest = match.groups()
     netloc, domain = _place_of(scheme, authority)
     clean = _checked_length(url if netloc == authority else f"{scheme}://{netloc}{rest}")
@@ -137,21 +137,21 @@ def _sorted(query: str) -> str:
 
 
 def _identity_slowly(url: str) -> str:
-    """Return what w3lib makes of an address, with those characters encoded that Scrapy encodes."""
+    """Return the identity by w3lib, with the characters escaped that Scrapy also escapes."""
     same = canonicalize_url(url)
     return safe_url_string(same) if any(mark in same for mark in "|[]") else same
 
 
 def host_of(url: str) -> str:
-    """The host of a canonical or seed URL, without port and without the brackets of IPv6."""
+    """Return the host of a canonical or seed URL, without port and without IPv6 brackets."""
     return _host_and_port(url)[0].strip("[]")
 
 
 def host_rule(text: str) -> str:
     """Return the canonical ``host`` or ``host:port`` of a host as a person writes it.
 
-    Accepts upper case, its own script, a trailing dot, ``https://``, a leading ``*.`` or ``.``, and
-    IPv6 with or without brackets, which it keeps or adds. InvalidUrl for anything else.
+    Accept upper case, non-Latin scripts, a trailing dot, ``https://``, a leading ``*.`` or ``.``,
+    and IPv6 with or without brackets, which are kept or added. Raise InvalidUrl for other text.
     """
     written = text.strip(_STRIPPED)
     if _is_ipv6(written):
@@ -170,7 +170,7 @@ def host_rule(text: str) -> str:
 
 
 def host_name(text: str) -> str:
-    """Return the same without brackets; InvalidUrl where there is a port."""
+    """Return the canonical host without brackets; raise InvalidUrl if there is a port."""
     host = host_rule(text)
     if host.endswith("]"):
         return host[1:-1]
@@ -181,7 +181,7 @@ def host_name(text: str) -> str:
 
 @lru_cache(_HOSTS_REMEMBERED)
 def fold_host(text: str) -> str:
-    """Return the same; text that is no host in lower case, as it is."""
+    """Return the canonical host; only lower the case of text that is not a valid host."""
     try:
         return host_name(text)
     except InvalidUrl:
@@ -189,12 +189,12 @@ def fold_host(text: str) -> str:
 
 
 def port_of(url: str) -> int:
-    """The port of an address."""
+    """Return the port of an address."""
     return int(_host_and_port(url)[1] or _DEFAULT_PORTS[url.partition(":")[0]])
 
 
 def origin_of(url: str) -> str:
-    """``scheme://host:port`` of a canonical or seed URL, always with its port."""
+    """Return ``scheme://host:port`` of a canonical or seed URL, always with its port."""
     host, port = _host_and_port(url)
     scheme = url.partition(":")[0]
     return f"{scheme}://{host}:{port or _DEFAULT_PORTS[scheme]}"
@@ -202,9 +202,9 @@ def origin_of(url: str) -> str:
 
 @lru_cache(_HOSTS_REMEMBERED)
 def canonical_host(host: str) -> str:
-    """Return a host as URLs are stored with it: lower-case ASCII, no trailing dot, no brackets.
+    """Return a host as in stored URLs: lower-case ASCII, without trailing dot and brackets.
 
-    Text that is no host at all comes back in lower case.
+    Text that is not a valid host is returned in lower case.
     """
     bare = host.strip().strip("[]").removesuffix(".").lower()
     try:
@@ -215,10 +215,11 @@ def canonical_host(host: str) -> str:
 
 @lru_cache(_HOSTS_REMEMBERED)
 def domain_key(host: str) -> str:
-    """The domain that a host's requests are counted under: its registrable domain.
+    """Return the domain for which a host's requests are counted: its registrable domain.
 
-    By the bundled public-suffix list, ICANN section (``github.io`` is one domain). An address, a
-    single label and a name under no public suffix are their own domain; see ``canonical_host``.
+    It follows the bundled public-suffix list, ICANN section (``github.io`` is one domain). An IP
+    address, a single label and a name without a public suffix are their own domain; see
+    ``canonical_host``.
     """
     name = canonical_host(host)
     if ":" in name:
@@ -228,7 +229,7 @@ def domain_key(host: str) -> str:
 
 @lru_cache(_HOSTS_REMEMBERED)
 def unlikely_host(host: str) -> str:
-    """Why a host is hardly one of the internet's, in words; empty for addresses and most names."""
+    """Return why a host is unlikely to be on the internet; empty for addresses and most names."""
     name = domain_key(host)
     if name == "localhost" or ":" in name or SUFFIXES.extract_str(name).ipv4:
         return ""
@@ -239,18 +240,19 @@ def unlikely_host(host: str) -> str:
 
 
 def fingerprint(url: str, method: str = "GET", body: bytes = b"", salt: str = "") -> str:
-    """The identity of a request within its crawl: a signed 64-bit number as decimal text.
+    """Return the identity of a request within its crawl: a signed 64-bit number as decimal text.
 
-    Requests that differ only in spelling share it; ``salt`` sets apart what must not be deduped.
+    Requests that differ only in spelling share it; ``salt`` makes a request unique that must not be
+    deduplicated.
     """
     text = f"{method} {canonical(url)} {len(salt)} {salt} "
     return _digest(text.encode("utf-8", "surrogatepass") + body)
 
 
 def entry_id(crawl: CrawlKey, run: int, fingerprint: str, origin: str | None) -> str:
-    """The name of an entry for ever: 128 bits as hex, the same through retries and replays.
+    """Return the permanent name of an entry: 128 bits as hex, unchanged by retries and replays.
 
-    ``origin`` is a seed's ``topic-partition-offset``: the same seed fed twice is two entries.
+    ``origin`` is a seed's ``topic-partition-offset``: a seed that is fed twice has two entries.
     """
     parts = (crawl.spiderid, crawl.appid, crawl.crawlid, str(run), fingerprint, origin or "")
     sized = "".join(f"{len(part)}:{part}" for part in parts)
@@ -263,7 +265,7 @@ def _digest(identity: bytes) -> str:
 
 
 def _with_scheme(text: str) -> str:
-    """The URL that a person means who leaves out ``http:`` or ``http://``."""
+    """Return text with ``http:`` or ``http://`` in front if a person has left it out."""
     if not text:
         raise InvalidUrl("the URL is empty")
     if text.startswith("//"):
@@ -277,7 +279,7 @@ def _with_scheme(text: str) -> str:
 
 @lru_cache(_HOSTS_REMEMBERED)
 def _place_of(scheme: str, authority: str) -> tuple[str, str]:
-    """Return the authority of a URL as its address has it, and the domain key of its host."""
+    """Return the authority of a URL as in its address, and the domain key of its host."""
     place = address(f"{scheme}://{authority}/")
     return place[len(scheme) + 3 : -1], domain_key(host_of(place))
 
@@ -296,7 +298,7 @@ def _host_and_port(url: str) -> tuple[str, str]:
 
 
 def _authority(url: str) -> str:
-    """Return the host of a URL as its address has it; an IPv6 address in brackets."""
+    """Return the host of a URL as in its address; an IPv6 address in brackets."""
     return _host_and_port(address(url))[0]
 
 

@@ -1,1 +1,1 @@
-"""The ways by which pages leave: proxies and their pools (``pools``)."""
+"""Egress of requests: proxies and their pools (``pools``)."""

@@ -1,4 +1,4 @@
-"""What the cluster knows of its proxies, and what a worker tells of them."""
+"""State of the proxies in the cluster, and the reports of workers on them."""
 
 from __future__ import annotations
 
@@ -7,75 +7,76 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 ALL_SITES = "*"
-"""Stands for the site where something holds for all of them."""
+"""Name in place of a site that means all sites."""
 
 REFUSED = -1
-"""Instead of a number of steps: the site has refused the proxy, so the rest does not grow."""
+"""Value instead of a number of steps: the site refused the proxy, so the rest does not grow."""
 
 NewsKind = Literal["o", "r", "b", "s", "a"]
-"""Out; rests; banned; found no way to a site; the site answers."""
+"""``o``: out. ``r``: rests for a site. ``b``: banned. ``s``: no proxy reaches the site.
+``a``: the site answers."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ProxyOutcome:
-    """What came of the requests through one proxy since it was told last."""
+    """Outcomes of the requests through one proxy since the last report."""
 
     answers: int = 0
     refused: int = 0
-    """Of the answers."""
+    """Answers that were refusals."""
     path: int = 0
-    """Times that no way from it to a site was found."""
+    """Failures on the path from the proxy to a site."""
     failed: int = 0
-    """Times that it has failed, surely."""
+    """Failures that are certainly the proxy's own."""
     in_row: int = 0
-    """Of these, those since its last answer."""
+    """Consecutive failures of its own since its last answer."""
     is_sure: bool = False
-    """Whether one of those will not pass by itself."""
+    """True if one of these failures is permanent."""
     total_ms: float = 0.0
-    """Of all answers."""
+    """Total time to all answers."""
     through: list[str] = field(default_factory=list)
-    """Sites that it came through to: the last two, the latest at the end."""
+    """Last two sites that answered through it, the latest at the end."""
     lost: list[str] = field(default_factory=list)
-    """Sites that it found no way to since its last answer."""
+    """Sites to which its path failed since its last answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyRest:
-    """A proxy leaves a site alone."""
+    """Rest of a proxy for a site."""
 
     proxy: str
     site: str
     ms: int
-    """For so long; 0: it does not, but it found no way."""
+    """Duration; 0: it does not rest, but its path to the site failed."""
     steps: int
-    """How often in a row it found no way before; :data:`REFUSED`: that is not why."""
+    """Consecutive path failures before; :data:`REFUSED`: the site refused it instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyUse:
-    """Requests to one site through one proxy of a pool that rotates."""
+    """Requests to a site through a proxy of a rotating pool."""
 
     proxy: str
     site: str
     requests: int
     most: int
-    """After so many, by all workers together, it rests there."""
+    """Number of requests by all workers together after which it rests for the site."""
     rest_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyBan:
-    """A person's word that a proxy is not to be used for a site, or for :data:`ALL_SITES`."""
+    """Ban of a proxy by an operator, for a site or for :data:`ALL_SITES`."""
 
     proxy: str
     site: str
     ms: int
-    """For so long; 0: from now on it may."""
+    """Duration; 0: the ban ends now."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSpend:
-    """What a pool has used up of its budget."""
+    """Part of a pool's budget that is used up."""
 
     requests: int = 0
     bytes: int = 0
@@ -83,62 +84,62 @@ class PoolSpend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyReport:
-    """All that one call tells."""
+    """Report of a worker in one call."""
 
     outcomes: Mapping[str, ProxyOutcome] = field(default_factory=dict)
-    """By the id of the proxy."""
+    """Outcomes by the id of the proxy."""
     rests: Sequence[ProxyRest] = ()
     answers: Sequence[tuple[str, str]] = ()
-    """Proxy and site: it came through where it rested, or others had found no way."""
+    """Proxy and site that answered through it although it rested or others had failed."""
     uses: Sequence[ProxyUse] = ()
     spends: Mapping[str, PoolSpend] = field(default_factory=dict)
-    """By pool, of all that have a budget."""
+    """Spending by pool, for pools with a budget."""
     bans: Sequence[ProxyBan] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyNews:
-    """One thing that became known of a proxy or a site."""
+    """Change in the state of a proxy or a site."""
 
     kind: NewsKind
     proxy: str
     site: str
     left_s: float
-    """For how long it holds from now; at most 0: no more."""
+    """Seconds for which it remains valid; at most 0: no longer."""
     number: int
-    """Times out, or steps of a rest."""
+    """Number of times the proxy was out, or steps of a rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookAnswer:
-    """What the cluster answers."""
+    """Answer of the cluster to a report."""
 
     news: Sequence[ProxyNews] = ()
     is_more: bool = False
-    """Whether there is more news than one call may tell."""
+    """True if there is more news than one call may return."""
     workers: int = 0
-    """That use proxies."""
+    """Number of workers that use proxies."""
     place: int = 0
-    """How many of those come before this one."""
+    """Number of these workers that precede this one."""
     day: int = 0
     """Days since the epoch, in UTC."""
     spent: Mapping[str, PoolSpend] = field(default_factory=dict)
-    """On that day, by pool, of those that the report named."""
+    """Spending of that day by pool, for the pools in the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyHealth:
-    """What is known of one proxy."""
+    """Health of one proxy."""
 
     score: float = 1.0
-    """Between 0 and 1: how well its last twenty or so requests went."""
+    """Success of its last twenty or so requests, between 0 and 1."""
     answers: int = 0
     refused: int = 0
     path: int = 0
     failed: int = 0
     mean_ms: float = 0.0
-    """To an answer."""
+    """Mean time to an answer."""
     in_row: int = 0
-    """Sure failures since the last answer."""
+    """Failures that are certainly its own since its last answer."""
     times_out: int = 0
-    """In a row."""
+    """Consecutive times it was out."""

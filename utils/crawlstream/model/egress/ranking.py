@@ -1,8 +1,8 @@
-"""Which proxies of a pool a site is asked through: all workers agree without a word.
+"""Order of a pool's proxies for a site: all workers compute the same one without communication.
 
 Weighted rendezvous hashing (Thaler and Ravishankar 1998; Schindelhauer and Schomaker 2005): each
-pair of site and proxy has a number in (0, 1) that anybody can work out, and the proxies come in the
-order of weight / -ln(number). A proxy has its share of the sites by weight, and one that leaves
+pair of site and proxy has a number in (0, 1) from a hash, and the proxies are sorted by
+weight / -ln(number). A proxy gets a share of the sites by its weight, and the removal of a proxy
 moves only its own sites.
 """
 
@@ -18,7 +18,7 @@ _HIGHEST = 2**64
 
 
 def ranked(proxies: Iterable[Proxy], site: str) -> Sequence[Proxy]:
-    """The proxies, best first."""
+    """Return the proxies, best first."""
     return sorted(proxies, key=lambda proxy: _place(proxy, site))
 
 

@@ -1,8 +1,8 @@
-"""Pages that a browser makes: what may be asked of it, and who fetches such pages.
+"""Rendered pages: the options of a request, and the lane of the crawlers that fetch them.
 
-Crawlers with a browser are apart from the others: they lease from a *lane* of their own, which to
-the frontier is a spider like any other. So pages that need a browser wait in the same crawl as the
-rest, with the same duplicate filter and ledger.
+Crawlers with a browser lease from a *lane* of their own, which the frontier treats like any other
+spider. So pages that need a browser wait in the same crawl as the rest, with the same duplicate
+filter and ledger.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from typing import Any, Final
 _ENDING: Final = "+render"
 
 TYPES: Final = ("document", "script", "stylesheet", "fetch", "image", "media", "font")
-"""What a page may ask for beside itself: ``document`` are those of its frames, ``fetch`` is also
+"""Types of further requests of a page: ``document`` are its frames, ``fetch`` includes
 XMLHttpRequest."""
 USUAL_TYPES: Final = ("document", "script", "stylesheet", "fetch")
-"""Those that are needed to see the text of a page."""
+"""Types that are needed to see the text of a page."""
 
 
 def lane_of(spider: str, *, renders: bool) -> str:
-    """Under which name the pages of a spider wait, for its crawlers with a browser or without."""
+    """Return the name under which pages of a spider wait for crawlers with or without a browser."""
     return spider + _ENDING if renders else spider
 
 
 def is_lane(name: str) -> bool:
-    """Whether a name is that of crawlers with a browser; no spider may be called so."""
+    """Return whether a name is a lane of crawlers with a browser; spiders must not be named so."""
     return name.endswith(_ENDING)
 
 
 def spider_of(lane: str) -> str:
-    """The spider whose pages wait under a name."""
+    """Return the spider whose pages wait under a name."""
     return lane.removesuffix(_ENDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderOptions:
-    """When a page is ready, and what it may ask for."""
+    """Options that define when a page is ready and which further requests it may send."""
 
     wait_for: str | None = None
     """CSS selector of an element; None: the page is ready when it is quiet."""
     wait_ms: int = 0
-    """How long to wait then."""
+    """Milliseconds to wait after that."""
     types: tuple[str, ...] | None = None
-    """Of :data:`TYPES`; None: those of the operator."""
+    """Allowed types, from :data:`TYPES`; None: those that the operator allows."""
 
     @classmethod
     def of(cls, wish: Mapping[str, Any] | None) -> RenderOptions:
-        """What a profile has as its ``render``."""
+        """Return the options for the ``render`` of a profile."""
         values = dict(wish or {})
         if values.get("types") is not None:
             values["types"] = tuple(values["types"])
@@ -56,7 +56,7 @@ class RenderOptions:
 
 
 def render_wish(value: bool | Mapping[str, Any] | None) -> Mapping[str, Any] | None:  # noqa: FBT001  as it stands in JSON
-    """What a crawl request says of ``render``, in one spelling; None: no browser is needed."""
+    """Return the ``render`` of a crawl request in normal form; None: no browser is needed."""
     if value is None or value is False:
         return None
     given = {} if value is True else value

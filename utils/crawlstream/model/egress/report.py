@@ -1,6 +1,6 @@
-"""How the proxies do, for people and programs: the pools, and what the cluster knows of them.
+"""State of the proxies and pools of the cluster, for people and programs.
 
-Passwords are in none of it.
+It contains no passwords.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
 from crawlstream.model.egress.ranking import ranked
 
 State = Literal["ok", "trial", "out", "banned", "disabled"]
-"""``trial``: it was out, and nobody has come through yet."""
+"""State of a proxy; ``trial``: it was out, and no site has answered through it since."""
 STATES: tuple[State, ...] = ("ok", "trial", "out", "banned", "disabled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyState:
-    """One proxy of a pool, as the cluster knows it."""
+    """State of a proxy in a pool."""
 
     proxy: Proxy
     health: ProxyHealth
     state: State
     left_s: float
-    """Until it is back; 0: it is, or nobody knows."""
+    """Seconds until it is back; 0: it is in use, or the time is unknown."""
     rests: Mapping[str, float]
-    """Seconds left, by the site that it leaves alone."""
+    """Seconds left of its rests, by site."""
     bans: Mapping[str, float]
-    """The same of a person's bans for one site."""
+    """Seconds left of an operator's bans, by site."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolState:
-    """One pool, as the cluster knows it."""
+    """State of a pool."""
 
     pool: Pool
     proxies: Sequence[ProxyState]
     spent: PoolSpend
-    """On this day, in UTC; counted only where there is a budget or a price."""
+    """Spending of this day in UTC; only counted for pools with a budget or a price."""
 
     @property
     def states(self) -> Mapping[State, int]:
-        """How many of the proxies are in each state."""
+        """Return the number of proxies in each state."""
         counts = Counter(each.state for each in self.proxies)
         return {state: counts[state] for state in STATES}
 
     @property
     def budget_left(self) -> float | None:
-        """The share of the day's budget that is left, 0 to 1; None: it has none."""
+        """Return the share of the day's budget that is left, 0 to 1; None: it has no budget."""
         pool, spent = self.pool, self.spent
         parts = ((pool.budget_requests, spent.requests), (pool.budget_bytes, spent.bytes))
         lefts = [max(1 - used / most, 0.0) for most, used in parts if most]
@@ -60,7 +60,7 @@ class PoolState:
 
     @property
     def cost(self) -> float | None:
-        """What the day's traffic costs, in the currency of its price; None: it has no price."""
+        """Return the cost of the day's traffic in the currency of its price; None: no price."""
         price = self.pool.price_per_gb
         return self.spent.bytes / 1e9 * price if price else None
 
@@ -71,7 +71,7 @@ def states_of(
     rests: Sequence[ProxyNews],
     spent: Mapping[str, PoolSpend],
 ) -> Sequence[PoolState]:
-    """All pools, by name."""
+    """Return the states of all pools, in the order of their names."""
     by_proxy: dict[str, list[ProxyNews]] = {}
     for rest in rests:
         by_proxy.setdefault(rest.proxy, []).append(rest)
@@ -108,7 +108,7 @@ def _state(proxy: Proxy, health: ProxyHealth, rests: Sequence[ProxyNews]) -> Pro
 
 
 def pool_told(state: PoolState, *, with_proxies: bool = True) -> dict[str, Any]:
-    """A pool as JSON has it."""
+    """Return a pool as JSON."""
     told: dict[str, Any] = {
         "pool": state.pool.name,
         "disabled": state.pool.disabled,
@@ -124,7 +124,7 @@ def pool_told(state: PoolState, *, with_proxies: bool = True) -> dict[str, Any]:
 
 
 def proxy_told(state: ProxyState) -> dict[str, Any]:
-    """A proxy as JSON has it."""
+    """Return a proxy as JSON."""
     health = state.health
     return {
         "id": state.proxy.id,
@@ -144,9 +144,9 @@ def proxy_told(state: ProxyState) -> dict[str, Any]:
 
 
 def why(pool: PoolState, site: str) -> Sequence[dict[str, Any]]:
-    """The proxies of a pool in the order in which a site is asked through them.
+    """Return the proxies of a pool in the order in which they are used for a site.
 
-    Each with ``why`` it is not fit for it; empty: it is.
+    ``why`` of a proxy says why it cannot be used now; empty: it can.
     """
     by_id = {each.proxy.id: each for each in pool.proxies}
     order = ranked([each.proxy for each in pool.proxies], site)
@@ -175,7 +175,7 @@ def _reasons(pool: PoolState, state: ProxyState, site: str) -> Iterator[str]:
 
 
 def pool_named(states: Sequence[PoolState], name: str) -> PoolState:
-    """One of them; ConfigError if there is none."""
+    """Return the pool with a name; raise ConfigError if there is none."""
     found = next((state for state in states if state.pool.name == name), None)
     if found is None:
         known = ", ".join(state.pool.name for state in states) or "none"

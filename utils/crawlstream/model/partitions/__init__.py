@@ -1,1 +1,1 @@
-"""A frontier of several partitions: what they and the homes of crawls tell each other."""
+"""Messages of a frontier with several partitions: between them and coordinators of crawls."""

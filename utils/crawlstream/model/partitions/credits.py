@@ -1,4 +1,7 @@
-"""Credits of a page limit, as partitions and homes tell of them; see docs/partitions.md."""
+"""Credits of a page limit, as partitions and coordinators exchange them.
+
+See docs/partitions.md. The coordinator of a crawl is its *home* in code.
+"""
 
 from __future__ import annotations
 
@@ -7,58 +10,59 @@ from typing import Literal, NamedTuple
 
 
 class Draw(NamedTuple):
-    """The account of credits that a partition has, and what it asks for."""
+    """Account of a partition's credits, and its request for more."""
 
     redis_epoch: int
-    """Of the partition."""
+    """Redis epoch of the partition."""
     number: int
-    """One more each time that credits are given back."""
+    """Increases by one each time credits are returned."""
     drawn: int
-    """In total, less what was given back."""
+    """Total credits drawn, minus those returned."""
     unspent: int
     limit: int
-    """That what waits is under."""
+    """Page limit that the waiting links are subject to."""
     wanted: int
-    """How many more are waited for."""
+    """Number of further credits that links wait for."""
     ready: int
-    """Links that could be let in, or refused, at once."""
+    """Number of links that can be admitted or refused at once."""
 
     @property
     def account(self) -> tuple[int, int, int, int]:
-        """What the home hears of it."""
+        """Return the part that is sent to the coordinator."""
         return self[:4]
 
     @property
     def waiting(self) -> int:
-        """What is not done yet."""
+        """Return the number of links that are not processed yet."""
         return self.wanted + self.ready
 
 
 class Grant(NamedTuple):
-    """What the home answers to an account."""
+    """Answer of the coordinator to an account."""
 
     home_epoch: int
     redis_epoch: int
     number: int
     total: int
-    """How many credits the partition may have drawn."""
+    """Credits that the partition may have drawn in total."""
     rank: int
-    """Each that it has not spent is among so many first ones of the crawl."""
+    """Each unspent credit of the partition is among the first ``rank`` credits of the crawl."""
     elsewhere: int
     """Credits that other partitions have spent."""
     reached: int
-    """The limit is reached; 0: it is not, as far as the home knows."""
+    """Limit that is reached; 0: none is reached, as far as the coordinator knows."""
     holders: Sequence[int]
-    """Partitions with unspent credits, where not all could be granted."""
+    """Partitions with unspent credits, if not all wanted credits could be granted."""
 
 
 NOTHING = Grant(0, 0, 0, 0, 0, 0, 0, ())
-"""A grant that changes nothing; what is ready goes on with it."""
+"""Grant that changes nothing; with it, ready links are processed."""
 
 
 class NoGrant(NamedTuple):
-    """Why the home has nothing to say."""
+    """Answer of a coordinator that grants nothing, with the reason."""
 
     home_epoch: int
     why: Literal["COUNT", "OVER", "PENDING"]
-    """All partitions are to be counted first, the generation is over, or it is not known yet."""
+    """``COUNT``: all partitions must be counted first. ``OVER``: the generation has ended.
+    ``PENDING``: the generation is not known yet."""

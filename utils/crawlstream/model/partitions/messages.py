@@ -1,4 +1,8 @@
-"""What partitions of a frontier and homes of crawls tell; see docs/partitions.md."""
+"""Messages between the partitions of a frontier and the coordinators of crawls.
+
+The coordinator of a crawl (in code: its *home*) is the partition that has its registry; see
+docs/partitions.md.
+"""
 
 from __future__ import annotations
 
@@ -11,66 +15,66 @@ from crawlstream.model.crawl import CrawlKey
 
 
 class Version(NamedTuple):
-    """Which state of the registry of a crawl: of two, the larger one is the later."""
+    """Version of a crawl's registry: of two versions, the larger one is the later."""
 
     redis_epoch: int
-    """Of the home."""
+    """Redis epoch of the coordinator."""
     number: int
 
 
 class ContextKey(NamedTuple):
-    """The name of a generation of a crawl: what shares one duplicate filter."""
+    """Name of a generation of a crawl: the part of it that shares one duplicate filter."""
 
     crawl: CrawlKey
     generation: int
 
 
 class Stamp(NamedTuple):
-    """What the home says of a seed."""
+    """Decision of the coordinator about a seed."""
 
     generation: int | None
-    """None: its run is over, or it was stopped; partitions only move their positions."""
+    """None: its run is over or was stopped; partitions only advance their positions."""
     version: Version
     run: int
     is_again: bool = False
-    """It enters once more, also below the position: it was written after a stop that came late."""
+    """Admit it again, also below the position: it was written after a stop that arrived late."""
 
 
 class SeedsOf(NamedTuple):
-    """Of which homes the seeds are that a partition is to take."""
+    """Coordinators of the seeds in a batch for one partition."""
 
     homes: int = 1
-    """How many there are."""
+    """Number of coordinators."""
     by_offset: Mapping[int, int] = {}
-    """The home of each seed; 0 for those that are not named."""
+    """Coordinator of each seed; 0 for seeds that are not listed."""
     absent: frozenset[int] = frozenset()
-    """Homes whose seeds are left out, as they could not be asked: they are taken later."""
+    """Coordinators that were unavailable: their seeds are left out now and applied later."""
     told_elsewhere: Sequence[tuple[int, int]] = ()
-    """Ranges of offsets whose refusals somebody else is about to tell."""
+    """Ranges of offsets whose refusals are reported by other requests in progress."""
 
 
 Ending = Literal["stopped", "expired", "forgotten"]
-"""How a generation ends: by a client; by the home's clock, with its run or some time after it."""
+"""How a generation ends: by a client, or by the coordinator's clock, with its run or later."""
 
 
 class ToNote(NamedTuple):
-    """What ends a generation, and Kafka has to remember before it takes effect."""
+    """End of a generation, which must be stored in Kafka before it takes effect."""
 
     crawl: CrawlKey
     generation: int
-    """The one that begins."""
+    """Number of the generation that begins."""
     how: Ending
     redis_epoch: int
-    """Of the home, as it said so: in another one it has to say so again."""
+    """Redis epoch of the coordinator when it decided; in another epoch it must decide again."""
     offset: int | None = None
-    """Of the record that waits for it; None: no record does."""
+    """Offset of the record that waits for it; None: no record waits."""
     run: int = 0
     """The run that ends; 0: none is open."""
     covers: Mapping[str, int] = {}
-    """By place, ``<topic UUID>:<partition>``, the offset up to which its seeds are over."""
+    """Offset up to which its seeds have ended, by place: ``<topic UUID>:<partition>``."""
 
     def mark(self, at_ms: int = 0) -> HomeMark:
-        """How Kafka remembers it; ``at_ms`` is the time of the record of a stop."""
+        """Return the mark to store in Kafka; ``at_ms`` is the time of a stop's record."""
         return HomeMark(
             kind=self.how,
             redis_epoch=self.redis_epoch,
@@ -83,27 +87,27 @@ class ToNote(NamedTuple):
 
 
 class Overdue(NamedTuple):
-    """What the clock of a home ends."""
+    """Generations and runs that the coordinator's clock ends."""
 
     to_note: Sequence[ToNote]
     next_ms: int | None
-    """How long until a run expires; None: none has a time."""
+    """Milliseconds until the next run expires; None: no run expires."""
 
 
 class Begun(NamedTuple):
-    """A crawl that its home knew nothing of; Kafka has to remember it before its stamps are used.
+    """Crawl that is new to its coordinator; store it in Kafka before its stamps are used.
 
-    Its numbers follow what was there before, which a home without its data could not tell.
+    Its numbers follow those of earlier runs, which a coordinator that lost its data cannot know.
     """
 
     crawl: CrawlKey
     generation: int
     run: int
     redis_epoch: int
-    """Of the home, as it said so."""
+    """Redis epoch of the coordinator when it answered."""
 
     def mark(self) -> HomeMark:
-        """How Kafka remembers it."""
+        """Return the mark to store in Kafka."""
         return HomeMark(
             kind="begun",
             redis_epoch=self.redis_epoch,
@@ -115,28 +119,28 @@ class Begun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Enrolled:
-    """What the home has learned of a batch."""
+    """Answer of the coordinator to a batch of seeds."""
 
     stamps: Mapping[int, Stamp]
-    """By offset."""
+    """Stamps by offset."""
     note: ToNote | None = None
-    """What stands in the way: nothing from its offset on has taken effect."""
+    """The end that must be stored first: nothing from its offset on has taken effect."""
     stopped: Sequence[int] = ()
-    """Offsets of seeds that do not enter, as a stop elsewhere is younger."""
+    """Offsets of seeds that are not admitted because a stop elsewhere is more recent."""
     repeated: Mapping[str, int] = field(default_factory=dict)
-    """By the key of a schedule, records of its occasions that came again."""
+    """Repeated records of occasions, by the key of their schedule."""
     begun: Sequence[Begun] = ()
-    """What Kafka is to remember before the stamps are used; the home is told that it does."""
+    """Crawls to store in Kafka, and then confirm to the coordinator, before using the stamps."""
 
 
 class Question(NamedTuple):
-    """A partition has work of a context, and no label for it that counts, or no credits."""
+    """Request of a partition that has work of a context but no valid label or no credits."""
 
     context: ContextKey
     profiles: frozenset[str] = frozenset()
-    """Hashes of profiles that it is missing."""
+    """Hashes of the profiles that it lacks."""
     is_of_credits: bool = False
-    """Links wait for credits of a page limit; whether the label counts is another question."""
+    """Links wait for credits of a page limit; this says nothing about the label."""
 
 
 LabelState = Literal["open", "ended", "dead", "expired", "pending"]
@@ -144,122 +148,124 @@ LabelState = Literal["open", "ended", "dead", "expired", "pending"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What the home says of a context."""
+    """State of a context according to the coordinator."""
 
     context: ContextKey
     version: Version
     state: LabelState
-    """``dead``, ``expired``: its generation is over. ``pending``: ask again, Kafka lags behind."""
+    """``dead``, ``expired``: its generation is over. ``pending``: Kafka lags, request it again."""
     run: int = 0
-    """The run that is open; 0: none."""
+    """Number of the open run; 0: none."""
     paused_until: int | None = None
     """Epoch seconds; 0: until it is resumed; None: it is not paused."""
     shift: int = 0
-    """By which its priorities are raised."""
+    """Offset that is added to its priorities."""
     expires: int = 0
-    """Epoch seconds; 0: never. Nothing is leased from then on; the home says that it is over."""
+    """Epoch seconds; 0: never. No page is leased from then on; the coordinator ends the run."""
     occasion: str = ""
-    """The latest that its seeds name."""
+    """Latest occasion that its seeds name."""
     profiles: Mapping[bytes, bytes] = field(default_factory=dict)
-    """Those that were asked for, by hash."""
+    """Requested profiles by hash."""
 
 
 class Tell(NamedTuple):
-    """What a partition is to hear of a context."""
+    """Change of a context that a partition must be notified of."""
 
     context: ContextKey
     version: Version
     partition: int
     what: Literal["ended", "expired", "changed"]
     is_dead: bool
-    """Its generation is over, not only its run."""
+    """Its generation has ended, not only its run."""
     name: str
-    """By which the home forgets it."""
+    """Name by which the coordinator removes it after its delivery."""
 
 
 class Told(NamedTuple):
-    """What a partition has answered to a tell."""
+    """Answer of a partition to a notification."""
 
     tell: Tell
     purged: int = 0
     """Pages that were removed with their generation."""
     is_drained: bool = True
-    """Nothing of it is in flight any more; otherwise the tell is to be repeated."""
+    """No page of it is in flight any more; otherwise the notification must be repeated."""
     ledger: Mapping[str, int] = {}
 
 
 class OpenRun(NamedTuple):
-    """A run that may be over: the beginning of a look at all partitions."""
+    """Run that may be over: the starting point of a look at all partitions."""
 
     context: ContextKey
     version: Version
     run: int
     seeds: Mapping[tuple[str, int], int]
-    """Offset behind the last seed, by topic UUID and Kafka partition."""
+    """Offset after the last seed, by topic UUID and Kafka partition."""
 
 
 class Report(NamedTuple):
-    """What one partition says of a context."""
+    """State of a context in one partition."""
 
     is_idle: bool
-    """Nothing of it is queued, delayed or in flight, or waits for credits."""
+    """No page of it is queued, delayed, in flight or waiting for credits."""
     is_leasable: bool
-    """It may be leased from. If it may not, and is not idle, its home is to be asked."""
+    """Its pages may be leased. If not, and it is not idle, query its coordinator."""
     need: Mapping[int, int]
-    """By partition, the offset up to which it must read its links."""
+    """Offset up to which each partition must read its links."""
     run: int
-    """What its ledger is of; 0: no run has come there yet."""
+    """Run of its ledger; 0: no run has reached the partition yet."""
     ledger: Mapping[str, int]
-    """Counters of the run, among them those by reason: ``n:<reason>``, ``f:…``, ``z:…``."""
+    """Counters of the run, including those by reason: ``n:<reason>``, ``f:…``, ``z:…``."""
     is_short: bool = False
     """Links wait for credits of a page limit; it is not idle then."""
     kept_run: int = 0
-    """The run of which the partition heard last that it is over; 0: of none."""
+    """Run whose end the partition was last notified of; 0: none."""
     kept: Mapping[str, int] = MappingProxyType({})
-    """What that had come to, but for how many it had admitted."""
+    """Final counters of that run, without the number of admitted pages."""
 
 
 class Look(NamedTuple):
-    """What one partition says, all of it at the same moment."""
+    """State of one partition at one moment."""
 
     redis_epoch: int
     positions: Mapping[tuple[str, int], int]
-    """Next offset to apply, by topic UUID and Kafka partition, of seeds and of links."""
+    """Next offset to apply of seeds and of links, by topic UUID and Kafka partition."""
     reports: Sequence[Report]
     late: Mapping[tuple[str, int, int], int] = {}
-    """The same for seeds of homes that were away, by topic UUID, Kafka partition and home."""
+    """Next offset of the seeds of coordinators that were unavailable, by topic UUID, Kafka
+    partition and coordinator."""
 
     def reached(self, place: tuple[str, int], home: int) -> int:
-        """Up to which offset the seeds of a home have been read."""
+        """Return the offset up to which the seeds of a coordinator have been read."""
         return self.late.get((*place, home), self.positions.get(place, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeMark:
-    """What Kafka remembers for a home that goes back to an earlier moment."""
+    """Mark in Kafka for a coordinator that may be restored to an earlier state."""
 
     kind: Ending | Literal["begun", "end", "life"]
     redis_epoch: int
-    """Of the home, as it was written."""
+    """Redis epoch of the coordinator when the mark was written."""
     crawl: CrawlKey | None = None
-    """None: of a life, which concerns all."""
+    """None for ``life``, which concerns all crawls."""
     generation: int = 0
-    """Of an end, the one of its run; otherwise the one that begins."""
+    """Generation of the run for ``end``; otherwise the generation that begins."""
     run: int = 0
-    """The one that ends, or has begun; 0: none was open."""
+    """Run that ends or has begun; 0: no run was open."""
     positions: Mapping[str, int] = field(default_factory=dict)
-    """By place, ``<topic UUID>:<partition>``, the offset behind the seeds that it covers; that of a
-    stop is its own."""
+    """Offset after the seeds that it covers, by place: ``<topic UUID>:<partition>``. For a stop it
+    is the offset of the stop itself."""
     at_ms: int = 0
-    """Time of the record that told of a stop."""
+    """Time of the record of a stop."""
     remember: int | None = None
-    """Of an end: seconds for which the crawl remembers its pages; None: as long as all do."""
+    """Seconds for which the crawl remembers its pages after ``end``; None: the default."""
 
 
 def survivors(marks: Iterable[tuple[int, HomeMark]]) -> list[HomeMark]:
-    """What counts of them, without lives: all but those of an earlier life behind a later one.
+    """Return the marks that are valid, without those of kind ``life``.
 
-    ``marks`` and their homes are in the order of the log.
+    A mark of an earlier epoch that follows a ``life`` of a later one is not valid. ``marks`` are
+    pairs of coordinator and mark, in the order of the log.
     """
     latest, counting = dict[int, int](), []
     for home, mark in marks:
@@ -272,55 +278,56 @@ def survivors(marks: Iterable[tuple[int, HomeMark]]) -> list[HomeMark]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkOrigin:
-    """What links of a page carry to other partitions; pages with equal ones may share a record."""
+    """Data that links carry to other partitions; pages with equal data may share a record."""
 
     context: ContextKey
     version: Version
-    """With which the page was leased."""
+    """Version with which the page was leased."""
     spiderid: str
-    """Of the worker: the spider type that fetches links which name none."""
+    """Spider type of the worker; it fetches links that name no other."""
     profile: str
-    """Its hash."""
+    """Hash of the profile."""
     domain_max_pages: int | None
     max_pages: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What became of seeds."""
+    """Result of applying seeds."""
 
     applied: int
-    """Those that took effect in this call (0 for a repetition)."""
+    """Number of seeds that took effect in this call (0 for a repetition)."""
     refused: Mapping[int, str]
-    """Reason by offset, for those that were not admitted and whose sender may not know it."""
+    """Reason by offset, for seeds that were not admitted and may not have been reported yet."""
     unconfirmed: Sequence[Question]
     short: ContextKey | None = None
-    """A seed waits for credits of it, and what follows it; what is before has taken effect."""
+    """Context whose credits a seed waits for. Earlier records have taken effect; the seed and the
+    records after it have not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What became of records of links; all 0 for a repetition."""
+    """Result of applying records of links; all 0 for a repetition."""
 
     applied: int
     ignored: int
-    """Records of generations that are over."""
+    """Records of generations that have ended."""
     admitted: int
-    """Links that entered; the others were duplicates or refused by a cap, and counted so."""
+    """Links that were admitted; the others were counted as duplicates or over a page limit."""
     unconfirmed: Sequence[Question]
 
 
 class RunAtHome(NamedTuple):
-    """What the home says of the latest run of a crawl."""
+    """Latest run of a crawl according to its coordinator."""
 
     run: int
     state: str
-    """As of ``CrawlState``."""
+    """State as in ``CrawlState``."""
     paused_until: int | None
     """Epoch seconds; 0: until it is resumed; None: it is not paused."""
     expires: int
     """Epoch seconds; 0: never."""
     remember: int | None
-    """Seconds for which what it has seen outlives it; None: no seed has said so."""
+    """Seconds for which its seen pages outlive it; None: no seed sets it."""
     generation: int
-    """The present one; it may have had no run yet."""
+    """Current generation; it may have had no run yet."""

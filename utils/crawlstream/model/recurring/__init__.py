@@ -1,1 +1,1 @@
-"""What is fed again and again: schedules and occasions, and the times of a schedule."""
+"""Recurring crawls: schedules, occasions, and the times of a schedule."""

@@ -1,4 +1,4 @@
-"""Schedules: what is fed again and again, when, and what has become of it."""
+"""Schedules: seeds that are fed repeatedly, their times, and their state."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Literal, get_args
 from crawlstream.model.crawl import CrawlKey
 
 Overlap = Literal["skip", "stop", "join"]
-"""What happens to a firing while the crawl of the last one is under way."""
+"""Policy for a firing while the crawl of the last one is running."""
 OVERLAPS: frozenset[str] = frozenset(get_args(Overlap))
 
 Do = Literal["set", "remove", "pause", "resume", "fire", "show"]
-"""What a request does to a schedule; ``show`` changes nothing."""
+"""Operation of a request on a schedule; ``show`` changes nothing."""
 
 OCCASION_DAYS = 7
-"""An occasion is within so many days of the record that names it; and is remembered for longer."""
+"""Maximum days between an occasion and a record that names it; occasions are stored longer."""
 MOST_NUMBERS = 1_000_000
-"""Numbers of one occasion: each of its records has one of its own below that."""
+"""Limit of the numbers in a firing: each of its records has a different number below it."""
 STOP_NUMBER = MOST_NUMBERS - 1
-"""That of the stop which goes before the seeds of a firing."""
+"""Number of the stop that precedes the seeds of a firing."""
 MOST_SEEDS = 100_000
-"""Seeds of one firing; seeds that change while it is fed have the next so many numbers."""
+"""Maximum seeds of a firing. Seeds that change while it is fed use the next MOST_SEEDS numbers."""
 AT = "{at}"
-"""Stands in a crawlid for the time of the firing."""
+"""Placeholder in a crawlid for the time of the firing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """One record of one firing: it takes effect once, however often it is fed."""
+    """Record of a firing: it takes effect once, even if it is fed several times."""
 
     schedule: str
     at: int
     """Epoch seconds."""
     n: int
-    """Which of the records of the firing it is."""
+    """Number of the record in its firing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,64 +52,64 @@ class Schedule:
     seeds: Sequence[Mapping[str, object]] = ()
     """Fields of each seed, ``url`` and others."""
     seeds_from: str | None = None
-    """URL of the file that has them instead, as it is when the schedule fires."""
+    """URL of a file with the seeds instead; it is read when the schedule fires."""
     overlap: Overlap = "skip"
     catch_up_s: int = 3_600
-    """How late a firing may be that was missed."""
+    """Maximum seconds by which a missed firing may be late."""
     jitter_s: int = 0
-    """Longest time by which a firing is put off, each by another."""
+    """Maximum seconds by which a firing is delayed; each firing has a different delay."""
     until: int | None = None
     """Epoch seconds after which it does not fire; None: never ends."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Application and name."""
+        """Return application and name."""
         return self.appid, self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleState:
-    """A schedule, and how far it has come. Times are epoch seconds; 0: never."""
+    """Schedule and its progress. Times are epoch seconds; 0: never."""
 
     schedule: Schedule
     version: int = 0
     """Grows with each change of it."""
     is_paused: bool = False
     since: int = 0
-    """When it was set: it fires after that."""
+    """Time at which it was set: it fires after that."""
     last: int = 0
-    """The latest time of its own that was dealt with, whether it fired or not."""
+    """Latest of its times that was processed, whether it fired or not."""
     fire: int = 0
-    """A firing that somebody asked for, which has not happened yet."""
+    """Firing that a client requested and that has not happened yet."""
     due: int = 0
-    """When it is looked at next; 0: now, -1: never again."""
+    """Time of its next check; 0: now, -1: never again."""
     begun: int = 0
-    """The firing that is under way: its seeds may have been fed in part."""
+    """Firing in progress: some of its seeds may have been fed."""
     is_stopping: bool = False
-    """Whether that firing stops the crawl of the last one."""
+    """True if that firing stops the crawl of the last one."""
     last_crawl: CrawlKey | None = None
-    """What the last firing has fed."""
+    """Crawl that the last firing fed."""
     fired_at: int = 0
-    """The time that the last firing was meant for."""
+    """Scheduled time of the last firing."""
     fed: int = 0
-    """When the last firing was fed."""
+    """Time at which the last firing was fed."""
     is_awaited: bool = False
-    """Whether seeds of the last firing are still on their way through Kafka."""
+    """True if seeds of the last firing are still unread in Kafka."""
     last_number: int = 0
-    """Number of its last seed, as long as it is awaited."""
+    """Number of its last seed, while it is awaited."""
     fired: int = 0
-    """How often it has fired."""
+    """Number of firings."""
     skipped: int = 0
-    """How often it has not, for whatever reason."""
+    """Number of skipped firings, for any reason."""
     skips: int = 0
-    """How often it has not since it fired last; those of a pause do not count."""
+    """Number of skipped firings since it fired last, without those during a pause."""
     skipped_at: int = 0
     reason: str = ""
-    """Why it did not fire the last time."""
+    """Reason of the last skip."""
     detail: str = ""
-    """The same in a sentence, where the reason does not say it all."""
+    """Details of the reason, as a sentence; may be empty."""
     repeated: int = 0
-    """Records of its firings that came again and were dropped."""
+    """Number of repeated records of its firings, which were dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Skip:
     """Times at which a schedule did not fire."""
 
     at: int
-    """The latest of them."""
+    """Latest of these times."""
     reason: str
     """``running``, ``crawl_paused``, ``paused``, ``late``, ``missed`` or ``no_seeds``."""
     count: int = 1
@@ -126,35 +126,35 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """A firing whose seeds Kafka has."""
+    """Firing whose seeds are in Kafka."""
 
     at: int
     crawl: CrawlKey
     seeds: int
     late_s: int
     last_number: int
-    """That of the last seed's occasion."""
+    """Number of the last seed's occasion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What became of a schedule that was due."""
+    """Result of processing a schedule that was due."""
 
     state: ScheduleState
-    """As it was read: where it has moved on since, this changes nothing."""
+    """State as it was read: if it has changed since, this result is ignored."""
     last: int
-    """The latest of its own times that is dealt with now."""
+    """Latest of its times that is now processed."""
     due: int
-    """When it is to be looked at next; -1: never again."""
+    """Time of its next check; -1: never again."""
     fired: Fired | None = None
     skips: Sequence[Skip] = ()
     is_asked: bool = False
-    """Whether it fired because somebody asked."""
+    """True if it fired because a client requested it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEvent:
-    """What the world is told of a schedule."""
+    """Event of a schedule to publish."""
 
     event: str
     """``schedule_fired`` or ``schedule_skipped``."""
@@ -165,7 +165,7 @@ class ScheduleEvent:
     seeds: int = 0
     late_s: int = 0
     crawl: CrawlKey | None = None
-    """What was fed; None where nothing was."""
+    """Crawl that was fed; None: nothing was fed."""
     reason: str = ""
     detail: str = ""
     count: int = 1
@@ -173,17 +173,17 @@ class ScheduleEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleMark:
-    """A schedule as Kafka remembers it for a Redis that is lost."""
+    """Schedule as Kafka stores it, to restore it after a loss of Redis."""
 
     appid: str
     name: str
     version: int = 0
     """Grows with each change."""
     schedule: Schedule | None = None
-    """None: it was removed, or this says only how far it has come."""
+    """Schedule; None: it was removed, or the mark has only its progress."""
     is_paused: bool = False
     since: int = 0
     last: int = 0
     last_crawl: CrawlKey | None = None
     removed_ms: int = 0
-    """When it was removed; 0: it was not."""
+    """Time of its removal; 0: it was not removed."""

@@ -1,4 +1,4 @@
-"""Files of seeds: a request may name those in the operator's folders, and no others."""
+"""Files of seeds: a request may only name files in folders that the operator lists."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 
 SEED_FILES = (".txt", ".jsonl", ".csv")
-"""A URL a line, a JSON object a line, a table whose first row names the fields."""
+"""Text with a URL per line, with a JSON object per line, or a table with a header row."""
 
 _PART = r"(?!\.{1,2}(?:/|\Z))[^/\\?#*\x00-\x1f\x7f]+"
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
-"""Of a file below a folder: no part leads elsewhere, nor means more than it says."""
+"""Name of a file below a folder: no part may leave the folder or contain URL syntax."""
 
 
 def place_of(url: str, stores: Sequence[str]) -> tuple[str, str] | None:
-    """The folder that a file is below, and its name there; None: it is below none of them."""
+    """Return the folder that contains a file and its name there; None: none of them does."""
     for store in stores:
         folder = store.rstrip("/") + "/"
         name = url.removeprefix(folder)

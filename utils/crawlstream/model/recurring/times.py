@@ -1,7 +1,7 @@
-"""The times of a schedule: five fields of cron in a zone, by cronsim.
+"""The times of a schedule: five fields of cron in a time zone, computed by cronsim.
 
-In the hour that a zone has twice, a job of fixed time fires once, in the first; in the hour that a
-zone leaves out, it fires at the end of it.
+If a zone repeats an hour, a job at a fixed time fires once, in the first one. If a zone skips an
+hour, the job fires at the end of the gap.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FIELDS = 5
 FIELDS_WITH_SECONDS = 6
 MINUTE_S = 60
 _GAPS, _GAPS_WITHIN_S = 100, 400 * 86_400
-"""Firings that are looked at for the smallest gap, and in which time."""
+"""Number of firings, and their time span, that are searched for the smallest gap."""
 MOST_COUNTED = 200
-"""Missed firings are counted up to this: each takes a fraction of a millisecond."""
+"""Maximum count of missed firings: each takes a fraction of a millisecond."""
 _HOUR_S, _DAY_S = 3_600, 86_400
 _LOOK_BACK_S = (_HOUR_S, _DAY_S, 8 * _DAY_S, 32 * _DAY_S, 366 * _DAY_S, 8 * 366 * _DAY_S)
 _GAPS_FROM = 1_767_225_600
-"""2026-01-01: any day would do."""
+"""Start of the search, 2026-01-01: any day works."""
 _IN_FIELDS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -40,7 +40,7 @@ _IN_FIELDS = {
 
 
 def cron_problem(cron: str, *, min_s: int) -> str:
-    """Why an expression is none, or an empty text; seconds may be said where gaps may be short."""
+    """Return why an expression is invalid, or ""; a field of seconds needs ``min_s`` below 60."""
     fields = cron.split()
     wanted = (FIELDS, FIELDS_WITH_SECONDS) if min_s < MINUTE_S else (FIELDS,)
     if len(fields) not in wanted:
@@ -55,7 +55,7 @@ def cron_problem(cron: str, *, min_s: int) -> str:
 
 
 def zone_problem(zone: str) -> str:
-    """Why a time zone is none, or an empty text."""
+    """Return why a time zone is invalid, or ""."""
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -65,7 +65,7 @@ def zone_problem(zone: str) -> str:
 
 @lru_cache(maxsize=1024)
 def smallest_gap_s(cron: str) -> int:
-    """Seconds between two firings at least."""
+    """Return the smallest number of seconds between two firings."""
     until = _GAPS_FROM + _GAPS_WITHIN_S
     near = takewhile(lambda at: at < until, _times(cron, "UTC", _GAPS_FROM))
     gaps = (after - before for before, after in pairwise(islice(near, _GAPS)))
@@ -73,7 +73,7 @@ def smallest_gap_s(cron: str) -> int:
 
 
 def times_of(schedule: Schedule, after: int) -> Iterator[int]:
-    """The times of a schedule behind ``after``, epoch seconds, as the cron expression has them."""
+    """Yield the times of a schedule after ``after``, in epoch seconds, without jitter."""
     for at in _times(schedule.cron, schedule.zone, after):
         if schedule.until is not None and at > schedule.until:
             return
@@ -81,7 +81,7 @@ def times_of(schedule: Schedule, after: int) -> Iterator[int]:
 
 
 def due_at(schedule: Schedule, at: int) -> int:
-    """When the firing of a time is due: it is put off by a jitter that follows from its name."""
+    """Return when the firing of a time is due, after a jitter computed from its name."""
     if not schedule.jitter_s:
         return at
     name = f"{schedule.appid}:{schedule.name}:{at}".encode()
@@ -90,7 +90,7 @@ def due_at(schedule: Schedule, at: int) -> int:
 
 
 def latest_due(schedule: Schedule, after: int, now: int) -> int | None:
-    """The latest time behind ``after`` whose firing is due; None: none is."""
+    """Return the latest time after ``after`` whose firing is due; None: none is due."""
     for back_s in _LOOK_BACK_S:
         start = max(after, now - back_s - schedule.jitter_s)
         latest = None
@@ -104,22 +104,22 @@ def latest_due(schedule: Schedule, after: int, now: int) -> int | None:
 
 
 def times_between(schedule: Schedule, after: int, before: int) -> list[int]:
-    """The times that lie between two, both excluded: no more than the first ``MOST_COUNTED``."""
+    """Return the times between two, both excluded: at most the first ``MOST_COUNTED``."""
     times = takewhile(lambda at: at < before, times_of(schedule, after))
     return list(islice(times, MOST_COUNTED))
 
 
 def next_due(schedule: Schedule, after: int) -> int | None:
-    """When the first firing behind ``after`` is due; None: there is none."""
+    """Return when the first firing after ``after`` is due; None: there is none."""
     at = next(times_of(schedule, after), None)
     return None if at is None else due_at(schedule, at)
 
 
 def _times(cron: str, zone: str, after: int) -> Iterator[int]:
-    """Epoch seconds behind ``after``, in their order."""
+    """Yield the times after ``after``, in epoch seconds and in order."""
     for time in CronSim(cron, datetime.fromtimestamp(after, ZoneInfo(zone))):
         at = int(time.timestamp())
-        # cronsim goes by the clock on the wall, which an hour of autumn has twice.
+        # cronsim follows local time, in which an hour in autumn occurs twice.
         if at > after:
             after = at
             yield at

@@ -1,7 +1,6 @@
-"""Validators: what is known of a page's last state, so that its site need not send it again.
+"""Validators: names of a page's last version, so that its site need not send it again.
 
-As RFC 9110 (section 13) has it: a site whose page is still the one that a validator names answers
-304.
+By RFC 9110 (section 13), a site answers 304 if a validator still matches its page.
 """
 
 from __future__ import annotations
@@ -11,18 +10,18 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 CONDITIONS = frozenset({"if-match", "if-modified-since", "if-none-match", "if-unmodified-since"})
-"""Headers that mean one URL's page, in lower case: they are not for another one."""
+"""Headers that apply to the page of one URL, in lower case: never send them to another."""
 
 _CODED = re.compile(r'((?:W/)?"?)([^"]+?)(?:--?gzip|;gzip|-br|-zstd)("?)')
-"""An ETag to whose end a server has added how it compressed the page."""
+"""ETag to which a server has appended the compression of the page."""
 _DATE = re.compile(r"[A-Za-z]{3,9},? [ 0-9A-Za-z:-]{15,40}")
 
 
 def conditions_of(etag: str | None, last_modified: str | None) -> Mapping[str, str]:
-    """The headers of a request that is to be answered 304 if the page is still that one.
+    """Return request headers for which a site answers 304 if the page has not changed.
 
-    The date is for pages without an ETag only. An ETag is asked for as it is and, where it says how
-    the page was compressed, without that: Apache and Jetty compare with the latter.
+    The date is only used without an ETag. An ETag is sent unchanged and, if it has a suffix for the
+    compression, also without it: Apache and Jetty compare with the latter.
     """
     if etag:
         return {"If-None-Match": _with_plain(etag)}
@@ -30,7 +29,7 @@ def conditions_of(etag: str | None, last_modified: str | None) -> Mapping[str, s
 
 
 def is_http_date(text: str) -> bool:
-    """Whether a text is a date as HTTP has it, in any of its three forms."""
+    """Return whether a text is an HTTP date, in any of its three forms."""
     if not _DATE.fullmatch(text):
         return False
     try:

@@ -1,1 +1,1 @@
-"""The web's own words: URLs as its standard reads them."""
+"""URLs as the URL Standard defines them."""

@@ -1,13 +1,13 @@
 """Addresses: URLs as browsers read them, by the URL Standard (https://url.spec.whatwg.org).
 
-An *address* is what is sent: the URL as somebody wrote it, changed only where the Standard changes
-it (scheme and host in lower-case ASCII, dot segments, backslashes, characters that no request may
-hold). Its query is never sorted, completed or decoded. What two addresses of one page have in
-common is their *identity*, ``model.url.fingerprint``, which is never sent.
+An *address* is the URL that is sent: the URL as it was written, changed only where the Standard
+changes it (scheme and host in lower-case ASCII, dot segments, backslashes, characters that a
+request may not contain). Its query is never sorted, completed or decoded. Two addresses of one page
+share an *identity*, ``model.url.fingerprint``, which is never sent.
 
-Four things that the Standard takes are refused: schemes other than http and https, user names and
-passwords, hosts that no DNS can have, and port 0. A dot behind a host is taken off: it would be a
-second name of the same site.
+Four things that the Standard accepts are refused: schemes other than http and https, user names and
+passwords, hosts that cannot be in the DNS, and port 0. A trailing dot of a host is removed: it
+would make a second name of the same site.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MAX_URL_LENGTH = 2083
 """Characters of an address; Scrapy's limit, and that of the oldest browsers."""
 
 _LONGEST_TEXT = 16 * MAX_URL_LENGTH
-"""Longer text is refused unread: a fragment that is dropped may be long, but not of any length."""
+"""Longer text is refused unread. A fragment, which is dropped, may be long, but not unlimited."""
 
 _HOSTS_REMEMBERED = 65536
-"""Hosts whose checks are remembered: about 15 MB, and a broad crawl meets each one often."""
+"""Hosts whose checks are cached: about 15 MB. A broad crawl meets each host often."""
 
 _ADDRESS = re.compile(r"(https?)://([^/?#]*)(.*)", re.DOTALL)
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
@@ -40,9 +40,9 @@ _NOT_IN_HOST = re.compile(r"[:@\[\]]")
 _WEB = ("http", "https")
 
 _STRIPPED = "".join(map(chr, range(0x21)))
-"""What the Standard strips around a URL: the C0 control characters and the space."""
+"""Characters that the Standard strips around a URL: the C0 controls and the space."""
 _IGNORED = str.maketrans("", "", "\t\n\r")
-"""What it removes from anywhere in a URL."""
+"""Characters that the Standard removes anywhere in a URL."""
 _SENT_AS_IT_IS = frozenset(range(0x21, 0x7F)) - frozenset(b"\"#<>'")
 _ESCAPED = tuple(chr(byte) if byte in _SENT_AS_IT_IS else f"%{byte:02X}" for byte in range(256))
 """Each byte of a query, percent-encoded where the Standard does so."""
@@ -51,7 +51,7 @@ _ESCAPED = tuple(chr(byte) if byte in _SENT_AS_IT_IS else f"%{byte:02X}" for byt
 def address(url: str) -> str:
     """Return the address of an absolute URL, fragment included.
 
-    InvalidUrl says in a sentence why the URL cannot be crawled.
+    Raise InvalidUrl with a sentence that says why the URL cannot be crawled.
     """
     if len(url) > _LONGEST_TEXT:
         raise InvalidUrl(f"the URL is longer than {MAX_URL_LENGTH} characters")
@@ -64,9 +64,9 @@ def address(url: str) -> str:
 def resolved(base: str, reference: str | bytes, charset: str = "utf-8") -> str | None:
     """Return the address that a reference of a document leads to, fragment included.
 
-    None where it leads to nothing that can be crawled. ``base`` is an address. ``charset`` is the
-    output encoding of the document, in which the query of its references is sent. Octets, as
-    headers have them, are UTF-8; others are percent-encoded.
+    Return None if the target cannot be crawled. ``base`` is an address. ``charset`` is the output
+    encoding of the document, in which the query of its references is sent. A reference in octets,
+    as headers have it, is read as UTF-8; octets that are not UTF-8 are percent-encoded.
     """
     if len(reference) > _LONGEST_TEXT:
         return None
@@ -83,8 +83,8 @@ def resolved(base: str, reference: str | bytes, charset: str = "utf-8") -> str |
 def document_base(url: str, href: str) -> str:
     """Return the URL that references of a page at ``url`` are relative to, by its base element.
 
-    It may have a scheme that is not crawled: references lead nowhere then. See "document base URL"
-    in https://html.spec.whatwg.org.
+    It may have a scheme that is not crawled; then no reference of the page can be followed. See
+    "document base URL" in https://html.spec.whatwg.org.
     """
     try:
         found: str = ada_url.join_url(url, _encodable(href[:_LONGEST_TEXT]))
@@ -94,25 +94,28 @@ def document_base(url: str, href: str) -> str:
 
 
 def without_fragment(url: str) -> str:
-    """Return what of an address is sent: a fragment is for browsers only."""
+    """Return an address without its fragment, which is never sent."""
     return url.partition("#")[0]
 
 
 def output_charset(charset: str) -> str:
-    """Return the charset that links of a document are sent in: its output encoding.
+    """Return the charset in which links of a document are sent: its output encoding.
 
-    ``charset`` is a codec of Python's. See https://encoding.spec.whatwg.org.
+    ``charset`` is the name of a Python codec. See https://encoding.spec.whatwg.org.
     """
     return "utf-8" if charset.lower().replace("_", "-").startswith("utf-") else charset
 
 
 def _encodable(text: str) -> str:
-    """Return text without lone surrogates, in whose place the Standard reads U+FFFD."""
+    """Return text with U+FFFD in place of lone surrogates, as the Standard reads it."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def _checked(url: str) -> str:
-    """Return what the Standard has made of a URL, if it is one of the web; else InvalidUrl."""
+    """Return a normalized URL if it can be crawled, without a trailing dot of its host.
+
+    Raise InvalidUrl otherwise.
+    """
     parts = _ADDRESS.match(url)
     if parts is None:
         raise InvalidUrl(f"the scheme {url.partition(':')[0][:20]!r} is not http or https")
@@ -125,7 +128,7 @@ def _checked(url: str) -> str:
 
 @lru_cache(_HOSTS_REMEMBERED)
 def _host_and_port(authority: str) -> tuple[str, str]:
-    """Return host and port without the dot behind a name, and why they cannot be asked, if so."""
+    """Return host and port without a trailing dot, and why they cannot be used ("" if they can)."""
     if "@" in authority:
         return "", "user names and passwords in a URL are not supported"
     port = _PORT.search(authority)
@@ -141,7 +144,7 @@ def _host_and_port(authority: str) -> tuple[str, str]:
 
 
 def _why_unreadable(url: str) -> str:
-    """Return the sentence for text that the Standard reads as no URL."""
+    """Return the error sentence for text that the Standard does not accept as a URL."""
     if not url.strip(_STRIPPED):
         return "the URL is empty"
     scheme = _SCHEME.match(url)
@@ -155,7 +158,7 @@ def _why_unreadable(url: str) -> str:
 
 
 def _why_no_place(authority: str) -> str:
-    """Return the sentence for what is no host with an optional port."""
+    """Return the error sentence for text that is not a host with an optional port."""
     port = _PORT.search(authority)
     if port and port[1] and int(port[1]) > 65535:
         return f"{port[1][:20]} is not a valid port"
@@ -179,7 +182,7 @@ def _with_query_in(reference: str, charset: str) -> str:
 
 
 def _as_reference(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Write a character that a charset lacks as the Standard does: as an escaped reference."""
+    """Encode characters that a charset lacks as the Standard does: as escaped references."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
@@ -187,7 +190,7 @@ def _as_reference(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def _as_octets(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Percent-encode octets that are no UTF-8."""
+    """Percent-encode octets that are not UTF-8."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     wrong = error.object[error.start : error.end]
