@@ -1,14 +1,15 @@
-"""Records to values and back; no other package of the main path speaks JSON.
+"""Convert records to values and back; no other package of the main path uses JSON.
 
-The life of a record
-    A request comes in as bytes: ``strict`` makes one object of them, ``requests`` finds the first
-    kind whose schema it fits (``schemas``, with ``compiled`` for speed), ``seeds`` checks what no
-    schema can say. What comes out is a value of ``model.request``, or an ``InvalidRequest`` with a
-    reason; ``rejects`` writes that down. ``stored`` keeps entries and profiles in Redis. What goes
-    back to clients is written by ``results``, ``replies`` (with ``stats``) and ``events``.
+From a record to a reply
+    A request arrives as bytes: ``strict`` parses them to one object, ``requests`` finds the first
+    kind whose schema it fits (``schemas``, with ``compiled`` for speed), ``seeds`` checks rules
+    that a schema cannot express. The result is a value of ``model.request``, or an
+    ``InvalidRequest`` with a reason, which ``rejects`` encodes. ``stored`` encodes entries and
+    profiles for Redis. ``results``, ``replies`` (with ``stats``) and ``events`` encode the records
+    for clients.
 
-What is always true
-    * Bytes from outside do nothing but become a value or a refusal, in time linear in their length.
-    * Every value can be written, whatever a page or a client put into it.
+Guarantees
+    * Bytes from outside only become a value or a refusal, in time linear in their length.
+    * Every value can be encoded, with any content from a page or a client.
     * A key that clients know is never removed and never changes its type; docs/wire.md lists them.
 """

@@ -1,8 +1,8 @@
-"""A JSON Schema compiled to one plain function: the question "does it fit" asked 100 000 times.
+"""A JSON Schema compiled to one plain function, for 100 000 checks.
 
-jsonschema takes 130 µs to say yes to a small crawl request, this 3 µs. It knows the keywords that
-requests need; a schema with any other is left to jsonschema. Values are what a JSON parser makes,
-so classes are compared exactly: a bool is no integer, and neither is 5.0.
+jsonschema takes 130 µs to accept a small crawl request, this function 3 µs. It supports the
+keywords that requests need; a schema with any other is left to jsonschema. Values come from a JSON
+parser, so classes are compared exactly: neither a bool nor 5.0 is an integer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from crawlstream.wire import jsontext
 
 _CHEAP_FIRST = {"type": 0, "maxItems": 1, "maxProperties": 1}
-"""Keywords that are asked before the others, which look at each item."""
+"""Keywords to check before the others, which examine each item."""
 
 Check = Callable[[Any], bool]
 _Rule = Mapping[str, Any]
@@ -36,7 +36,7 @@ _NUMBERS = _CLASSES["number"]
 
 
 def compile_schema(schema: _Rule) -> Check | None:
-    """A function that tells whether a value fits; None where a keyword is not known here."""
+    """Return a function that checks a value; None if a keyword is not supported here."""
     try:
         return _compile(schema, schema)
     except (KeyError, RecursionError):
@@ -44,12 +44,12 @@ def compile_schema(schema: _Rule) -> Check | None:
 
 
 def is_unique(items: list[Any]) -> bool:
-    """Whether no item stands in a list twice; linear time, whatever the items are."""
+    """Return whether all items of a list are different; linear time for items of any type."""
     return len({jsontext.dumps(item, sort_keys=True) for item in items}) == len(items)
 
 
 def _compile(rule: _Rule, root: _Rule) -> Check:
-    """One check of all keywords; KeyError names one that is not known."""
+    """Return one check of all keywords; raise KeyError for an unsupported one."""
     keywords = rule.keys() - _ANNOTATIONS - _OF_OBJECTS
     checks = [
         _FACTORIES[keyword](rule[keyword], root)
@@ -73,7 +73,7 @@ def _nothing(_: object) -> bool:
 
 
 def _object(rule: _Rule, root: _Rule) -> Check:
-    """``properties``, ``required`` and ``additionalProperties`` in one pass over the fields."""
+    """Check ``properties``, ``required`` and ``additionalProperties`` in one pass."""
     known = {name: _compile(sub, root) for name, sub in rule.get("properties", {}).items()}
     required = frozenset(rule.get("required", ()))
     other = _others(rule.get("additionalProperties", True), root)
@@ -90,7 +90,7 @@ def _object(rule: _Rule, root: _Rule) -> Check:
 
 
 def _others(rule: Any, root: _Rule) -> Check:
-    """The check of fields that have no rule of their own."""
+    """Return the check of fields that have no rule of their own."""
     if isinstance(rule, bool):
         return _anything if rule else _nothing
     return _compile(rule, root)

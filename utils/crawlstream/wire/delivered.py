@@ -1,4 +1,4 @@
-"""The records of results read back, typed; whatever bytes a topic holds."""
+"""Decode the records of results to typed values; a topic may contain any bytes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from crawlstream.wire.results import NOT_CHARSETS
 
 _BIGGEST = 1 << 63
 _LONGEST_ID = 1_000
-"""Characters; of what others use as a name."""
+"""Characters of a value that other programs use as a name."""
 _LONGEST_CHARSET = 40
 T = TypeVar("T")
 
 
 class NotAResult(CrawlstreamError):
-    """The record is no result."""
+    """The record is not a result."""
 
 
 def decode(value: bytes | None) -> Delivered:
-    """The page in a record's value; NotAResult says which field keeps it from being one."""
+    """Return the page in a record's value; raise NotAResult with the invalid field."""
     if not value:
         raise NotAResult("the record is empty")
     record = _parsed(value)
@@ -68,7 +68,7 @@ def _parsed(value: bytes) -> dict[str, Any]:
 
 
 def _exact(value: bytes, record: dict[str, Any]) -> dict[str, Any]:
-    """The same with numbers beyond 64 bits as they are: clients may have such in ``attrs``."""
+    """Return the record with exact numbers beyond 64 bits: clients may put them in ``attrs``."""
     if record.get("attrs") is None or not jsontext.has_long_number(value):
         return record
     try:
@@ -82,19 +82,19 @@ _FLAGS = ("body_truncated", "recovered", "links_truncated", "headers_truncated")
 
 
 class _Fields:
-    """A record from which each field is taken once."""
+    """Record from which each field is taken once."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self._record = record
 
     def __call__(self, name: str, read: Callable[[Any], T]) -> T:
-        """A field that must be there."""
+        """Take a required field."""
         if self._record.get(name) is None:
             raise NotAResult(f"$.{name}: missing")
         return self._read(name, read)
 
     def maybe(self, name: str, read: Callable[[Any], T]) -> T | None:
-        """A field that may be absent, or null."""
+        """Take a field that may be absent or null."""
         if self._record.get(name) is None:
             self._record.pop(name, None)
             return None
@@ -121,7 +121,7 @@ def _body_of(take: _Fields) -> Mapping[str, Any]:
 
 
 def _bytes(text: str, encoding: str | None) -> bytes:
-    """The bytes that are said to be this text; UTF-8 where nobody knows any better."""
+    """Return text in its encoding; UTF-8 if the encoding is missing or does not fit."""
     known = encoding and len(encoding) <= _LONGEST_CHARSET and encoding.isascii()
     try:
         if not encoding or not known or codecs.lookup(encoding).name in NOT_CHARSETS:
@@ -142,7 +142,7 @@ def _text(value: Any) -> str:
 
 
 def _of_the_web(value: Any) -> str:
-    """Archives know no other: a page that came from elsewhere could be written, but not read."""
+    """Return a http or https URL: archives with any other could be written, but not read."""
     if not _text(value).startswith(("http://", "https://")):
         raise ValueError("expected a URL that begins with http:// or https://")
     return _text(value)
@@ -187,7 +187,7 @@ def _links_of(take: _Fields) -> Mapping[str, Any]:
 
 
 def _links(value: Any) -> Sequence[tuple[str, str, str]]:
-    """URL, text, and the time of the last change."""
+    """Return URL, text, and time of the last change of each link."""
     links = _is(value, list, "a list of objects with url and text")
     return [
         (_text(link["url"]), _text(link.get("text") or ""), _text(link.get("lastmod") or ""))
@@ -200,7 +200,7 @@ def _object_of(value: Any) -> dict[str, Any]:
 
 
 def _time(value: Any) -> datetime:
-    """Naive UTC, as records have it; years are those that every format of ours can hold."""
+    """Return an aware time from naive UTC, in the years that all output formats support."""
     at = datetime.fromisoformat(_text(value))
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     if not 1970 <= at.year < 2262:
@@ -215,9 +215,9 @@ _SECRETS = {
 
 
 def without_secrets(value: bytes, page: Delivered) -> tuple[bytes, Delivered]:
-    """A result without the headers by which somebody is let in: its record, and the same decoded.
+    """Return a result without headers that contain credentials: its record, and the decoded page.
 
-    Both are the very ones that were given if there are none.
+    If there are none, return both arguments unchanged.
     """
     kept = {field: _without(getattr(page, field), names) for field, names in _SECRETS.items()}
     if all(len(kept[field]) == len(getattr(page, field)) for field in kept):

@@ -1,4 +1,4 @@
-"""Events as JSON, and back: crawls that begin and end, pages that fail."""
+"""Encode and decode events as JSON: crawls that begin and end, pages that fail."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from crawlstream.model.recurring.schedule import ScheduleEvent
 from crawlstream.wire import jsontext
 
 _COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired")
-"""What an ending always counts: the first is the sum of the others."""
+"""Counters that every ending has: the first is the sum of the others."""
 _OF_CRAWLS = frozenset({"crawl_started", "crawl_finished", "crawl_stopped", "crawl_expired"})
 
 
 def encode(event: Event) -> bytes:
-    """An event as UTF-8 JSON."""
+    """Return an event as UTF-8 JSON."""
     record: dict[str, Any] = {
         "event": _name(event),
         "appid": event.crawl.appid,
@@ -61,7 +61,7 @@ def _account(event: RunDelivered) -> dict[str, Any]:
 
 
 def decode_delivery(raw: bytes, pipeline: str) -> Mapping[str, Any] | None:
-    """The account of a run that a pipeline has told, with what later versions add; else None."""
+    """Return the account of a run by a pipeline, with fields of later versions; else None."""
     if b'"run_delivered"' not in raw:
         return None
     try:
@@ -81,7 +81,7 @@ _DELIVERED = (
 
 
 def encode_of_schedule(event: ScheduleEvent) -> bytes:
-    """What happened to a schedule as UTF-8 JSON."""
+    """Return the event of a schedule as UTF-8 JSON."""
     record: dict[str, Any] = {
         "event": event.event,
         "appid": event.appid,
@@ -110,7 +110,7 @@ def _page(event: PageFailed) -> dict[str, Any]:
 
 
 def _ending(event: CrawlEvent) -> dict[str, Any]:
-    """The ledger of the run; nothing for its beginning."""
+    """Return the ledger of the run; empty for its beginning."""
     if event.event == "crawl_started":
         return {}
     counters: dict[str, Any] = dict.fromkeys(_COUNTERS, 0) | dict(event.counters)
@@ -121,7 +121,7 @@ def _ending(event: CrawlEvent) -> dict[str, Any]:
 
 
 def decode_page_failed(raw: bytes) -> PageFailed | None:
-    """A page that will have no result; None: another record."""
+    """Return a page that will have no result; None for other records."""
     if b'"page_failed"' not in raw:
         return None
     try:
@@ -149,7 +149,7 @@ def _text(value: Any) -> str:
 
 
 def decode_crawl_event(raw: bytes, crawl: CrawlKey | None = None) -> CrawlEvent | None:
-    """The beginning or the ending of a run, of this crawl if one is named; None: another record."""
+    """Return the start or end of a run, of ``crawl`` if given; None for other records."""
     if b'"crawl_' not in raw or (crawl and orjson.dumps(crawl.crawlid)[1:-1] not in raw):
         return None
     try:

@@ -1,7 +1,7 @@
-"""JSON out of values and back, exact where orjson is not, and never failing on the way out.
+"""Write and read JSON, exactly where orjson is not exact; writing never fails.
 
-orjson is fast but turns integers beyond 64 bits into floats when it reads them and refuses them
-when it writes them. Clients may put such numbers into ``attrs`` and get them back unharmed.
+orjson is fast, but it reads integers beyond 64 bits as floats and refuses to write them. Clients
+may put such numbers into ``attrs`` and get them back unchanged.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import orjson
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ZEROED = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19
-"""Digits enough to overflow 64 bits; orjson would round such a number."""
+"""Number of digits that may overflow 64 bits; orjson would round such a number."""
 
 _MAX_LEVELS = 250
-"""Nesting that is written; requests are admitted with far less."""
+"""Maximum nesting that is written; the limit of requests is much smaller."""
 
 
 def dumps(value: object, *, sort_keys: bool = False, indent: bool = False) -> bytes:
-    """UTF-8 JSON of any value.
+    """Return any value as UTF-8 JSON.
 
-    What JSON cannot say becomes what comes closest: NaN and Infinity null, a lone surrogate ``?``,
-    bytes and objects text, and what lies deeper than 250 levels null.
+    Values that JSON cannot express are replaced: NaN, Infinity and values deeper than 250 levels by
+    null, a lone surrogate by ``?``, bytes and objects by text.
     """
     try:
         options = sort_keys * orjson.OPT_SORT_KEYS | indent * orjson.OPT_INDENT_2
@@ -39,9 +39,9 @@ def dumps(value: object, *, sort_keys: bool = False, indent: bool = False) -> by
 
 
 def loads(raw: bytes) -> object:
-    """The value of JSON with every digit of its integers, up to 4300; ValueError if it is none.
+    """Return the value of JSON, with exact integers of up to 4300 digits.
 
-    A byte order mark before it is ignored.
+    A byte order mark is ignored. Raise ValueError if it is not JSON.
     """
     raw = raw.removeprefix(BYTE_ORDER_MARK)
     if has_long_number(raw):
@@ -54,12 +54,12 @@ def loads(raw: bytes) -> object:
 
 
 def has_long_number(raw: bytes) -> bool:
-    """Whether a number in there might not fit 64 bits (also true for digits inside a string)."""
+    """Return whether a number may not fit into 64 bits (also true for digits in a string)."""
     return _LONG_NUMBER in raw.translate(_ZEROED)
 
 
 def _plain(value: object, levels: int) -> object:
-    """The nearest value that JSON can say."""
+    """Return the closest value that JSON can express."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return _plain_scalar(value)
     if levels == 0:

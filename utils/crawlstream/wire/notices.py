@@ -1,4 +1,4 @@
-"""Notices as JSON, the body of a webhook."""
+"""Notices as JSON, for the body of a webhook."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from crawlstream.wire import events, jsontext
 
 
 def encode(notice: Notice) -> bytes:
-    """A notice as UTF-8 JSON; ``crawl`` is the event of the ending as it is on the topic."""
+    """Return a notice as UTF-8 JSON; ``crawl`` is the event of the ending as on the topic."""
     told: dict[str, object] = {
         "id": notice.id,
         "event": notice.event,

@@ -1,4 +1,4 @@
-"""Results read back, as little of each as tells whether a page has changed."""
+"""Digests of results: the part of a result that shows whether its page has changed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _DIGEST_BYTES = 16
 
 
 class PageDigest(NamedTuple):
-    """A page as it came in one run."""
+    """Digest of a page in one run."""
 
     url: str
     status: int | None
     body: bytes
-    """A hash of its body and of its whole size; what is cut is compared as far as it goes."""
+    """Hash of its body and whole size; of a cut body, only the part in the record counts."""
 
 
 def digest_of(raw: bytes, crawl: CrawlKey, run: int) -> PageDigest | None:
-    """A result as its digest; None if it is of another crawl or run, or no result at all."""
+    """Return the digest of a result; None: of another crawl or run, or not a result."""
     if orjson.dumps(crawl.crawlid)[1:-1] not in raw:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Rejected records as JSON and back: the bytes as they came, and why they took no effect."""
+"""Rejected records as JSON: the unchanged bytes, and the reason why they had no effect."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from crawlstream.model.event import Rejection
 from crawlstream.wire import jsontext
 
 REPLAY_HEADER = "crawlstream-replay"
-"""Header of a record that was fed again: the id of its rejection."""
+"""Header of a record that was replayed: the id of its rejection."""
 
 MAX_RAW_BYTES = 5 * 1024 * 1024
-"""Larger values are cut: as base64 they would not fit the topic."""
+"""Bytes to which values are cut: larger ones would not fit the topic as base64."""
 
 
 def encode(rejection: Rejection) -> bytes:
-    """A rejection as UTF-8 JSON; ``raw`` is base64, or null where there was no value."""
+    """Return a rejection as UTF-8 JSON; ``raw`` is base64, or null if there was no value."""
     return jsontext.dumps(as_record(rejection))
 
 
 def as_record(rejection: Rejection) -> dict[str, Any]:
-    """The same as an object of JSON."""
+    """Return a rejection as a JSON object."""
     raw = rejection.raw
     record: dict[str, Any] = {
         "reason": rejection.reason,
@@ -40,15 +40,15 @@ def as_record(rejection: Rejection) -> dict[str, Any]:
 
 
 def decode(value: bytes) -> Rejection:
-    """The rejection in a record's value; ValueError for anything else.
+    """Return the rejection in a record's value; raise ValueError for other bytes.
 
-    ``raw`` is None where the record was empty or is not whole: it cannot be fed again.
+    ``raw`` is None if the record was empty or is cut: it cannot be replayed.
     """
     return of_record(jsontext.loads(value))
 
 
 def of_record(record: Any) -> Rejection:
-    """The same of an object of JSON."""
+    """Return the rejection in a JSON object."""
     try:
         raw = record["raw"]
         return Rejection(

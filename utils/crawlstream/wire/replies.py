@@ -1,8 +1,8 @@
-"""Replies on the outbound topics, key by key what clients of the predecessor read, and more.
+"""Replies on the outbound topics, with all keys that clients of the predecessor read, and more.
 
-Two quirks are part of the contract: ``expires`` is a number in the reply about an application and
-text in the reply about a crawl, and replies to ``info`` carry no ``action``.
-``server_time`` is in epoch seconds throughout.
+Two irregularities are part of the contract: ``expires`` is a number in the reply about an
+application and text in the reply about a crawl, and replies to ``info`` have no ``action``.
+``server_time`` is always in epoch seconds.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.wire import jsontext, views
 
 Section = Mapping[str, Any]
-"""A part of a stats reply, as ``wire.stats`` makes it."""
+"""Part of a stats reply, made by ``wire.stats``."""
 
 _Record = dict[str, Any]
 
 
 def info_app(request: ActionRequest, crawls: Iterable[CrawlState], *, server_time: int) -> bytes:
-    """What all crawls of an application have waiting; crawls without anything are left out."""
+    """Return the backlog of an application's crawls, without crawls that have none."""
     crawls = list(crawls)
     waiting = [state for state in crawls if state.pending]
     domains = {domain.domain for state in waiting for domain in state.domains if domain.total}
@@ -46,7 +46,7 @@ def info_app(request: ActionRequest, crawls: Iterable[CrawlState], *, server_tim
 
 
 def info_crawl(request: ActionRequest, state: CrawlState | None, *, server_time: int) -> bytes:
-    """What one crawl has waiting, and its ledger; zeros for a crawl that is unknown."""
+    """Return the backlog of a crawl and its ledger; zeros for an unknown crawl."""
     record: _Record = {
         "uuid": request.uuid,
         "appid": request.appid,
@@ -77,7 +77,7 @@ def info_crawl(request: ActionRequest, state: CrawlState | None, *, server_time:
 
 
 def stop(request: ActionRequest, *, purged: int | None, server_time: int) -> bytes:
-    """The answer to a stop; ``purged`` None says that no such crawl was under way."""
+    """Return the reply to a stop; ``purged`` None: no such crawl was running."""
     record = _action(request, server_time) | {"total_purged": purged or 0}
     if purged is None:
         record["error"] = _why_not(request)
@@ -85,7 +85,7 @@ def stop(request: ActionRequest, *, purged: int | None, server_time: int) -> byt
 
 
 def steered(request: ActionRequest, *, run: int | None, server_time: int) -> bytes:
-    """The answer to pause, resume and reprioritize; ``run`` None says that nothing was changed."""
+    """Return the reply to pause, resume and reprioritize; ``run`` None: nothing was changed."""
     record = _action(request, server_time)
     if run is None:
         return jsontext.dumps(record | {"error": _why_not(request)})
@@ -106,12 +106,12 @@ def _why_not(request: ActionRequest) -> str:
 
 
 def action_error(request: ActionRequest, error: str, *, server_time: int) -> bytes:
-    """An action that changed nothing, and why, in one sentence."""
+    """Return the reply to an action that changed nothing, with the reason as a sentence."""
     return jsontext.dumps(_action(request, server_time) | {"error": error})
 
 
 def expired(crawl: CrawlKey, *, total_expired: int, server_time: int) -> bytes:
-    """A crawl reached its ``expires``; nobody asked, so there is no uuid."""
+    """Return the message that a crawl reached its ``expires``; it has no uuid (no request)."""
     return jsontext.dumps(
         {
             "action": "expired",
@@ -125,7 +125,7 @@ def expired(crawl: CrawlKey, *, total_expired: int, server_time: int) -> bytes:
 
 
 def zookeeper(request: ZookeeperRequest, *, server_time: int, error: str | None = None) -> bytes:
-    """The answer to an edit of the throttle rules; ``error`` says why nothing was changed."""
+    """Return the reply to a change of the throttle rules; ``error``: why nothing was changed."""
     record: _Record = {
         "uuid": request.uuid,
         "appid": request.appid,
@@ -139,7 +139,7 @@ def zookeeper(request: ZookeeperRequest, *, server_time: int, error: str | None 
 def schedule(
     request: ScheduleRequest, state: ScheduleState | None, *, error: str, server_time: int
 ) -> bytes:
-    """The answer about a schedule: how it stands now, None: it is gone; ``error``: why not so."""
+    """Return the reply about a schedule; ``state`` None: it was removed; ``error``: the reason."""
     record: _Record = {
         "action": "schedule",
         "do": request.do,
@@ -158,7 +158,7 @@ def schedule(
 
 
 def _caps_warning(told: Schedule) -> str:
-    """What is easily overlooked where every firing feeds the same crawl."""
+    """Return a warning about page limits if all firings feed the same crawl, or ""."""
     caps = [name for name in ("max_pages", "domain_max_pages") if told.crawl.get(name)]
     if not caps or AT in str(told.crawl.get("crawlid")):
         return ""
@@ -169,7 +169,7 @@ def _caps_warning(told: Schedule) -> str:
 
 
 def stats(request: StatsRequest, section: Section, *, server_time: int) -> bytes:
-    """The counters that were asked for."""
+    """Return the requested counters."""
     record = {
         "stats": request.stats,
         "appid": request.appid,
@@ -180,7 +180,7 @@ def stats(request: StatsRequest, section: Section, *, server_time: int) -> bytes
 
 
 def accepted(crawl: CrawlKey, *, uuid: str, run: int, server_time: int) -> bytes:
-    """A seed that asked for an answer was admitted."""
+    """Return the reply to an admitted seed that requested one."""
     return jsontext.dumps(
         {
             "action": "accepted",
@@ -197,7 +197,7 @@ def accepted(crawl: CrawlKey, *, uuid: str, run: int, server_time: int) -> bytes
 def rejected(
     ids: Mapping[str, str], *, reason: str, errors: Sequence[str], server_time: int
 ) -> bytes:
-    """A request was refused; ``ids`` are those that could be read (``requests.readable_ids``)."""
+    """Return the reply to a refused request, with its readable ids (``requests.readable_ids``)."""
     record = {"reason": reason, "errors": list(errors), "server_time": server_time}
     return jsontext.dumps({"action": "rejected", **ids, **record})
 
@@ -214,7 +214,7 @@ def _action(request: ActionRequest, server_time: int) -> _Record:
 
 
 def _summary(state: CrawlState) -> _Record:
-    """One crawl within the reply about its application."""
+    """Return a crawl in the reply about its application."""
     domains = _domains(state.domains)
     record: _Record = {
         "total": state.pending,
@@ -225,12 +225,12 @@ def _summary(state: CrawlState) -> _Record:
 
 
 def _cut(*states: CrawlState) -> _Record:
-    """Where more domains wait than could be listed, and so be counted as domains."""
+    """Return the mark of replies in which not all waiting domains are listed and counted."""
     return {"domains_truncated": True} if any(state.is_cut for state in states) else {}
 
 
 def _missing(*states: CrawlState) -> _Record:
-    """The partitions that did not answer: what they have is in none of the figures."""
+    """Return the partitions that did not answer: their entries are in none of the figures."""
     missing = sorted({p for state in states for p in state.missing_partitions})
     return {"missing_partitions": missing} if missing else {}
 

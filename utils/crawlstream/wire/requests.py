@@ -1,10 +1,10 @@
-"""Requests from Kafka: bytes to one of five kinds, or a refusal that says why, and nothing else.
+"""Requests from Kafka: decode bytes to one of five kinds, or refuse them with a reason.
 
-The life of a record
-    Its bytes become an object (:mod:`~crawlstream.wire.strict`). The first kind whose schema the
-    object fits, by rank, is the kind it is. A crawl request is then checked for what no schema
-    can say (:mod:`~crawlstream.wire.seeds`). An object that fits none is refused with the
-    problems that it has as the kind it most likely was meant to be.
+Steps of decoding
+    The bytes are parsed to an object (:mod:`~crawlstream.wire.strict`). Its kind is the first one,
+    by rank, whose schema it fits. A crawl request is then checked for problems that a schema cannot
+    express (:mod:`~crawlstream.wire.seeds`). An object that fits no kind is refused with the
+    problems that it has as the most likely kind.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from crawlstream.wire.seeds import crawl_request
 from crawlstream.wire.strict import has_more_values, is_deeper, parse_object
 
 IDS = ("uuid", "appid", "crawlid", "spiderid", "schedule")
-"""The fields by which a client knows its own request."""
+"""Fields by which a client recognises its own request."""
 
 _DEFAULT_LIMITS = RequestLimits()
 _LONGEST_ID = 100
 _MOST_VALUES = 250_000
-"""In a refused record whose ids are looked for; some 20 MiB."""
+"""Maximum values in a refused record that is parsed for its ids; about 20 MiB."""
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of request; kinds are asked by rank, lowest first."""
+    """Kind of request; kinds are tried by rank, lowest first."""
 
     name: str
     rank: int
     schema: Schema
     build: Callable[[Mapping[str, Any], RequestLimits], Request]
     marks: frozenset[str]
-    """Fields that tell that this kind was meant."""
+    """Fields that indicate this kind."""
 
 
 def _action(fields: Mapping[str, Any], _: RequestLimits) -> ActionRequest:
@@ -90,10 +90,10 @@ KINDS = (SCRAPER, ACTION, SCHEDULE, STATS, ZOOKEEPER)
 
 
 def decode(raw: bytes | None, *, limits: RequestLimits = _DEFAULT_LIMITS) -> Request:
-    """The request in a record's value.
+    """Return the request in a record's value.
 
-    InvalidRequest, whatever the bytes are, if there is none: its reason is a ``Refusal``, its
-    problems are sentences with their JSON path.
+    Raise InvalidRequest for any other bytes: its reason is a ``Refusal``, its problems are
+    sentences with their JSON path.
     """
     fields = parse_object(raw, limits)
     for kind in KINDS:
@@ -106,7 +106,7 @@ def decode(raw: bytes | None, *, limits: RequestLimits = _DEFAULT_LIMITS) -> Req
 
 
 def encode(request: ActionRequest | ScheduleRequest | StatsRequest | ZookeeperRequest) -> bytes:
-    """The JSON of a request, in one spelling; ``decode`` reads it."""
+    """Return a request as JSON in normal form; ``decode`` reads it."""
     if isinstance(request, ScheduleRequest):
         return encode_request(request)
     record: dict[str, object] = {"uuid": request.uuid, "appid": request.appid}
@@ -132,7 +132,7 @@ def encode(request: ActionRequest | ScheduleRequest | StatsRequest | ZookeeperRe
 
 
 def likeliest(fields: Mapping[str, Any]) -> Kind:
-    """The kind that an object was most likely meant to be, by the fields it has."""
+    """Return the most likely kind of an object, by its fields."""
     if "url" in fields:
         return SCRAPER
     if "action" in fields and fields["action"] in ZOOKEEPER.schema.properties["action"]["enum"]:
@@ -146,9 +146,9 @@ def _likeness(kind: Kind, fields: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def readable_ids(raw: bytes | None) -> Mapping[str, str]:
-    """The ids in a record that was refused, cut to 100 characters; what cannot be read is absent.
+    """Return the readable ids of a refused record, cut to 100 characters.
 
-    They are for the reply only: nothing vouches for them.
+    Use them in the reply only: they are not validated.
     """
     text = (raw or b"").removeprefix(jsontext.BYTE_ORDER_MARK)
     is_dear = has_more_values(text, _MOST_VALUES) or is_deeper(text, _DEFAULT_LIMITS.max_levels)
@@ -160,14 +160,14 @@ def readable_ids(raw: bytes | None) -> Mapping[str, str]:
 
 
 def key_of(raw: bytes | None) -> bytes | None:
-    """As ``key_of_fields``, of a record's value."""
+    """Return ``key_of_fields`` for a record's value."""
     return key_of_fields(readable_ids(raw))
 
 
 def key_of_fields(fields: Mapping[str, object]) -> bytes | None:
-    """The Kafka key that keeps the requests of one crawl in order: ``<appid>:<crawlid>``.
+    """Return the Kafka key that keeps the requests of a crawl in order: ``<appid>:<crawlid>``.
 
-    Those of one schedule have ``<appid>:<schedule>``. None where the request names neither.
+    Requests of a schedule have ``<appid>:<schedule>``. Return None if the request names neither.
     """
     appid = fields.get("appid")
     for name in ("crawlid", "schedule"):
@@ -178,7 +178,7 @@ def key_of_fields(fields: Mapping[str, object]) -> bytes | None:
 
 
 def _leniently(text: bytes) -> object:
-    """Any JSON, NaN and lone surrogates included; None for what is none."""
+    """Return the value of any JSON, also with NaN and lone surrogates; None: not JSON."""
     try:
         value: object = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -1,9 +1,9 @@
-"""A fetched page as the JSON record that clients read; whatever the page holds, there is one.
+"""Encode a fetched page as the JSON record that clients read; it succeeds for any page.
 
-Text stays text if it encodes back to the very bytes that came; all else is base64 and marked so. So
-a reader has the page byte for byte (:mod:`crawlstream.wire.delivered`). What is too large for its
-record is cut and marked so: links that take more than a quarter of it, then the body, then what is
-left of the links, then headers.
+Text stays text if it encodes back to the same bytes; any other body is base64 and marked so. So a
+reader gets the exact bytes of the page (:mod:`crawlstream.wire.delivered`). A page that is too
+large for its record is cut and marked so: first links that take more than a quarter of the record,
+then the body, then the remaining links, then headers.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _DEFAULT_LIMITS = ResultLimits()
 NOT_CHARSETS = frozenset(
     {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 )
-"""Python decodes them on request, a page never means them; punycode takes quadratic time."""
+"""Codecs of Python that a page never means; punycode takes quadratic time."""
 
 _BINARY = "binary"
-"""``encoding`` of a page that is not text: the field is always a string."""
+"""Value of ``encoding`` for a page that is not text: the field is always a string."""
 
 _LONGEST_CHARACTER = 8
-"""Bytes; a cut body may end in the middle of one."""
+"""Bytes of the longest character; a cut body may end in the middle of one."""
 
 
 def encode_result(result: CrawlResult, limits: ResultLimits = _DEFAULT_LIMITS) -> bytes:
-    """The record of a page: UTF-8 JSON of at most ``max_record_bytes``. Never fails."""
+    """Return the record of a page: UTF-8 JSON of at most ``max_record_bytes``. Never fails."""
     return encode_and_tell(result, limits)[0]
 
 
 def encode_and_tell(
     result: CrawlResult, limits: ResultLimits = _DEFAULT_LIMITS
 ) -> tuple[bytes, bool]:
-    """The same, and whether a part of the body had to be left out."""
+    """Return the record of a page, and whether a part of the body was left out."""
     record = _place(result) | _exchange(result) | _body(result, limits)
     encoded = jsontext.dumps(record)
     while len(encoded) > limits.max_record_bytes and _cut(
@@ -52,12 +52,12 @@ def encode_and_tell(
 
 
 def timestamp(at_s: float) -> str:
-    """Epoch seconds as naive UTC with microseconds, the only form that clients know."""
+    """Return epoch seconds as naive UTC with microseconds, the only form that clients know."""
     return datetime.fromtimestamp(at_s, UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
 
 
 def _place(result: CrawlResult) -> dict[str, Any]:
-    """Which crawl the page belongs to, and where in it."""
+    """Return the crawl of the page, and its place in the crawl."""
     record = {
         "id": result.id,
         "appid": result.crawl.appid,
@@ -84,7 +84,7 @@ def _place(result: CrawlResult) -> dict[str, Any]:
 
 
 def _exchange(result: CrawlResult) -> dict[str, Any]:
-    """What was asked and answered, but for the body."""
+    """Return request and response, without the body."""
     return {
         "url": result.url,
         "response_url": result.response_url,
@@ -108,7 +108,7 @@ def _links(result: CrawlResult) -> list[dict[str, str]]:
 
 
 def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:
-    """The body and what is to be known about it."""
+    """Return the fields of the body."""
     kept = result.body[: limits.max_body_bytes]
     is_cut = len(kept) < len(result.body)
     text = None
@@ -132,10 +132,10 @@ def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:
 
 
 def _text(body: bytes, encoding: str, *, is_cut: bool) -> str | None:
-    """The body as text that is the same bytes again; a character that was cut in two is left out.
+    """Return the body as text that encodes to the same bytes; None if that is impossible.
 
-    Some codecs read what they would not write: a byte order mark that they do not expect, two ways
-    to say one character, escapes that change nothing.
+    A character that was cut in two is left out. Some codecs decode bytes that they would not
+    encode: an unexpected byte order mark, two encodings of a character, escapes without effect.
     """
     try:
         if codecs.lookup(encoding).name in NOT_CHARSETS:
@@ -155,7 +155,7 @@ def _headers(headers: Headers) -> Mapping[str, Sequence[str]]:
 
 
 def _readable(raw: bytes) -> str:
-    """UTF-8 where it is, else Latin-1, which any bytes are."""
+    """Decode as UTF-8, or as Latin-1, which accepts any bytes."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -165,7 +165,7 @@ def _readable(raw: bytes) -> str:
 def _cut(record: dict[str, Any], excess: int, share: int) -> bool:
     """Make a record smaller by about ``excess`` bytes; False if there is nothing left to cut.
 
-    Links may take a ``share`` of its bytes before the body has to give way.
+    Links may take ``share`` bytes of it before the body is cut.
     """
     if record["links"] and len(jsontext.dumps(record["links"])) > share:
         _halve_links(record)
@@ -190,9 +190,10 @@ def _halve_links(record: dict[str, Any]) -> None:
 
 
 def _shorter(text: str, excess: int, *, step: int) -> str:
-    """Text that takes about ``excess`` bytes less as JSON, at least an eighth, in whole steps.
+    """Return text that is about ``excess`` bytes shorter as JSON, in whole steps.
 
-    The eighth bounds the number of rounds where the costly characters stand at the beginning.
+    Cut at least an eighth, to bound the number of rounds if the characters that take many bytes are
+    at the beginning.
     """
     size = len(jsontext.dumps(text))
     keep = min(len(text) * max(size - excess, 0) // size, len(text) * 7 // 8)

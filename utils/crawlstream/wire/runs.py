@@ -1,6 +1,6 @@
-"""The states of runs on ``<prefix>.runs``, and what homes of crawls are to be told: for ourselves.
+"""Internal records: states of runs on ``<prefix>.runs``, and marks for coordinators of crawls.
 
-So it is strict on the way in.
+Only crawlstream writes them, so decoding is strict.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from crawlstream.model.runs import RunMark
 from crawlstream.wire import jsontext
 
 EPOCH_KEY, EPOCH = b"epoch", b"{}"
-"""The record that says that a cluster of ours has begun; it has no run."""
+"""Record at the start of a cluster, which belongs to no run."""
 
 
 def encode(mark: RunMark) -> bytes:
-    """A mark as UTF-8 JSON."""
+    """Return a mark as UTF-8 JSON."""
     record: dict[str, Any] = {
         "spiderid": mark.crawl.spiderid,
         "appid": mark.crawl.appid,
@@ -34,7 +34,7 @@ def encode(mark: RunMark) -> bytes:
 
 
 def _of_some(mark: RunMark) -> dict[str, Any]:
-    """What few marks have."""
+    """Return the fields that only some marks have."""
     more: dict[str, Any] = {} if mark.remember is None else {"remember": mark.remember}
     if mark.until:
         more["until"] = mark.until
@@ -45,7 +45,7 @@ def _of_some(mark: RunMark) -> dict[str, Any]:
 
 
 def decode(value: bytes) -> RunMark:
-    """The mark in a record's value; ValueError for anything else."""
+    """Return the mark in a record's value; raise ValueError for other bytes."""
     record: Any = jsontext.loads(value)
     try:
         return RunMark(
@@ -64,7 +64,7 @@ def decode(value: bytes) -> RunMark:
 
 
 def encode_home(home: int, mark: HomeMark) -> bytes:
-    """A mark of the home in this partition as UTF-8 JSON."""
+    """Return a mark of the coordinator in partition ``home`` as UTF-8 JSON."""
     record: dict[str, Any] = {
         "home": home,
         "kind": mark.kind,
@@ -82,12 +82,12 @@ def encode_home(home: int, mark: HomeMark) -> bytes:
 
 
 def surviving(values: Iterable[bytes]) -> list[HomeMark]:
-    """The marks of all homes that count, in their order; ValueError for anything that is none."""
+    """Return the valid marks of all coordinators, in their order; raise ValueError for others."""
     return survivors(map(decode_home, values))
 
 
 def decode_home(value: bytes) -> tuple[int, HomeMark]:
-    """The partition of a home, and a mark of it; ValueError for anything else."""
+    """Return the partition of a coordinator, and its mark; raise ValueError for other bytes."""
     record: Any = jsontext.loads(value)
     try:
         crawl = None

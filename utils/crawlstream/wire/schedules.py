@@ -1,4 +1,4 @@
-"""Schedules as JSON: the request, the definition that is kept, the seeds of a firing, the marks."""
+"""Schedules as JSON: requests, stored definitions, the seeds of a firing, and marks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _DEFINITION = (
     "until",
 )
 _OF_A_FIRING = ("appid", "uuid", "occasion", "expires", "not_before")
-"""Fields of a crawl request that a schedule fills in by itself, or that are times of their own."""
+"""Fields of a crawl request that a schedule sets itself, or that are times."""
 _OF_THE_CRAWL = ("crawlid", "spiderid")
-"""Fields that all seeds have in common: a firing is one crawl."""
+"""Fields that all seeds share: a firing is a single crawl."""
 _EXAMPLE_AT = 1_767_225_600
 _EXAMPLE_SEED: Mapping[str, object] = {"url": "http://example.com/"}
 _MOST_PROBLEMS = 10
@@ -33,9 +33,9 @@ _SEEDS = ("seeds", "seeds_from")
 
 
 def schedule_request(fields: Mapping[str, Any], limits: RequestLimits) -> ScheduleRequest:
-    """The request of an object that fits the schema; InvalidRequest tells what no schema can say.
+    """Return the request of an object that fits the schema; ``fields`` is not changed.
 
-    ``fields`` is left as it is.
+    Raise InvalidRequest for problems that a schema cannot express.
     """
     do = fields.get("do", "set")
     if do != "set":
@@ -62,7 +62,7 @@ def schedule_request(fields: Mapping[str, Any], limits: RequestLimits) -> Schedu
 
 
 def schedule_from(fields: Mapping[str, Any]) -> Schedule:
-    """The schedule that an object describes which fits the schema."""
+    """Return the schedule of an object that fits the schema."""
     told = {name: fields[name] for name in _DEFINITION if name in fields}
     listed = fields.get("seeds") or ()
     seeds = [{"url": seed} if isinstance(seed, str) else seed for seed in listed]
@@ -70,7 +70,7 @@ def schedule_from(fields: Mapping[str, Any]) -> Schedule:
 
 
 def encode_request(request: ScheduleRequest) -> bytes:
-    """The JSON of a request; ``schedule_request`` reads it."""
+    """Return a request as JSON; ``schedule_request`` reads it."""
     record: dict[str, object] = {
         "uuid": request.uuid,
         "appid": request.appid,
@@ -81,7 +81,7 @@ def encode_request(request: ScheduleRequest) -> bytes:
 
 
 def definition(schedule: Schedule) -> dict[str, object]:
-    """What a schedule says, beside its names; seeds of nothing but a URL are written as such."""
+    """Return the fields of a schedule without its names; a seed with only a URL becomes text."""
     told: dict[str, object] = {
         name: getattr(schedule, name) for name in _DEFINITION if name not in _SEEDS
     }
@@ -92,7 +92,7 @@ def definition(schedule: Schedule) -> dict[str, object]:
 
 
 def decode_request(value: bytes) -> ScheduleRequest:
-    """The request that ``encode_request`` was given, which was judged when it came."""
+    """Return the request of a result of ``encode_request``, without validating it again."""
     fields = _object(value)
     do = fields["do"]
     schedule = schedule_from(fields) if do == "set" else None
@@ -106,13 +106,13 @@ def decode_request(value: bytes) -> ScheduleRequest:
 
 
 def encode(schedule: Schedule) -> bytes:
-    """A schedule as it is kept."""
+    """Return a schedule as it is stored."""
     names = {"appid": schedule.appid, "schedule": schedule.name}
     return jsontext.dumps(names | definition(schedule))
 
 
 def decode(value: bytes) -> Schedule:
-    """The schedule that ``encode`` was given; ValueError for anything else."""
+    """Return the schedule of a result of ``encode``; raise ValueError for other bytes."""
     try:
         return schedule_from(_object(value))
     except (KeyError, TypeError, AttributeError) as error:
@@ -120,7 +120,7 @@ def decode(value: bytes) -> Schedule:
 
 
 def encode_mark(mark: ScheduleMark) -> bytes:
-    """What Kafka remembers of a schedule, as UTF-8 JSON; not of one that was removed."""
+    """Return the mark of a schedule that was not removed, as UTF-8 JSON."""
     record: dict[str, object] = {"appid": mark.appid, "schedule": mark.name}
     if mark.schedule is None:
         crawl = asdict(mark.last_crawl) if mark.last_crawl else None
@@ -130,7 +130,7 @@ def encode_mark(mark: ScheduleMark) -> bytes:
 
 
 def decode_mark(value: bytes) -> ScheduleMark:
-    """The mark in a record's value; ValueError for anything else."""
+    """Return the mark in a record's value; raise ValueError for other bytes."""
     record = _object(value)
     try:
         appid, name = record["appid"], record["schedule"]
@@ -153,8 +153,8 @@ def decode_mark(value: bytes) -> ScheduleMark:
 
 
 def crawl_at(schedule: Schedule, at: int) -> CrawlKey:
-    """The crawl that the firing of a time feeds."""
-    # Of times within a minute each is a crawl of its own.
+    """Return the crawl that the firing of a time feeds."""
+    # Firings within a minute must feed different crawls.
     form = "%Y%m%dT%H%MZ" if at % 60 == 0 else "%Y%m%dT%H%M%SZ"
     stamp = datetime.fromtimestamp(at, UTC).strftime(form)
     crawlid = str(schedule.crawl.get("crawlid", "")).replace(AT, stamp)
@@ -164,22 +164,22 @@ def crawl_at(schedule: Schedule, at: int) -> CrawlKey:
 def encode_seeds(
     schedule: Schedule, at: int, seeds: Iterable[Mapping[str, object]], *, first_number: int = 0
 ) -> Iterator[bytes]:
-    """The crawl requests of a firing as records, in their order; a repetition makes the same."""
+    """Yield the crawl requests of a firing as records, in order; a repetition yields the same."""
     crawl = crawl_at(schedule, at)
     shared = {**schedule.crawl, "appid": schedule.appid, "crawlid": crawl.crawlid}
     for number, seed in enumerate(seeds, first_number):
         occasion = asdict(Occasion(schedule.name, at, number))
-        # In this order kafka-monitor recognises the others by the first.
+        # kafka-monitor recognises later records by the first one if fields have this order.
         yield jsontext.dumps({"url": seed.get("url"), "occasion": occasion, **shared, **seed})
 
 
 def encode_inline(schedule: Schedule) -> bytes:
-    """The seeds that a schedule itself has, to compare them."""
+    """Return the seeds in the schedule itself, to compare them."""
     return jsontext.dumps(schedule.seeds)
 
 
 def encode_stop(schedule: Schedule, at: int, crawl: CrawlKey) -> bytes:
-    """The stop of an older crawl that goes before the seeds of a firing."""
+    """Return the stop of an older crawl, which precedes the seeds of a firing."""
     occasion = asdict(Occasion(schedule.name, at, STOP_NUMBER))
     uuid = f"schedule-{at}"
     return jsontext.dumps({"action": "stop", "uuid": uuid, **asdict(crawl), "occasion": occasion})
@@ -222,7 +222,7 @@ def _field_problems(schedule: Schedule) -> list[str]:
 
 
 def seed_problems(seed: Mapping[str, object]) -> list[str]:
-    """What is wrong with the fields of a seed, each behind where that stands."""
+    """Return problems with the fields of a seed, each with the path of its field first."""
     names = [name for name in (*_OF_A_FIRING, *_OF_THE_CRAWL) if name in seed]
     found = [f".{name}: a seed cannot set it" for name in names]
     return found if "url" in seed else [*found, ": required field 'url' is missing"]
@@ -237,7 +237,7 @@ def _file_problems(url: str, limits: RequestLimits) -> list[str]:
 
 
 def _check_seeds(schedule: Schedule, limits: RequestLimits) -> None:
-    """Check what seeds share once, and of each what is its own."""
+    """Check the fields that seeds share once, and the own fields of each seed."""
     crawl = crawl_at(schedule, _EXAMPLE_AT)
     example = schedule.seeds[0] if schedule.seeds else _EXAMPLE_SEED
     (whole,) = encode_seeds(schedule, _EXAMPLE_AT, [example])
@@ -247,7 +247,7 @@ def _check_seeds(schedule: Schedule, limits: RequestLimits) -> None:
 
 
 def _check_seed(number: int, seed: Mapping[str, Any], limits: RequestLimits) -> None:
-    """Raise InvalidRequest where a seed would be refused when it is fed."""
+    """Raise InvalidRequest if a seed would be refused when it is fed."""
     if not _SEED.fits(seed):
         _refuse([_of_seed(number, problem) for problem in _SEED.problems(seed)])
     try:

@@ -1,6 +1,6 @@
-"""A JSON Schema (draft 2020-12) as a yes or no, as sentences, and as a source of defaults.
+"""JSON Schemas (draft 2020-12): check values, describe problems in sentences, fill in defaults.
 
-Stricter than the specification in one point: ``5.0`` is not an integer.
+They are stricter than the specification in one point: ``5.0`` is not an integer.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from crawlstream.wire.compiled import compile_schema, is_unique
 from crawlstream.wire.strict import type_name
 
 MAX_PROBLEMS = 10
-"""Sentences about one value; the rest would not help anybody."""
+"""Maximum sentences about a value; more would not help its reader."""
 
 _LONGEST_QUOTE = 100
 _LONGEST_NUMBER = 40
 
 
 class Schema:
-    """One kind of object. ``jsonschema.SchemaError`` tells what is wrong with a schema itself."""
+    """Schema of a kind of object; raise ``jsonschema.SchemaError`` for an invalid schema."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         Draft202012Validator.check_schema(schema)
         self.title: str = schema.get("title", "")
         self.properties: Mapping[str, Any] = schema.get("properties", {})
         self.shapes: Mapping[str, Any] = schema.get("$defs", {})
-        """What several properties have in common, by name."""
+        """Named schemas that several properties share."""
         self._validator = _Validator(schema)
         self.fits: Callable[[Any], bool] = compile_schema(schema) or self._validator.is_valid
-        """Whether a value is of this kind."""
+        """Function that returns whether a value is of this kind."""
 
     @classmethod
     def bundled(cls, name: str) -> Schema:
-        """One of the schemas that come with the program."""
+        """Return a schema that is part of the package."""
         text = resources.files(__package__).joinpath("schema", f"{name}.json").read_bytes()
         return cls(orjson.loads(text))
 
     def problems(self, value: object) -> list[str]:
-        """Why a value is not of this kind: sentences that begin with the JSON path, ten at most."""
+        """Return why a value is not of this kind: up to ten sentences, each with its JSON path."""
         errors = islice(self._validator.iter_errors(value), MAX_PROBLEMS)
         sentences = (sentence for error in errors for sentence in _sentences(error))
         return list(dict.fromkeys(sentences))[:MAX_PROBLEMS]
 
     def filled(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """A copy with the defaults of absent fields; a field that is null stays null."""
+        """Return a copy with the defaults of absent fields; a field that is null stays null."""
         absent = {
             name: deepcopy(rule["default"])
             for name, rule in self.properties.items()
@@ -63,13 +63,13 @@ class Schema:
 def _unique_items(
     _validator: object, wanted: object, items: object, _schema: object
 ) -> Iterator[ValidationError]:
-    """In linear time: jsonschema's own check takes quadratic time on mixed types."""
+    """Check in linear time: jsonschema's own check takes quadratic time for mixed types."""
     if wanted and isinstance(items, list) and not is_unique(items):
         yield ValidationError("must not contain duplicate entries")
 
 
 def _of_few(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]:
-    """What jsonschema makes of each entry, unless their number alone is told as the problem."""
+    """Return jsonschema's check of each entry; it is skipped if there are too many entries."""
     original = Draft202012Validator.VALIDATORS[keyword]
 
     def check(
@@ -96,7 +96,7 @@ _Validator: Any = extend(
 
 
 def _sentences(error: ValidationError) -> list[str]:
-    """What is wrong in one place, without repeating a value that may be huge or secret."""
+    """Return the problems of one place, without repeating a value that may be huge or secret."""
     path = error.json_path[:_LONGEST_QUOTE]
     rule, value = error.validator_value, error.instance
     if error.validator == "required":
@@ -115,7 +115,7 @@ def _sentences(error: ValidationError) -> list[str]:
 
 
 def _out_of_bounds(error: ValidationError) -> str:
-    """Both bounds, in words, and what was given: the number of characters, never the text."""
+    """Return a text with both bounds and the given value; of a text only its length."""
     low, high, unit = _BOUNDS[str(error.validator)]
     least, most = error.schema.get(low), error.schema.get(high)
     given = error.instance if not unit else len(error.instance)
@@ -140,7 +140,7 @@ _BOUNDS: Mapping[str, tuple[str, str, str]] = {
     "maxItems": ("minItems", "maxItems", "entries"),
     "maxProperties": ("minProperties", "maxProperties", "entries"),
 }
-"""Rules of a least and a most, and what they count; values themselves where that is empty."""
+"""Rules with bounds: minimum, maximum, and the unit that they count; "": the value itself."""
 
 
 def _listed(names: str | list[Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a schema cannot say about a crawl request: that its seed, expressions and headers work."""
+"""Checks of a crawl request beyond its schema: its seed, expressions and headers must work."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _LISTS = ("allowed_domains", "allow_regex", "deny_regex", "deny_extensions")
 _EXPRESSIONS = frozenset({"allow_regex", "deny_regex"})
 _PAIRS = frozenset({"headers", "cookies"})
 _UNLIMITED = frozenset({"domain_max_pages", "max_pages"})
-"""Fields in which 0 means the same as null."""
+"""Fields in which 0 means null."""
 _TIMES = frozenset({"expires", "not_before"})
 _CONDITIONS = ("etag", "last_modified")
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""What ends a header, or reaches the wire unasked; a tab is allowed."""
+"""Characters that end a header or are control characters; a tab is allowed."""
 _NOT_IN_COOKIE = re.compile(r"[\x00-\x1f\x7f;]")
 _LONGEST_VALUE = 8192
-"""Characters; servers refuse longer header lines."""
+"""Characters of a value; servers refuse longer header lines."""
 
 _RESERVED = frozenset(
     {
@@ -47,13 +47,13 @@ _RESERVED = frozenset(
         "upgrade",
     }
 )
-"""Headers that belong to the connection, not to the client; all of ``proxy-*`` too."""
+"""Headers that belong to the connection and not to the client, as do all of ``proxy-*``."""
 
 
 def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequest:
-    """The request of an object that fits the schema; InvalidRequest names every problem of a kind.
+    """Return the request of an object that fits the schema; ``fields`` is not changed.
 
-    ``fields`` is left as it is.
+    Raise InvalidRequest with all problems of one kind.
     """
     values = dict(fields)
     _check_bounds(values, limits)
@@ -78,7 +78,7 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
 
 
 def _hosts(written: Iterable[str]) -> tuple[str, ...]:
-    """Return hosts in the spelling of links; InvalidRequest names those that are none."""
+    """Return hosts in the spelling of links; raise InvalidRequest with all invalid ones."""
     hosts: dict[str, None] = {}
     problems = []
     for number, text in enumerate(written):
@@ -91,7 +91,7 @@ def _hosts(written: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_conditions(values: Mapping[str, Any]) -> None:
-    """InvalidRequest where what is known of a page cannot be asked with."""
+    """Raise InvalidRequest if the validators of a page cannot be used in its request."""
     date = values.get("last_modified")
     if date is not None and not is_http_date(date):
         problem = (
@@ -106,7 +106,7 @@ def check_conditions(values: Mapping[str, Any]) -> None:
 
 
 def _make_plain(values: dict[str, Any]) -> None:
-    """Say in one way what clients may say in several."""
+    """Reduce values that clients may write in several forms to one form."""
     for name in _UNLIMITED & values.keys():
         values[name] = values[name] or None
     for name in _TIMES & values.keys():
@@ -118,7 +118,7 @@ def _make_plain(values: dict[str, Any]) -> None:
 
 
 def _check_render(values: Mapping[str, Any]) -> None:
-    """InvalidRequest where a browser is asked for what it cannot do, or by its crawlers' name."""
+    """Raise InvalidRequest for a request that a browser cannot send, or one that names a lane."""
     if is_lane(values.get("spiderid", "")):
         problem = "$.spiderid: crawlers with a browser are not named: send `render`: true"
         raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
@@ -128,7 +128,7 @@ def _check_render(values: Mapping[str, Any]) -> None:
 
 
 def _check_tls(values: Mapping[str, Any], limits: RequestLimits) -> None:
-    """InvalidRequest where a TLS profile is not for this cluster, or for nobody here."""
+    """Raise InvalidRequest if a TLS profile is not allowed in the cluster or for a browser."""
     name = values.get("tls")
     if name is None:
         return
@@ -192,7 +192,7 @@ def _bad_expressions(values: Mapping[str, Any], limits: RequestLimits) -> Iterat
 
 @lru_cache(maxsize=4096)
 def _expression_problem(expression: str) -> str:
-    """Why an expression does not compile, or an empty string; seeds of a crawl repeat theirs."""
+    """Return why an expression does not compile, or ""; cached, as seeds of a crawl repeat it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,6 +1,6 @@
-"""The parts of a stats reply, in the predecessor's shapes; ``replies.stats`` sends them.
+"""The parts of a stats reply, in the predecessor's format; ``replies.stats`` sends them.
 
-A counter is named by its path, as ``stats.history`` reads it; its value is a count a window.
+A counter is named by its path, as ``stats.history`` reads it; its value is a count per window.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Counted = Mapping[tuple[str, ...], Mapping[str, int]]
 
 
 def monitor(counted: Counted, nodes: Mapping[str, Sequence[str]]) -> Section:
-    """``total``, ``fail``, ``plugins`` and ``nodes`` of one kind of process; absent where empty.
+    """Return ``total``, ``fail``, ``plugins`` and ``nodes`` of a kind of process, if not empty.
 
     ``counted`` has the paths ``total``, ``fail`` and ``plugins/<class>``; ``nodes`` maps host
     names to the names of their processes.
@@ -37,7 +37,7 @@ def monitor(counted: Counted, nodes: Mapping[str, Sequence[str]]) -> Section:
 def spider(
     counted: Counted, running: Mapping[str, int], domains: Mapping[str, DomainTraffic]
 ) -> Section:
-    """Counts by spider and status, and the busiest domains.
+    """Return counts by spider and status, and the busiest domains.
 
     ``running`` has the number of processes of each spider.
     """
@@ -49,19 +49,19 @@ def spider(
     spiders["total_spider_count"] = sum(running.values())
     told = {name: asdict(one) for name, one in domains.items()}
     for one in told.values():
-        # For charts; the windows of this reply are its own.
+        # Only for charts; this reply has other windows.
         del one["per_minute"]
     return {"spiders": spiders, "domains": told}
 
 
 def machine(counted: Counted) -> Section:
-    """Counts by host and status."""
+    """Return counts by host and status."""
     machines = _by_name_and_status(counted)
     return {"machines": {**machines, "count": len(machines)}}
 
 
 def queue(backlog: Mapping[str, Mapping[str, int]]) -> Section:
-    """What waits: entries by spider and domain."""
+    """Return the number of queued entries by spider and domain."""
     queues: dict[str, Any] = {
         f"queue_{name}": {
             "spider_backlog": sum(domains.values()),
@@ -75,14 +75,14 @@ def queue(backlog: Mapping[str, Mapping[str, int]]) -> Section:
 
 
 def crawler(spiders: Section, machines: Section, queues: Section) -> Section:
-    """The three together; what ``queue`` tells as ``queues`` is ``queue`` in here."""
+    """Return the three parts together; ``queues`` of ``queue`` is named ``queue`` here."""
     return {**spiders, **machines, "queue": queues["queues"]}
 
 
 def everything(
     kafka_monitor: Section, redis_monitor: Section, crawlers: Section, rest: Section
 ) -> Section:
-    """Every part of the cluster under its name."""
+    """Return the sections of all parts of the cluster."""
     return {
         "kafka-monitor": kafka_monitor,
         "redis-monitor": redis_monitor,

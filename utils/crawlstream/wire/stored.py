@@ -1,16 +1,16 @@
-"""Entries and profiles as Redis stores them: millions of the former, so every byte counts.
+"""Encode entries and profiles for Redis: there are millions of entries, so every byte counts.
 
 Entry
     version, flags, depth, [shared prefix, shared suffix, length of the parent's rest],
     [length of the extras, extras], text. The text is the rest of the parent's URL, then the URL
-    without its scheme. The parent is kept as what it does not share with the URL at both ends;
-    the text takes 6 bits a character where its characters allow; fields that few entries have
-    are JSON. Lengths are varints.
+    without its scheme. Of the parent, only the part is stored that it does not share with the URL
+    at both ends. The text takes 6 bits per character if its characters allow it. Fields that few
+    entries have are JSON. Lengths are varints.
 Profile
-    version, then JSON of the fields that are not at their default, keys sorted: equal profiles
+    version, then JSON of the fields that differ from their default, keys sorted: equal profiles
     are equal bytes.
 
-The version byte comes first. Another version is refused, never guessed at.
+The version byte comes first. Any other version is refused.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _IS_PACKED = 0b1000
 _HAS_EXTRAS = 0b10000
 
 _SHIFT = b"^"
-"""Stands before a lower-case letter that is meant upper-case; canonical URLs never hold it."""
+"""Prefix of a lower-case letter that stands for its capital; canonical URLs never contain it."""
 
 _BASE64 = b"BCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _SYMBOLS = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEF/.-_?=&%:~+,;@!()*#'" + _SHIFT
-"""What six bits can say, beside 0 for "no more". A to F are there for percent-encoded bytes."""
+"""Characters that six bits encode; 0 means the end. A to F are for percent-encoded bytes."""
 
 _PACK = bytes.maketrans(_SYMBOLS, _BASE64)
 _UNPACK = bytes.maketrans(b"A" + _BASE64, b"\0" + _SYMBOLS)
@@ -49,7 +49,7 @@ _RARE_CAPITALS = re.compile(rb"[G-Z]+")
 _SHIFTED = re.compile(rb"\^([a-z])")
 
 _SHORT_PARENT = 512
-"""Bytes of a URL; what :class:`LinkEncoder` keeps of a longer one would be much."""
+"""Maximum bytes of a parent URL that :class:`LinkEncoder` caches; longer ones take much memory."""
 
 _EXTRAS = {
     "origin": "o",
@@ -57,7 +57,7 @@ _EXTRAS = {
     "callback": "c",
     "method": "v",
     "headers": "h",
-    "body": "b",  # text; one that is no UTF-8 is there as "B", in base64
+    "body": "b",  # text; a body that is not UTF-8 is stored as "B", in base64
     "cookies": "k",
     "meta": "m",
     "salt": "s",
@@ -67,7 +67,7 @@ _EXTRA_NAMES = {letter: name for name, letter in _EXTRAS.items()} | {"B": "body"
 
 
 def _defaults(cls: type[Entry | Profile]) -> Mapping[str, Any]:
-    """Default by field name, for the fields that have one."""
+    """Return defaults by field name, for the fields that have one."""
     return {
         f.name: f.default if f.default_factory is MISSING else f.default_factory()
         for f in fields(cls)
@@ -82,7 +82,7 @@ _PROFILE_DEFAULTS = _defaults(Profile)
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """An entry as bytes: about 3 B and three quarters of its URL, a little more with a parent."""
+    """Encode an entry: about 3 bytes plus 3/4 of its URL, a little more with a parent."""
     extras = b""
     if _rare(entry) != _RARE_DEFAULTS:
         extras = jsontext.dumps(_extras_of(entry))
@@ -91,25 +91,25 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 class LinkEncoder:
-    """As ``encode_entry`` of entries that have no more than a URL, a depth and a parent, as most.
+    """Faster ``encode_entry`` for entries with only URL, depth and parent, which most are.
 
-    What the links of one page share with one another is worked out once.
+    Values that the links of a page share are computed once.
     """
 
     __slots__ = ("_depth", "_extras", "_firsts", "_is_short", "_lasts", "_parent")
 
     def __init__(self, depth: int, parent: bytes, moved_to: str | None = None) -> None:
-        """``parent`` is the URL of the page; all of them may have the same ``moved_to``."""
+        """Take the URL of the page as ``parent``; all links have the same ``moved_to``."""
         self._depth = depth
         self._parent = parent
         self._extras = short_extras(None, moved_to)
         self._is_short = depth < 0x80 and len(parent) <= _SHORT_PARENT and not self._extras
         self._firsts: dict[int, int] = {}
         self._lasts: dict[int, int] = {}
-        """So many of the parent's bytes as a number, from its beginning and from its end."""
+        """Numbers of the parent's first (``_firsts``) and last bytes, by count of bytes."""
 
     def encode(self, link: str) -> bytes:
-        """One link; its URL."""
+        """Encode a link by its URL."""
         url, parent = link.encode(), self._parent
         if not self._is_short:
             return _encode(url, self._depth, parent, self._extras)
@@ -137,7 +137,7 @@ class LinkEncoder:
 
 
 def encode_version(link: str, depth: int, parent: bytes, extras: bytes) -> bytes:
-    """As ``encode_entry`` of an entry with these ``short_extras`` at most, in half the time."""
+    """Encode an entry with at most these ``short_extras``, in half of ``encode_entry``'s time."""
     return _encode(link.encode(), depth, parent, extras)
 
 
@@ -149,9 +149,9 @@ def short_extras(salt: str | None, moved_to: str | None) -> bytes:
 
 
 def encode_seed(url: str, origin: str) -> bytes:
-    """As ``encode_entry(Entry(url=url, origin=origin))``, in a third of the time.
+    """Return ``encode_entry(Entry(url=url, origin=origin))``, in a third of the time.
 
-    That is what nearly every record of a feed is; ``url`` is absolute, http or https.
+    Nearly all records of a feed are such entries; ``url`` is absolute, http or https.
     """
     scheme, text = (1, url[7:]) if url.startswith("http://") else (2, url[8:])
     extras = b'{"o":%b}' % jsontext.dumps(origin)
@@ -166,7 +166,7 @@ def encode_seed(url: str, origin: str) -> bytes:
 
 
 def decode_entry(body: bytes) -> Entry:
-    """The entry that :func:`encode_entry` was given; ValueError for anything else."""
+    """Return the entry of a result of :func:`encode_entry`; raise ValueError for other bytes."""
     _check_version(body, "entry")
     try:
         return _decode_entry(body)
@@ -175,9 +175,9 @@ def decode_entry(body: bytes) -> Entry:
 
 
 def split_text(body: bytes) -> tuple[bytes, bytes]:
-    """An entry in two: what stands before its text, and the text, with a character a byte.
+    """Split an entry: return the part before its text, and its text with a byte per character.
 
-    ValueError where it is not an entry.
+    Raise ValueError if it is not an entry.
     """
     _check_version(body, "entry")
     try:
@@ -189,7 +189,7 @@ def split_text(body: bytes) -> tuple[bytes, bytes]:
 
 
 def join_text(head: bytes, text: bytes) -> bytes:
-    """The entry that ``split_text`` was given; ValueError where there is none."""
+    """Return the entry of a result of ``split_text``; raise ValueError if there is none."""
     packed = _pack(text) if head[1] & _IS_PACKED else text
     if packed is None:
         raise ValueError(f"not the text of a stored entry: {text[:40]!r}")
@@ -197,7 +197,7 @@ def join_text(head: bytes, text: bytes) -> bytes:
 
 
 def encode_profile(profile: Profile) -> bytes:
-    """A profile as bytes; equal profiles are equal bytes."""
+    """Encode a profile; equal profiles are equal bytes."""
     values = {
         name: value
         for name, default in _PROFILE_DEFAULTS.items()
@@ -207,7 +207,7 @@ def encode_profile(profile: Profile) -> bytes:
 
 
 def decode_profile(body: bytes) -> Profile:
-    """The profile that :func:`encode_profile` was given; ValueError for anything else."""
+    """Return the profile of a result of :func:`encode_profile`; raise ValueError for others."""
     _check_version(body, "profile")
     try:
         stored: Any = jsontext.loads(body[1:])
@@ -272,7 +272,7 @@ def _decode_entry(body: bytes) -> Entry:
 
 
 def _text_at(body: bytes) -> int:
-    """Where the text of an entry begins."""
+    """Return the position at which the text of an entry begins."""
     _, at = _read_varint(body, 2)
     if body[1] & _HAS_PARENT:
         for _ in range(3):
@@ -290,7 +290,7 @@ def _check_version(body: bytes, what: str) -> None:
 
 
 def _extras_of(entry: Entry) -> dict[str, object]:
-    """The fields that few entries have, by letter."""
+    """Return the fields that few entries have, by letter."""
     values = zip(_EXTRAS.values(), _rare(entry), _RARE_DEFAULTS, strict=True)
     extras = {letter: value for letter, value, default in values if value != default}
     if isinstance(body := extras.get("b"), bytes):
@@ -302,14 +302,14 @@ def _extras_of(entry: Entry) -> dict[str, object]:
 
 
 def _tupled(value: object) -> object:
-    """JSON has lists where our values have tuples."""
+    """Convert a list to a tuple: JSON only has lists."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def _unshared(parent: bytes, url: bytes) -> tuple[int, int, bytes]:
-    """How many bytes both begin with, how many both end with, and the rest of ``parent``.
+    """Return the lengths of the common prefix and suffix, and the rest of ``parent``.
 
-    As one number each, their exclusive-or begins where they first differ: no loop.
+    The bytes are compared as numbers, whose exclusive-or begins at the first difference: no loop.
     """
     number = int.from_bytes
     most = min(len(parent), len(url))
@@ -323,7 +323,7 @@ def _unshared(parent: bytes, url: bytes) -> tuple[int, int, bytes]:
 
 
 def _pack(text: bytes) -> bytes | None:
-    """Six bits a character, or None where that is impossible or not shorter."""
+    """Encode text in six bits per character; None if that is impossible or not shorter."""
     if others := text.translate(None, _PLAIN):
         if not _RARE_CAPITALS.fullmatch(others) or len(text) < 3 * len(others):
             return None
@@ -341,7 +341,7 @@ def _unpack(packed: bytes) -> bytes:
 
 
 def _add_varint(target: bytearray, number: int) -> None:
-    """Seven bits a byte, lowest first; the top bit says that more follow."""
+    """Append a number, seven bits per byte, lowest first; the top bit means that more follow."""
     while number >= 0x80:
         target.append(number & 0x7F | 0x80)
         number >>= 7
@@ -349,7 +349,7 @@ def _add_varint(target: bytearray, number: int) -> None:
 
 
 def _read_varint(body: bytes, at: int) -> tuple[int, int]:
-    """The number at a position, and the position behind it."""
+    """Return the number at a position, and the position after it."""
     number = shift = 0
     while True:
         byte = body[at]

@@ -1,8 +1,8 @@
-"""Bytes to one JSON object, or a refusal with its reason; no bytes whatsoever do anything else.
+"""Parse any bytes to one JSON object, or refuse them with a reason.
 
-Depth is measured before parsing, because parsers recurse. What orjson refuses, and numbers that
-it would round, are read again by the standard library: the common case stays fast, the rare one
-exact and explained. Of two equal keys the last counts. A UTF-8 byte order mark is skipped.
+Depth is measured before parsing, because parsers recurse. The standard library parses again what
+orjson refuses or would round: so the common case is fast, and the rare one is exact and explained.
+The last of two equal keys counts. A UTF-8 byte order mark is skipped.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from crawlstream.model.request import Refusal, RequestLimits
 from crawlstream.wire import jsontext
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-"""A string, or what begins as one and never ends; possessive, so that time stays linear."""
+"""A string, or an unterminated one; possessive, so that time stays linear."""
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def parse_object(raw: bytes | None, limits: RequestLimits) -> dict[str, Any]:
-    """The object in a record's value; InvalidRequest says why there is none."""
+    """Return the object in a record's value; raise InvalidRequest if there is none."""
     if not raw:
         refuse(Refusal.EMPTY)
     if len(raw) > limits.max_bytes:
@@ -48,7 +48,10 @@ def refuse(reason: Refusal, detail: str = "") -> NoReturn:
 
 
 def is_deeper(text: bytes, levels: int) -> bool:
-    """Whether brackets are nested deeper than ``levels``, valid JSON or not; linear time."""
+    """Return whether brackets are nested deeper than ``levels``, also in invalid JSON.
+
+    Takes linear time.
+    """
     if text.count(b"[") + text.count(b"{") <= levels:
         return False
     level = 0
@@ -61,9 +64,9 @@ def is_deeper(text: bytes, levels: int) -> bool:
 
 
 def has_more_values(text: bytes, most: int) -> bool:
-    """Whether JSON has more than ``most`` values, valid or not; linear time, without parsing.
+    """Return whether JSON, valid or not, has more than ``most`` values.
 
-    A value of two bytes can take sixty of memory.
+    Takes linear time and does not parse: a value of two bytes can take sixty bytes of memory.
     """
     if _marks(text) < most:
         return False
@@ -77,7 +80,7 @@ def has_more_values(text: bytes, most: int) -> bool:
 
 
 def _outside_strings(text: bytes) -> Iterator[bytes]:
-    """What stands around the strings; part by part, for there may be a million."""
+    """Yield the text between the strings, part by part, for there may be a million."""
     end = 0
     for string in _STRING.finditer(text):
         if string.start() > end:
@@ -87,12 +90,12 @@ def _outside_strings(text: bytes) -> Iterator[bytes]:
 
 
 def _marks(text: bytes) -> int:
-    """Commas and brackets: at least one for each value but the first."""
+    """Count commas and brackets: at least one for each value except the first."""
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def type_name(value: object) -> str:
-    """The JSON type of a value, with its article."""
+    """Return the JSON type of a value, with its article."""
     names = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
     return names.get(type(value)) or (
         "null" if value is None else "an array" if isinstance(value, list) else "an object"
@@ -108,7 +111,7 @@ def _parse(text: bytes) -> object:
 
 
 def _parse_exactly(text: bytes) -> object:
-    """By the standard library, which tells what is wrong and keeps integers whole."""
+    """Parse with the standard library, which explains errors and keeps integers exact."""
     try:
         value: object = json.loads(
             text.decode(), parse_constant=_refuse_number, parse_float=_finite

@@ -1,4 +1,4 @@
-"""Crawl requests as people keep them: as a table (CSV), and seeds in files."""
+"""Crawl requests from a table (CSV), and seeds from files."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from crawlstream.wire.schedules import seed_problems
 
 Seed = Mapping[str, Any]
 
-# A cell may be a whole body; the library's own limit is a sixteenth of a request.
+# A cell may contain a whole body; the library's default limit is a sixteenth of a request.
 csv.field_size_limit(RequestLimits().max_bytes)
 
 
 def read_table(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
-    """The object of each row: see ``read_rows``."""
+    """Yield the object of each row: see ``read_rows``."""
     return (row for _, row in read_rows(lines))
 
 
 def read_rows(lines: Iterable[bytes]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The line at which each row ends, and its object.
+    """Yield the line at which each row ends, and its object.
 
-    The first row names the fields, an empty or missing cell is absent.
+    The first row names the fields; an empty or missing cell is an absent field.
 
-    Text stays text. A list is JSON, or words between spaces; a truth may be in capitals, as
-    spreadsheets write it; everything else is JSON, and what is none is left to the schema. Whether
-    a row is a request is not asked here. InvalidRequest says at which line what is no table.
+    Text stays text. A list is JSON, or words separated by spaces; true and false may be in
+    capitals, as spreadsheets write them; everything else is JSON, and the schema refuses cells that
+    are not. Rows are not checked to be requests here. Raise InvalidRequest with the line of an
+    error in the table.
     """
     table = csv.DictReader(_decoded(lines), strict=True)
     try:
@@ -48,10 +49,10 @@ def read_rows(lines: Iterable[bytes]) -> Iterator[tuple[int, Mapping[str, Any]]]
 
 
 def read_seeds(name: str, data: bytes) -> Iterator[Seed]:
-    """The seeds of a file, as its name tells how they are written; each has a URL.
+    """Yield the seeds of a file, whose name gives its format; each has a URL.
 
-    Empty lines are passed over, and of URLs those that begin with ``#``. Whether a seed could be
-    crawled is not asked here. InvalidRequest names the first line that is no seed.
+    Empty lines are skipped, and lines of a list of URLs that begin with ``#``. Seeds are not
+    checked to be crawlable here. Raise InvalidRequest with the first line that is not a seed.
     """
     if name.endswith(".csv"):
         found = read_rows(io.BytesIO(data))
@@ -74,7 +75,7 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
 
 
 def _named_twice(names: Iterable[str]) -> str:
-    """A field that two columns are for; columns without a name may be empty."""
+    """Return a field that two columns have, or ""; columns without a name are allowed."""
     (name, times), *_ = [*Counter(filter(None, names)).most_common(1), ("", 0)]
     return name if times > 1 else ""
 
@@ -126,7 +127,7 @@ def _is_texts(value: object) -> bool:
 
 
 def _types(rule: Mapping[str, Any]) -> tuple[str, ...]:
-    """What values of a field may be; text where its rule does not say."""
+    """Return the types of a field; text if its rule has none."""
     shape = rule.get("$ref", "").rpartition("/")[2]
     found = rule.get("type") or SCRAPER.schema.shapes.get(shape, {}).get("type") or "string"
     return (found,) if isinstance(found, str) else tuple(found)

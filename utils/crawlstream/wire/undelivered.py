@@ -1,4 +1,4 @@
-"""Records that a pipeline could not deliver, as JSON and back: as rejected ones, and whose."""
+"""Records that a pipeline could not deliver, as JSON: rejected records with their pipeline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawlstream.wire import jsontext, rejects
 
 
 def encode(undelivered: Undelivered) -> bytes:
-    """As UTF-8 JSON; ``raw`` is base64, or null where there was no value."""
+    """Return it as UTF-8 JSON; ``raw`` is base64, or null if the record had no value."""
     whose: dict[str, Any] = {"pipeline": undelivered.pipeline, "edition": undelivered.edition}
     told = {"stage": undelivered.stage, "id": undelivered.id}
     whose |= {name: text for name, text in told.items() if text}
@@ -17,7 +17,10 @@ def encode(undelivered: Undelivered) -> bytes:
 
 
 def decode(value: bytes) -> Undelivered:
-    """ValueError for anything else; ``raw`` is None where it cannot be delivered any more."""
+    """Return the record; ``raw`` is None if it can no longer be delivered.
+
+    Raise ValueError for other bytes.
+    """
     record: Any = jsontext.loads(value)
     rejection = rejects.of_record(record)
     try:

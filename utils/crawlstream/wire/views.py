@@ -1,24 +1,24 @@
-"""Values as programs see them: one shape each, whether a command or REST answers.
+"""JSON views of values: the same shape for commands and REST.
 
 ``crawl``
-    The three ids, the ledger of the latest run, what follows from it (``pending``, ``residual``,
-    ``held_back``), and ``domains`` where they were asked for.
+    The three ids, the ledger of the latest run, values computed from it (``pending``, ``residual``,
+    ``held_back``), and ``domains`` if requested.
 ``frontier``
-    Counters of the frontier. As in ``crawl``, ``missing_partitions`` has the numbers of those that
-    did not answer, if any: what they have is not counted.
+    Counters of the frontier. As in ``crawl``, ``missing_partitions`` has the numbers of partitions
+    that did not answer, if any: their entries are not counted.
 ``throttle_table``
-    ``default``, ``domains`` by name, ``blacklist``; a rule has the fields of ZooKeeper's table.
+    ``default``, ``domains``, ``blacklist``; a rule has the fields of ZooKeeper's table.
 ``domain``
-    What a domain does, and beside it what its rule allows.
+    State of a domain, and the values of its rule.
 ``url``
-    An address with its ``identity``, in each crawl that knows it, each with a ``summary`` for
-    people; its ``domain`` as above.
+    An address with its ``identity`` and its state in each crawl that has it, each with a
+    ``summary`` for people; its ``domain`` as above.
 ``run``, ``comparison``
-    A run of a crawl; two of them, how many pages differ in which way, and the first of these.
+    A run of a crawl; two runs, the number of pages by kind of change, and the first of these pages.
 ``schedule``
-    A schedule's definition and how far it has come; ``next`` is when it fires next, or null.
+    Definition and progress of a schedule; ``next`` is the time of its next firing, or null.
 ``process``
-    What a living process tells of itself.
+    State of a running process.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from crawlstream.model.url import canonical
 from crawlstream.wire import schedules
 
 View = Mapping[str, object]
-"""An object of JSON, before it is bytes."""
+"""JSON object, before it is encoded."""
 
 
 def schedule(state: ScheduleState, now: int) -> View:
-    """A schedule as it stands; times are epoch seconds, null where there is none."""
+    """Return a schedule; times are epoch seconds, or null if there is none."""
     told = state.schedule
     last = asdict(state.last_crawl) if state.last_crawl else None
     return {
@@ -65,7 +65,7 @@ def schedule(state: ScheduleState, now: int) -> View:
 
 
 def crawl(state: CrawlState) -> View:
-    """A crawl, how far it is, and what waits in its domains."""
+    """Return a crawl, its progress, and its backlog by domain."""
     fields = _told(asdict(state))
     return {
         **fields.pop("crawl"),
@@ -78,12 +78,12 @@ def crawl(state: CrawlState) -> View:
 
 
 def frontier(state: FrontierState) -> View:
-    """Counters of the frontier."""
+    """Return the counters of the frontier."""
     return _told(asdict(state))
 
 
 def _told(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without what is only said of several partitions, if all have answered."""
+    """Remove empty fields that only concern several partitions."""
     for name in ("missing_partitions", "in_transit"):
         if not fields.get(name, True):
             del fields[name]
@@ -91,7 +91,7 @@ def _told(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def throttle_table(table: ThrottleTable) -> View:
-    """All rules and the blacklist, by name."""
+    """Return all rules and the blacklist, sorted."""
     return {
         "default": table.default.named(),
         "domains": {name: rule.named() for name, rule in sorted(table.rules.items())},
@@ -100,7 +100,7 @@ def throttle_table(table: ThrottleTable) -> View:
 
 
 def domain(report: DomainReport) -> View:
-    """A domain; of its rule the fields as they are applied, None while no rules are known."""
+    """Return a domain with the applied fields of its rule; None while no rules are known."""
     told = asdict(report)
     rule = told.pop("rule") or dict.fromkeys(field.attribute for field in RULE_FIELDS)
     del rule["scale"]
@@ -108,7 +108,7 @@ def domain(report: DomainReport) -> View:
 
 
 def url(report: UrlReport) -> View:
-    """A URL: what crawls know of it, and what limits its requests."""
+    """Return a URL with its state in crawls and the limits of its requests."""
     return {
         "url": report.url,
         "identity": canonical(report.url),
@@ -121,7 +121,7 @@ def url(report: UrlReport) -> View:
 
 
 def limits_of(report: DomainReport) -> str:
-    """What a domain allows, and when next, in words."""
+    """Return the limits of a domain and the time of its next request, in words."""
     if report.rule is None:
         return "no rule is known yet, so nothing is fetched"
     if not report.rule.effective_hits:
@@ -139,7 +139,7 @@ def _page(report: PageReport, url: str) -> View:
 
 
 def summary_of(page: PageReport) -> str:
-    """What a crawl knows of a page, in a sentence."""
+    """Return the state of a page in a crawl, in a sentence."""
     failed, filtered = map(counted, (page.failed_by_reason, page.filtered_by_reason))
     return {
         Where.HELD: "in flight (leased by a worker)",
@@ -167,24 +167,24 @@ def _place_of(one: Sighting, url: str) -> str:
 
 
 def counted(reasons: Mapping[str, int]) -> str:
-    """``2 dns, 1 timeout``, or ``none``."""
+    """Return counts by reason as ``2 dns, 1 timeout``, or ``none``."""
     return ", ".join(f"{count} {name}" for name, count in reasons.items()) or "none"
 
 
 def process(one: Process) -> View:
-    """A process; ``values`` are the settings that its equals have, too."""
+    """Return a process; ``values`` are the settings that all processes of its kind share."""
     told = asdict(one)
-    # They have a view of their own; lines of a log are for operators, on their screen.
+    # Pipelines have a view of their own; log lines are only for the screen of operators.
     del told["pipelines"], told["activity"]["tail"]
     return {"name": one.name, **told}
 
 
 def run(one: CrawlRun) -> View:
-    """A run; its ids, its ending and its counters."""
+    """Return a run: its ids, its ending and its counters."""
     fields = asdict(one)
     return {**fields.pop("crawl"), **fields}
 
 
 def comparison(found: Comparison) -> View:
-    """Two runs, and what changed."""
+    """Return two runs and their differences."""
     return {**asdict(found), "before": run(found.before), "after": run(found.after)}

@@ -1,1 +1,1 @@
-"""Records of what is fed again and again, by a memory of pages."""
+"""Records of recurring crawls that a memory of pages feeds."""

@@ -1,4 +1,4 @@
-"""Visits as crawl requests: a page of a memory that is due is a seed of its own."""
+"""Visits as crawl requests: each page of a memory that is due is a seed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _OF_A_VISIT = (
     *("url", "appid", "crawlid", "maxdepth", "expires", "not_before", "remember", "uuid"),
     *("occasion", "etag", "last_modified"),
 )
-"""Fields of a crawl request that follow from the page, or from its being a visit."""
+"""Fields of a crawl request that the page or the visit determines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """A page that is to be fetched."""
+    """Page to fetch."""
 
     number: int
-    """Which of those that are fed at once it is."""
+    """Number among the pages that are fed at once."""
     url: str
     appid: str
     spiderid: str
@@ -35,21 +35,21 @@ class Visit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitCrawl:
-    """What visits have in common that are fed at once."""
+    """Common fields of the visits that are fed at once."""
 
     crawlid: str
     schedule: str
-    """Whose occasion they are of."""
+    """Schedule of their occasions."""
     at: int
-    """Epoch seconds; tells them from all others of that schedule."""
+    """Epoch seconds; distinguishes them from all others of the schedule."""
     expires: int
-    """Epoch seconds, by which they are fetched or never."""
+    """Epoch seconds after which they are no longer fetched."""
     more: Mapping[str, Any]
     """Other fields of their crawl requests."""
 
 
 def encode_visits(crawl: VisitCrawl, visits: Iterable[Visit]) -> Iterator[bytes]:
-    """The crawl requests of visits, in their order; a repetition makes the same occasions."""
+    """Yield the crawl requests of visits, in order; a repetition yields the same occasions."""
     for visit in visits:
         yield jsontext.dumps(
             {
@@ -84,7 +84,7 @@ def _credentials(more: Mapping[str, Any]) -> list[str]:
 
 
 def check_crawl(more: Mapping[str, Any]) -> None:
-    """InvalidRequest for fields that no visit can have."""
+    """Raise InvalidRequest for fields that a visit cannot have."""
     _refuse([f"$.{name}: a visit has it of its own" for name in _OF_A_VISIT if name in more])
     _refuse(_credentials(more))
     crawl = VisitCrawl(crawlid="check", schedule="check", at=1, expires=0, more=more)
