@@ -1,7 +1,7 @@
-"""The proxy pools on their way from a person's hand to the crawlers.
+"""The proxy pools, from their edit to the crawlers.
 
-They live in one node of ZooKeeper, beside the throttle rules, and are watched, read and edited like
-those (:mod:`crawlstream.zoo`): ``parse`` reads the node, ``url`` the lines that people write of
-proxies, ``edit`` changes the node, ``shown`` is what people are shown of it. No error of theirs
-repeats what a proxy's line says.
+They are stored in a ZooKeeper node next to that of the throttle rules, and are watched, read and
+edited like them (:mod:`crawlstream.zoo`): ``parse`` reads the node, ``url`` the lines of proxies in
+it, ``edit`` changes the node, ``shown`` formats it for people. Errors never repeat the line of a
+proxy.
 """

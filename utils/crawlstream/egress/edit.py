@@ -1,4 +1,4 @@
-"""Changing the pools: read, change, write back if nobody else did."""
+"""Change the pools: read, change, and write back unless another client has changed them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from crawlstream.zoo.document import Document
 from crawlstream.zoo.node import change_node, read_node
 
 DEFAULT = "default"
-"""Stands for all domains without a pool of their own."""
+"""Name for all domains without a pool of their own."""
 
 
 class PoolEditor:
-    """Edits the node by compare-and-set on its version, keeping what it does not know.
+    """Edits the node by compare-and-set on its version, keeping unknown keys.
 
-    Each method connects, works and disconnects within 5 s, and returns the table as it is then.
-    Errors: ZooKeeperUnavailable (an edit may have been applied all the same; to repeat it is
-    harmless); Conflict (others kept writing); BadTable (the node is unreadable, so it is not
-    overwritten, or the new value is not valid, or the pools grow beyond 1 MiB).
+    Each method connects, works and disconnects within 5 s, and returns the resulting table. It
+    raises ZooKeeperUnavailable (the edit may have been applied; repeating it is harmless), Conflict
+    (other clients kept writing), or BadTable (the node is unreadable and therefore not overwritten,
+    the new value is invalid, or the pools exceed 1 MiB).
     """
 
     def __init__(self, hosts: Sequence[str], path: str) -> None:
@@ -32,47 +32,47 @@ class PoolEditor:
         self._node = node_of(path)
 
     async def read(self) -> PoolTable:
-        """The pools as they are in ZooKeeper now."""
+        """Return the current pools in ZooKeeper."""
         return await asyncio.to_thread(read_node, self._hosts, self._node)
 
     async def seed(self) -> PoolTable:
-        """Make the node, without any pool, if there is none.
+        """Create the node without any pool if it does not exist.
 
-        A node that was emptied is left alone: its pools are lost, but not given up yet.
+        A node that was emptied is not changed: its pools are lost, but may still be restored.
         """
         return await self._change(lambda _: None)
 
     async def set_pool(
         self, name: str, lines: Sequence[Document] = (), *, policy: Mapping[str, Any]
     ) -> PoolTable:
-        """Make a pool, or change its policy; fields have their names in the node.
+        """Create a pool, or change its policy; fields have their names in the node.
 
-        ``lines`` are proxies, each with ``url`` and what else it has; one that the pool has
-        already changes in its place, so that it can be given another password.
+        ``lines`` are proxies, each with ``url`` and other fields; a proxy that the pool already has
+        is changed in its place, for example to a new password.
         """
         if not is_name(name) or name == DIRECT:
             raise BadTable(f"{name[:70]!r} is not a name for a pool: use A-Z a-z 0-9 . _ -")
         return await self._change(partial(_set_pool, name, lines, policy))
 
     async def remove_pool(self, name: str) -> PoolTable:
-        """Remove a pool that nothing refers to."""
+        """Remove a pool that is not referenced."""
         return await self._change(partial(_remove_pool, name))
 
     async def remove_proxies(self, name: str, ids: Collection[str]) -> PoolTable:
-        """Remove the lines of some proxies; one with sessions goes with all of them."""
+        """Remove the lines of some proxies; a line with sessions is removed with all of them."""
         return await self._change(partial(_change_lines, name, ids, lambda _: None))
 
     async def disable(
         self, name: str, ids: Collection[str] = (), *, disabled: bool = True
     ) -> PoolTable:
-        """Hold a pool, or the lines of some of its proxies, back until they are enabled."""
+        """Disable a pool, or the lines of some of its proxies, until they are enabled."""
         fields = {"disabled": disabled}
         if ids:
             return await self._change(partial(_change_lines, name, ids, partial(_merged, fields)))
         return await self._change(partial(_change_policy, name, fields))
 
     async def use(self, domain: str, pool: str) -> PoolTable:
-        """Let a domain, or all without a pool of their own (``default``), use this one."""
+        """Assign a pool to a domain, or to all without a pool of their own (``default``)."""
         return await self._change(partial(_use, domain, pool))
 
     async def _change(self, edit: Callable[[Document], None]) -> PoolTable:
@@ -91,7 +91,7 @@ def _set_pool(
     pools = _section(document, "pools")
     known = pools.get(name)
     before: dict[Any, Any] = known if isinstance(known, dict) else {}
-    # What stands below a key is changed one by one, too.
+    # Fields below a key are also changed one by one.
     below = {
         key: {**old, **value}
         for key, value in policy.items()
@@ -103,7 +103,7 @@ def _set_pool(
 
 
 def _with_lines(name: str, before: Any, lines: Sequence[Document]) -> list[Any]:
-    """The lines of a pool and more of them; a proxy that is known stays in its place."""
+    """Return the lines of a pool with further ones; a known proxy stays in its place."""
     after = list(before)
     places = {
         proxy.id: place for place, line in enumerate(after) for proxy in _proxies_of(name, line)
@@ -150,7 +150,7 @@ def _change_policy(name: str, fields: Document, document: Document) -> None:
 def _change_lines(
     name: str, ids: Collection[str], change: Callable[[Any], Any], document: Document
 ) -> None:
-    """Change, or drop where ``change`` answers None, each line that has one of these proxies."""
+    """Change each line that has one of these proxies, or drop it if ``change`` returns None."""
     pools = _section(document, "pools")
     pool = _pool_of(pools, name)
     left, lines = set(ids), []
@@ -200,5 +200,5 @@ def _pool_of(pools: Mapping[Any, Any], name: str) -> Mapping[Any, Any]:
 
 
 def _section(document: Document, section: str) -> dict[Any, Any]:
-    """A section to write into: made if it is missing."""
+    """Return a section to write into; create it if it is missing."""
     return document.setdefault(section, {})  # type: ignore[no-any-return]

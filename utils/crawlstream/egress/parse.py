@@ -1,4 +1,4 @@
-"""The node's pools, strictly read.
+"""Parse the pools in the node, strictly.
 
 ::
 
@@ -12,9 +12,9 @@
         - http://${DE_USER}:${DE_PASS}@gw.example.net:8000
         - {url: "http://user-{session}:secret@gw:7777", sessions: 50}
 
-As with the throttle rules, a table is a function of the bytes alone, anything doubtful makes the
-whole document bad, and keys that are not ours are ignored. Errors name pool, field and number of
-the line; what a line of a proxy says is in none of them.
+As with the throttle rules, a table is a function of the bytes only, any invalid part makes the
+whole document invalid, and unknown keys are ignored. Errors name pool, field and line number; they
+never contain the line of a proxy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_LABELS = 20
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A field that is a number, and its bounds."""
+    """Numeric field with its bounds."""
 
     attribute: str
     least: float
@@ -47,7 +47,7 @@ class _Number:
     kind: type[int | float] = int
 
     def read(self, where: str, value: Any) -> float:
-        """The number; BadTable if it is none, or out of its bounds."""
+        """Return the number; raise BadTable if it is not a number or out of bounds."""
         wanted = (int, float) if self.kind is float else int
         is_number = isinstance(value, wanted) and not isinstance(value, bool)
         if is_number and self.least <= value <= self.most:  # False of .nan, too
@@ -71,7 +71,7 @@ _GROUPS = {
     },
     "price": {"per_gb": _Number("price_per_gb", 0, 10**9, float)},
 }
-"""Numbers that stand together."""
+"""Numbers in a mapping of their own."""
 _CHOICES = {
     "per": ("site", "crawl"),
     "dns": ("check", "local"),
@@ -82,12 +82,12 @@ _SESSIONS = _Number("sessions", 1, MOST_PROXIES)
 
 
 def node_of(path: str) -> Node[PoolTable]:
-    """The node with the pools."""
+    """Return the node with the pools."""
     return Node(path=path, table_of=table_of, what="proxy pools", event="proxies", is_secret=True)
 
 
 def table_of(document: Document, czxid: int, mzxid: int) -> PoolTable:
-    """The table in a document; BadTable says where it is wrong."""
+    """Return the table in a document; raise BadTable with the place of an error."""
     if not any(section in document for section in _SECTIONS):
         raise BadTable(f"the node has none of {', '.join(_SECTIONS)}")
     pools: dict[str, Pool] = {}
@@ -110,7 +110,7 @@ def table_of(document: Document, czxid: int, mzxid: int) -> PoolTable:
 
 
 def is_name(name: object) -> bool:
-    """Whether a pool may be called so."""
+    """Return whether a name is valid for a pool."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
@@ -126,7 +126,7 @@ def _domains(document: Document) -> dict[str, str]:
 
 
 def _check_references(table: PoolTable) -> None:
-    """Every pool that is named exists."""
+    """Check that every referenced pool exists."""
     named: list[tuple[str, object]] = [("default", table.default)]
     named += [(f"groups: {kind_of(group)}", pool) for group, pool in table.groups.items()]
     named += [(f"domains: {domain}", pool) for domain, pool in table.domains.items()]
@@ -189,7 +189,7 @@ def _proxies(where: str, lines: object) -> Iterator[Proxy]:
 
 
 def proxies_in(where: str, line: object) -> Iterator[Proxy]:
-    """The proxies of one line: one, or as many as it has sessions."""
+    """Yield the proxies of a line: one, or one per session."""
     fields: Mapping[Any, Any] = line if isinstance(line, dict) else {"url": line}
     url = fields.get("url")
     if not isinstance(url, str):

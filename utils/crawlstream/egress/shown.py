@@ -1,4 +1,4 @@
-"""Proxy pools as people and programs are shown them: passwords are dots."""
+"""Proxy pools as shown to people and programs: passwords are dots."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
 
 _NAMES = {"rest_s": "rest"}
-"""Fields that are called otherwise in ZooKeeper."""
+"""Fields that have other names in ZooKeeper."""
 _GROUPED = frozenset({"budget_requests", "budget_gb", "price_per_gb"})
-"""Fields that stand below others there."""
+"""Fields that are nested in other fields in ZooKeeper."""
 
 
 def pool_table(table: PoolTable) -> dict[str, Any]:
-    """All pools, and what they are for."""
+    """Return all pools and their assignments."""
     return {
         "default": table.default,
         "groups": dict(table.groups),
@@ -26,7 +26,7 @@ def pool_table(table: PoolTable) -> dict[str, Any]:
 
 
 def pool_shown(pool: Pool) -> dict[str, Any]:
-    """One pool: its policy by the names in ZooKeeper, and its proxies."""
+    """Return a pool: its policy by the names in ZooKeeper, and its proxies."""
     policy = {
         _NAMES.get(field.name, field.name): getattr(pool, field.name)
         for field in fields(pool)

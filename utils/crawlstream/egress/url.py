@@ -1,4 +1,4 @@
-"""Lines that say where a proxy is: URLs, and the ``host:port:user:password`` of price lists."""
+"""Lines with the address of a proxy: URLs, and ``host:port:user:password`` of providers' lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlstream.errors import BadTable
 from crawlstream.model.egress.pools import SCHEMES, Proxy, Scheme, Secret
 
 LONGEST = 1024
-"""Characters of a line."""
+"""Maximum characters of a line."""
 
 _URL = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:(?P<userinfo>.*)@)?"
@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def read_url(text: str) -> Proxy:
-    """The proxy in a URL; BadTable says what is wrong and shows nothing of the line."""
+    """Return the proxy in a URL; raise BadTable with the problem, without text of the line."""
     if len(text) > LONGEST:
         raise BadTable(f"has {len(text)} characters, more than the {LONGEST} allowed")
     found = _URL.fullmatch(text.strip())
@@ -38,7 +38,7 @@ def read_url(text: str) -> Proxy:
 
 
 def read_line(text: str) -> Proxy:
-    """The same of a line of a list, where a URL need not be one; its scheme is then http."""
+    """Return the proxy in a line of a list; a line that is not a URL has the scheme http."""
     text = text.strip()
     if "://" in text:
         return read_url(text)

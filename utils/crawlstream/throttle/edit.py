@@ -1,4 +1,4 @@
-"""Changing the rules: read, change, write back if nobody else did."""
+"""Change the rules: read, change, and write back unless another client has changed them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from crawlstream.zoo.document import Document
 from crawlstream.zoo.node import change_node, read_node
 
 DEFAULT = "default"
-"""The name of the rule for all domains without one."""
+"""Name of the rule for all domains without a rule of their own."""
 
 
 class ThrottleEditor:
-    """Edits the node by compare-and-set on its version, keeping what it does not know.
+    """Edits the node by compare-and-set on its version, keeping unknown keys.
 
-    Each method connects, works and disconnects within 5 s, and returns the table as it is then.
-    Errors: ZooKeeperUnavailable (an edit may have been applied all the same; to repeat it is
-    harmless); Conflict (others kept writing); BadTable (the node is unreadable, so it is
-    not overwritten, or the new value is not valid, or the rules grow beyond 1 MiB).
+    Each method connects, works and disconnects within 5 s, and returns the resulting table. It
+    raises ZooKeeperUnavailable (the edit may have been applied; repeating it is harmless), Conflict
+    (other clients kept writing), or BadTable (the node is unreadable and therefore not overwritten,
+    the new value is invalid, or the rules exceed 1 MiB).
     """
 
     def __init__(self, hosts: Sequence[str], path: str, *, default: ThrottleRule) -> None:
@@ -33,21 +33,21 @@ class ThrottleEditor:
         self._default = default
 
     async def read(self) -> ThrottleTable:
-        """The rules as they are in ZooKeeper now."""
+        """Return the current rules in ZooKeeper."""
         return await asyncio.to_thread(read_node, self._hosts, self._node)
 
     async def seed(self) -> ThrottleTable:
-        """Write the default rule into the node if it has none, creating the node if need be.
+        """Write the default rule into the node if it has none; create the node if necessary.
 
-        A node that was emptied is left alone: its rules are lost, but not given up yet.
+        A node that was emptied is not changed: its rules are lost, but may still be restored.
         """
         return await self._change(self._seed)
 
     async def set_rule(self, domain: str, **fields: float | None) -> ThrottleTable:
         """Set the rule of a domain, or of ``"default"``; fields have their names in the node.
 
-        A field that is missing or None stays as it is; a domain without a rule starts from those of
-        the default that every rule must have.
+        A field that is missing or None is not changed; a new rule of a domain starts with the
+        required fields of the default rule.
         """
         if unknown := fields.keys() - {field.name for field in RULE_FIELDS}:
             raise TypeError(f"a throttle rule has no {', '.join(sorted(unknown))}")
@@ -67,7 +67,7 @@ class ThrottleEditor:
         return await self._change(partial(_block, _checked(domain)))
 
     async def unblock(self, domain: str) -> ThrottleTable:
-        """Take a domain off the blacklist."""
+        """Remove a domain from the blacklist."""
         return await self._change(partial(_unblock, fold_host(domain)))
 
     async def _change(self, edit: Callable[[Document], None]) -> ThrottleTable:
@@ -122,7 +122,7 @@ def _unblock(domain: str, document: Document) -> None:
 
 
 def _checked(domain: str) -> str:
-    """The domain in the node's spelling."""
+    """Return the domain in the node's spelling."""
     try:
         return host_name(domain)
     except InvalidUrl as error:
@@ -134,7 +134,7 @@ def _is(name: object, domain: str) -> bool:
 
 
 def _as_mapping(document: Document, section: str) -> dict[Any, Any]:
-    """A section to write into: made if it is missing or not a mapping, which a write repairs."""
+    """Return a section to write into; create it if it is missing or not a mapping."""
     if not isinstance(document.get(section), dict):
         document[section] = {}
     section_value: dict[Any, Any] = document[section]
@@ -153,5 +153,5 @@ def _fields_of(rule: ThrottleRule) -> Document:
 
 
 def _plain(number: Any) -> Any:
-    """A whole number without its ``.0``, as the predecessor's tools write and read it."""
+    """Return a whole number without ``.0``, as the predecessor's tools write and read it."""
     return int(number) if isinstance(number, float) and number.is_integer() else number

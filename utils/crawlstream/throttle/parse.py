@@ -1,4 +1,4 @@
-"""The node's rules, strictly read.
+"""Parse the rules in the node, strictly.
 
 ::
 
@@ -7,9 +7,9 @@
       example.com: {hits: 30, window: 60, scale: 0.5, concurrency: 2}
     blacklist: [example.org]
 
-A table is a function of the bytes alone, so that every process reads the same one: a missing
-``blacklist`` is an empty one, a missing ``domains`` has no rules. Anything doubtful makes the whole
-document bad, and whoever reads it keeps the last good table. Keys that are not ours are ignored.
+A table is a function of the bytes only, so that every process reads the same one: a missing
+``blacklist`` is empty, a missing ``domains`` has no rules. Any invalid part makes the whole
+document invalid, and its readers keep the last good table. Unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SECTIONS = ("default", "domains", "blacklist")
 
 
 def node_of(path: str, default: ThrottleRule) -> Node[ThrottleTable]:
-    """The node with the rules; ``default`` is used where it has none."""
+    """Return the node with the rules; ``default`` is used if it has no default rule."""
     return Node(
         path=path,
         table_of=lambda document, czxid, mzxid: table_of(
@@ -40,10 +40,10 @@ def node_of(path: str, default: ThrottleRule) -> Node[ThrottleTable]:
 
 
 def table_of(document: Document, *, default: ThrottleRule, czxid: int, mzxid: int) -> ThrottleTable:
-    """The table in a document; ``default`` is used where the document has none.
+    """Return the table in a document; ``default`` is used if it has no default rule.
 
-    Domains may be spelt in upper case, with a trailing dot or in their own script; of two
-    spellings of one domain the slower rule applies.
+    Domains may be written in upper case, with a trailing dot or in a non-Latin script; of two
+    spellings of a domain, the slower rule applies.
     """
     if not any(section in document for section in _SECTIONS):
         raise BadTable("the node has none of default, domains, blacklist")
@@ -73,7 +73,7 @@ def _rule(where: str, rule: object, default: ThrottleRule) -> ThrottleRule:
 
 
 def _value(where: str, rule: Mapping[Any, Any], field: RuleField, default: ThrottleRule) -> Any:
-    """What a rule has for a field, or what it means that it has nothing."""
+    """Return the value of a field in a rule, or its default."""
     if field.name in rule:
         value = rule[field.name]
         if not field.accepts(value):
@@ -107,5 +107,5 @@ def _domain(section: str, name: object) -> str:
 
 
 def _rate(rule: ThrottleRule) -> float:
-    """Requests a second."""
+    """Return the requests per second."""
     return rule.effective_hits / rule.window_s

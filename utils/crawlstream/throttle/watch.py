@@ -1,4 +1,4 @@
-"""The throttle rules as they change."""
+"""Watch the throttle rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OnAlarm = Callable[[BadTable], Awaitable[None]]
 
 
 class ThrottleWatch(NodeWatch[ThrottleTable]):
-    """Delivers the rules whenever they change; those that cannot be read raise an alarm instead."""
+    """Delivers the rules whenever they change; unreadable rules raise an alarm instead."""
 
     def __init__(
         self,
@@ -25,5 +25,5 @@ class ThrottleWatch(NodeWatch[ThrottleTable]):
         on_table: OnTable,
         on_alarm: OnAlarm | None = None,
     ) -> None:
-        """``default`` is the rule of a node that has none."""
+        """Watch the node at ``path``; use ``default`` if it has no default rule."""
         super().__init__(hosts, node_of(path, default), on_table=on_table, on_alarm=on_alarm)

@@ -1,4 +1,4 @@
-"""Connections to ZooKeeper: one place for what every client of ours is told."""
+"""Connections to ZooKeeper, with the same configuration for all clients of crawlstream."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL
 
 SESSION_TIMEOUT_S = 6.0
-"""A server that is silent for two thirds of this counts as gone, and the next one is tried."""
+"""Session timeout; after two thirds of it without a reply, the client tries the next server."""
 
 OPERATION_TIMEOUT_S = 4.0
-"""A call whose answer takes longer is given up; a frozen server answers nothing."""
+"""Timeout of a call; a frozen server never answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How ZooKeeper is talked to, mostly in kazoo's words; a process has one way."""
+    """Security of connections, mostly in kazoo's terms; the same for the whole process."""
 
     digest: str | None = None
-    """``user:password``."""
+    """Credentials: ``user:password``."""
     use_ssl: bool = False
     ca: str | None = None
     certfile: str | None = None
@@ -35,15 +35,16 @@ _security = Security()
 
 
 def secure(security: Security) -> None:
-    """Have every connection from now on made so; called when the settings are read."""
+    """Set the security of all later connections; called when the settings are read."""
     global _security  # noqa: PLW0603  of the process, like its environment
     _security = security
 
 
 def make_client(hosts: Sequence[str]) -> Any:
-    """A client that, once started, tries to connect until ``close_client`` ends its threads.
+    """Return a client that, once started, tries to connect until ``close_client`` ends it.
 
-    With a user, nodes that it makes are this user's alone; nodes that are there keep their list.
+    With a user, only this user may access nodes that the client creates; existing nodes keep their
+    access list.
     """
     how = _security
     return KazooClient(
@@ -62,6 +63,6 @@ def make_client(hosts: Sequence[str]) -> Any:
 
 
 def close_client(client: Any) -> None:
-    """End the session and the threads, whether or not there is a connection."""
+    """End the session and the threads, with or without a connection."""
     client.stop()
     client.close()

@@ -1,4 +1,4 @@
-"""The node's bytes as a YAML document: read with suspicion, written as people write it."""
+"""The node's bytes as a YAML document: read strictly, written as people write it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import yaml
 from crawlstream.errors import BadTable
 
 MAX_BYTES = 1024 * 1024 - 1024
-"""ZooKeeper closes the connection on anything larger (jute.maxbuffer, 1 MiB with its envelope)."""
+"""Maximum size; ZooKeeper closes the connection for more (jute.maxbuffer, 1 MiB with header)."""
 
 MAX_DEPTH = 16
-"""libyaml's time grows with the square of the depth, and at 100 000 levels it kills the process."""
+"""Maximum nesting; libyaml takes quadratic time, and 100 000 levels crash the process."""
 
 MAX_VALUES = 500_000
-"""Values of a document with its aliases expanded: a full megabyte of rules has a third of that."""
+"""Maximum values with aliases expanded; a full megabyte of rules has a third of that."""
 
 Document = dict[str, Any]
 
 
 def read_document(data: bytes, *, is_secret: bool = False) -> Document:
-    """The mapping in ``data``, order and unknown keys kept; BadTable says what is off.
+    """Return the mapping in ``data``, with its order and unknown keys.
 
-    Of one that ``is_secret`` it repeats nothing.
+    Raise BadTable with the problem; if ``is_secret``, the error contains nothing of the document.
     """
     if not data.strip():
         raise BadTable("the node is empty")
@@ -37,7 +37,7 @@ def read_document(data: bytes, *, is_secret: bool = False) -> Document:
 
 
 def write_document(document: Document) -> bytes:
-    """``document`` as block-style YAML in its own order; BadTable if it is too large."""
+    """Return ``document`` as block-style YAML in its order; raise BadTable if it is too large."""
     text = yaml.dump(
         document,
         Dumper=yaml.CSafeDumper,
@@ -54,7 +54,7 @@ def write_document(document: Document) -> bytes:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in words, for sentences; foreign text is cut."""
+    """Return a description of a value for error sentences; texts are cut."""
     match value:
         case None:
             return "nothing"
@@ -85,13 +85,13 @@ def _load(data: bytes, *, is_secret: bool) -> object:
     except BadTable:
         raise
     except Exception as error:
-        # PyYAML lets through whatever its constructors stumble over: ``!!bool x`` is a KeyError.
+        # PyYAML raises any error of its constructors: ``!!bool x`` is a KeyError.
         problem = type(error).__name__ if is_secret else repr(error)
         raise BadTable(f"the node is not YAML: {problem}") from error
 
 
 def _check_shape(events: Iterator[yaml.Event]) -> None:
-    """Refuse documents whose reading would cost more than their bytes tell."""
+    """Refuse documents that are expensive to read although they have few bytes."""
     weights: dict[str | None, int] = {}
     open_nodes: list[tuple[str | None, int]] = []
     values = 0
@@ -111,7 +111,7 @@ def _check_shape(events: Iterator[yaml.Event]) -> None:
 
 
 def _weight(weights: dict[str | None, int], anchor: str | None) -> int:
-    """Values that an alias stands for; one that is still open would contain itself."""
+    """Return the number of values of an alias; an anchor that is still open contains itself."""
     if anchor not in weights:
         raise BadTable(f"the node refers to itself by *{anchor}")
     return weights[anchor]

@@ -1,4 +1,4 @@
-"""The node's bytes, read and changed by compare-and-set; blocks, so it runs on a thread."""
+"""Read the node, and change it by compare-and-set; calls block, so they run on a thread."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from crawlstream.zoo.connect import close_client, make_client
 from crawlstream.zoo.document import Document, read_document, write_document
 
 DEADLINE_S = 4.5
-"""What ZooKeeper may take for one edit or reading in all; our own work with it does not count."""
+"""Maximum time that ZooKeeper may take in one edit or read; local work does not count."""
 
 MAX_TRIES = 20
-"""Each lost race is another's success, so many tries mean many editors, not bad luck."""
+"""Maximum attempts. Each lost race is the success of another editor, so 20 mean many editors."""
 
 _CONNECT_TIMEOUT_S = 3.0
 _PAUSE_S = 0.02
@@ -40,37 +40,37 @@ Made_co = TypeVar("Made_co", covariant=True)
 
 
 class TableOf(Protocol[Made_co]):
-    """Validates a document; BadTable if it is no table."""
+    """Converts a document to a table; raises BadTable if it is invalid."""
 
     def __call__(self, document: Document, czxid: int, mzxid: int) -> Made_co:
-        """The table in ``document`` at one version of the node."""
+        """Return the table in ``document`` at one version of the node."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node(Generic[Table]):
-    """A node that holds a table, and how the table is read from it."""
+    """Node that contains a table, and the function that reads it."""
 
     path: str
     table_of: TableOf[Table]
     what: str
-    """What people call its content, in the plural: ``throttle rules``."""
+    """Name of its content for people, in the plural: ``throttle rules``."""
     event: str
-    """The ``event`` of what is logged about it."""
+    """Value of ``event`` in its log lines."""
     is_secret: bool = False
-    """Whether errors must not repeat what stands in it."""
+    """True if errors must not repeat its content."""
 
     def document(self, data: bytes) -> Document:
-        """The node's bytes, read; BadTable says what is wrong with them."""
+        """Return the document in the node's bytes; raise BadTable with the problem."""
         return read_document(data, is_secret=self.is_secret)
 
     def parse(self, data: bytes, czxid: int, mzxid: int) -> Table:
-        """The table in the node's bytes; BadTable says what is wrong with them."""
+        """Return the table in the node's bytes; raise BadTable with the problem."""
         return self.table_of(self.document(data), czxid, mzxid)
 
 
 def read_node(hosts: Sequence[str], node: Node[Table]) -> Table:
-    """The table in the node now."""
+    """Return the current table in the node."""
     with _session(hosts, node.what) as session:
         data, stat = session.read(node.path)
         if stat is None:
@@ -85,9 +85,9 @@ def change_node(
     *,
     fresh: Callable[[], Document],
 ) -> Table:
-    """Apply ``edit`` to the document in the node, or to a ``fresh`` one where none ever was.
+    """Apply ``edit`` to the document in the node, or to a ``fresh`` one if there never was one.
 
-    What the edit leaves as it was is not written. Conflict after twenty lost races.
+    Write only if the edit changed the document. Raise Conflict after twenty lost races.
     """
     with _session(hosts, node.what) as session:
         for tries in range(MAX_TRIES):
@@ -105,7 +105,7 @@ def _try_change(
     *,
     fresh: Callable[[], Document],
 ) -> Table | None:
-    """One round; None if somebody else was faster."""
+    """Try once; return None if another client was faster."""
     data, stat = session.read(node.path)
     is_new = stat is None or (not data and stat.version == 0)
     document = fresh() if is_new else node.document(data)
@@ -118,19 +118,19 @@ def _try_change(
 
 
 class _Session:
-    """Calls of one client, which wait for ``DEADLINE_S`` in all."""
+    """Calls of one client, which wait for at most ``DEADLINE_S`` in total."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._left_s = DEADLINE_S
 
     def connect(self) -> None:
-        """Wait for the connection, and not, as kazoo's ``start`` does, for its failure to end."""
+        """Wait for the connection, but not for the end of a failed attempt as ``start`` does."""
         if not self._client.start_async().wait(_CONNECT_TIMEOUT_S):
             raise KazooTimeoutError("no connection")
 
     def read(self, path: str) -> tuple[bytes, Any]:
-        """Data and stat of the node; stat None if there is none."""
+        """Return data and stat of the node; stat is None if the node does not exist."""
         try:
             data, stat = self._wait(self._client.get_async(path))
         except NoNodeError:
@@ -138,7 +138,7 @@ class _Session:
         return data, stat
 
     def write(self, path: str, data: bytes, over: Any) -> Any:
-        """Write over the version ``over`` (None: create); stat, or None if it is another by now."""
+        """Replace the version ``over`` (None: create); return stat, or None if it has changed."""
         try:
             if over is not None:
                 return self._wait(self._client.set_async(path, data, over.version))
@@ -171,7 +171,7 @@ def _session(hosts: Sequence[str], what: str) -> Iterator[_Session]:
 
 
 def _unanswered(hosts: Sequence[str], what: str, error: Exception) -> str:
-    """One sentence; that time ran out is all that the client knows, and says nothing new."""
+    """Return the error as a sentence; a timeout of the client adds no information to it."""
     if isinstance(error, (NoAuthError, AuthFailedError)):
         return (
             f"ZooKeeper at {', '.join(hosts)} denies access to the {what}: set"
@@ -183,7 +183,7 @@ def _unanswered(hosts: Sequence[str], what: str, error: Exception) -> str:
 
 
 def _close_in_background(client: Any) -> None:
-    """A server that does not answer is not waited for when it is left, either."""
+    """Close a client without waiting for a server that does not answer."""
     threading.Thread(
         target=close_client, args=(client,), name="zookeeper-close", daemon=True
     ).start()

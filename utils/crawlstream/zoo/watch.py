@@ -1,4 +1,4 @@
-"""A table as it changes: its node of ZooKeeper, watched."""
+"""Watch a table: deliver it whenever its ZooKeeper node changes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from crawlstream.zoo.watcher import Watcher
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 STOP_TIMEOUT_S = 12.0
-"""kazoo waits up to ten seconds for a connection that is just being made."""
+"""Maximum wait for the thread; kazoo waits up to ten seconds for a connection in progress."""
 
 log = structlog.get_logger()
 
 
 class NodeWatch(Generic[Table]):
-    """Delivers the table whenever it changes; one that cannot be read raises an alarm instead.
+    """Delivers the table whenever it changes; a table that cannot be read raises an alarm instead.
 
-    Versions that follow each other quickly may be skipped, the last one never is. A missing or
-    unreadable node, a lost session, a server that is down or frozen: the last good table stays.
-    A callback that raises is called again with what is the latest by then.
+    Versions in quick succession may be skipped, but never the last one. The last good table stays
+    if the node is missing or unreadable, the session is lost, or the server is down or frozen. A
+    callback that raises is called again with the latest table.
     """
 
     def __init__(
@@ -50,20 +50,20 @@ class NodeWatch(Generic[Table]):
 
     @property
     def table(self) -> Table | None:
-        """The last good table; None before the first."""
+        """Return the last good table; None before the first."""
         return self._table
 
     @property
     def connected(self) -> bool:
-        """Whether ZooKeeper answers just now."""
+        """Return whether ZooKeeper is connected now."""
         return self._watcher is not None and self._watcher.is_connected
 
     async def start(self) -> None:
-        """Begin to watch and return at once; ZooKeeper may be down."""
+        """Start watching and return at once; ZooKeeper may be down."""
         loop = asyncio.get_running_loop()
 
         def tell(latest: Table | BadTable) -> None:
-            with contextlib.suppress(RuntimeError):  # The loop may be closed by now.
+            with contextlib.suppress(RuntimeError):  # The loop may already be closed.
                 loop.call_soon_threadsafe(self._hear, latest)
 
         self._watcher = Watcher(self._hosts, self._node, tell)

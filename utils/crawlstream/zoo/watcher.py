@@ -1,4 +1,4 @@
-"""The thread that reads the node again whenever it may have changed."""
+"""Thread that reads the node again whenever it may have changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crawlstream.zoo.connect import OPERATION_TIMEOUT_S, close_client, make_clie
 from crawlstream.zoo.node import Node, Table
 
 READ_EVERY_S = 30.0
-"""Without any event. Events come with the watch and with each new connection; this is a belt."""
+"""Interval without events, as a safeguard: watches and new connections cause events."""
 
 RETRY_PAUSE_S = 0.5
 SILENCE_ALARM_S = 10.0
@@ -26,10 +26,10 @@ log = structlog.get_logger()
 
 
 class Watcher(threading.Thread, Generic[Table]):
-    """Tells of each version of the node that it sees, once.
+    """Reports each version of the node that it sees, once.
 
-    kazoo's own DataWatch is not used: it blocks for ever while ZooKeeper is down, its threads die
-    of an expired session, and it calls a function twice that raises a TypeError.
+    kazoo's own DataWatch is not used: it blocks indefinitely while ZooKeeper is down, its threads
+    end with an expired session, and it calls a function again that raises a TypeError.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Watcher(threading.Thread, Generic[Table]):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the session is alive, as far as the client knows."""
+        """Return whether the session is alive, as far as the client knows."""
         return bool(self._client.connected)
 
     def finish(self) -> None:
@@ -61,14 +61,14 @@ class Watcher(threading.Thread, Generic[Table]):
         self._client.start_async()
         try:
             while not self._stopping.is_set():
-                # Cleared before reading: what happens meanwhile is a reason to read once more.
+                # Cleared before reading: an event during the read is a reason to read again.
                 self._stir.clear()
                 self._stir.wait(READ_EVERY_S if self._read() else RETRY_PAUSE_S)
         finally:
             close_client(self._client)
 
     def _read(self) -> bool:
-        """Tell of the node's version if it is new; False: ZooKeeper did not answer."""
+        """Report the node's version if it is new; return False if ZooKeeper did not answer."""
         if not self._client.connected:
             self._note_silence()
             return False
@@ -109,7 +109,7 @@ class Watcher(threading.Thread, Generic[Table]):
             return error
 
     def _tell_once(self, version: object, what: Table | BadTable) -> None:
-        # The first thing to be told may be that there is no node, so None needs a name.
+        # The first report may be that the node is missing, so its version must differ from None.
         version = version or "missing"
         if version != self._told:
             self._told = version
@@ -132,6 +132,6 @@ class Watcher(threading.Thread, Generic[Table]):
         self._stir.set()
 
     def _note_state(self, state: str) -> None:
-        """On the connection's own thread, which must not be held up."""
+        """Request a new read; runs on the connection's own thread, which must not be blocked."""
         if state in (KazooState.CONNECTED, KazooState.SUSPENDED):
             self._stir.set()
