@@ -1,12 +1,12 @@
 """Pages as files that other programs read: JSON lines, WARC, Parquet.
 
-``files``     the formats, by the ending of a file's name, and a writer of each
-``jsonl``     the records as they are, one a line; plain, gzip or zstd
-``warc``      WARC 1.1, a gzip member a record
-``parquet``   one row a page, with the columns of ``columns``
-``output``    a file that has its name only when it is whole
-``memory``    one that is made in memory
+``files``     the formats by file extension, and a writer of each
+``jsonl``     the unchanged records, one per line; plain, gzip or zstd
+``warc``      WARC 1.1, with a gzip member per record
+``parquet``   one row per page, with the columns of ``columns``
+``output``    a file that gets its name only when it is whole
+``memory``    a file that is made in memory
 
-The same pages in the same order make the same bytes, so that a file that has to be made again after
-a crash replaces the former one. The libraries of a format are imported when a file of it is opened.
+Equal pages in equal order make equal bytes, so that a file that is written again after a crash
+replaces the former one. The libraries of a format are imported when a file of it is opened.
 """

@@ -1,4 +1,4 @@
-"""The one table of columns: what a row says of a page, in every format that has rows."""
+"""Columns of a page's row, for all formats that have rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlstream.wire import jsontext
 
 
 class Kind(StrEnum):
-    """What a column holds."""
+    """Type of a column."""
 
     TEXT = "text"
     WHOLE = "64-bit integer"
@@ -27,13 +27,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, what it holds, what that means, and how it is had of a row."""
+    """Column: its name, type and meaning, and the function that takes its value from a row."""
 
     name: str
     kind: Kind
     meaning: str
     take: Callable[[Any], object]
-    """Of a page, unless the columns are of other rows."""
+    """Function that takes the value from a row, usually a page."""
 
 
 def _json(value: object) -> str | None:
@@ -74,4 +74,4 @@ COLUMNS = (
     Column("method", Kind.TEXT, "HTTP method", lambda page: page.method),
     Column("extra", Kind.JSON, "all other fields", lambda page: _json(page.extra)),
 )
-"""In the order of every file; columns are only ever added, at the end."""
+"""Columns in the order of all files; new columns are only added at the end."""

@@ -1,4 +1,4 @@
-"""The records of results as Kafka Connect sees them: its JsonConverter takes this schema."""
+"""Schema of the records of results for Kafka Connect's JsonConverter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REQUIRED = frozenset(
     {"id", "appid", "crawlid", "spiderid", "run", "url", "response_url", "status_code", "timestamp"}
 )
 _COMPUTED = frozenset({"mime"})
-"""Columns that no field of the record is called like."""
+"""Columns that are not fields of the record."""
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
 _LINK = {"type": "struct", "fields": [{**_TEXT, "field": "url"}, {**_TEXT, "field": "text"}]}
@@ -21,20 +21,20 @@ _TYPES: Mapping[Kind, Mapping[str, Any]] = {
     Kind.NUMBER: {"type": "double"},
     Kind.FLAG: {"type": "boolean"},
     Kind.TIME: _TEXT,
-    # As on the topic: text in the charset of the page, or base64 where body_encoding says so.
+    # As on the topic: text in the charset of the page, or base64 as body_encoding says.
     Kind.BYTES: _TEXT,
     Kind.TEXTS: _TEXTS,
     Kind.HEADERS: {"type": "map", "keys": _TEXT, "values": _TEXTS},
     Kind.LINKS: {"type": "array", "items": _LINK},
 }
-"""Of the fields on the topic. What is any JSON has no type there, and is left out."""
+"""Types of the fields on the topic. Fields with any JSON have no type there and are left out."""
 _FLAT = frozenset({"string", "int64", "double", "boolean"})
 
 
 def connect_schema(*, only_flat: bool = False) -> Mapping[str, Any]:
-    """For ``value.converter.schema.content``.
+    """Return the schema for ``value.converter.schema.content``.
 
-    ``only_flat``: without lists and maps, which few databases have columns for.
+    ``only_flat`` leaves out lists and maps, for which few databases have columns.
     """
     fields = [each for each in _fields() if not only_flat or each["type"] in _FLAT]
     return {"type": "struct", "name": "crawlstream.result", "fields": fields}

@@ -1,4 +1,4 @@
-"""The formats by the ending of a file's name, and a writer of each."""
+"""The formats by file extension, and a writer of each."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from crawlstream.formats.columns import COLUMNS, Column
 
 
 class Writer(Protocol):
-    """Writes pages to a file that somebody else opens and closes."""
+    """Writes pages to a file that the caller opens and closes."""
 
     def write(self, value: bytes, row: Any) -> None:
-        """Add a row: its record, and what its columns are taken of: of a page, the same decoded."""
+        """Add a row: its record, and the value for its columns (a page: the decoded record)."""
 
     def close(self) -> None:
-        """Write what is left, and the file's end."""
+        """Write buffered rows and the end of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crawl:
-    """What a file says of where its pages come from, where its format has a place for that."""
+    """Origin of the pages, for formats that can state it."""
 
     software: str
     user_agent: str = ""
@@ -41,11 +41,11 @@ _MODULES: Mapping[str, str] = MappingProxyType(
     }
 )
 FORMATS = tuple(_MODULES)
-"""Each is called by the ending of its files' names, without the dot."""
+"""Formats by their file extension, without the dot."""
 
 
 def format_of(name: str) -> str | None:
-    """The format of a file by its name, None if it is none of ours."""
+    """Return the format of a file by its name; None if it is unknown."""
     fitting = (each for each in FORMATS if name.lower().endswith(f".{each}"))
     return next(fitting, None)
 
@@ -53,9 +53,9 @@ def format_of(name: str) -> str | None:
 def make_writer(
     which: str, file: BinaryIO, crawl: Crawl, columns: Sequence[Column] = COLUMNS
 ) -> Writer:
-    """A writer of a format; ConfigError where its library is not installed.
+    """Return a writer of a format; raise ConfigError if its library is not installed.
 
-    ``columns`` are those of formats that have any. WARC has pages only.
+    ``columns`` are for formats that have columns. WARC only takes pages.
     """
     module, _, name = _MODULES[which].partition(":")
     try:

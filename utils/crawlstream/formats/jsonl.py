@@ -1,4 +1,4 @@
-"""JSON lines: the records as they are, one a line."""
+"""JSON lines: the unchanged records, one per line."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Plain:
         self._file: Any = file
 
     def write(self, value: bytes, _: object) -> None:
-        """Add a record; one that its writer has laid out over several lines becomes one."""
+        """Add a record; a record that is formatted on several lines is joined to one."""
         line = jsontext.dumps(jsontext.loads(value)) if b"\n" in value else value
         self._file.write(line + b"\n")
 
     def close(self) -> None:
-        """Nothing is left to be written."""
+        """Do nothing: nothing is buffered."""
 
 
 class Gzip(Plain):
     """JSON lines in gzip."""
 
     def __init__(self, file: BinaryIO, *_: object) -> None:
-        # Neither name nor time, so that the same pages make the same file.
+        # Without name and time, so that equal pages make equal files.
         self._file = gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0)
 
     def close(self) -> None:

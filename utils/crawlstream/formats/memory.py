@@ -1,4 +1,4 @@
-"""A file of few rows, made in memory."""
+"""Make a file of few rows in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def in_memory(
     *,
     columns: Sequence[Column] = COLUMNS,
 ) -> bytes:
-    """The content of a file with these rows: the record of each, and what its columns take."""
+    """Return the content of a file with rows: each is a record and the value for its columns."""
     file = BytesIO()
     writer = make_writer(which, file, crawl, columns)
     for value, row in rows:

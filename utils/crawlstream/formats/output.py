@@ -1,4 +1,4 @@
-"""A file of pages that has its name only when it is whole."""
+"""A file of pages that gets its name only when it is whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawlstream.model.delivered import Delivered
 
 
 class _Noting:
-    """A writer that remembers whether it has failed: what it has written is not whole then."""
+    """Writer that records whether it has failed, because its file is not whole then."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -32,10 +32,11 @@ class _Noting:
 
 @contextmanager
 def whole_file(path: Path, which: str, crawl: Crawl) -> Iterator[Writer]:
-    """A writer of a file; whatever ends the block, the file is whole, with what it had until then.
+    """Provide a writer of a file; after the block, the file is whole, also if an error ended it.
 
-    While the block lasts it is ``.<name>.unfinished`` beside its place. What is no regular file (a
-    device, a pipe) is written to as it is. CrawlstreamError says why nothing can be written.
+    During the block, the file is named ``.<name>.unfinished`` in the same folder. A path that is
+    not a regular file (a device, a pipe) is written to directly. Raise CrawlstreamError with the
+    reason if the file cannot be written.
     """
     try:
         is_special = path.exists() and not stat.S_ISREG(path.stat().st_mode)
@@ -49,7 +50,7 @@ def whole_file(path: Path, which: str, crawl: Crawl) -> Iterator[Writer]:
                 if not writer.has_failed:
                     writer.close()
                     file.flush()
-                    with contextlib.suppress(OSError):  # Of a pipe, say.
+                    with contextlib.suppress(OSError):  # For example of a pipe.
                         os.fsync(file.fileno())
                     if not is_special:
                         place.replace(path)

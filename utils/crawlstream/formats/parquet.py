@@ -1,4 +1,4 @@
-"""Parquet: one row a page, with the columns of :mod:`crawlstream.formats.columns`, or others."""
+"""Parquet: one row per page, with the columns of :mod:`crawlstream.formats.columns` or others."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from crawlstream.formats.columns import COLUMNS, Column, Kind
 from crawlstream.formats.files import Crawl
 
 ROWS = 5_000
-"""Of a row group at most, and so in memory."""
+"""Maximum rows of a row group, which is kept in memory."""
 GROUP_BYTES = 32 * 1024 * 1024
-"""Of the records of a row group."""
+"""Maximum bytes of the records of a row group."""
 _SCHEMA_VERSION = "1"
 _ZSTD_LEVEL = 3
 
@@ -36,7 +36,7 @@ _WORDS = ["appid", "crawlid", "spiderid", "mime", "encoding", "seed_url", "ip", 
 
 
 class Parquet:
-    """A file of row groups."""
+    """Writer of a file of row groups."""
 
     def __init__(self, file: BinaryIO, _: Crawl, columns: Sequence[Column] = COLUMNS) -> None:
         self._columns = columns
@@ -75,13 +75,13 @@ class Parquet:
 
 
 def schema_of(columns: Sequence[Column]) -> Any:
-    """Arrow's schema of a table; that of pages says which version of the columns it is."""
+    """Return Arrow's schema of a table; for pages, it contains the version of the columns."""
     version = {"crawlstream.schema": _SCHEMA_VERSION} if columns is COLUMNS else None
     return pa.schema([(each.name, _TYPES[each.kind]) for each in columns], metadata=version)
 
 
 def _cell(kind: Kind, value: Any) -> Any:
-    """A value as pyarrow takes it."""
+    """Return a value in the form that pyarrow needs."""
     if kind is Kind.HEADERS:
         return list(value.items())
     if kind is Kind.LINKS:

@@ -1,11 +1,11 @@
-"""WARC 1.1: what was asked and answered, page by page, as archives keep it.
+"""WARC 1.1: requests and responses of pages, as archives store them.
 
 A page is a ``response``, its ``request`` and a ``metadata`` record, which has the page's place in
-its crawl as JSON. A 304 is a ``revisit`` without a body. Ids follow from the page's own and times
-are the page's, so the same pages make the same file.
+its crawl as JSON. A 304 is a ``revisit`` without a body. Ids are computed from the page's id and
+times are the page's, so equal pages make equal files.
 
-A body is kept as it is after content decoding, and so what its headers say of its coding and length
-is not true of it any more: these are renamed ``X-Crawler-…``.
+A body is stored after content decoding. Headers about its coding and length are therefore no longer
+true, and are renamed ``X-Crawler-…``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HEX_ID = re.compile(r"[0-9a-f]{32}\Z")
 
 
 class Warc:
-    """A file of gzip members, one a record."""
+    """Writer of a file of gzip members, one per record."""
 
     def __init__(self, file: BinaryIO, crawl: Crawl, _: Sequence[Column]) -> None:
         self._writer: Any = WARCWriter(file, gzip=True, warc_version=_VERSION)
@@ -65,7 +65,7 @@ class Warc:
         self._add("metadata", page, place, jsontext.dumps(known))
 
     def close(self) -> None:
-        """Nothing is left to be written."""
+        """Do nothing: nothing is buffered."""
 
     def _write_info(self, first: Delivered) -> None:
         told = {
@@ -89,7 +89,7 @@ class Warc:
         if page.body_truncated:
             headers["WARC-Truncated"] = "length"
         elif page.is_incomplete:
-            # The connection did not break: the body came whole, and is only a beginning.
+            # The connection did not break: the body is incomplete as the site sent it.
             headers["WARC-Truncated"] = "unspecified"
         http = StatusAndHeaders(
             _status_line(page.status_code), list(_answered(page.response_headers)), "HTTP/1.1"
@@ -150,12 +150,12 @@ def _status_line(code: int) -> str:
 
 
 def _line(text: str) -> str:
-    """A text that cannot end a header, whoever has written it."""
+    """Return text without characters that could end a header."""
     return _CONTROL.sub(" ", text).strip()
 
 
 def _ascii(text: str) -> str:
-    """The rest in percent, as the writer has it of values alone."""
+    """Percent-encode all but ASCII, which the writer does for values only."""
     return quote(text, safe=_ASCII)
 
 
@@ -164,7 +164,7 @@ def _url(url: str) -> str:
 
 
 def _uuid_of(name: str) -> UUID:
-    """What a page's id is already, in hex; of any other text one that follows from it."""
+    """Return a page's id, which is hex, as a UUID; for any other text, compute one from it."""
     return UUID(name) if _HEX_ID.match(name) else uuid5(NAMESPACE_URL, name)
 
 

@@ -1,5 +1,5 @@
-"""The runs of a crawl as Kafka remembers them, and what changed from one to another.
+"""The runs of a crawl that Kafka stores, and the changes from one to another.
 
-Redis knows a crawl's latest run only. The events topic has the beginning and the ending of every
-run, the results topic its pages, both for as long as their topics keep records.
+Redis has only the latest run of a crawl. The events topic has the start and end of every run, the
+results topic its pages, both for the retention time of their records.
 """

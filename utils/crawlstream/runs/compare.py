@@ -1,9 +1,9 @@
-"""What changed between two runs: pages that are new, gone, or answer otherwise.
+"""Changes between two runs: pages that are new, gone, or have another response.
 
-The pages of both are read from the results topic and kept as a status and a hash of the body. What
-that takes is bounded: if a run has more pages than may be kept, a sample of all URLs is compared,
-the same in both runs, chosen by a hash of the URL. The share of the sample is told; within it,
-every figure is exact.
+The pages of both are read from the results topic and kept as a status and a hash of the body. The
+memory is bounded: if a run has too many pages, a sample of all URLs is compared, the same in both
+runs, chosen by a hash of the URL. The share of the sample is returned; within it, all figures are
+exact.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from crawlstream.wire import pages
 from crawlstream.wire.pages import PageDigest
 
 MOST_PAGES = 100_000
-"""Of a run that are kept."""
+"""Maximum pages of a run that are kept."""
 MOST_S = 60.0
 _CLOCKS_DIFFER_MS = 600_000
 _BREATH = 32
 
 
 class Sample:
-    """The pages of two runs, of a share of all URLs that keeps each below ``most``."""
+    """Pages of two runs, for a share of all URLs that keeps each run below ``most`` pages."""
 
     def __init__(self, most: int) -> None:
         self.sides: tuple[dict[str, PageDigest], dict[str, PageDigest]] = ({}, {})
@@ -36,11 +36,11 @@ class Sample:
 
     @property
     def share(self) -> float:
-        """Of all URLs, those that are kept."""
+        """Return the share of all URLs that is kept."""
         return float(0.5**self._halvings)
 
     def note(self, side: int, page: PageDigest) -> None:
-        """Keep a page of the run before (0) or after (1), if it is of the sample."""
+        """Keep a page of the run before (0) or after (1) if it is in the sample."""
         if not self._has(page.url):
             return
         kept = self.sides[side]
@@ -55,7 +55,7 @@ class Sample:
         return crc32(url.encode("utf-8", "replace")) & ((1 << self._halvings) - 1) == 0
 
     def changes(self) -> Mapping[str, list[PageChange]]:
-        """Every page by what became of it, ``same`` included."""
+        """Return all pages by their change, including ``same``."""
         before, after = self.sides
         found: dict[str, list[PageChange]] = {name: [] for name in (*CHANGES, "same")}
         for url in sorted(before.keys() | after.keys()):
@@ -83,9 +83,9 @@ async def compare(
     most_pages: int = MOST_PAGES,
     most_s: float | None = MOST_S,
 ) -> Comparison:
-    """Compare the results of two runs, and list the first pages of each change; KafkaUnavailable.
+    """Compare the results of two runs, and list the first pages of each change.
 
-    The runs may be of two crawls.
+    The runs may belong to different crawls. Raise KafkaUnavailable.
     """
     sample, is_complete = Sample(most_pages), True
     try:
@@ -108,7 +108,7 @@ async def compare(
 
 
 async def _pages(kafka: Kafka, topic: str, run: CrawlRun) -> AsyncGenerator[PageDigest, None]:
-    """The pages of a run: those records of the topic are read that are about of its time."""
+    """Yield the pages of a run; read the records of the topic from about its time."""
     began_ms = max(0, int(run.started_at * 1000) - _CLOCKS_DIFFER_MS)
     start, until = await offsets_since(kafka, topic, began_ms), None
     if run.ended_at is not None:
@@ -122,5 +122,5 @@ async def _pages(kafka: Kafka, topic: str, run: CrawlRun) -> AsyncGenerator[Page
                 yield page
                 count += 1
             if count % _BREATH == 0:
-                # Others have their turn: pages are large, and there may be very many.
+                # Let other tasks run: pages are large, and there may be very many.
                 await asyncio.sleep(0)

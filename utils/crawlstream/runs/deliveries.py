@@ -1,4 +1,4 @@
-"""Which runs a pipeline has told to be stored: read from the events topic, within bounds."""
+"""The runs that a pipeline has reported as delivered, from a bounded part of the events topic."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.wire import events
 
 MOST_EVENTS = 200_000
-"""Of the topic, the latest, that are looked through."""
+"""Number of latest events of the topic that are read."""
 MOST_S = 10.0
 MOST_RUNS = 100
 
 
 class Deliveries(NamedTuple):
-    """The latest runs that a pipeline has told of."""
+    """Latest runs that a pipeline has reported."""
 
     runs: Sequence[Mapping[str, Any]]
-    """Events `run_delivered`, the latest first, one of each run."""
+    """Events `run_delivered`, one per run, the latest first."""
     is_complete: bool
-    """Whether all events were read, and all runs are here."""
+    """True if all events were read and all runs are listed."""
 
 
 async def read_deliveries(
     kafka: Kafka, topic: str, pipeline: str, *, crawlid: str | None = None
 ) -> Deliveries:
-    """What the latest events tell of a pipeline, of one crawl if it is named; KafkaUnavailable."""
+    """Return the runs of a pipeline in the latest events, or those of ``crawlid``.
+
+    Raise KafkaUnavailable.
+    """
     ends = await end_offsets(kafka, topic)
     share = -(-MOST_EVENTS // len(ends))
     start = {number: max(0, end - share) for number, end in ends.items()}

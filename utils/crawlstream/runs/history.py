@@ -1,4 +1,4 @@
-"""Which runs a crawl has had: read from the events topic, within bounds."""
+"""The runs of a crawl, from a bounded part of the events topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlstream.model.run_history import CrawlRun, RunHistory
 from crawlstream.wire import events
 
 MOST_EVENTS = 1_000_000
-"""Of the topic, the latest, that are looked through."""
+"""Number of latest events of the topic that are read."""
 MOST_S = 30.0
 
 
@@ -26,7 +26,7 @@ async def read_history(
     most_events: int = MOST_EVENTS,
     most_s: float = MOST_S,
 ) -> RunHistory:
-    """The runs that the latest events of ``topic`` tell of; KafkaUnavailable."""
+    """Return the runs in the latest events of ``topic``; raise KafkaUnavailable."""
     ends = await end_offsets(kafka, topic)
     share = -(-most_events // len(ends))
     start = {number: max(0, end - share) for number, end in ends.items()}
@@ -45,7 +45,7 @@ async def read_history(
 
 
 def _with(known: CrawlRun | None, event: CrawlEvent) -> CrawlRun:
-    """What is known of a run, and what an event adds, whichever came first."""
+    """Return a run with the data of an event, in any order of events."""
     known = known or CrawlRun(crawl=event.crawl, run=event.run)
     if event.event == "crawl_started":
         return replace(known, started_at=event.server_time)

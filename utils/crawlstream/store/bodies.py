@@ -1,8 +1,8 @@
-"""The body store: where bodies are kept whole that are too large for their record.
+"""The body store: it keeps whole bodies that are too large for their record.
 
-Optional (``CRAWLSTREAM_BODY_STORE``), and any place that fsspec can write to. A body is named by
-its SHA-256, so that a page that is fetched again, or met twice, is the same object; it is there
-before the record that refers to it.
+It is optional (``CRAWLSTREAM_BODY_STORE``), and may be any place that fsspec can write to. A body
+is named by its SHA-256, so that a page that is fetched again or found twice is the same object. It
+is stored before the record that refers to it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class BodyStore:
 
     @classmethod
     def at(cls, url: str) -> BodyStore:
-        """The store at a URL; ConfigError where fsspec knows no way to write there."""
+        """Return the store at a URL; raise ConfigError if fsspec cannot write there."""
         try:
             return cls(Store.at(url))
         except ConfigError as error:
             raise ConfigError(f"CRAWLSTREAM_BODY_STORE: {error}") from error
 
     async def keep(self, body: bytes) -> str:
-        """Store a body, in a thread; answers its URL. StoreUnavailable."""
+        """Store a body in a thread and return its URL; raise StoreUnavailable."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self.put, body)
 
     def put(self, body: bytes) -> str:
-        """The same, here and now."""
+        """Store a body in this thread and return its URL; raise StoreUnavailable."""
         name = hashlib.sha256(body).hexdigest()
         path = f"{name[:2]}/{name}"
         try:

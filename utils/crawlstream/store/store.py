@@ -1,4 +1,4 @@
-"""Objects in a folder: whole or absent, and created by one process only where that matters."""
+"""Objects in a folder: whole or absent, and created exclusively where that matters."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _READ = "cannot read"
 
 
 class StoreUnavailable(Unavailable):
-    """A store does not do what it is asked for now; the work waits for it."""
+    """The store does not carry out a request now; the work waits for it."""
 
 
 class Store:
-    """A folder at a URL; names are relative to it, with ``/`` between their parts."""
+    """Folder at a URL; names are relative to it, with ``/`` between their parts."""
 
     def __init__(self, filesystem: Any, folder: str) -> None:
         self._filesystem = filesystem
         self._folder = folder.rstrip("/")
         self._is_local = isinstance(filesystem, LocalFileSystem)
         self._mark: bytes | None = None
-        """What `_MARK` holds in the folder that we keep to; None: any folder will do."""
+        """Content of `_MARK` in the pinned folder; None: the folder is not pinned."""
 
     @classmethod
     def at(cls, url: str) -> Store:
-        """The store at a URL or path; ConfigError where fsspec knows no way to write there."""
+        """Return the store at a URL or path; raise ConfigError if fsspec cannot write there."""
         try:
-            # Instances are shared by default, and so is what they remember of folders' contents.
+            # By default, instances and their caches of folder listings are shared.
             return cls(*url_to_fs(url, use_listings_cache=False, skip_instance_cache=True))
         except ImportError as error:
             raise ConfigError(
@@ -52,17 +52,17 @@ class Store:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this machine."""
+        """Return whether it is a folder of this machine."""
         return self._is_local
 
     def url(self, name: str) -> str:
-        """Where an object is, for those who read it."""
+        """Return the URL of an object, for its readers."""
         return str(self._filesystem.unstrip_protocol(self._path(name)))
 
     def pin(self) -> None:
-        """Keep to the folder as it is now. StoreUnavailable.
+        """Refuse to write if the folder is later replaced by another; raise StoreUnavailable.
 
-        A disk that is no longer mounted leaves an empty folder behind: nothing is written there.
+        A disk that is no longer mounted leaves an empty folder: nothing is written there.
         """
         if self._is_local and self._mark is None:
             self.create(_MARK, uuid.uuid4().hex.encode())
@@ -70,13 +70,13 @@ class Store:
 
     @property
     def is_new(self) -> bool:
-        """Whether it is a folder of this machine that nobody has ever kept to. StoreUnavailable."""
+        """Return whether it is a local folder that was never pinned; raise StoreUnavailable."""
         return self._is_local and self.get(_MARK) is None
 
     def create(self, name: str, data: bytes) -> bool:
-        """Make an object unless there is one of that name; False if there is. StoreUnavailable.
+        """Create an object; return False if the name exists. Raise StoreUnavailable.
 
-        A call whose answer was lost is answered False when it is repeated: read what is there.
+        If the answer of a call was lost, its repetition returns False: read the existing object.
         """
         with self._asked(f"cannot create {name}"):
             self._check_mark()
@@ -93,7 +93,7 @@ class Store:
                 return True
 
     def put(self, name: str, data: bytes | Path) -> None:
-        """Make an object, or replace it, by bytes or the content of a file. StoreUnavailable."""
+        """Create or replace an object by bytes or a file's content; raise StoreUnavailable."""
         with self._asked(f"cannot write {name}"):
             self._check_mark()
             if self._is_local:
@@ -107,7 +107,7 @@ class Store:
                 self._filesystem.pipe_file(self._path(name), data)
 
     def get(self, name: str) -> bytes | None:
-        """The content of an object, None if there is none. StoreUnavailable."""
+        """Return the content of an object; None if it is missing. Raise StoreUnavailable."""
         with self._asked(f"{_READ} {name}"):
             try:
                 return bytes(self._filesystem.cat_file(self._path(name)))
@@ -115,9 +115,10 @@ class Store:
                 return None
 
     def read(self, name: str, most: int) -> bytes | None:
-        """The first ``most`` bytes of a file that others write; None if there is none.
+        """Return the first ``most`` bytes of a file that other programs write; None if missing.
 
-        None, too, for what is no file, or is a link that leads out of the folder. StoreUnavailable.
+        Also return None if it is not a file, or is a link that leads out of the folder. Raise
+        StoreUnavailable.
         """
         path = self._path(name)
         with self._asked(f"{_READ} {name}"):
@@ -131,7 +132,7 @@ class Store:
                 return None
 
     def list(self, folder: str = "") -> Sequence[str]:
-        """Names of all objects in a folder and below it, sorted; none if it does not exist."""
+        """Return the sorted names of all objects in and below a folder; empty if it is missing."""
         path = self._path(folder).rstrip("/")
         with self._asked(f"{_READ} {folder or 'the folder'}"):
             try:
@@ -143,14 +144,14 @@ class Store:
         return sorted(name for name in names if not name.endswith(_UNFINISHED))
 
     def remove(self, name: str) -> None:
-        """Remove an object if there is one. StoreUnavailable."""
+        """Remove an object if it exists; raise StoreUnavailable."""
         with self._asked(f"cannot remove {name}"), contextlib.suppress(FileNotFoundError):
             self._filesystem.rm_file(self._path(name))
 
     def prove(self) -> None:
-        """Create an object twice; ConfigError unless the second one is refused.
+        """Create an object twice; raise ConfigError unless the second attempt is refused.
 
-        StoreUnavailable if the store does not answer.
+        Raise StoreUnavailable if the store does not answer.
         """
         name = f"{_PROOF}{uuid.uuid4().hex}"
         try:
@@ -185,7 +186,7 @@ class Store:
 
     @contextmanager
     def _unfinished(self, name: str) -> Iterator[Path]:
-        """A file beside the one that is to be, which is gone in the end."""
+        """Provide the path of a temporary file in the same folder; remove it in the end."""
         final = Path(self._path(name))
         final.parent.mkdir(parents=True, exist_ok=True)
         file = final.with_name(f".{uuid.uuid4().hex}{_UNFINISHED}")
@@ -196,7 +197,7 @@ class Store:
 
     @contextmanager
     def _asked(self, what: str) -> Iterator[None]:
-        """Each store has errors of its own; whatever they say, the work must wait."""
+        """Raise any error of a store as StoreUnavailable, because the work must wait."""
         try:
             yield
         except StoreUnavailable:
@@ -208,7 +209,7 @@ class Store:
 
 
 def _write(file: Path, data: bytes | Path) -> None:
-    """Write a file and have it on the disk."""
+    """Write a file and sync it to the disk."""
     with file.open("xb") as written:
         if isinstance(data, Path):
             with data.open("rb") as source:
@@ -220,7 +221,7 @@ def _write(file: Path, data: bytes | Path) -> None:
 
 
 def _sync_folders(folder: Path, top: Path) -> None:
-    """Have a folder's names on the disk, and those of the folders above that may be new."""
+    """Sync the names in a folder to the disk, and those in its parents, which may be new."""
     for each in (folder, *folder.parents):
         with contextlib.suppress(PermissionError):
             descriptor = os.open(each, os.O_RDONLY)
