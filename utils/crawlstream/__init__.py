@@ -1,24 +1,24 @@
 """The shared core of crawlstream, layer by layer, lowest first.
 
-``errors``    what can go wrong, and what is then done
-``tasks``     how tasks of asyncio run beside others, and how they end
+``errors``    errors, and the reaction to each
+``tasks``     helpers for asyncio tasks: run them concurrently, wait for them, end them
 ``tether``    a child process that ends with its parent
-``retry``     growing pauses, and services that are waited for
+``retry``     retries with growing pauses
 ``model``     frozen values: requests, entries, results, events, rules; no input or output
-``wire``      bytes to values and back; the only JSON of the project
-``keys``      every Redis key and every Kafka topic name
-``zoo``       tables that people edit, each a node of ZooKeeper
-``throttle``  the rules of politeness (ZooKeeper)
+``wire``      values as bytes and back; the only JSON of the project
+``keys``      all Redis keys and Kafka topic names
+``zoo``       tables that people edit, each a ZooKeeper node
+``throttle``  the throttle rules (ZooKeeper)
 ``egress``    the proxy pools
 ``stats``     bounded counters
 ``bus``       records in and out (Kafka)
 ``store``     whole objects in a folder of any file system
 ``formats``   pages as files: JSON lines, WARC, Parquet
-``runs``      the runs of a crawl as Kafka remembers them
-``boot``      settings, logs, clients, signals, health: what every process does at its start
-``plugins``   what a user's kinds of request and actions are made of
+``runs``      the runs of a crawl that Kafka stores
+``boot``      start of a process: settings, logs, clients, signals, health
+``plugins``   base classes for a user's kinds of request and actions
 
-A module imports from the layers above its own line only; ``./crawlstream check`` holds that.
+A module imports only from the layers above its own line; ``./crawlstream check`` enforces that.
 """
 
 __version__ = "0.1.0"

@@ -1,36 +1,36 @@
-"""Everything that can go wrong, as a tree; each leaf names what is done about it.
+"""All errors as a tree; each leaf names the reaction to it.
 
 CrawlstreamError
-├── InvalidRequest        reject: publish to ``<prefix>.rejected``, move on
+├── InvalidRequest        reject: publish to ``<prefix>.rejected`` and continue
 ├── InvalidUrl            reject at intake, filter when discovered
 ├── BadTable              keep the last good table, raise an alarm
-├── Unavailable           back off and try again in place; never drop, never skip
+├── Unavailable           back off and retry the same work; never drop, never skip
 │   ├── RedisUnavailable
-│   │   ├── NoFrontier       Redis was emptied: kafka-monitor founds it anew
-│   │   └── NotRestored      a home went back: restore it from ``<prefix>.runs``, then repeat
+│   │   ├── NoFrontier       Redis was emptied: kafka-monitor creates the frontier again
+│   │   └── NotRestored      a coordinator lost data: restore it from ``<prefix>.runs``, repeat
 │   ├── KafkaUnavailable
-│   │   ├── NotAcknowledged  (bus.records) repeat exactly the records that it names
+│   │   ├── NotAcknowledged  (bus.records) publish exactly the records that it names again
 │   │   ├── NotReached       (bus.connect)
 │   │   ├── NoTopic          (bus.connect) Kafka answers, but the topic was deleted
 │   │   └── KafkaRefused     at the start of a process exit 2; later as above, until it is mended
 │   ├── ShelfUnavailable
 │   ├── StoreUnavailable      (store.store)
-│   ├── GivenUp               (crawling.publish.publisher) leave the page open: it goes back
+│   ├── GivenUp               (crawling.publish.publisher) do not complete the page: release it
 │   └── ZooKeeperUnavailable
-├── RecordTooLarge        (bus.records) cut it or reject it; to repeat it is useless
-├── NotAResult            (wire.delivered) undelivered: publish it, whole, and move on
-├── FrontierFull          pause intake, try again in place
-├── PositionGap           seek back to the frontier's position, read again
-├── Conflict              somebody else wrote first: read again, then retry
+├── RecordTooLarge        (bus.records) cut it or reject it; a retry is useless
+├── NotAResult            (wire.delivered) undelivered: publish it whole, and continue
+├── FrontierFull          pause intake, then retry the same work
+├── PositionGap           seek back to the frontier's position and read again
+├── Conflict              another client wrote first: read again, then retry
 ├── Refused               (rest_service.http.envelope) answer with its status and sentence
 ├── RoundFailed           (crawlstream_chaos.facts.facts) end the command with exit 1
 ├── ConfigError           exit 2 with one sentence
-│   └── FrontierMoved        the same: it was moved to other partitions
+│   └── FrontierMoved        exit 2: the frontier was moved to other partitions
 └── SetupError            exit 1 with one sentence and its remedy
-    └── NotReady             (local.readiness) the same; what runs goes on starting
+    └── NotReady             (local.readiness) exit 1; running processes continue to start
 
 "Throttled", "empty" and "stale" are values, not errors.
-An error raised without a message speaks its docstring.
+An error raised without a message uses its docstring as the message.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class RedisUnavailable(Unavailable):
 
 
 PASSING_REFUSALS = ("BUSY ", "MISCONF ", "NOGROUP ", "NOREPLICAS ", "UNBLOCKED ")
-"""Beginnings of what Redis refuses for a while, where redis-py has no class of its own."""
+"""Prefixes of temporary refusals of Redis for which redis-py has no class."""
 
 
 class NoFrontier(RedisUnavailable):
@@ -80,9 +80,9 @@ class NoFrontier(RedisUnavailable):
 
 
 class NotRestored(RedisUnavailable):
-    """A partition has to be told first what it may have forgotten of its crawls.
+    """A partition must first be restored, because it may have lost data of its crawls.
 
-    ``redis_epoch`` is the epoch of Redis in which it has to be.
+    ``redis_epoch`` is the epoch of Redis that must be restored.
     """
 
     def __init__(self, redis_epoch: int) -> None:
@@ -91,7 +91,7 @@ class NotRestored(RedisUnavailable):
 
 
 class OutdatedStamp(Unavailable):
-    """The run of a seed has expired since its home was asked about it: ask again."""
+    """The run of a seed has expired since its coordinator was queried: query it again."""
 
     def __init__(self) -> None:
         super().__init__("a run has expired while its seeds were read")
@@ -129,7 +129,7 @@ class PositionGap(CrawlstreamError):
 
 
 class Conflict(CrawlstreamError):
-    """The value was changed by somebody else in the meantime."""
+    """The value was changed by another client in the meantime."""
 
 
 class ConfigError(CrawlstreamError):

@@ -1,12 +1,12 @@
-"""The Redis keys that Python names, and every Kafka topic; no other module makes one.
+"""The Redis keys that Python uses, and all Kafka topics; no other module builds their names.
 
 Redis
-    All keys of a partition of a frontier begin with its hash tag, so that one script call touches
-    one slot. The tag of a frontier with one partition is ``{<namespace>0}``. A script is given that
-    prefix (:attr:`FrontierKeys.tag`) and appends the rest itself, as
-    ``frontier/lua/includes/keys.lua`` says: most keys are known to Lua only. A test holds the two
-    together, and ``docs/keys.md``, which lists type, content and end of life. Ids may hold any
-    printable text: they are percent-encoded before they enter a key.
+    All keys of a partition of a frontier begin with its hash tag, so that a script call touches one
+    slot. The tag of a frontier with one partition is ``{<namespace>0}``. A script receives this
+    prefix (:attr:`FrontierKeys.tag`) and appends the rest, as defined in
+    ``frontier/lua/includes/keys.lua``: most keys are known to Lua only. A test keeps both
+    consistent with ``docs/keys.md``, which lists type, content and lifetime. Ids may contain any
+    printable text: they are percent-encoded before they become part of a key.
 Kafka
     ``<prefix>.<name>``; per-app topics exist for ids made of ``[A-Za-z0-9._-]`` only.
 """
@@ -32,49 +32,49 @@ _FIREHOSE = "firehose"
 
 
 def _has_topic(appid: str) -> bool:
-    """Whether an application can have topics of its own: the one that all share is no one's."""
+    """Return whether an application can have topics of its own; ``firehose`` names shared ones."""
     return appid != _FIREHOSE and _TOPIC_SAFE.match(appid) is not None
 
 
 @lru_cache(maxsize=4096)
 def encode_id(text: str) -> str:
-    """Make any id safe inside a key: separators and non-ASCII become ``%XX``."""
+    """Make any id safe in a key: separators and non-ASCII characters become ``%XX``."""
     return quote(text, safe="")
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierKeys:
-    """Keys of one partition of a frontier: those that Python reads or writes by itself."""
+    """Keys of one partition of a frontier that Python itself reads or writes."""
 
     namespace: str = "cs"
     suffix: str = "0"
-    """Of the hash tag; see ``Partitions``."""
+    """Suffix of the hash tag; see ``Partitions``."""
 
     @property
     def tag(self) -> str:
-        """The prefix of every key; scripts append the rest."""
+        """Return the prefix of every key; scripts append the rest."""
         return f"{{{self.namespace}{self.suffix}}}"
 
     @property
     def is_sharded(self) -> bool:
-        """Whether this is one of several partitions, whose channels are of its node alone."""
+        """Return whether there are several partitions: then channels exist on one node only."""
         return "." in self.suffix
 
     @staticmethod
     def crawl_field(crawl: CrawlKey) -> str:
-        """A crawl's name as one field: its three ids, encoded, joined by colons."""
+        """Return a crawl's name as one field: its three ids, encoded, joined by colons."""
         return ":".join(map(encode_id, (crawl.spiderid, crawl.appid, crawl.crawlid)))
 
     def layout(self) -> str:
-        """How a frontier of several partitions is laid out; below the tag of one with one."""
+        """Layout of a frontier with several partitions; under the tag of one with a single one."""
         return self.tag + "layout"
 
     def meta(self) -> str:
-        """The clock, the life and the version of the rules."""
+        """Clock, Redis epoch and version of the rules."""
         return self.tag + "m"
 
     def moved(self) -> str:
-        """What ``meta`` was, where the frontier was moved away."""
+        """Former ``meta`` of a frontier that was moved away."""
         return self.tag + "moved"
 
     def positions(self) -> str:
@@ -86,19 +86,19 @@ class FrontierKeys:
         return self.tag + "enrolled"
 
     def late(self) -> str:
-        """Next offset to apply of seeds of homes that were away, by place and home."""
+        """Next offset of seeds whose coordinator was unavailable, by place and coordinator."""
         return self.tag + "late"
 
     def open_runs(self) -> str:
-        """Open runs of the crawls whose home this is, by their last seed."""
+        """Open runs of the crawls that this partition coordinates, by their last seed."""
         return self.tag + "open"
 
     def closing(self) -> str:
-        """Runs with this home that were stopped or have expired, and still have pages in flight."""
+        """Stopped or expired runs of these crawls that still have pages in flight."""
         return self.tag + "closing"
 
     def epochs(self) -> str:
-        """Leader epoch at the position, by topic UUID and Kafka partition."""
+        """Kafka leader epoch at the position, by topic UUID and Kafka partition."""
         return self.tag + "epochs"
 
     def stops(self) -> str:
@@ -106,18 +106,18 @@ class FrontierKeys:
         return self.tag + "stop:*"
 
     def kept(self) -> Sequence[str]:
-        """Patterns of what every partition has, and keeps when the frontier is moved."""
+        """Return patterns of keys in every partition that a move of the frontier keeps."""
         return [self.stops(), self.tag + "occasion:*", self.tag + "views:*"]
 
     def kept_of_cluster(self) -> Sequence[str]:
-        """Patterns of what is the cluster's, and is kept when the frontier is moved."""
+        """Return patterns of keys of the whole cluster that a move of the frontier keeps."""
         schedules = [self.schedules(), self.schedule("*"), self.tag + "skipping"]
         proxies = [self.proxy_health(), self.proxy_spent("*"), self.tag + "proxies:rest"]
         rules = [self.rule_changes(), self.rule_authors()]
         return [*schedules, *proxies, *rules, self.stats("*", "*")]
 
     def chunk_lists(self) -> str:
-        """Pattern of the lists of chunks that bands have."""
+        """Pattern of the chunk lists of queues."""
         return self.tag + "bc:*:*/*:*"
 
     @property
@@ -126,84 +126,84 @@ class FrontierKeys:
         return self.tag + "*"
 
     def refused(self) -> str:
-        """What was refused and is still to be told, by topic UUID and Kafka partition."""
+        """Refusals that are not reported yet, by topic UUID and Kafka partition."""
         return self.tag + "refused"
 
     def again(self) -> str:
-        """Seeds to be read again after a late stop, by topic UUID and Kafka partition."""
+        """Seeds to read again after a late stop, by topic UUID and Kafka partition."""
         return self.tag + "again"
 
     def attempts(self) -> str:
-        """Where partitions were assigned last, and records that are judged with care."""
+        """Latest assignments of partitions, and records that may crash their reader."""
         return self.tag + "attempts"
 
     def overflow(self) -> str:
-        """Next offset to recall of what was spilled, by topic UUID and Kafka partition."""
+        """Next offset of spilled links to recall, by topic UUID and Kafka partition."""
         return self.tag + "overflow"
 
     def lost(self) -> str:
-        """What is left to be restored after a loss of Redis."""
+        """Positions that are not restored yet after a loss of Redis."""
         return self.tag + "lost"
 
     def table(self) -> str:
-        """The throttle table as it was copied."""
+        """Copy of the throttle table."""
         return self.tag + "table"
 
     def proxies(self) -> str:
-        """The proxy pools as they were copied."""
+        """Copy of the proxy pools."""
         return self.tag + "proxies"
 
     def proxy_health(self) -> str:
-        """What is known of each proxy."""
+        """Health of each proxy."""
         return self.tag + "proxies:health"
 
     def proxy_spent(self, day: str) -> str:
-        """What pools have used up on a day, counted from the epoch in UTC."""
+        """Spending of pools on a day, which is counted from the epoch in UTC."""
         return f"{self.tag}proxies:spent:{day}"
 
     def unserved(self, pool: str, domain: str) -> str:
-        """Since when no proxy of a pool has come through to a domain, epoch seconds."""
+        """Time since which no proxy of a pool reaches a domain, in epoch seconds."""
         return f"{self.tag}unserved:{pool}:{domain}"
 
     def tls(self, pool: str, domain: str) -> str:
-        """The TLS profile that a pool's pages have on a domain; without it, the pool's first."""
+        """TLS profile of a pool's pages on a domain; default: the first profile of the pool."""
         return f"{self.tag}tls:{pool}:{domain}"
 
     def names(self) -> str:
-        """Crawls that are remembered, by name."""
+        """Crawls whose data is kept, by their names."""
         return self.tag + "names"
 
     def shelf(self) -> str:
-        """What is known of the shelf, and the last name of a chunk."""
+        """State of the shelf, and the last name of a chunk."""
         return self.tag + "shelf"
 
     def shelved_chunk(self, name: str, id_: str) -> str:
-        """A chunk on a server of its own, which frontiers of several names may share."""
+        """Chunk on a shelf server, which frontiers of several names may share."""
         return f"{self.tag}chunk:{name}:{id_}"
 
     def schedules(self) -> str:
-        """Schedules by when they are looked at next."""
+        """Schedules by the time of their next check."""
         return self.tag + "schedules"
 
     def schedule(self, field: str) -> str:
-        """One schedule, and how far it has come; see ``schedule_field``."""
+        """Schedule and its progress; see ``schedule_field``."""
         return f"{self.tag}schedule:{field}"
 
     def occasion(self, occasion: str, part: int) -> str:
-        """Which records of an occasion have taken effect, as bits."""
+        """Records of an occasion that have taken effect, as bits."""
         return f"{self.tag}occasion:{occasion}:{part}"
 
     @staticmethod
     def schedule_field(appid: str, name: str) -> str:
-        """A schedule's name as one field: that of its application, encoded, and its own."""
+        """Return a schedule's name as one field: its application, encoded, and its own name."""
         return f"{encode_id(appid)}:{name}"
 
     def actions(self) -> str:
-        """Stream of requests that wait for the answer of a redis-monitor."""
+        """Stream of requests that wait for a reply of redis-monitor."""
         return self.tag + "actions"
 
     def outbox(self) -> str:
-        """Stream of records that the frontier owes the world."""
+        """Stream of records to be published."""
         return self.tag + "outbox"
 
     def workers(self) -> str:
@@ -211,11 +211,11 @@ class FrontierKeys:
         return self.tag + "workers"
 
     def wake_channel(self, worker: str) -> str:
-        """Channel on which a sleeping worker hears that there is work."""
+        """Channel that wakes a waiting worker when there is work."""
         return f"{self.tag}wake:{worker}"
 
     def robots(self, origin: str) -> str:
-        """The robots.txt of one ``scheme://host:port``, shared by the cluster."""
+        """Cached robots.txt of a ``scheme://host:port``, shared by the cluster."""
         return f"{self.tag}robots:{origin}"
 
     def process(self, name: str) -> str:
@@ -223,19 +223,19 @@ class FrontierKeys:
         return f"{self.tag}process:{name}"
 
     def wishes(self, name: str) -> str:
-        """What people ask of one process."""
+        """Requests of operators to one process."""
         return f"{self.tag}wishes:{name}"
 
     def processes(self) -> str:
-        """Index of the processes that send heartbeats, by time of the last one."""
+        """Index of the processes by the time of their last heartbeat."""
         return self.tag + "processes"
 
     def rule_changes(self) -> str:
-        """The latest changes of the throttle rules, by time."""
+        """Latest changes of the throttle rules, by time."""
         return self.tag + "rule-changes"
 
     def rule_authors(self) -> str:
-        """Who made the latest versions of the throttle rules, by time."""
+        """Authors of the latest versions of the throttle rules, by time."""
         return self.tag + "rule-authors"
 
     def stats(self, family: str, bucket: str) -> str:
@@ -250,11 +250,11 @@ MOST_PARTITIONS = 256
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Which partition of a frontier has the data of a domain, and the registry of a crawl.
+    """Map of a frontier: which partition has a domain's data, and which a crawl's registry.
 
     The number never changes for a namespace: machines are added by moving slots between them. The
     tags of N partitions lie in N equal, contiguous ranges of slots, in order, so that nodes with
-    equal ranges have equal shares. ValueError: ``number`` is not within 1 and 256.
+    equal ranges have equal shares. Raise ValueError if ``number`` is not between 1 and 256.
     """
 
     namespace: str = "cs"
@@ -265,19 +265,19 @@ class Partitions:
             raise ValueError(f"a frontier has 1 to {MOST_PARTITIONS} partitions")
 
     def of(self, domain: str) -> int:
-        """The partition of a domain key, and of all sites in that domain."""
+        """Return the partition of a domain key, and of all sites in that domain."""
         return crc32(domain.encode()) % self.number
 
     def home(self, crawl: CrawlKey) -> int:
-        """The partition that knows which run of a crawl is open."""
+        """Return the coordinator of a crawl: the partition with its registry."""
         return self.home_of(FrontierKeys.crawl_field(crawl).encode())
 
     def home_of(self, name: bytes) -> int:
-        """The same by the name of a crawl, as ``crawl_field`` makes it."""
+        """Return the coordinator of a crawl by its name, a result of ``crawl_field``."""
         return crc32(b"crawl:" + name) % self.number
 
     def keys(self, partition: int) -> FrontierKeys:
-        """The keys of one partition; IndexError: there is none of this number."""
+        """Return the keys of one partition; raise IndexError if it does not exist."""
         if not 0 <= partition < self.number:
             raise IndexError(f"partition {partition} of {self.number}")
         if self.number == 1:
@@ -286,13 +286,13 @@ class Partitions:
 
     @property
     def root(self) -> FrontierKeys:
-        """What processes look for first: a frontier of one partition, or the layout of several."""
+        """Return the keys of a single partition; the layout of several is also among them."""
         return FrontierKeys(self.namespace)
 
 
 @lru_cache(maxsize=4 * MOST_PARTITIONS)
 def _suffix(namespace: str, partition: int, number: int) -> str:
-    """The first whose slot lies in the share of the partition; some ``number`` are tried."""
+    """Return the first suffix whose slot lies in the partition's share, of about ``number``."""
     share = range(partition * SLOTS // number, (partition + 1) * SLOTS // number)
     suffixes = (f"{partition}.{tried}" for tried in count())
     return next(s for s in suffixes if crc_hqx(f"{namespace}{s}".encode(), 0) % SLOTS in share)
@@ -304,7 +304,7 @@ class Topics:
 
     prefix: str = "demo"
     incoming_name: str | None = None
-    """Overrides ``<prefix>.incoming`` (the predecessor's KAFKA_INCOMING_TOPIC)."""
+    """Name instead of ``<prefix>.incoming`` (the predecessor's KAFKA_INCOMING_TOPIC)."""
 
     @property
     def incoming(self) -> str:
@@ -313,87 +313,87 @@ class Topics:
 
     @property
     def crawled(self) -> str:
-        """Every crawl result."""
+        """All crawl results."""
         return f"{self.prefix}.crawled_{_FIREHOSE}"
 
     @property
     def outbound(self) -> str:
-        """Every reply to an action, stats or zookeeper request."""
+        """All replies to action, stats and zookeeper requests."""
         return f"{self.prefix}.outbound_{_FIREHOSE}"
 
     @property
     def events(self) -> str:
-        """Beginnings and endings of crawls, failed pages."""
+        """Starts and ends of crawls, and failed pages."""
         return f"{self.prefix}.events"
 
     @property
     def rejected(self) -> str:
-        """What could not take effect, with its reason."""
+        """Records that could not take effect, with their reason."""
         return f"{self.prefix}.rejected"
 
     @property
     def undelivered(self) -> str:
-        """What a pipeline could not deliver, with its reason."""
+        """Records that a pipeline could not deliver, with their reason."""
         return f"{self.prefix}.undelivered"
 
     @property
     def runs(self) -> str:
-        """The latest state of every run, for a Redis that was lost; compacted."""
+        """Latest state of every run, to restore it after a loss of Redis; compacted."""
         return f"{self.prefix}.runs"
 
     @property
     def schedules(self) -> str:
-        """Schedules and how far each has come, for a Redis that was lost; compacted."""
+        """Schedules and their progress, to restore them after a loss of Redis; compacted."""
         return f"{self.prefix}.schedules"
 
     @property
     def pipelines(self) -> str:
-        """How far pipelines are whose sink is a topic; compacted, made with the first of them."""
+        """Progress of pipelines whose sink is a topic; compacted, created with the first one."""
         return f"{self.prefix}.pipelines"
 
     @property
     def overflow(self) -> str:
-        """Links that wait for room in Redis; our own, no client reads or writes it."""
+        """Links that wait for room in Redis; internal: clients neither read nor write it."""
         return f"{self.prefix}.overflow"
 
     @property
     def links(self) -> str:
-        """Links to other partitions of the frontier, if there are several; our own, as above."""
+        """Links to other partitions of the frontier, if there are several; internal."""
         return f"{self.prefix}.links"
 
     @staticmethod
     def run_key(mark: RunMark) -> bytes:
-        """What `runs` is compacted by: how a run began, how it ended, a crawl's stop and pause."""
+        """Return the key in `runs`: separate for a run's start and end, and a crawl's commands."""
         whole = {STOP: STOP, PAUSE: PAUSE, RESUME: PAUSE, RUNNING: f"{mark.run}"}
         which = whole.get(mark.state, f"{mark.run}:ended")
         return f"{FrontierKeys.crawl_field(mark.crawl)}:{which}".encode()
 
     HOME_KEYS = b"home:"
-    """What the keys of records for homes of crawls begin with, on the topic `runs`."""
+    """Prefix of the keys of coordinators' marks on the topic `runs`."""
 
     @classmethod
     def home_key(cls, home: int, mark: HomeMark) -> bytes:
-        """The key of what a home is to be told: it is only ever repeated, never replaced."""
+        """Return the key of a coordinator's mark: a mark is repeated, but never replaced."""
         crawl = FrontierKeys.crawl_field(mark.crawl) if mark.crawl else ""
         which = f"{mark.kind}:{mark.redis_epoch}:{mark.generation}:{mark.run}:{crawl}"
         return cls.HOME_KEYS + f"{home}:{which}".encode()
 
     @staticmethod
     def schedule_key(appid: str, name: str, *, is_fired: bool = False) -> bytes:
-        """What `schedules` is compacted by: a schedule, and apart from it how far it has come."""
+        """Return the key in `schedules`: separate for a schedule and its progress."""
         field = FrontierKeys.schedule_field(appid, name)
         return (f"{field}:fired" if is_fired else field).encode()
 
     def crawled_for(self, appid: str) -> str | None:
-        """Results of one application; None where the id cannot be in a topic's name."""
+        """Results of one application; None if the id cannot be part of a topic name."""
         return f"{self.prefix}.crawled_{appid}" if _has_topic(appid) else None
 
     def outbound_for(self, appid: str) -> str | None:
-        """Replies to one application; None where the id cannot be in a topic's name."""
+        """Replies to one application; None if the id cannot be part of a topic name."""
         return f"{self.prefix}.outbound_{appid}" if _has_topic(appid) else None
 
     def all(self) -> tuple[str, ...]:
-        """The topics that exist before the first record."""
+        """Return the topics that exist before the first record."""
         return (
             *(self.incoming, self.crawled, self.outbound, self.events, self.rejected),
             *(self.runs, self.schedules, self.overflow, self.undelivered),

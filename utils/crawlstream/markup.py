@@ -1,13 +1,13 @@
-"""How much of a page's markup may be parsed: limits that hold before a parser sees any of it.
+"""Limits for the markup of a page, applied before it is parsed.
 
-A parser compares each attribute of an element with all before it, and looks through the elements
-that are open at each tag: a hundred thousand attributes take it minutes, and half a million tags
-below two thousand elements take seconds. Markup is cut where such an element begins.
+A parser compares each attribute of an element with all before it, and searches the open elements at
+each tag: a hundred thousand attributes take minutes, and half a million tags below two thousand
+elements take seconds. Markup is cut where such an element begins.
 
-To read every tag would take as long as half the parse. So a page is probed first: an element with
-too many attributes is long, and cannot pass all of the probes. Where a probe finds what may be the
-midst of one, be it in an attribute, in quotes or only in a script, the tags are read one by one, as
-https://html.spec.whatwg.org (tokenization) has it and libxml2 does it.
+Reading every tag would take half as long as the parse. So a page is probed first: an element with
+too many attributes is long, and cannot pass all of the probes. If a probe finds a place that may be
+inside of one, in an attribute, in quotes or only in a script, the tags are read one by one, as in
+https://html.spec.whatwg.org (tokenization) and libxml2.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from collections.abc import Iterator
 from functools import cache
 
 MOST_ATTRIBUTES = 512
-"""Of an element; pages of people have some dozens. Up to twice as many may pass the probes."""
+"""Maximum of an element; real pages have some dozens. The probes may pass up to twice as many."""
 MOST_DEEP_TAGS = 1 << 16
-"""Tags of a page in which elements may stand as deep in one another as the parser goes."""
+"""Maximum tags of a page whose elements may be nested as deep as the parser allows."""
 _TAGS_OF_STEP = 120
-"""Tags that are passed at a time where all of them are read."""
+"""Number of tags that are matched at a time if all are read."""
 
 _STEP = 1024
 """Characters from one probe to the next."""
 _NEAR = 128
-"""Characters in which a probe looks for a place that tells more than its own."""
+"""Characters in which a probe searches for a place that allows a better decision."""
 _FAR = 8192
-"""Characters in which it looks for the end of a tag."""
+"""Characters in which a probe searches for the end of a tag."""
 
 _SPACE = r"[\t\n\f\r ]"
 _QUOTED = r"(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))"
@@ -37,18 +37,18 @@ _NAME = r"[^\t\n\f\r />][^\t\n\f\r />=]*+"
 _ATTRIBUTE = rf"(?:[\t\n\f\r /]*+{_NAME}(?:{_SPACE}*+={_SPACE}*+{_VALUE}?+)?+)"
 _END = r"[\t\n\f\r /]*+>"
 _TEXTUAL = "(?:script|style|textarea|title|xmp|iframe|noembed|noframes|plaintext)"
-"""Elements whose content is text, whatever stands in it."""
+"""Elements whose content is always text."""
 
 _BETWEEN = re.compile(rf"[^\t\n\f\r =]{_SPACE}++(?!=)")
-"""If this is in a tag and not in quotes, an attribute begins behind it."""
+"""Place in a tag, outside of quotes, after which an attribute begins."""
 _REST = rf"{_ATTRIBUTE}{{0,{MOST_ATTRIBUTES}}}+{_END}"
 _REST_OF_TAG = re.compile(_REST)
-"""Attributes, not too many, and the end of their tag."""
+"""Attributes up to the maximum, and the end of their tag."""
 _REST_FROM_ANYWHERE = re.compile(
     rf"(?={_REST})(?:(?!{_SPACE}*+=)|(?={_SPACE}*+={_SPACE}*+{_VALUE}?+{_REST}))"
     rf"(?={_SPACE}*+{_VALUE}?+{_REST})[^\t\n\f\r >]*+{_REST}"
 )
-"""The same in each case: in a name or before it, behind a name, before a value, or in a value."""
+"""Same as _REST_OF_TAG from any place: in or before a name, after a name, before or in a value."""
 _CROWDED_TAG = re.compile(
     rf"</?+[A-Za-z][^\t\n\f\r />]*+{_ATTRIBUTE}{{{MOST_ATTRIBUTES + 1}}}+", re.ASCII
 )
@@ -58,8 +58,8 @@ _PLAIN = re.compile(
     rf"{_ATTRIBUTE}{{0,{MOST_ATTRIBUTES}}}+{_END}){{0,{_TAGS_OF_STEP}}}",
     re.ASCII | re.IGNORECASE,
 )
-"""Pieces of text and tags, up to what is neither: a comment, an element of text, a crowded one. No
-possessive repetition of them: in Python 3.11.2 one that fails at last has passed over its last try.
+"""Pieces of text and tags, up to a comment, an element of text or a crowded element. Their
+repetition is not possessive: in Python 3.11.2, one that fails in the end has skipped its last try.
 """
 _OF_TEXT = re.compile(
     rf"<({_TEXTUAL})(?=[\t\n\f\r />]){_ATTRIBUTE}{{0,{MOST_ATTRIBUTES}}}+{_END}",
@@ -71,7 +71,7 @@ _IN_SCRIPT = re.compile(r"<!--(?!-*+>)|-->|<(/?)script(?=[\t\n\f\r />])", re.ASC
 
 
 def parsable(text: str) -> tuple[str, bool]:
-    """Return the markup that a parser is to be given, and whether that is all of it."""
+    """Return the markup for the parser, and whether it is complete."""
     text = text.strip().replace("\0", "")
     if not _may_be_crowded(text):
         return text, True
@@ -80,14 +80,14 @@ def parsable(text: str) -> tuple[str, bool]:
 
 
 def may_be_deep(markup: str) -> bool:
-    """Return whether markup has so few tags that elements which are deep in it cost little."""
+    """Return whether markup has few enough tags that deeply nested elements are not expensive."""
     return len(markup) <= MOST_DEEP_TAGS * len("<b>") or markup.count("<") <= MOST_DEEP_TAGS
 
 
 def pieces(markup: str, tags: int) -> Iterator[str]:
-    """Cut markup between tags, so that no piece has more than so many of them.
+    """Cut markup between tags into pieces with at most ``tags`` tags.
 
-    ``tags`` are 240 at least. Comments, scripts and other texts stay whole.
+    ``tags`` is at least 240. Comments, scripts and other texts are not cut.
     """
     begin = end = found = 0
     for step in _steps(markup):
@@ -101,10 +101,10 @@ def pieces(markup: str, tags: int) -> Iterator[str]:
 
 
 def _may_be_crowded(text: str) -> bool:
-    """Return whether a probe may stand in an element with many attributes.
+    """Return whether a probe may be inside of an element with many attributes.
 
-    A probe does not know where it stands: in a tag, or in a value in quotes of either kind, which
-    ends at the next of them.
+    A probe does not know its context: it may be in a tag, or in a value in quotes of either kind,
+    which ends at the next such quote.
     """
     double = single = 0
     for probe in range(_STEP, len(text), _STEP):
@@ -126,7 +126,7 @@ def _may_be_crowded(text: str) -> bool:
 
 
 def _tag_ends(text: str, at: int) -> bool:
-    """Return whether a tag in which an attribute may begin here ends soon, or with the page."""
+    """Return whether a tag with an attribute that may begin here ends soon, or with the page."""
     end = text.find(">", at, at + _STEP)
     if (end >= 0 and text.find("=", at, end) < 0) or at == len(text):
         return True
@@ -134,7 +134,7 @@ def _tag_ends(text: str, at: int) -> bool:
 
 
 def _first_crowded(text: str) -> int:
-    """Return where the first element with too many attributes begins, or the end of the text."""
+    """Return the start of the first element with too many attributes, or the end of the text."""
     end = 0
     for end in _steps(text):  # noqa: B007  the last one counts
         pass
@@ -142,7 +142,7 @@ def _first_crowded(text: str) -> int:
 
 
 def _steps(text: str) -> Iterator[int]:
-    """Yield where some tags end each, up to the first element with too many attributes."""
+    """Yield ends of groups of tags, up to the first element with too many attributes."""
     end = len(text)
     at = 0
     while at < end:
@@ -169,7 +169,7 @@ def _behind_comment(text: str, start: re.Match[str]) -> int:
 
 
 def _behind_text(text: str, element: re.Match[str]) -> int:
-    """Return where the end tag of an element of text begins; the end of the page without one."""
+    """Return the start of the end tag of an element of text, or the end of the page."""
     name = element[1].lower()
     if name == "script":
         return _behind_script(text, element.end())
@@ -183,7 +183,7 @@ def _end_tag(name: str) -> re.Pattern[str]:
 
 
 def _behind_script(text: str, at: int) -> int:
-    """The same of a script: one that stands in a comment within it has an end tag of its own."""
+    """Return the start of a script's end tag; a script in a comment in it has its own end tag."""
     is_comment = is_inner = False
     for found in _IN_SCRIPT.finditer(text, at):
         if found[1] is None:

@@ -1,6 +1,6 @@
-"""Trying again: growing pauses, services that are waited for, a bounded number of attempts.
+"""Retries: growing pauses, waiting for a service, a bounded number of attempts.
 
-How long to pause, and which errors are worth another attempt, each caller says itself.
+The caller chooses the pauses and the errors that are worth another attempt.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Errors = tuple[type[Exception], ...]
 
 
 class Backoff(Iterator[float]):
-    """Pauses in seconds, each twice the one before, from ``first_s`` up to ``longest_s``."""
+    """Pauses in seconds, each twice the previous one, from ``first_s`` up to ``longest_s``."""
 
     def __init__(self, first_s: float, longest_s: float) -> None:
         self._first_s = self._next_s = first_s
@@ -28,7 +28,7 @@ class Backoff(Iterator[float]):
         return pause_s
 
     def reset(self) -> None:
-        """Begin with the first pause again: the last attempt went well."""
+        """Start with the first pause again, after a successful attempt."""
         self._next_s = self._first_s
 
 
@@ -42,8 +42,8 @@ async def until_available(
 ) -> T:
     """Repeat ``attempt`` until it raises none of ``errors``; every other error is raised at once.
 
-    Before each pause ``on_wait`` is called with the error and the seconds of the pause. What it or
-    ``sleep`` raises ends the waiting.
+    Before each pause ``on_wait`` is called with the error and the seconds of the pause. An error
+    of ``on_wait`` or ``sleep`` ends the waiting.
     """
     while True:
         try:
@@ -72,7 +72,7 @@ async def up_to(
             return await attempt()
         except fatal:
             raise
-        except Exception as error:  # noqa: BLE001  nobody knows what it is: the last one is raised
+        except Exception as error:  # noqa: BLE001  its type is unknown; the last one is raised
             on_failure(error, left)
         await asyncio.sleep(pause_s)
     return await attempt()

@@ -1,4 +1,4 @@
-"""Tasks: how they wait, leave, go on until they are cancelled, and end."""
+"""Helpers for asyncio tasks: run them concurrently, wait for conditions, and end tasks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from typing import Any, TypeVar, cast, overload
 T = TypeVar("T")
 
 AGAIN_S = 2.0
-"""A task that has not ended after this is cancelled once more; last words take less."""
+"""Seconds after which a task that has not ended is cancelled again; clean-up takes less."""
 
 _ROUNDS_TO_LEAVE = 10
 
 
 async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel tasks until every one has ended; what they raise stays with them.
+    """Cancel tasks until all have ended; do not raise their errors.
 
-    Once is not enough: ``asyncio.wait_for`` of Python 3.11, through which redis-py writes, forgets
-    a cancellation that comes just when it is done, and a loop would go on for ever.
+    A single cancellation is not enough: ``asyncio.wait_for`` of Python 3.11, which redis-py uses to
+    write, loses a cancellation that arrives just when it is done, so a loop would never end.
     """
     left = set(tasks)
     while left:
@@ -39,7 +39,7 @@ async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
         ended, left = await asyncio.wait(left, timeout=AGAIN_S)
         for task in ended:
             if not task.cancelled():
-                # Seen: asyncio need not complain that nobody asked.
+                # Retrieve the error, or asyncio logs that it was never retrieved.
                 task.exception()
 
 
@@ -53,7 +53,7 @@ async def let_leave() -> None:
 
 
 async def together(work: Iterable[Awaitable[T]]) -> list[T]:
-    """What all of them return; the first error is raised when all have ended."""
+    """Run all concurrently and return their results; raise the first error when all have ended."""
     ended = await asyncio.gather(*work, return_exceptions=True)
     for each in ended:
         if isinstance(each, BaseException):
@@ -63,7 +63,7 @@ async def together(work: Iterable[Awaitable[T]]) -> list[T]:
 
 @asynccontextmanager
 async def beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Run helpers for the length of the block; they never end by themselves."""
+    """Run helper tasks during the block; they do not end by themselves."""
     helpers = [asyncio.create_task(one) for one in work]
     try:
         yield helpers
@@ -89,9 +89,9 @@ async def wait_until(
 async def wait_until(
     condition: Callable[[], Any], *, timeout_s: float = 60.0, every_s: float = 0.02
 ) -> Any:
-    """Ask ``condition`` (plain or async) until its answer is true, and return that answer.
+    """Call ``condition`` (plain or async) until its result is true, and return the result.
 
-    TimeoutError, with the last answer, when ``timeout_s`` seconds were not enough.
+    Raise TimeoutError with the last result after ``timeout_s`` seconds.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -105,13 +105,13 @@ async def wait_until(
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns; it runs on a loop of its own, even where one runs already."""
+    """Run a coroutine on a loop of its own, even if one is running, and return its result."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
 
 
 def leaves_of(error: BaseException) -> Iterator[BaseException]:
-    """The errors of a group, and of groups in it; of any other error itself."""
+    """Yield the errors of a group and of the groups in it; yield any other error itself."""
     if isinstance(error, BaseExceptionGroup):
         for part in error.exceptions:
             yield from leaves_of(part)

@@ -1,4 +1,4 @@
-"""A child that ends with its parent, whatever ends the parent."""
+"""A child process that ends with its parent, for any cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PR_SET_PDEATHSIG = 1
 def die_with_parent(how: signal.Signals) -> Callable[[], None]:
     """Return a ``preexec_fn``: the kernel sends ``how`` to the child when its parent thread ends.
 
-    Start the child from a thread that lives as long as the child should, the main one. Linux
+    Start the child from a thread that lives as long as the child should: the main thread. Linux
     only; elsewhere the returned function does nothing.
     """
     if sys.platform != "linux":
@@ -24,7 +24,7 @@ def die_with_parent(how: signal.Signals) -> Callable[[], None]:
 
     def tie() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, how, 0, 0, 0)
-        # The parent may have died before the knot was tied.
+        # The parent may have died before prctl was called.
         if os.getppid() != parent:
             os._exit(1)
 
@@ -32,9 +32,9 @@ def die_with_parent(how: signal.Signals) -> Callable[[], None]:
 
 
 def tie_to(parent: int, how: signal.Signals = signal.SIGKILL) -> None:
-    """The same, called by the child itself when it begins: a parent with threads must not fork.
+    """Tie the calling child to its parent; for parents with threads, which must not fork.
 
-    ``parent`` is the process that has started it; ends at once where that is gone already.
+    ``parent`` is the process that started the child; if it has already ended, exit at once.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, how, 0, 0, 0)
