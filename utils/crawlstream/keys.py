@@ -142,7 +142,7 @@ class FrontierKeys:
         return self.tag + "overflow"
 
     def lost(self) -> str:
-        """Positions that are not restored yet after a loss of Redis."""
+        """State that is still to be restored after a loss of Redis."""
         return self.tag + "lost"
 
     def table(self) -> str:

@@ -14,7 +14,7 @@ DETAIL_LENGTH = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFailed:
-    """A page that will have no result."""
+    """Page that will have no result."""
 
     id: str
     """Permanent name of the entry; also the key of its record."""
@@ -37,7 +37,7 @@ class PageFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlEvent:
-    """The beginning of a run, or the one ending that each run has."""
+    """Start of a run, or its end, which each run has once."""
 
     event: str
     """``crawl_started``, ``crawl_finished``, ``crawl_stopped`` or ``crawl_expired``."""

@@ -50,7 +50,7 @@ class SeedsOf(NamedTuple):
     absent: frozenset[int] = frozenset()
     """Coordinators that were unavailable: their seeds are left out now and applied later."""
     told_elsewhere: Sequence[tuple[int, int]] = ()
-    """Ranges of offsets whose refusals are reported by other requests in progress."""
+    """Ranges of offsets whose refusals are about to be reported for partitions that catch up."""
 
 
 Ending = Literal["stopped", "expired", "forgotten"]

@@ -73,7 +73,7 @@ class ScheduleState:
 
     schedule: Schedule
     version: int = 0
-    """Grows with each change of it."""
+    """Number that increases with each change of the schedule."""
     is_paused: bool = False
     since: int = 0
     """Time at which it was set: it fires after that."""
@@ -178,7 +178,7 @@ class ScheduleMark:
     appid: str
     name: str
     version: int = 0
-    """Grows with each change."""
+    """Number that increases with each change."""
     schedule: Schedule | None = None
     """Schedule; None: it was removed, or the mark has only its progress."""
     is_paused: bool = False
