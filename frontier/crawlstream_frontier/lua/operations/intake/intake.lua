@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- intake: consecutive records of one Kafka partition take effect, with their position.
--- Guarantee: each record takes effect once, in record order, whoever sends it and how often: records
---   below the position are skipped (but for those of `again`), a gap writes nothing. stop, pause, resume
---   and reprioritize take effect here, between the seeds before and after them. Seeds wait while Redis
---   is full, and whatever follows them, but for stops: these take effect at once, and are answered once;
---   the seeds that wait before them are refused when their turn comes. What is refused is answered to
---   every call that begins at or before it, until one begins behind it: its sender has told it.
+-- intake: apply consecutive records of one Kafka partition, together with their applied offset.
+-- Guarantee: each record takes effect once, in record order, in spite of repeated and concurrent calls:
+--   records below the position are skipped (except those of `again`), a gap writes nothing. stop, pause,
+--   resume and reprioritize take effect here, between the seeds before and after them. While Redis is full,
+--   seeds wait, with all records after them. Stops are the exception: they take effect at once, and are
+--   answered once; the seeds waiting before them are refused in their turn. Refusals are returned to every
+--   call that begins at or before them, until a call begins behind them: then they have been published.
 --   A seed or command that names an occasion takes effect if it is the first to name it.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records,
@@ -14,7 +14,7 @@
 --   is full, else in their turn
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'' [, site|''
---            [, remember_s|-1, occasion|'', its number]]}; the site if its domain is parted
+--            [, remember_s|-1, occasion|'', its number]]}; site: set if its domain is split into sites
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', the priority of
 --            `reprioritize` or the end of `pause` in epoch s|0 [, occasion, its number]}
 --   schedule {'schedule', offset, timestamp_ms, action, request, field of the schedule, definition,
@@ -22,10 +22,10 @@
 --   seen    {'seen', offset, timestamp_ms, occasion, its number}: it took effect in a Redis that was lost
 -- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}, version of the sites|'',
 --   repetitions of occasions},
---   {'FULL', used, limit in bytes} where a seed must wait (0, 0: all must, see `withdraw`), or {'GAP',
---   position}: -1 where none is known, for Redis is new, or has lost what `restore` told it, which is to be
---   told first
--- Cost: about two commands' work a seed, eight where caps or times apply.
+--   {'FULL', used, limit in bytes} if a seed must wait (0, 0: all must, see `withdraw`), or {'GAP',
+--   position}: -1 if none is known, because Redis is new, or has lost the data of `restore`, which must be
+--   called first
+-- Cost: the work of about two commands per seed, eight with caps or times.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -46,7 +46,7 @@
 
 local topic, kafka_partition, start, next_offset, profiles, records, are_ahead, epoch =
   unpack(cmsgpack.unpack(ARGV[1]))
--- Where records of both kinds have what; a seed has its crawl where a command has its action.
+-- Positions of the fields in records of both kinds; a seed has its crawl where a command has its action.
 local KIND, OFFSET, TIMESTAMP, CRAWL, ACTION = 1, 2, 3, 4, 4
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', K.positions, place) or -1)
@@ -77,7 +77,7 @@ local seed
 do
   local numbers = {}
 
-  -- Number of the i-th profile within crawl c, stored once.
+  -- Return the number of the i-th profile within crawl c; each profile is stored once.
   local function profile_number(c, i)
     local known_as = c .. '/' .. i
     if not numbers[known_as] then
@@ -92,13 +92,13 @@ do
     return numbers[known_as]
   end
 
-  -- The crawl number and run of a seed, noting where the run's seeds come from. What was found for a
-  -- crawl holds for its next seeds in this call, until a command follows or it gets another time to end.
+  -- Return the crawl number and run of a seed, and note the source of the run's seeds. The result is
+  -- reused for the crawl's next seeds in this call, until a command follows or its end time changes.
   local function run_for(name, expires, timestamp, offset, occasion)
     local found = opened[name]
     if not found or expires ~= 0 or offset < position then
       flush_seeds()
-      -- A run that begins here begins with this record.
+      -- This record is the first of a run that begins here.
       redis.call('HSET', K.positions, place, int(offset))
       local c, run = open_run(name, expires, occasion)
       note_seed_from(c, place, timestamp, offset, offset >= position)
@@ -122,7 +122,7 @@ do
     wake_tend_by(now + expires * 1000 - wall)
   end
 
-  -- Admit a seed that a cap may refuse, or that is to wait; answers whether it entered, else why not.
+  -- Admit a seed that a cap may refuse, or that is delayed; return whether it was admitted, else the reason.
   local function admit_alone(c, domain, links, caps, not_before)
     flush_seeds()
     local due = not_before > wall and now + not_before - wall or nil
@@ -132,7 +132,7 @@ do
     return entered > 0, reason
   end
 
-  -- A repetition of a seed has its answer, too, if its crawl is remembered.
+  -- Return the answer of a repeated seed again, if its crawl is still known.
   local function accept_again(name, uuid)
     local crawl = uuid ~= '' and load_name(name)
     if crawl and crawl_of(crawl.c).name then
@@ -187,7 +187,7 @@ end
 
 local command
 do
-  -- Stop a crawl: how many entries waited, and the run; nil where there was nothing to stop.
+  -- Stop a crawl; return the number of removed entries, and the run; nil if there was nothing to stop.
   local function stop(name, timestamp, offset)
     local record = load_name(name)
     local purged, run
@@ -202,7 +202,7 @@ do
     return purged, run
   end
 
-  -- Pause, resume or reprioritize a crawl: the run that it means, nil where none is under way.
+  -- Pause, resume or reprioritize a crawl; return the run, nil if the crawl is not running.
   local function steer_run(name, action, aim)
     local record = load_name(name)
     if record and record.live and is_open(record.c) then
@@ -238,7 +238,7 @@ do
   end
 end
 
--- What a client says of a schedule, for redis-monitor to answer.
+-- Apply a client's command for a schedule; redis-monitor answers it.
 local function schedule(record)
   local _, _, action, request, field, definition, most = unpack(record, 2)
   local outcome = steer_schedule(action, field, definition, most)
@@ -254,12 +254,12 @@ local function ahead_field(offset)
   return place .. ' ' .. int(offset)
 end
 
--- A command whose turn has come. A stop that was done ahead is done again, for what came since.
+-- Apply a command in its turn. A stop that was done ahead is done again, for the seeds since then.
 local function command_in_turn(record)
   command(record, redis.call('HDEL', K.ahead, ahead_field(record[OFFSET])) == 1)
 end
 
--- Let the stops behind a seed that must wait take effect, each once; none of the past of a lost Redis.
+-- Apply the stops behind a waiting seed, each once; skip records that a lost Redis had already applied.
 local function stop_ahead(first)
   local past = tonumber(redis.call('HGET', K.lost, '#' .. place) or 0)
   for i = first, #records do
@@ -273,13 +273,13 @@ end
 
 local used, limit = memory()
 
--- Whether a record must wait: a seed that may enter a full Redis does.
+-- Return true if a record must wait: a seed, if Redis is full and no stop covers the seed.
 local function must_wait(record)
   return record[KIND] == 'seed' and is_full(used, limit)
     and not was_stopped_after(record[CRAWL], place, record[TIMESTAMP], record[OFFSET])
 end
 
--- Whether a record takes effect in this call: it is new, or a seed that a late stop did not mean.
+-- Return true if a record takes effect now: it is new, or a seed that a late stop did not cover.
 local function counts_now(record)
   local kind, offset, timestamp, name = unpack(record, KIND, CRAWL)
   return offset >= position or kind == 'seed' and enters_again(place, name, offset, timestamp)
@@ -289,7 +289,7 @@ end
 local reached = next_offset
 
 -- `epochs` HASH place -> leader epoch of the record before the position, or a later one: a log that has
--- lost that record ends this epoch before the position. Unknown where no record stands there.
+-- lost that record ends this epoch before the position. Absent if no record stands there.
 local function save_epoch()
   if reached <= position then
     return

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- pass: note that recall has passed whatever had been spilled up to some moment.
--- Guarantee: noted only if every Kafka partition of the topic has been recalled up to where it ended
---   after that moment, and Redis was not restarted since. What was registered by then and has not come
---   back is in Kafka no more: `watch` sees to it.
+-- pass: note that recall has passed all links that were spilled before a given moment.
+-- Guarantee: noted only if every Kafka partition of the topic has been recalled up to its end offset
+--   read after that moment, and Redis was not restarted since. Spills that were registered by then and
+--   have not come back are lost from Kafka: `watch` finds them.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {life, frontier ms of the moment, topic uuid, {kafka partition, end …}}
--- Returns: 1 if it is noted, 0 if recall has not come so far yet, -1 if nobody can tell any more.
+-- Returns: 1 if it is noted, 0 if recall is not that far yet, -1 if a restart made it unknowable.
 -- Cost: O(partitions).
 --- include: clock
 

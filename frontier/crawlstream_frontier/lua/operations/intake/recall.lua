@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- recall: children that were spilled come back from Kafka, with the position of their records.
--- Guarantee: each record takes effect once, whoever sends it and how often: records below the
---   position are skipped, a gap writes nothing. A registered one leaves `spilled` and `admitted`,
---   and its links are put: dedupe and caps are applied now. One whose parent is still held is put
---   ahead of the settle, which will not register it. Any other is ignored: its run has ended, or its
---   parent will be fetched again.
+-- recall: admit spilled children that come back from Kafka, together with the position of their records.
+-- Guarantee: each record takes effect once, in spite of repeated and concurrent calls: records below the
+--   position are skipped, a gap writes nothing. A registered record leaves `spilled` and `admitted`,
+--   and its links are put: dedupe and caps are applied now. If its parent still has a lease, the links
+--   are put ahead of the settle, which will not register the record. All other records are ignored:
+--   their run has ended, or their parent will be fetched again.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, {offset, record …}}
 --   record  {worker, token, chunk, crawl number, run, domain_cap|-1, crawl_cap|-1, links as in `admit`}
 -- Returns: packed {'OK', records applied, records ignored, links admitted}, or {'GAP', position}: -1
---   where none is known, for Redis is new
+--   if none is known because Redis is new
 -- Cost: as the children of a settle.
 --- include: clock
 --- include: views

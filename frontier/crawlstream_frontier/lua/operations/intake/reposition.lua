@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- reposition: a person has decided where a Kafka partition goes on whose log lost records that had
---   taken effect. What was noted about offsets of the old log means nothing for the new one.
--- Guarantee: compare and set; where the position is another one than was shown, nothing is done.
---   kafka-monitors are not to run: they remember what they have read.
+-- reposition: set the offset from which a Kafka partition continues, as an operator decided after its log
+--   lost records that had taken effect. Notes about offsets of the old log are deleted.
+-- Guarantee: compare and set: a no-op if the position has changed since it was shown.
+--   kafka-monitors must be stopped: they remember the records that they have read.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {topic uuid, kafka partition, position as it was shown, offset to go on from}
--- Returns: 1 if the position was that, else 0.
--- Cost: O(notes about records of the partitions that are judged with care, or stopped ahead): few.
+-- ARGV: 1 packed {topic uuid, kafka partition, position as it was shown, offset to continue from}
+-- Returns: 1 if the position was the shown one, else 0.
+-- Cost: O(notes about offsets of the partition: repeated attempts, and stops done ahead), which are few.
 
 --- include: keys
 
@@ -16,7 +16,7 @@ if tonumber(redis.call('HGET', K.positions, place) or -1) ~= shown then
   return 0
 end
 
--- Forget the fields of a hash that begin with the place.
+-- Delete the fields of a hash that begin with the place.
 local function forget(key, separator)
   local begin = place .. separator
   for _, field in ipairs(redis.call('HKEYS', key)) do

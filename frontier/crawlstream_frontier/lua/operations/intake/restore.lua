@@ -1,20 +1,20 @@
 #!lua flags=allow-oom
--- restore: tell a Redis that is new, or was restored from an old copy, where a Kafka partition goes
---   on, and what became of the runs that Kafka knows.
--- Guarantee: safe to repeat. A run that is over is closed without a word, for its ending was told; one
---   that was under way goes on, or begins again under its number with its next seed, and stays paused;
---   unless it was steered since Redis is there again: a caller that comes late knows nothing of that.
---   Run numbers never go back. No run that came back finishes before every partition that is named has
---   been read again, whoever does so and whenever it begins (`tend`). Every domain is treated as if its
---   allowance had been used up now, for nobody knows what was sent before.
+-- restore: give a new Redis, or one restored from an old copy, the offset from which a Kafka partition
+--   continues, and the state of the runs that Kafka knows.
+-- Guarantee: safe to repeat. An ended run is closed without a second event; a running one continues, or
+--   begins again under its number with its next seed, and stays paused, unless it was steered since
+--   Redis came back: a late caller does not know of that.
+--   Run numbers never go back. No restored run finishes before every named partition has been read
+--   again, by any process and at any time (`tend`). Every domain is treated as if its allowance had been
+--   used up now, because the requests sent before are unknown.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, offset, until|-1, run_floor,
 --   {{name, run, is over, is paused, until when, remember_s|-1} …}, {{kafka partition, until} …}, ttl_ms,
 --   is this the last of several calls}
 --   offset: where the partition begins if it has no position. until: the offset below which the
---   records are the past of a Redis that was lost; -1: none was. The list has that of all partitions of
---   the topic: each of them has a call of its own coming, which says where it begins.
--- Returns: the position that holds from now on; -1 before the last call.
+--   records were read by a Redis that was lost; -1: none were. The list names all partitions of
+--   the topic: each gets a call of its own, with the offset where it begins.
+-- Returns: the position from now on; -1 before the last call.
 -- Cost: O(runs), at most 200, and O(partitions).
 --- include: clock
 --- include: views
@@ -29,7 +29,7 @@ local topic, kafka_partition, offset, until_offset, floor, fates, behind, ttl, i
   unpack(cmsgpack.unpack(ARGV[1]))
 local place = topic .. ':' .. int(kafka_partition)
 
--- Let the run under way end without a second word, and no later run have a number of the past.
+-- End the running run without a second event, and give later runs numbers above those of the past.
 local function let_end(name, record, run)
   if record.live and crawl_of(record.c).state == 'running' then
     redis.call('HSET', K.ledger(record.c), 'told', '1')

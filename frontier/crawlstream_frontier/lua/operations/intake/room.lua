@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- room: how many links are spilled, and whether they may come back.
+-- room: return the number of spilled links, and whether they may come back.
 -- Guarantee: reads totals and indexes, never entries; changes nothing but the clock.
 -- KEYS: 1 prefix of all keys.
 -- Returns: packed {spilled, may they come back}
@@ -13,8 +13,8 @@
 local SOON_MS = 1000
 local totals = redis.call('HMGET', K.totals, 'spilled', 'queued', 'delayed')
 
--- Whether workers have something to do, or will have soon. What waits for longer does not make room,
--- and what was spilled of others is not to wait for it.
+-- Return true if workers have work now or soon. Entries delayed for longer do not make room, and
+-- spilled links of other crawls must not wait for them.
 local function is_busy()
   if tonumber(totals[2] or 0) + tonumber(totals[3] or 0) <= 0 then
     return false

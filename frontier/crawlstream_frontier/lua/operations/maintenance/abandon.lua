@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- abandon: one bounded step of failing, by name, what waited too long in a run that `watch` found,
---   or that asked a domain in vain (`heed`), or what was spilled and is lost (spill_lost).
--- Guarantee: an entry fails only while the cause is there: no worker of its spider lives
---   (no_worker), or its domain is left alone because it does not answer (domain_unreachable). What a
---   person holds back (a pause, a rule that allows nothing, a time that a client set) stays.
+-- abandon: fail, in bounded steps, entries that waited too long: those of a run that `watch` found, those of
+--   a domain that does not answer (`heed`), or spilled links that are lost (spill_lost).
+-- Guarantee: an entry fails only while its cause lasts: no worker of its spider lives
+--   (no_worker), or its domain gets no requests because it does not answer (domain_unreachable). Entries
+--   held back by a person (a pause, a rule that allows nothing, a time that a client set) stay.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 bands a step, 2 entries (or records of spilled links) a step.
+-- ARGV: 1 bands per step, 2 entries (or records of spilled links) per step.
 -- `abandon`, `abandon:<c>`: see `walk`; or a cursor of its spills behind an 's'.
--- Returns: runs left to abandon; 0 also while the world has not heard of the last ones yet, or the next
+-- Returns: runs left to abandon; 0 also while the last failures are not published yet, or the next
 --   entries are on the shelf: `restocked` has this called again.
--- Cost: O(bands a step and of its last domain + entries a step + workers).
+-- Cost: O(bands per step and of its last domain + entries per step + workers).
 --- include: clock
 --- include: views
 --- include: ledger
@@ -31,7 +31,7 @@ end
 local bands_left, left, is_waiting = tonumber(ARGV[1]), tonumber(ARGV[2]), false
 local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
 
--- The spider of a living worker, by its sleep or by one of its holds; nil if neither tells.
+-- Return the spider of a living worker, by its sleep or by one of its leases; nil if neither shows it.
 local function spider_at(worker)
   local key = K.holds(worker)
   local V = redis.call('HGET', key, '@')
@@ -53,7 +53,7 @@ for _, worker in ipairs(redis.call('ZRANGE', K.workers, 0, -1)) do
   end
 end
 
--- Why entries of S in a domain wait, if it is nobody's will; nil if it is, or only others' turn.
+-- Return why entries of S in a domain wait; nil if a person holds them back, or others are served first.
 local function cause_of(S, domain)
   local rule = table_rule_of(domain)
   if rule.hits == 0 or rule.paused_until > wall then
@@ -83,7 +83,7 @@ local function abandon_band(S, domain, priority)
   is_waiting = reason and left > 0 and shelf_notes().get(S, tag, domain) and true or is_waiting
 end
 
--- The same domain again, if not all that waits there could be taken.
+-- Return the same domain again, if not all entries waiting there could be taken.
 local function visit(domain, bands)
   for band in string.gmatch(bands, '[^,]+') do
     local priority, S = string.match(band, '^(-?%d+)@?(.*)$')

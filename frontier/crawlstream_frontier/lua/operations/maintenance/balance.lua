@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- balance: whether the ledger adds up, for some of the crawls that are remembered.
--- Guarantee: reads counters, never entries; all of a crawl are of one moment.
+-- balance: check whether the ledgers of some known crawls add up.
+-- Guarantee: reads counters, never entries; all counters of a crawl are of one moment.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 cursor of the crawls ('0' begins a round), 2 crawls a step, 3 what the round has found so far.
--- `totals` field `residual`: what the last whole round found; anything but 0 is a defect.
--- Returns: packed {next cursor, {name, residual …}, ms}: where `admitted` is not the sum of what became of
---   the pages; under the name '' where the workers hold another number than the ledgers say. `ms` is
---   the longest time in which nothing has happened in one of these crawls, though pages of it wait and
---   nobody has paused it.
--- Cost: one HMGET a crawl; in the first step of a round two commands a worker.
+-- ARGV: 1 cursor of the crawls ('0' begins a round), 2 crawls per step, 3 the sum that the round has found so far.
+-- `totals` field `residual`: the sum of the last whole round; any value but 0 is a bug.
+-- Returns: packed {next cursor, {name, residual …}, ms}: crawls whose `admitted` is not the sum of the pages
+--   by state and outcome; under the name '' if the workers' leases differ in number from the ledgers. `ms` is
+--   the longest time without progress of a crawl that has waiting pages and is not
+--   paused.
+-- Cost: one HMGET per crawl; in the first step of a round two commands per worker.
 --- include: present
 local COUNTERS = { 'admitted', 'done', 'failed', 'redirected', 'stopped', 'expired', 'queued',
   'delayed', 'held', 'spilled' }
@@ -44,7 +44,7 @@ local function waited(x)
   return wall - tonumber(active)
 end
 
--- Two fields of a worker's hash are not holds.
+-- Return the number of leases of all workers. Two fields of a worker's hash are not leases.
 local function held_by_workers()
   local held = 0
   for _, worker in ipairs(redis.call('ZRANGE', K.workers, 0, -1)) do

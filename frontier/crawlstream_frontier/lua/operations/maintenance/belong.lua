@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- belong: which cluster the frontier belongs to: the prefix of its topics, and the node with its rules.
+-- belong: note the cluster that the frontier belongs to: the prefix of its topics, and the node with its rules.
 -- Guarantee: the first process to note a value decides; another value changes it only by force. A process
---   that disagrees about one notes none, nor is anything noted where there is no frontier.
+--   that disagrees about one notes neither, and nothing is noted without a frontier.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 'note' or 'force', 2 prefix of the topics, 3 node in ZooKeeper ('' of who uses none).
--- Returns: packed {prefix, node}, as they were known before; '' for what was not.
+-- ARGV: 1 'note' or 'force', 2 prefix of the topics, 3 node in ZooKeeper ('' without ZooKeeper).
+-- Returns: packed {prefix, node}, as they were before the call; '' if unknown.
 -- Cost: four commands at most.
 --- include: keys
 local mode, prefix, node = ARGV[1], ARGV[2], ARGV[3]

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- divide: note that the frontier of this name has several partitions, which have prefixes of their own.
--- Guarantee: all processes are answered the same layout; never beside a frontier of one partition, nor where
---   one was moved away.
+-- divide: note that the frontier under this prefix has several partitions, which have prefixes of their own.
+-- Guarantee: all processes get the same layout; never next to a frontier of one partition, nor where one
+--   was moved away.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 layout of the keys, noted if none is.
--- Returns: the layout of what is there now.
+-- ARGV: 1 layout of the keys, noted if there is none.
+-- Returns: the present layout.
 -- Cost: four commands.
 --- include: keys
 local moved = redis.call('HGET', K.moved, 'moving')

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- group: a stream and its consumer group are there.
--- Guarantee: also in a full Redis, which would take neither from a client: what drains it must be
---   able to begin. The group reads from the stream's beginning.
+-- group: create a stream and its consumer group unless they exist.
+-- Guarantee: works in a full Redis, which would refuse both from a client: the processes that empty it must be
+--   able to start. The group reads from the stream's beginning.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 name of the stream, below the prefix, 2 name of the group.
--- Returns: 1 if it was made now, 0 if it was there.
+-- Returns: 1 if this call created it, 0 if it existed.
 -- Cost: one command.
 --- include: present
 local STREAMS = { outbox = K.outbox, actions = K.actions }

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- pools: copy the proxy pools from ZooKeeper, fenced by their version.
--- Guarantee: an older table never replaces a newer one; the table of another node (made anew) only
---   when it is adopted, or in place of one that never was in ZooKeeper (version 0). What was learnt of
---   proxies that it does not have any more is dropped.
+-- Guarantee: an older table never replaces a newer one; the table of another (recreated) node only
+--   when it is adopted, or in place of one that never was in ZooKeeper (version 0). Data about proxies
+--   that the table no longer has is deleted.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 czxid; 2 mzxid; 3 the whole table, packed; 4 '1': adopt it; 5 ids of its
 --   proxies, packed.

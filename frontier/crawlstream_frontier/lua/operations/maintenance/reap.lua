@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- reap: a worker is gone; what it held returns to the front of its bands, a bounded step of it.
+-- reap: return the leases of a dead worker to the front of their queues, in bounded steps.
 -- Guarantee: unmarked entries return in their old order with one reap more; from the 3rd reap on
---   with a growing pause; the 20th, or the 3rd death, is a dead letter: failed, owed to the world with
---   its entry. Only the entry that was on the dead worker's CPU gains a death, in the first step. The
---   worker is past its deadline until the last step.
+--   with a growing delay; the 20th, or the 3rd death, is a dead letter: failed, to be published with
+--   its entry. Only the entry that the dead worker was processing gains a death, in the first step. The
+--   worker stays past its deadline until the last step.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 worker that is known to be dead, or '' for the one longest past its deadline;
---   2 token of the entry it was handling, or ''.
--- Returns: packed {worker|'', returned, dead letters, does it still hold any}
--- Cost: O(held), at most about 300, to read them; HOLDS_A_STEP to give back.
+--   2 token of the entry it was processing, or ''.
+-- Returns: packed {worker|'', returned, dead letters, does it still have any}
+-- Cost: O(held), at most about 300, to read the leases; HOLDS_A_STEP to return.
 --- include: clock
 --- include: views
 --- include: ledger

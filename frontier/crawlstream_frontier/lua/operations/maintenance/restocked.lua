@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- restocked: the oldest chunk of a band is back, or is lost for good: its entries fail by name then.
--- Guarantee: each chunk comes back once, in its turn. Safe to repeat. A lost one is owed to the world with
+-- restocked: return the oldest chunk of a band to its head, or fail its entries if the shelf has lost it.
+-- Guarantee: each chunk comes back once, in its turn. Safe to repeat. The failure of a lost one is published with
 --   the number of its entries.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {spider, tag, domain, id, {entry …} (none: it is lost)}
@@ -26,7 +26,7 @@ local function lose(amount)
   owe('shelf_lost', c, { reason = 'shelf_lost', spill = id, links = amount, domain = domain })
 end
 
--- The band is found by `lease` if it has entries in its head, and seen to if its next ones are on the shelf.
+-- Index the band: for `lease` if its head has entries, for restocking if its next entries are on the shelf.
 local function put_in_order()
   redis.call('ZREM', K.restock, band)
   band_parts().ask(S, tag, domain)

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- revise: one bounded step of looking again at the domains of a view, after the default rule changed,
---   or as the view is new.
+-- revise: check the domains of a view again, in bounded steps, after the default rule changed,
+--   or because the view is new.
 -- Guarantee: every domain that was parked or waiting at the change comes up for `lease`, which
 --   decides by the new rules; a new view has all domains in the end.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 domains a step.
--- `revise` HASH view -> "<o|p|w> <cursor>": what a new one lacks, parked ones, then those that wait.
+-- ARGV: 1 domains per step.
+-- `revise` HASH view -> "<o|p|w> <cursor>": first domains that a new view lacks, then parked, then waiting ones.
 -- Returns: views left to revise.
--- Cost: O(domains a step).
+-- Cost: O(domains per step).
 --- include: clock
 --- include: views
 --- include: ledger

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- revisit: one bounded step of putting the bands of a crawl into the index where they stand now, after
+-- revisit: index the bands of a crawl at their present priorities, in bounded steps, after
 --   it was resumed or reprioritized.
--- Guarantee: every band that has entries is found by `lease` once all steps are done, in its old order.
+-- Guarantee: `lease` finds every band that has entries once all steps are done, in its old order.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 bands a step.
+-- ARGV: 1 bands per step.
 -- `revisit`, `revisit:<c>`: see `walk`.
 -- Returns: crawls left to revisit.
--- Cost: about six commands a band, of the step and of its last domain.
+-- Cost: about six commands per band, of the step and of its last domain.
 --- include: clock
 --- include: views
 --- include: ledger

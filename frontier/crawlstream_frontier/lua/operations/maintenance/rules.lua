@@ -1,19 +1,19 @@
 #!lua flags=allow-oom
 -- rules: copy the throttle table from ZooKeeper, fenced by its version.
--- Guarantee: an older table never replaces a newer one; the table of another node (made anew) only
---   when it is adopted. From the next lease on no grant is made by the former rules. From the first
---   table on that parts a domain into sites, every exchange names the version of the map by which
---   the worker must look where its new holds belong; `sites` in `m` never goes away, for something
---   may still wait under the name of a site that is none any more. A partition whose work is moved
---   away gets none (see `withdraw`).
+-- Guarantee: an older table never replaces a newer one; the table of another (recreated) node only
+--   when it is adopted. From the next lease on no grant is made by the former rules. After the first
+--   table that splits a domain into sites, every exchange returns the version of the map by which
+--   the worker must look up the site of its new leases; `sites` in `m` is never removed, because entries
+--   may still wait under the name of a former site. A partition whose work is moved
+--   away gets no rules (see `withdraw`).
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it part a
+-- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it split a
 --   domain into sites}
---   rule = "<hits> <window_ms> <moderated> <concurrency>[ <paused until, epoch s>]", hits 0 holds the
---   domain back.
+--   rule = "<hits> <window_ms> <moderated> <concurrency>[ <paused until, epoch s>]", hits 0 blocks the
+--   domain.
 -- Returns: 1 copied, 0 refused, 2 known already.
--- Cost: O(rules); domains whose rule changed are looked at again at once. If that may be all of them
---   (a new default) or too many, `revise` does it in steps.
+-- Cost: O(rules); domains whose rule changed are checked again at once. If all may have changed
+--   (a new default), or too many, `revise` checks them in steps.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -36,8 +36,8 @@ if known[2] and not adopt then
   end
 end
 
--- What waits under the name of a former site goes by the rule above it, until its turn comes and a
--- worker moves it.
+-- Entries under the name of a former site obey the rule above it, until their turn comes and a
+-- worker moves them.
 local function keep_former(domain, now_rules)
   local above = domain
   repeat
@@ -84,7 +84,7 @@ local is_too_much = is_default_new or #changed * #spiders > LOOKS_AT_ONCE
 for _, S in ipairs(spiders) do
   for _, V in ipairs(views_of(S)) do
     if is_too_much then
-      -- A view that is being filled is looked at again as a whole after that.
+      -- A view that is being filled is checked again as a whole after that.
       local at = redis.call('HGET', K.revise, V) or ''
       redis.call('HSET', K.revise, V, string.sub(at, 1, 1) == 'o' and at or 'p 0')
     else

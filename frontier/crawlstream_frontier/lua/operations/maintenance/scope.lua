@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- scope: what limits are kept for beside the domain: each spider type, each egress group.
--- Guarantee: the first to say it decides; another word changes it only by force. Then the states of
---   all domains are forgotten, each is treated as if its allowance had been used up now, and the
---   indexes are made anew.
+-- scope: set whether each spider type, and each egress group, has limits of its own per domain.
+-- Guarantee: the first caller decides; another value changes it only by force. Then the states of
+--   all domains are deleted, each domain is treated as if its allowance had been used up now, and the
+--   indexes are rebuilt.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 '', 'type', 'group' or 'type group'; 2 '1': by force.
--- Returns: what is in force from now on.
+-- Returns: the scope in force from now on.
 -- Cost: one field; by force O(domains), all at once.
 --- include: clock
 --- include: views
@@ -21,7 +21,7 @@ if known == wanted or (known and not is_forced) then
   return known
 end
 
--- Take down the indexes of the views as they were, and have new ones filled.
+-- Delete the indexes of the former views, and have new ones filled.
 local function rebuild(S)
   for _, V in ipairs(views_of(S)) do
     redis.call('UNLINK', K.waiting(V), K.ready(V), K.parked(V))
@@ -36,7 +36,7 @@ local function rebuild(S)
   end
 end
 
--- One field of the states is padding.
+-- The states have one field of padding.
 local spiders = redis.call('SMEMBERS', K.spiders)
 if (known or '') ~= wanted and (#spiders > 0 or redis.call('HLEN', K.states) > 1) then
   for _, S in ipairs(spiders) do

@@ -1,22 +1,22 @@
 #!lua flags=allow-oom
--- shelve: what is to be done for bands in parts, for somebody who reaches the shelf. One bounded step.
--- Guarantee: changes no entry: only `shelved` and `restocked` do, and only if what was handed out here
---   still holds. The name of a chunk is given once, also by a Redis that went back to an older copy
---   of its data. On a server of its own nothing is deleted that a band has, or that `shelved` may still
---   give to one, and nothing that a band had an hour ago: so far Redis may go back.
+-- shelve: return the work on bands in parts, for a caller that reaches the shelf. One bounded step.
+-- Guarantee: changes no entry: only `shelved` and `restocked` do, and only if the answer of this call
+--   is still valid. The name of a chunk is used once, even if Redis goes back to an older
+--   copy of its data. On a server of its own no chunk is deleted that a band has, or that `shelved` may still
+--   give to one, or that a band had an hour ago: Redis may go back that far.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {length from which on a band is put in parts (0: none), address of the shelf|'' (Redis),
---   a new name for this frontier, most bands of each kind, {deleted id …}, life whose orphans are gone|-1}
+--   a new name for this frontier, most bands of each kind, {deleted id …}, life whose orphans are deleted|-1}
 -- Returns: packed {'OK', name of the frontier, {restocking …}, {shelving …}, {id …} to delete, orphans of
---   {life, last number} to delete, next_ms|-1}, or {'OTHER', address, chunks there} where chunks are out
+--   {life, last number} to delete, next_ms|-1}, or {'OTHER', address, chunks there} if chunks are
 --   on another shelf than this
 --   restocking {spider, tag, domain, id, entries, is it in Redis, chunk|'' (on the shelf, or lost)}
 --   shelving   {spider, tag, domain, is it the tail, digest, id, {entry …}}
 -- `shelf` HASH: `at`, its address; `name` of this frontier there; `chunks` that bands have there; `life`
 --   and `last`, of the last name given. `discarded` ZSET id by the time when it may be deleted; `doomed`
---   SET ids that will be; `orphans` LIST "<life> <last>" of lives whose later names nobody knows.
+--   SET ids to delete; `orphans` LIST "<life> <last>" of epochs whose later names are unknown.
 -- `abandoned_chunks` SET "<S> <tag> <domain>" of swept bands that have chunks.
--- Cost: O(entries handed out), some 100 KB.
+-- Cost: O(returned entries), about 100 KB.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -46,7 +46,7 @@ if known[3] ~= int(life) then
   redis.call('HSET', K.shelf, 'life', int(life), 'last', 0)
 end
 
--- What was deleted on the shelf, and what is to be now.
+-- Forget the ids deleted on the shelf, and return those to delete now.
 local function to_delete()
   if #deleted > 0 then
     redis.call('SREM', K.doomed, unpack(deleted))
@@ -73,7 +73,7 @@ local function discard_abandoned()
   end
 end
 
--- Bands of an index that are due, each given to `hand_out`, which answers what is to be done, nil if nothing.
+-- Return the work on due bands of an index; `hand_out` returns that of one band, nil if there is none.
 local function work_of(index, hand_out)
   local work, bytes = {}, 0
   for _, band in ipairs(redis.call('ZRANGE', index, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most)) do
@@ -104,7 +104,7 @@ local function restocking(S, tag, domain)
   return { S, tag, domain, id, entries, place == INSIDE, chunk }, #chunk
 end
 
--- As many entries of one end of a list as a call may carry; `from_end` the last of it.
+-- Return entries from one end of a list, as many as a call may carry; `from_end`: from its tail end.
 local function cut(entries, from_end)
   local cut_to, bytes = {}, 0
   for i = 1, #entries do

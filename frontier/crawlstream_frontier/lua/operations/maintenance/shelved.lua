@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- shelved: entries that `shelve` has handed out are on the shelf: they leave their list.
--- Guarantee: exactly those that were written leave, or none: the list ends with them still, and nobody
---   has given the chunk up. Safe to repeat. A chunk that travels along is kept in this script.
+-- shelved: remove entries from their list that `shelve` has returned and that are on the shelf now.
+-- Guarantee: removes exactly the entries that were written, or none: the list must still end with them, and the
+--   chunk must not be discarded. Safe to repeat. A chunk passed along is stored by this script.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {spider, tag, domain, is it the tail, digest, id, how many entries, chunk|'' (it is on the shelf),
+-- ARGV: 1 packed {spider, tag, domain, is it the tail, digest, id, number of entries, chunk|'' (it is on the shelf),
 --   address of the shelf|''}
--- Returns: 1 if the chunk is the band's now, else 0.
+-- Returns: 1 if the chunk now belongs to the band, else 0.
 -- Cost: O(entries).
 --- include: clock
 --- include: views
@@ -18,7 +18,7 @@
 local S, tag, domain, is_tail, digest, id, amount, chunk, address = unpack(cmsgpack.unpack(ARGV[1]))
 local c, place = split_tag(tag), chunk == '' and OUTSIDE or INSIDE
 
--- Whether the list has them where they were.
+-- Return true if the list still has the entries in the same place.
 local function is_as_handed_out(key)
   local first = is_tail and 0 or -amount
   local entries = redis.call('LRANGE', key, int(first), int(first + amount - 1))

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- sweep: one bounded step of removing what a closed crawl leaves: bands, delayed entries, dedupe,
+-- sweep: remove the data of a closed crawl in bounded steps: bands, delayed entries, dedupe,
 --   profiles.
 -- Guarantee: touches only keys of crawl numbers that take no entries any more; the ledger has
---   already counted them. Profiles stay until the last held page is back.
+--   already counted their entries. Profiles stay until the last lease has ended.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 keys and domains a step.
--- Of a band in parts it leaves the chunks to `shelve`, in `abandoned_chunks`.
+-- ARGV: 1 keys and domains per step.
+-- It leaves the chunks of a band in parts to `shelve`, in `abandoned_chunks`.
 -- Returns: crawls left to sweep.
--- Cost: so many keys and domains, however many bands a domain has; what many domains have in common is
+-- Cost: O(keys and domains per step), however many bands a domain has; data shared by many domains is
 --   removed by one command. Long lists are freed in the background.
 --- include: clock
 --- include: views
@@ -20,7 +20,7 @@
 
 local a_step, DOMAINS_A_SCAN = tonumber(ARGV[1]), 25
 
--- One crawl after the other: the one that was begun, and where in its domains; else any.
+-- Crawls are swept one after the other: continue the one in progress at its cursor; else take any.
 local m = redis.call('HMGET', K.meta, 'sweep_of', 'sweep_at')
 local c, cursor = m[1], m[2]
 if not c or redis.call('SISMEMBER', K.sweep, c) == 0 then
@@ -33,7 +33,7 @@ local key = K.domains(c)
 local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
 local doomed, gone = {}, {}
 
--- What may still be done in this step.
+-- Return the rest of this step's limit.
 local function left()
   return a_step - #doomed - #gone
 end
@@ -55,7 +55,7 @@ local function leave_view(V, domains)
   forget_later(V, domains)
 end
 
--- Domains that have nothing of S any more: out of its index, and of the one of three they stand in.
+-- Remove domains without bands of S from its index, and from its set of ready, waiting or parked domains.
 local function leave_all(S, domains)
   redis.call('HDEL', K.tags(S), unpack(domains))
   for _, V in ipairs(views_of(S)) do
@@ -63,14 +63,14 @@ local function leave_all(S, domains)
   end
 end
 
--- Take tags of this crawl out of the index of S: the i-th of the i-th domain.
+-- Remove tags of this crawl from the index of S: the i-th of the i-th domain.
 local function unindex(S, domains, tags)
   local index, empty = K.tags(S), {}
   local indexed = redis.call('HMGET', index, unpack(domains))
   for i, domain in ipairs(domains) do
     local o = indexed[i]
     if o == SEVERAL then
-      -- By now it may have lost the others.
+      -- Earlier removals may have left only this tag.
       o = drop_tag(S, domain, redis.call('HGET', index, domain), tags[i]) or tags[i]
     end
     if o == tags[i] then
@@ -84,7 +84,7 @@ end
 
 local spiders = {}
 
--- What this step takes of spider S: its i-th tag of its i-th domain; and how its bands are called.
+-- Return what this step removes of spider S: its i-th tag of its i-th domain; and the prefix of its bands.
 local function of_spider(S)
   spiders[S] = { domains = {}, tags = {}, tag_of = {}, prefix_of = {} }
   return spiders[S]
@@ -106,7 +106,7 @@ local function sweep_band(S, priority, domain)
   end
 end
 
--- Note a domain's own dedupe sets, as many as this step allows; answers whether all will be gone.
+-- Note a domain's own dedupe sets for removal, up to the limit; return true if all are noted.
 local function sweep_sets(domain, text, own)
   local sets = sets_for(own)
   local stay = math.max(sets - math.max(left(), 1), 0)
@@ -121,8 +121,8 @@ local function sweep_sets(domain, text, own)
   return stay == 0
 end
 
--- Note a domain's bands for removal, as many as this step allows; answers its record with the others,
--- nil if none are left.
+-- Note a domain's bands for removal, up to the limit; return its record with the remaining ones,
+-- nil if none remain.
 local function sweep_bands(domain, text)
   local head, bands = string.match(text, '^(%d+ %d+ %d+ )(.*)$')
   local at = 1
@@ -138,7 +138,7 @@ local function sweep_bands(domain, text)
   end
 end
 
--- Note a domain's bands and sets for removal; answers whether it will be gone. Most have one band.
+-- Note a domain's bands and sets for removal; return true if all are noted. Most domains have one band.
 local function sweep_domain(domain, text)
   local own, priority = string.match(text, '^%d+ %d+ (%d+) ,(-?%d+)$')
   if priority then
@@ -151,7 +151,7 @@ local function sweep_domain(domain, text)
   return own == '0' or sweep_sets(domain, text, tonumber(own))
 end
 
--- Note domains for removal; answers whether that could be done with all of them.
+-- Note domains for removal; return true if all of them could be noted.
 local function sweep_domains(fields)
   for i = 1, #fields, 2 do
     if left() <= 0 or not sweep_domain(fields[i], fields[i + 1]) then
@@ -162,7 +162,7 @@ local function sweep_domains(fields)
   return true
 end
 
--- Sweep domains from the cursor on; answers where the next step begins.
+-- Sweep domains from the cursor on; return the cursor of the next step.
 local function sweep_from(at)
   repeat
     local scanned = redis.call('HSCAN', key, at, 'COUNT', DOMAINS_A_SCAN)

@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- tend: endings. Pauses end, idle runs finish, late ones expire, ended crawls and idle domains are forgotten.
--- Guarantee: a run ends once, decided here: only while nothing of it is queued, delayed or held, and
---   a running one only after `grace_ms` of idleness by the frontier clock, and if it came back with
---   a Redis that was lost, not before all seeds are read again, or an hour has passed; a paused one does not, it
---   becomes idle anew when it is resumed. Of several partitions none ends a run: the home does. Work that is due while
---   workers sleep (a wake-up got lost) wakes one. What has waited for its time is queued though no worker asks for it.
+-- tend: end pauses, finish idle runs, expire late ones, forget ended crawls and idle domains.
+-- Guarantee: a run ends once, decided here: only while it has no page queued, delayed or held. A
+--   running one ends only after `grace_ms` of idleness by the frontier clock, and if it was restored after the
+--   loss of a Redis, not before all seeds are read again, or an hour has passed. A paused one does not end; its
+--   idleness begins again when it is resumed. With several partitions only the home ends runs. If work is due while
+--   workers sleep (a wake-up got lost), one is woken. Delayed entries are queued when due, without a worker's call.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run, unless its seeds said), 3 limit of each kind,
---   4 most entries that may wait of a crawl, 5 in all (0: any number), which `admit` goes by.
+-- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run, unless its seeds set it), 3 limit per kind,
+--   4 most waiting entries of a crawl, 5 in all (0: any number), which `admit` obeys.
 -- Returns: packed {ended, dead workers, crawls to sweep, spiders to revise, crawls to revisit,
 --   runs to abandon, is `watch` due, next_ms|-1 (nothing falls due before), is there more due now}
--- Cost: six ordered ranges; O(log n) each thing that ends. Idle: about fifteen commands.
+-- Cost: six ordered ranges; O(log n) per thing that ends. Idle: about fifteen commands.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -25,7 +25,7 @@ local REMEMBER_VIEW_MS, RECOVERY_MS = 3600000, 3600000
 local grace_ms, dedupe_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local is_more = false
 
--- Members of an index that are due, at most `limit`.
+-- Return members of an index that are due, at most `limit`.
 local function due_in(index, at)
   local due = redis.call('ZRANGE', index, '-inf', int(at), 'BYSCORE', 'LIMIT', 0, limit)
   is_more = is_more or #due == limit
@@ -47,9 +47,9 @@ for _, c in ipairs(due_in(K.pauses, math.floor(wall / 1000))) do
 end
 save_ledger()
 
--- Whether records of the past are to be read again since this Redis was lost, or an older copy of it:
--- a run that came back may get more seeds, by another partition than its first, which nobody may have
--- begun yet.
+-- Return true while old records must be read again because this Redis was lost, or is an older copy: a
+-- restored run may get more seeds from another Kafka partition than its first, which no process may have
+-- begun to read yet.
 local function is_recovering()
   if now - restart > RECOVERY_MS then
     return false
@@ -64,7 +64,7 @@ local function is_recovering()
   return false
 end
 
--- How long what a crawl has seen outlives a run of it that has finished.
+-- Return how long a crawl remembers its pages after a finished run.
 local function remember_ms(c)
   local remember = redis.call('HGET', K.ledger(c), 'remember')
   return remember and remember * 1000 or dedupe_ms
@@ -84,7 +84,7 @@ for _, c in ipairs(due_in(K.idle, now - grace_ms)) do
   end
 end
 
--- A finished crawl is swept before it is forgotten, so that its dedupe ends with it.
+-- Forget a finished crawl, after sweeping it, so that its dedupe ends with it.
 local function forget(c)
   local name = crawl_of(c).name
   local record = name and load_name(name)
@@ -117,7 +117,7 @@ for _, c in ipairs(is_moving and {} or due_in(K.forget, now)) do
   forget(c)
 end
 
--- Forget the throttle states of domains that ran empty, once nothing in them holds back a request.
+-- Delete the throttle states of domains without pages, once they hold back no request.
 local function forget_states()
   local keys, domains = rules_known and due_in(K.spent, now) or {}, {}
   if #keys == 0 then
@@ -138,7 +138,7 @@ local function forget_states()
   end
 end
 
--- Forget the view of an egress group that has no workers any more.
+-- Delete the view of an egress group that has no workers any more.
 local function drop_view(S, V)
   local asked = is_by_group and tonumber(redis.call('HGET', K.views(S), V) or now) or now
   if now - asked > REMEMBER_VIEW_MS then
@@ -147,9 +147,9 @@ local function drop_view(S, V)
   end
 end
 
--- Queue what has waited for its time, which leasing workers do otherwise: a spider may have none any more, and
--- only what is queued can fail (`watch`). Wake a worker where work is due and somebody sleeps; drop the names of
--- spiders that have nothing.
+-- Queue due entries, which leasing workers do otherwise: a spider may have no workers any more, and
+-- only queued entries can fail (`watch`). Wake a worker if work is due and one sleeps; remove spiders
+-- without entries.
 local function look_after(S)
   is_more = promote_delayed(S, PROMOTED_A_STEP) or is_more
   local has_work = redis.call('HLEN', K.tags(S)) > 1

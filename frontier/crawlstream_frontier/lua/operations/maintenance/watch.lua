@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- watch: one bounded step of looking for runs in which nothing happens, or whose spilled links may be
---   lost.
+-- watch: look for runs without progress, or whose spilled links may be lost, in bounded
+--   steps.
 -- Guarantee: a run is given to `abandon` only after `max_wait_ms` of the frontier clock in which
---   nothing of it was admitted, leased or ended, while something was queued and nobody had paused
---   it: so long has each of its entries waited at least. One with
---   spilled links is given to it once recall has passed anything; paused or not, for what is lost comes
---   back to nobody.
+--   nothing of it was admitted, leased or ended, while it had queued entries and was not paused:
+--   each of its entries has waited at least that long. A run with
+--   spilled links is given to it once recall has passed any of them; paused or not, because lost links never
+--   come back.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 max_wait_ms (0: for ever), 2 runs a step.
+-- ARGV: 1 max_wait_ms (0: no limit), 2 runs per step.
 -- `stalled` HASH crawl number -> "<last activity> <frontier ms when it was first found so>".
--- Returns: 1 while more runs are to be looked at in this round, or one was found, else 0.
--- Cost: O(runs a step).
+-- Returns: 1 while this round has more runs to check, or one was found, else 0.
+-- Cost: O(runs per step).
 --- include: clock
 --- include: ledger
 --- include: spills

@@ -1,15 +1,15 @@
 #!lua
--- adopt: pages of one crawl, and what is seen of their domains, enter a partition that is being filled.
--- Guarantee: what is given enters as it was: in its order, with its retries, counted once. A domain that is there
---   already when it comes for the first time is left out: it was handed out twice. In a full Redis nothing enters.
+-- adopt: add pages of one crawl, and the fingerprints of their domains, to a partition that is being filled.
+-- Guarantee: entries keep their order and retries, and are counted once. A domain that already exists
+--   when it comes for the first time is left out: it was unloaded twice. A full Redis takes nothing.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {c, domains, delayed, lost, is nothing to follow}
+-- ARGV: 1 packed {c, domains, delayed, lost, is this the last}
 --   domain  {name, is this the first of it, pages that count, slab, {fingerprint …} of its own sets, bands
 --            {spider, priority, {entry …} …}}
 --   delayed {name, spider, priority, side ('f', 'b'), due in ms of this frontier's clock, entry}
---   lost    {name, id of a chunk that the shelf does not have, its pages}: these fail
--- Returns: packed {domain …}: those that were left out
--- Cost: as the children of a settle, without looking whether they are known.
+--   lost    {name, id of a chunk that the shelf does not have, its pages}: these pages fail
+-- Returns: packed {domain …}: domains that were left out
+-- Cost: as the children of a settle, without the dedupe check.
 --- include: clock
 --- include: views
 --- include: ledger

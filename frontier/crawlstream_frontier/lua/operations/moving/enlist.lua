@@ -1,17 +1,17 @@
 #!lua
--- enlist: a partition that is being filled gets what is not pages: crawls, their registry, what is seen of small
---   domains, how domains were asked.
--- Guarantee: fills a partition that nobody uses yet: `m` is that of one being filled, or nothing is done.
+-- enlist: add everything but pages to a partition that is being filled: crawls, their registry, fingerprints of
+--   small domains, throttle states.
+-- Guarantee: fills only a partition that is not in use yet: no-op unless `m` marks it as being filled.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 what, 2 packed {its arguments …}
+-- ARGV: 1 kind, 2 packed {its arguments …}
 --   begin    m {…}, positions {…}, enrolled {…}, epochs {…}
 --   crawl    name, text in `names`, c, ledger {…}, profiles {…}, {shift, forgotten at|'', paused until|-1}
 --   home     name, packed, is a run open, profiles {…}
 --   slabs    c, {slab, {fingerprint …} …}
 --   states   {name, state …}
---   open     the layout: from now on the partition is one as any other
--- Returns: 1; 0 where the partition is not being filled
--- Cost: O(what is given).
+--   open     the layout: from now on the partition is in normal use
+-- Returns: 1; 0 if the partition is not being filled
+-- Cost: O(arguments).
 --- include: keys
 local what, arguments = ARGV[1], cmsgpack.unpack(ARGV[2])
 local FILLED, FORGET_AFTER_MS = '^0', 3600 * 1000
@@ -75,7 +75,7 @@ function enlist.slabs(c, slabs)
   end
 end
 
--- Each may be forgotten as soon as it holds nothing back, whether or not its domain has pages.
+-- Each may be deleted as soon as it holds nothing back, whether or not its domain has pages.
 function enlist.states(states)
   write(K.states, states)
   for i = 1, #states, 2 do

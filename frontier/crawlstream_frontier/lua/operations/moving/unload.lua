@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- unload: what a partition holds, a bounded part at a time, for whoever moves it.
--- Guarantee: changes nothing. It is told without the clock, so that a frozen partition tells it, too.
+-- unload: return the data of a partition, a bounded part per call, to move it.
+-- Guarantee: changes nothing. It works without the clock, so that a frozen partition answers, too.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 what, 2 packed {its arguments …}
+-- ARGV: 1 kind, 2 packed {its arguments …}
 --   about                         -> {m {…}, positions {…}, enrolled {…}, epochs {…}, totals {…}, spiders {…}}
 --   crawls   cursor               -> {next, {{name, text in `names`, ledger {…}, profiles {…}, shift, forgotten|''} …}}
 --   registry cursor               -> {next, {name, packed, profiles {…} …}}
@@ -16,7 +16,7 @@
 --   states   cursor               -> {next, {name, state …}}
 --   chunk    id                   -> {value|''}
 -- Returns: packed {part …}, as above
--- Cost: O(what is handed out), some 100 KB.
+-- Cost: O(returned data), about 100 KB.
 --- include: keys
 local CRAWLS, DOMAINS, ENTRIES, STATES = 50, 100, 100, 500
 local tell = {}
@@ -49,7 +49,7 @@ function tell.registry(cursor)
   return { scanned[1], crawls }
 end
 
--- The bands of a domain that have entries, as its record names them.
+-- Return the bands of a domain that have entries, as its record lists them.
 local function bands_of(c, own_spider, domain, names)
   local bands = {}
   for priority, S in string.gmatch(names, ',(-?%d+)@?([^,]*)') do

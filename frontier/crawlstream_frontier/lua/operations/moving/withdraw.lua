@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- withdraw: a partition gives its work up, which is to be moved into a frontier of another layout.
+-- withdraw: stop the work of a partition, to move it into a frontier of another layout.
 -- Guarantee: from `begin` on nothing is leased (there are no rules, and `rules` brings none), nothing is taken
---   from Kafka that is not half taken already, and no run ends; what is under way ends as always. `freeze` is for
---   good, and done only while nothing is under way: `m` becomes `moved`, without which no operation does
---   anything, and `found` makes no other one. `back` undoes both; redis-monitors bring the rules. Each may be
---   repeated.
+--   from Kafka unless it was partly taken before, and no run ends; work in flight ends as usual. `freeze` is
+--   final, and possible only while nothing is in flight: `m` becomes `moved`, without `m` no operation has an
+--   effect, and `found` creates no other frontier. `back` undoes both; redis-monitors bring the rules. Each may
+--   be repeated.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 begin, note, freeze, back, forget or look, 2 of `begin` where to, for people; of `note` generations of
---   crawls, packed, which stay in `m`
--- Returns: packed {is it withdrawn ('' no, 'm' moving, 'f' frozen), {what is under way, how many …}}
--- Cost: some fifteen commands.
+-- ARGV: 1 begin, note, freeze, back, forget or look, 2 for `begin` the destination, to be shown; for `note` the
+--   generations of crawls, packed, which stay in `m`
+-- Returns: packed {is it withdrawn ('' no, 'm' moving, 'f' frozen), {kind of work in flight, amount …}}
+-- Cost: about fifteen commands.
 --- include: keys
 local what, said = ARGV[1], ARGV[2]
 local ENDS_AT_ONCE = '0'
@@ -42,7 +42,8 @@ local function note(name, amount)
   end
 end
 
--- Seeds that are read again after a loss of Redis: `lost` has up to where, for each place.
+-- Return the number of Kafka partitions whose seeds must be read again after a loss of Redis, up to the
+-- offsets in `lost`.
 local function to_read_again()
   local lost, places = redis.call('HGETALL', K.lost), 0
   for i = 1, #lost, 2 do

@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- apply: links that pages in other partitions led to enter, with the position of this partition in its topic.
--- Guarantee: each record takes effect once, whoever brings it and how often: what is below the position is
---   skipped, a gap writes nothing, nor do records of which some are below. A dead generation takes nothing; one
---   that is unknown gets a context, which leases nothing before its home was asked. While Redis is crowded
---   nothing enters.
+-- apply: admit links from pages in other partitions, together with this partition's position in its topic.
+-- Guarantee: each record takes effect once, in spite of repeated and concurrent calls: records below the position
+--   are skipped, a gap writes nothing, nor does a group of records of which some are below. A dead generation takes
+--   nothing; an unknown one gets a context, which leases nothing until its home has confirmed it. While Redis is
+--   crowded nothing is admitted.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {topic uuid, kafka partition, start, next, {what is in these offsets …}}
---   each    {name, generation, life of its version, number of its version, hash of the profile, domain_cap|-1,
---            crawl_cap|-1, links as in `admit`, their entries without headers}: those of records with the same
---            come together
--- Returns: packed {'OK', how many were applied, how many ignored, links admitted, unconfirmed as of `take`},
---   {'FULL', used, limit in bytes} or {'GAP', position} to go on from: -1 where none is known
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, {groups of records in these offsets …}}
+--   group   {name, generation, life of its version, number of its version, hash of the profile, domain_cap|-1,
+--            crawl_cap|-1, links as in `admit`, their entries without headers}: all records with these fields in
+--            common
+-- Returns: packed {'OK', records applied, records ignored, links admitted, unconfirmed as of `take`},
+--   {'FULL', used, limit in bytes} or {'GAP', position} to continue from: -1 if none is known
 -- Cost: as the children of a settle.
 --- include: clock
 --- include: views
@@ -38,7 +38,7 @@ if is_crowded(used, limit) and next_offset > position then
 end
 
 local applied, ignored, admitted, contexts = 0, 0, 0, {}
--- Of a frontier that was moved: what is from before is here already, or is for domains that are elsewhere now.
+-- In a moved frontier, records from before the move were moved with it, or are for domains elsewhere.
 local began = tonumber(redis.call('HGET', K.meta, 'began') or 0)
 
 -- Give the entries of a list of links their headers.

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- count: a home is told what a partition has of the credits of a page limit.
--- Guarantee: answers of an earlier life of the home than the one that is named do not count from now on. What is to
---   be given back is what nothing here waits for; the account has another number then.
+-- count: report a partition's credits of a page limit to the home of the crawl.
+-- Guarantee: from now on answers from an earlier epoch of the home than the given one are ignored. Credits that
+--   nothing here waits for are returned on request; the account then gets a new number.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {name, generation, life of the home|0, is anything to be given back}
--- Returns: packed {life, number, drawn, unspent, limit, wanted, ready} as of `draw_of`; of a context that is not there
+-- Returns: packed {life, number, drawn, unspent, limit, wanted, ready} as of `draw_of`; without a context
 --   all but life are 0
 -- Cost: four commands.
 --- include: clock

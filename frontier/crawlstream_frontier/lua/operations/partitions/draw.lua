@@ -1,17 +1,17 @@
 #!lua flags=allow-oom
--- draw: the home of a crawl hears accounts of credits, and grants some to one partition.
--- Guarantee: safe to repeat, in any order: an account counts if it is not older than the one that is known, and
---   more is granted only to a partition that has all that it was granted before. In a new life of the home
---   nothing is granted before all partitions were counted. A limit is said to be reached when so many are spent:
---   what is unspent could still be given back.
+-- draw: record accounts of credits in the home of a crawl, and grant credits to one partition.
+-- Guarantee: safe to repeat, in any order: an account counts if it is not older than the known one, and
+--   more is granted only to a partition that has received all earlier grants. In a new epoch of the home
+--   nothing is granted before all partitions were counted. A limit is reported as reached only when all of it is
+--   spent: unspent credits can still be returned.
 -- `credits` HASH "<name> <generation>" -> packed {life, accounts {partition -> {life, number, drawn, unspent}}}
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {name, generation, life of the home in which these were counted|0, accounts, who asks, limit, wanted}
---   account {partition, life, number, drawn, unspent}; the one that asks is among them
--- Returns: packed {'OK', life, grant}, {'COUNT', life} where partitions are to be counted first, {'OVER', life} where
---   the generation is over, {'PENDING', life} where it is not known yet, or {'RESTORE', life}
---   grant   {life, number, total, rank, elsewhere, limit that is reached|0, partitions that have unspent credits}: of
---           the account; {} if nobody asks
+-- ARGV: 1 packed {name, generation, life of the home in which these were counted|0, accounts, caller, limit, wanted}
+--   account {partition, life, number, drawn, unspent}; the caller's is among them
+-- Returns: packed {'OK', life, grant}, {'COUNT', life} if partitions must be counted first, {'OVER', life} if
+--   the generation is over, {'PENDING', life} if that is not known yet, or {'RESTORE', life}
+--   grant   {life, number, total, rank, elsewhere, limit that is reached|0, partitions that have unspent credits}: for
+--           the caller's account; {} without a caller
 -- Cost: two commands.
 --- include: clock
 --- include: ledger
@@ -41,7 +41,7 @@ local function hear(partition, account)
   end
 end
 
--- Credits that are drawn, and that are spent, by all partitions.
+-- Return the credits drawn, and those spent, by all partitions.
 local function sums()
   local drawn, spent = 0, 0
   for _, account in pairs(book.accounts) do
@@ -50,7 +50,7 @@ local function sums()
   return drawn, spent
 end
 
--- Who waits for credits gets them as long as there are any, and some ahead.
+-- Grant the credits that a partition waits for, as far as there are any, and some ahead.
 local function grant(known)
   local left = math.max(limit - sums(), 0)
   local more = math.min(wanted, left)

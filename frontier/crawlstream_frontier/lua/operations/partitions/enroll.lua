@@ -1,29 +1,29 @@
 #!lua flags=allow-oom
--- enroll: the home of crawls learns of consecutive records of one Kafka partition: seeds open their runs, or
---   keep them open, and are told to what they belong; a stop ends a generation.
+-- enroll: register consecutive records of one Kafka partition in the home of their crawls: a seed opens its run, or
+--   keeps it open, and is stamped with generation and run; a stop ends a generation.
 -- Guarantee: each record takes effect once, in record order: records below the position change nothing, a gap
---   writes nothing. A seed below the position gets its stamp again, as it would be now: partitions may have
---   gone back. What ends a generation (a stop; a seed after the time of the run before it, or after that for which
---   what it has seen is remembered) takes effect under the generation that Kafka has of it in this life, or is
---   answered, to be noted there first; what follows it waits.
---   A client's stop is answered by `told`. A record that names an occasion takes effect if it is the first to.
---   A crawl that the home knew nothing of is answered as begun, until Kafka has it in this life: its stamps are not to
+--   writes nothing. A seed below the position gets its current stamp again: partitions may have
+--   gone back. Some records end a generation: a stop; a seed that comes after the time of the run before it, or after
+--   the time for which the crawl remembers its pages. Such a record takes effect under the generation that Kafka has
+--   for it in this epoch; without one it is answered, to be written to Kafka first, and the records after it wait.
+--   `told` answers a client's stop. A record that names an occasion takes effect if it is the first to name it.
+--   A crawl that is new to the home is answered as begun, until Kafka has it in this epoch: its stamps must not
 --   be used before.
 --   Seeds that were written after a stop in another Kafka partition, but read before it, enter the run after it: they
---   are asked for again, as `again` tells, until `reread` says that partitions have them.
+--   are read again, see `again`, until `reread` reports that partitions have them.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records, begun}
 --   seed    {'seed', offset, timestamp_ms, name, profile index, priority, expires_s, remember_s|-1, occasion|'', its
---            number, uuid|'', what was noted}
+--            number, uuid|'', noted}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', the priority of
---            `reprioritize` or the end of `pause` in epoch s|0, occasion|'', its number, what was noted}
+--            `reprioritize` or the end of `pause` in epoch s|0, occasion|'', its number, noted}
 --   schedule as of `intake`
---   what was noted: {generation, life} or {}
---   begun   {life in which that was answered, {name, generation …}} or {}: Kafka has it
+--   noted   {generation, life} that Kafka has for the record, or {}
+--   begun   {life in which crawls were answered as begun, {name, generation …}} or {}: Kafka has them
 -- Returns: packed {'OK', life, {offset, generation|-1, number, run, does it enter once more …}, {} or to note,
---   {offset …} of seeds that a stop forestalls, {schedule, repetitions …}, {name, generation, run …} of those that
---   have begun}: life and number are the version, -1 is of a run that is over, or of a repetition; {'GAP', position}:
---   -1 where none is known; or {'RESTORE', life}
+--   {offset …} of seeds that a stop removes, {schedule, repetitions …}, {name, generation, run …} of begun
+--   crawls}: life and number are the version, -1 is for an ended run, or a repetition; {'GAP', position}:
+--   -1 if none is known; or {'RESTORE', life}
 --   to note {offset, name, generation that begins, how: stopped, expired or forgotten, run that ends|0, {place,
 --           offset …} up to which it covers seeds}
 -- Cost: about four commands a crawl, five where a run opens.
@@ -47,8 +47,8 @@ elseif position < 0 or start > position then
 end
 
 local stamps, stopped, repeated_of = {}, {}, {}
-local unsaid = {}  -- Crawls that have begun, and Kafka does not have that yet.
-local retimed = {}  -- Crawls whose runs have another time to end, as partitions are to hear.
+local unsaid = {}  -- Crawls that have begun, without a record in Kafka yet.
+local retimed = {}  -- Crawls whose runs end at another time, to be reported to partitions.
 
 for i = 2, begun[1] == life and #begun or 0, 2 do
   local crawl = registered(begun[i])
@@ -63,7 +63,7 @@ local function stamp(offset, generation, number, run, is_again)
   end
 end
 
--- Where each Kafka partition is, this one at a record: a run that begins there begins with it.
+-- Positions of all Kafka partitions, this one at a record: a run that begins there begins with it.
 local function positions_at(offset)
   local reached = redis.call('HGETALL', K.enrolled)
   for i = 1, #reached, 2 do
@@ -74,12 +74,12 @@ local function positions_at(offset)
   return reached
 end
 
--- Whether Kafka has what ends the present generation, as it was said in this life.
+-- Return true if Kafka has the end of the present generation, as it was answered in this epoch.
 local function is_noted(crawl, noted)
   return noted[1] == crawl.g + 1 and noted[2] == life
 end
 
--- Whether a record of an occasion is not the first; those that are counted.
+-- Return true if a record is a repetition of its occasion, and count it.
 local function is_repeated(occasion, n)
   if occasion == '' or not is_repetition(occasion, n) then
     return false
@@ -95,7 +95,7 @@ do
     return tonumber(string.match(occasion or '', ':(%d+)$') or 0)
   end
 
-  -- Whether a record, by its {timestamp, partition, offset}, is later than the one that said something before.
+  -- Return true if a record is later than the one that set a value, by {timestamp, partition, offset}.
   local function is_latest(said, place_in_time)
     for i, at in ipairs(said and said[2] or {}) do
       if at ~= place_in_time[i] then
@@ -105,7 +105,7 @@ do
     return true
   end
 
-  -- What a seed says of its crawl and run.
+  -- Record the settings of crawl and run that a seed carries.
   local function hear(crawl, was_open, record)
     local offset, timestamp, name, _, priority, expires, remember, occasion = unpack(record, OFFSET)
     local place_in_time = { timestamp, kafka_partition, offset }
@@ -131,7 +131,7 @@ do
       crawl.run, crawl.is_open, crawl.is_bare = crawl.run + 1, true, nil
       crawl.occasion, crawl.ending, crawl.started, crawl.is_unsaid = nil, nil, wall, crawl.is_new or crawl.is_unsaid
       local reached = positions_at(offset)
-      -- Whatever there was before of a crawl that nobody remembers is over.
+      -- The crawl was forgotten: its earlier runs are over.
       for i = 1, crawl.is_new and #reached or 0, 2 do
         cover(crawl, reached[i], tonumber(reached[i + 1]))
       end
@@ -149,8 +149,8 @@ do
     end
   end
 
-  -- Whether the time of the open run is over, for a seed that would prolong it, or the time for which what was seen is
-  -- remembered, for a seed that would begin the next run; once found, it stays so.
+  -- Return true if a seed comes after the time of the open run, which it would prolong, or after the time for which
+  -- the crawl remembers its pages, if it would begin the next run; stored once it is found.
   local function lapse_before(name, crawl, expires)
     local how = nil
     if crawl.is_open and crawl.expires and crawl.expires[1] * 1000 <= wall
@@ -167,7 +167,7 @@ do
     return crawl.lapsed
   end
 
-  -- A repetition: partitions pass it, also when they ask again.
+  -- Answer a repetition: partitions skip it, also when they request it again.
   local function pass(name, crawl, offset)
     if crawl.is_new then
       return
@@ -197,7 +197,7 @@ do
     return false
   end
 
-  -- A seed whose turn has come enters, or is a repetition; answers what is to be noted first, and whether it is one.
+  -- Enroll a seed in its turn, or count it as a repetition; return the note that Kafka needs first, and is it one.
   local function seed_in_turn(name, crawl, record)
     local offset, expires, occasion, n, uuid, noted = record[OFFSET], record[7], unpack(record, 9)
     if is_repeated(occasion, n) then
@@ -224,7 +224,7 @@ do
     local is_its_turn, is_again = offset >= position, enters_again(place, name, offset, timestamp)
     local is_forgotten = crawl.is_bare and offset < (crawl.over[place] or 0) and not is_again
     if (is_its_turn or not crawl.is_new) and not is_forgotten then
-      -- Also of a run that is over: what it has left behind may wait for the next one.
+      -- Also for an ended run: its remaining entries may wait for the next one.
       redis.call('HSETNX', K.home_profiles(name), hash, profiles[profile][2])
     end
     if offset < (crawl.over[place] or 0) and not is_again then
@@ -254,7 +254,7 @@ end
 
 local command
 do
-  -- The seeds of the open run by the Kafka partition they came through, as `first_seeds` has them.
+  -- Return the seeds of the open run by Kafka partition, in the form of `first_seeds`.
   local function seeds_of(crawl)
     local seeds = {}
     for at, first in pairs(crawl.first or {}) do
@@ -263,7 +263,7 @@ do
     return seeds
   end
 
-  -- Stop a crawl; answers what is to be noted first.
+  -- Stop a crawl; return the note that Kafka needs first.
   local function stop(name, crawl, record)
     local offset, timestamp, _, request = unpack(record, OFFSET)
     if offset < (crawl.over[place] or 0) then
@@ -280,7 +280,7 @@ do
     note_stop(name, place, timestamp, offset)
   end
 
-  -- Whether the reply to a stop is owed still, which the home has heard of from Kafka, in an earlier life.
+  -- Return true if a stop, which the home knows from Kafka since an earlier epoch, still needs its reply.
   local function is_closing(name, crawl, request)
     local field = name .. ' ' .. int(crawl.g - 1)
     local packed = redis.call('HGET', K.closing, field)
@@ -292,7 +292,7 @@ do
     return closing.request == request
   end
 
-  -- Pause, resume or reprioritize the run that is open; all partitions are to ask.
+  -- Pause, resume or reprioritize the open run; all partitions then request its label.
   local function steer(name, crawl, action, aim)
     if action == 'pause' then
       crawl.paused, crawl.until_s = true, aim
@@ -307,7 +307,7 @@ do
 
   local STEERS = { pause = true, resume = true, reprioritize = true }
 
-  -- A command whose turn has come; answers what is to be noted first.
+  -- Apply a command in its turn; return the note that Kafka needs first.
   function command(record)
     local _, _, action, request, name, aim, occasion, n = unpack(record, OFFSET)
     local crawl, run = name ~= '' and not is_repeated(occasion, n) and registered(name), nil
@@ -321,12 +321,12 @@ do
       note_occasion(occasion, n)
     end
     if crawl and action == 'stop' and (run or is_closing(name, crawl, request)) then
-      return nil  -- It is answered when all partitions have been told.
+      return nil  -- It is answered when all partitions have confirmed.
     elseif run and STEERS[action] then
       steer(name, crawl, action, aim)
     end
     if request == '' then
-      return nil  -- Nobody waits for an answer any more.
+      return nil  -- No client waits for an answer any more.
     end
     local fields = { 'name', action, 'request', request }
     if run then
@@ -336,7 +336,7 @@ do
   end
 end
 
--- What a client says of a schedule, for redis-monitor to answer.
+-- Apply a client's command for a schedule; redis-monitor answers it.
 local function schedule(record)
   local _, _, action, request, field, definition, most = unpack(record, OFFSET)
   local outcome = steer_schedule(action, field, definition, most)

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- finish: a look at all partitions has found a run to be over.
--- Guarantee: compare and set: where the registry of the crawl has changed since the look began, the home has
---   another life, or the frontier is being moved, nothing is done. The ending is owed to the world, and all
---   partitions are to be told, in the same script. Its seeds belong to what is over from now on. A run whose time
+-- finish: finish a run that is idle in all partitions.
+-- Guarantee: compare and set: a no-op if the registry of the crawl has changed since the partitions were read, the
+--   epoch of the home has changed, or the frontier is being moved. The same script notes that the ending must be
+--   published and sent to all partitions. Later seeds of the run belong to an ended run. A run whose time
 --   is over expires instead.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {name, generation, life of its version, number of its version, ledger {field, value …} of all
 --   partitions together}
--- Returns: 1 if the run is over now, else 0.
+-- Returns: 1 if the run has ended with this call, else 0.
 -- Cost: five commands, and one a partition.
 --- include: clock
 --- include: ledger

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- granted: a partition hears what the home has granted it, and lets in what waits for it.
--- Guarantee: safe to repeat, in any order: an answer to another account than the present one, or of an earlier life of
---   the home, changes nothing. What waits is refused only when the home has said that the limit is reached.
+-- granted: record the credits that the home has granted to a partition, and admit the links waiting for them.
+-- Guarantee: safe to repeat, in any order: an answer to another account than the present one, or from an earlier
+--   epoch of the home, changes nothing. Waiting links are refused only when the home reports the limit as reached.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {name, generation, life of the home, grant as of `draw`, how many links at most}
+-- ARGV: 1 packed {name, generation, life of the home, grant as of `draw`, most links}
 -- Returns: as `count`
 -- Cost: as the children of a settle.
 --- include: clock
@@ -36,7 +36,7 @@ local function receive(c)
   accounts().save(c)
 end
 
--- Take the first out of limbo: as many as may be, all with the same limit.
+-- Take the first links out of limbo, up to `amount`, all under the same limit.
 local function take_out(c, amount)
   local packed, ones, marks = redis.call('LRANGE', K.limbo(c), 0, int(amount - 1)), {}, {}
   for i = 1, #packed do
@@ -73,7 +73,7 @@ local function let_enter(c, ones)
   save_domain_records()
 end
 
--- Let some of what has waited longest enter, or refuse some; again for those under another limit.
+-- Admit or refuse the links that have waited longest; again for those under another limit.
 local function step(c)
   local left = most
   while left > 0 do

@@ -1,17 +1,17 @@
 #!lua flags=allow-oom
--- label: contexts of a partition hear what their homes say: which run they work for, or that they are over.
--- Guarantee: safe to repeat, in any order: what is older than what is known changes nothing, nor does what was
---   asked for in another life of the partition. Where nothing of a generation is, nothing is made.
+-- label: apply labels from homes to the contexts of a partition: the run they work for, or that they are over.
+-- Guarantee: safe to repeat, in any order: a label older than the known one changes nothing, nor does an answer to a
+--   request from another epoch of the partition. A generation without a context gets none.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {life in which the homes were asked|0, labels}; 0: the homes say so by themselves, and only
---   that something has ended or changed
+-- ARGV: 1 packed {life in which the labels were requested|0, labels}; 0: sent by the homes without a request, only
+--   for something that has ended or changed
 --   label   {name, generation, life of its version, number of its version, run or 0, state, paused until|-1,
---            shift, expires_s|0, occasion|'', {hash, bytes …}}; state as of `labels`, or changed: the home is to
---            be asked
--- Returns: packed {how many took effect, reports}
---   report  {pages that were removed, is nothing in flight, ledger {field, value …}} of each label that says
+--            shift, expires_s|0, occasion|'', {hash, bytes …}}; state as of `labels`, or changed: request the
+--            label from the home
+-- Returns: packed {labels that took effect, reports}
+--   report  {pages that were removed, is nothing in flight, ledger {field, value …}} per label with state
 --           dead or expired, in their order
--- Cost: about four commands a label.
+-- Cost: about four commands per label.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -26,7 +26,7 @@
 local asked_in, labels = unpack(cmsgpack.unpack(ARGV[1]))
 local applied, reports = 0, {}
 
--- A run may be paused, and its priorities raised, since before this partition heard of it.
+-- Apply the run's pause and priority shift, which may be older than this partition's context.
 local function steer_context(c, paused_until, shift)
   local is_paused = crawl_of(c).paused
   if paused_until >= 0 then
@@ -41,7 +41,7 @@ local function steer_context(c, paused_until, shift)
   end
 end
 
--- What the home says of a run beside: for those who ask, and for its pages.
+-- Store the run's other settings, for queries and for its pages.
 local function describe(c, expires, occasion)
   local crawl = crawl_of(c)
   if is_late(crawl) then
@@ -75,7 +75,7 @@ local function hear(c, label)
   end
 end
 
--- What a context that is over has come to; where there is none any more, to nothing.
+-- Return the final counts of an ended context; empty ones if it is gone.
 local function report_of(name, generation, how)
   local c = redis.call('HGET', K.closed, name .. ' ' .. int(generation))
   save_ledger()

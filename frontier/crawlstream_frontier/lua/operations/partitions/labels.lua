@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- labels: what the home of crawls says to partitions that have contexts of them: which run is open.
--- Guarantee: nothing is changed, and nothing said in a life of the home that was not restored. A run is open to
+-- labels: return the labels of crawls from their home to partitions with contexts of them: which run is open.
+-- Guarantee: changes nothing, and answers nothing in an epoch of the home that was not restored. A run is open to
 --   partitions only when Kafka has the ending of the run before it.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {questions}
---   question {name, generation, {hash of a profile that is wanted …}}
+--   question {name, generation, {hash of a missing profile …}}
 -- Returns: packed {'OK', life, labels}, or {'RESTORE', life}
 --   label   {number, run or 0, state, paused until|-1, shift, expires_s|0, occasion|'', {hash, bytes …}}: life and
---           number are the version; state: open, ended, dead or expired (the generation is over) or pending (ask
---           again); 0: until it is resumed
--- Cost: one command a crawl, one more where profiles are wanted, or a generation is over.
+--           number are the version; state: open, ended, dead or expired (the generation is over) or pending (request
+--           again); paused until 0: until it is resumed
+-- Cost: one command per crawl, one more if profiles are requested, or a generation is over.
 --- include: clock
 --- include: ledger
 --- include: registry
@@ -36,7 +36,7 @@ local function state_of_run(name, crawl, generation)
   return crawl.is_open and 'open' or 'ended'
 end
 
--- When the pause of a run ends; -1: it has none (any more).
+-- Return the end of a run's pause; -1 if it is not paused.
 local function paused_until(crawl)
   local is_paused = crawl.paused and (crawl.until_s == 0 or crawl.until_s * 1000 > wall)
   return is_paused and crawl.until_s or -1

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- lapse: Kafka has that the clock of a home ends a generation of a crawl.
--- Guarantee: safe to repeat: only what `overdue` or `enroll` has said in this life of the home is done, and only while
---   the generation is the present one, and the frontier is not being moved. All partitions are to be told.
+-- lapse: end a generation of a crawl whose time is over, after Kafka has the record of it.
+-- Guarantee: safe to repeat: ends only what `overdue` or `enroll` has answered in this epoch of the home, and only
+--   while the generation is the present one, and the frontier is not being moved. All partitions are notified.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {name, generation that begins, life in which it was said}
--- Returns: 1 if it has ended now, else 0.
+-- ARGV: 1 packed {name, generation that begins, life in which the end was answered}
+-- Returns: 1 if it has ended with this call, else 0.
 -- Cost: six commands, and one a partition.
 --- include: clock
 --- include: ledger
@@ -16,7 +16,7 @@ local is_meant = crawl.lapsed and crawl.g + 1 == generation and said_in == life 
   and redis.call('HEXISTS', K.meta, 'moving') == 0
 if is_meant then
   end_generations(name, crawl, generation, crawl.lapsed)
-  redis.call('UNLINK', K.home_profiles(name))  -- Those of the next one come with its seeds.
+  redis.call('UNLINK', K.home_profiles(name))  -- Seeds bring the profiles of the next generation.
   save_registry()
 end
 save_clock()

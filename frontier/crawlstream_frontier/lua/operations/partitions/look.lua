@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- look: what a partition says of contexts, at one moment, to whoever wants to know whether their runs are over.
--- Guarantee: nothing is changed, and all of it is true at the same time.
+-- look: return the state of contexts in a partition, to find out whether their runs are over.
+-- Guarantee: changes nothing; the whole answer is of one moment.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {{name, generation …}}
 -- Returns: packed {life, positions {place, offset …}, reports, late {"<place> <home>", offset …}}
---   report  {is it idle, may it be leased from, need {partition, offset …}, run that its ledger is of|0, ledger
+--   report  {is it idle, may it be leased from, need {partition, offset …}, run of its ledger|0, ledger
 --           {field, value …}, does anything wait for credits}
--- Cost: four commands a context.
+-- Cost: four commands per context.
 --- include: clock
 --- include: views
 --- include: ledger

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- overdue: what the clock of a home ends: open runs whose time is over, and what crawls have seen, some time after
---   their last run. Whoever asks has Kafka remember it, then has `lapse` do it.
--- Guarantee: what was answered once is going to end: until then it takes no seed, and is answered again. A crawl
---   whose generation has had no run for an hour is forgotten here and now. Nothing ends while the frontier is moved.
+-- overdue: return the ends that are due in a home: open runs whose time is over, and crawls whose memory of pages is,
+--   some time after their last run. The caller writes them to Kafka, then calls `lapse`.
+-- Guarantee: an end that was answered once is final: until then the crawl takes no seed, and the end is answered
+--   again. This script forgets crawls whose generation had no run for an hour. Nothing ends while the frontier moves.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 grace_ms: so long after its last seed a run does not expire, as partitions may be reading it; 2 dedupe_ms
---   (how long a crawl remembers, unless its seeds said), 3 at most of each kind.
+-- ARGV: 1 grace_ms: time after its last seed in which a run does not expire, as partitions may be reading it;
+--   2 dedupe_ms (time for which a crawl remembers its pages, unless its seeds set one), 3 at most of each kind.
 -- Returns: packed {'OK', life, {to note as of `enroll` …}, ms until a run expires|-1}, or {'RESTORE', life}
--- Cost: some five commands a crawl.
+-- Cost: about five commands per crawl.
 --- include: clock
 --- include: ledger
 --- include: registry
@@ -36,7 +36,7 @@ local function expire_all()
   end
 end
 
--- Forget a crawl of which no partition has anything. Its name begins anew, above all numbers that it had.
+-- Forget a crawl that has nothing in any partition. Its next generation gets a number above all earlier ones.
 local function drop(name, crawl)
   local floors = redis.call('HMGET', K.meta, 'generation_floor', 'run_floor')
   redis.call('HSET', K.meta, 'generation_floor', int(math.max(tonumber(floors[1] or 0), crawl.g + 1)),

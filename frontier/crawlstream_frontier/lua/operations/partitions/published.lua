@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- published: Kafka has the ending of a run, so that partitions may hear of the next one.
--- Guarantee: safe to repeat; what another run owes stays owed.
+-- published: note that Kafka has the ending of a run, so that partitions may work for the next one.
+-- Guarantee: safe to repeat; a pending ending of another run stays pending.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {name, run}
--- Returns: 1 if the ending of this run was owed, else 0.
+-- Returns: 1 if the ending of this run was pending, else 0.
 -- Cost: three commands.
 --- include: clock
 --- include: ledger

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- quiet: open runs of a home that have had no seed for a while: whoever asks looks whether they are over.
--- Guarantee: nothing is changed. Runs whose predecessor's ending is not in Kafka yet are not among them, nor
---   those whose time is over.
+-- quiet: return open runs of a home without a recent seed; the caller looks whether they are over.
+-- Guarantee: changes nothing. Leaves out runs whose predecessor's ending is not in Kafka yet, and
+--   runs whose time is over.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 grace_ms, 2 how many of them to pass over, 3 at most
--- Returns: packed {'OK', life, runs, how many there were}, or {'RESTORE', life}
+-- ARGV: 1 grace_ms, 2 number of runs to skip, 3 at most
+-- Returns: packed {'OK', life, runs, their total number}, or {'RESTORE', life}
 --   run     {name, generation, number, run, seeds {place, offset …}}: seeds end before these offsets
--- Cost: one command a run.
+-- Cost: one command per run.
 --- include: clock
 --- include: ledger
 --- include: registry

@@ -1,20 +1,20 @@
 #!lua flags=allow-oom
--- recover: in a new life of a home, before all else: what Kafka knows to have been told, and the home may have
+-- recover: restore from Kafka, first in a new epoch of a home, the records of runs that the home may have
 --   forgotten.
--- Guarantee: safe to repeat. A crawl of which the home knows nothing begins again with the numbers that it had.
---   What ended a generation (a stop, the home's clock) takes effect where the home
---   believes it to be the present one, and an ending of a run that it believes to be open, or has not heard of;
---   nothing else changes. A run that ended so, but not for the world yet, is told by `told`, also if the home has
---   not heard of it. In any other life than the one that is named nothing is done.
+-- Guarantee: safe to repeat. A crawl that the home does not know begins again with its former numbers.
+--   The end of a generation (by a stop or by time) takes effect if the home has that generation as the
+--   present one; an ending of a run takes effect if the home has the run as open, or does not know it;
+--   nothing else changes. A run that ended so, but is not published yet, is reported by `told`, also if the home
+--   does not know it. No-op unless the given epoch is the current one.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {life, fates, dedupe_ms, is this the last of several calls}; fates in the order of the log, without
---   what an earlier life of the home has written after a later one had begun; dedupe_ms: as of `overdue`
+--   records that an earlier epoch of the home wrote after a later one had begun; dedupe_ms: as of `overdue`
 --   fate    {kind, name, generation, run, {place, offset …}, timestamp_ms, remember_s|-1}; kind: stopped, expired or
---           forgotten, with the generation that it begins, the run that it ends or 0, and up to which offsets it
---           covers seeds (a stop: in its own place); end, with the run that has ended for the world, and for how long
---           its pages are remembered; or begun, with the first generation and run of a crawl
--- Returns: packed {life, was it this one}
--- Cost: about two commands a crawl, and one a partition where something ends.
+--           forgotten, with the generation that begins, the run that ends or 0, and the offsets up to which it
+--           covers seeds (a stop: in its own place); end, with the run whose ending is published, and for how long
+--           the crawl remembers its pages; or begun, with the first generation and run of a crawl
+-- Returns: packed {life, was it the given one}
+-- Cost: about two commands per crawl, and one per partition if something ends.
 --- include: clock
 --- include: ledger
 --- include: crawls
@@ -29,7 +29,7 @@ local function cover_all(name, crawl, covered)
   changed_crawls[name] = crawl
 end
 
--- A crawl that had begun is about to: its seeds are read again.
+-- Register a crawl that had begun: its seeds are read again.
 local function begin_again(name, generation, run)
   local crawl = registered(name)
   if crawl.is_new or generation > crawl.g and not crawl.is_open then
@@ -38,7 +38,7 @@ local function begin_again(name, generation, run)
   end
 end
 
--- What ended a generation does so again.
+-- End a generation again.
 local function end_again(how, name, generation, run, covered)
   local crawl = registered(name)
   if generation <= crawl.g then
@@ -59,7 +59,7 @@ local function end_run_of(name, generation, run, covered, remember)
     crawl.g = generation
   end
   if generation == crawl.g and run >= crawl.run and remember >= 0 then
-    crawl.remember = { remember, { 0, 0, 0 } }  -- Whatever a seed says is later.
+    crawl.remember = { remember, { 0, 0, 0 } }  -- Any seed's setting is later.
   end
   if generation == crawl.g and (run > crawl.run or run == crawl.run and crawl.is_open) then
     close(name, crawl)
@@ -67,7 +67,7 @@ local function end_run_of(name, generation, run, covered, remember)
     tell_all(name, crawl, generation, 'ended')
   end
   if generation < crawl.g then
-    redis.call('HDEL', K.closing, name .. ' ' .. int(generation))  -- The world knows.
+    redis.call('HDEL', K.closing, name .. ' ' .. int(generation))  -- Its ending is published.
   end
   crawl.run, crawl.is_new = math.max(crawl.run, run), nil
   crawl.forget_at = crawl.forget_at or now + REMEMBER_BARE_MS

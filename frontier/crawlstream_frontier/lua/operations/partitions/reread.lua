@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- reread: partitions have the seeds of consecutive records that were asked for again, as far as they were.
+-- reread: note that partitions have the seeds of consecutive records which had to be read again.
 -- Guarantee: safe to repeat.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next}

@@ -1,23 +1,23 @@
 #!lua flags=allow-oom
--- take: seeds of consecutive records of one Kafka partition enter, each in the partition of its domain, with
+-- take: admit seeds of consecutive records of one Kafka partition to the partition of their domain, together with
 --   the position of that partition.
--- Guarantee: each enters once, whoever brings it and how often: records below the position are skipped, a gap
---   writes nothing. One of a generation that is over only moves the position. Seeds of homes that are away are read
---   later: for each of these there is a position of its own until then. Seeds wait while Redis is full, and
---   for the credits of a page limit. What is refused is answered as by `intake`.
+-- Guarantee: each enters once, in spite of repeated and concurrent calls: records below the position are skipped, a
+--   gap writes nothing. A seed of an ended generation only moves the position. Seeds of unavailable homes are read
+--   later: until then each of these homes has a position of its own. Seeds wait while Redis is full, and
+--   for the credits of a page limit. Refusals are answered as by `intake`.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, seeds, number of homes,
---         homes {home …} whose seeds are left out, offsets {from, to …} of refusals that are being told}
+--         homes {home …} whose seeds are left out, offsets {from, to …} of refusals that are being published}
 --   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
 --            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
---            does it enter once more, home}: once more: below the position, once
+--            does it enter once more, home}: once more: one time, although it is below the position
 -- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} of a
---   seed that waits for credits as what follows it does}, {'FULL', used, limit in bytes} where a seed must wait,
---   {'OUTDATED'} where the home is to stamp it again as its run has expired, or
---   {'GAP', position}: -1 where none is known
---   unconfirmed {name, generation, {hash of a profile that is missing …}} of contexts whose homes are to be
---               asked, for `label`
--- Cost: about two commands' work a seed, eight where caps or times apply.
+--   seed that waits for credits, with all seeds after it}, {'FULL', used, limit in bytes} if a seed must wait,
+--   {'OUTDATED'} if the home must stamp it again because its run has expired, or
+--   {'GAP', position}: -1 if none is known
+--   unconfirmed {name, generation, {hash of a missing profile …}} of contexts that need a label from their homes,
+--               see `label`
+-- Cost: the work of about two commands per seed, eight with caps or times.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -48,7 +48,7 @@ end
 local applied, contexts = 0, {}
 load_refused(place, start, untold)
 
--- Admit a seed that a cap may refuse, or that is to wait; answers whether it entered, else why not.
+-- Admit a seed that a cap may refuse, or that is delayed; return whether it was admitted, else the reason.
 local function admit_alone(c, domain, links, caps, not_before)
   flush_seeds()
   local due = not_before > wall and now + not_before - wall or nil
@@ -84,7 +84,7 @@ local function seed(record)
   end
 end
 
--- Whether a seed has not entered once more. `taken` SET "<place> <offset>" of those that have, for a day.
+-- Return true the first time a seed enters once more. `taken` SET "<place> <offset>" of such seeds, for a day.
 local function is_first_again(offset)
   return redis.call('SISMEMBER', K.taken, place .. ' ' .. int(offset)) == 0
 end
@@ -94,22 +94,22 @@ local function note_taken(offset)
   redis.call('PEXPIRE', K.taken, int(REMEMBER_MS))
 end
 
--- Whether a seed was stamped before its run expired, perhaps by a home that has gone back since: it is another
--- run's now, or over, as the home says if it is asked again.
+-- Return true if a seed was stamped before its run expired, perhaps by a home that went back since: the home
+-- must stamp it again, for another run or as ended.
 local function is_outdated(name, generation)
   local c = redis.call('HGET', K.closed, name .. ' ' .. int(generation))
   local state = c and redis.call('HGET', K.ledger(c), 'state')
   return state == 'expiring' or state == 'expired'
 end
 
--- Whether a seed has to wait for a credit: none is at hand, and nobody has said that there will be none.
+-- Return true if a seed must wait for a credit: there is none, and the limit is not reported as reached.
 local function lacks_credit(c, domain, caps)
   flush_seeds()
   local room = room_for(c, load_domain_records(c, { domain })[domain], caps)
   return room > 0 and credits().usable(c, caps.crawl) == 0 and accounts().get(c).over < caps.crawl
 end
 
--- How many seeds wait with the one at `at`.
+-- Return the number of seeds that wait under the same limit as the one at `at`.
 local function amount_like(at)
   local amount, first = 0, records[at]
   for i = at, #records do
@@ -120,7 +120,7 @@ local function amount_like(at)
   return amount
 end
 
--- Note what the seed at `at` waits for, if it has to; {name, generation} then.
+-- Note the credits that the seed at `at` needs, if it must wait; return {name, generation} then.
 local function wait_for_credit(at)
   local name, generation, domain = records[at][NAME], records[at][GENERATION], records[at][DOMAIN]
   local caps = { domain = records[at][LIMIT - 1], crawl = records[at][LIMIT] }

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- tells: what a home has to tell partitions, which whoever asks does, by `label`.
--- Guarantee: nothing is changed; what was told is removed by its name, so that what came since stays.
+-- `tells`: return the label changes that a home must deliver to partitions; the caller delivers them with `label`.
+-- Guarantee: changes nothing; delivered changes are removed under their own key, so that later ones stay.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 at most
--- Returns: packed {'OK', tells {name of the tell, is the generation over …}}, or {'RESTORE', life}
--- Cost: one command a crawl.
+-- Returns: packed {'OK', changes {key of the change, is the generation over …}}, or {'RESTORE', life}
+-- Cost: one command per crawl.
 --- include: clock
 --- include: ledger
 --- include: registry

@@ -1,14 +1,13 @@
 #!lua flags=allow-oom
--- told: partitions have heard what a home had to tell them, and what they have answered of runs that were
---   stopped.
--- Guarantee: safe to repeat: each tell counts once. When all partitions have answered, the client of the stop
---   gets how many pages were removed; when none has a page in flight any more, the ending is owed to the world,
---   with the ledgers of all. Until then a tell stays.
+-- told: record which label changes partitions have confirmed, with their counts of stopped and expired runs.
+-- Guarantee: safe to repeat: each confirmation counts once. When all partitions have answered, the client of the
+--   stop gets the number of removed pages; when none has a page in flight any more, the ending becomes pending for
+--   publication, with the ledgers of all. Until then the change is kept.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {answers}
---   answer  {name of the tell, pages that were removed, is nothing in flight, ledger {field, value …}}
--- Returns: packed {'OK', tells that are done}, or {'RESTORE', life}
--- Cost: about four commands a tell.
+--   answer  {key of the change, pages that were removed, is nothing in flight, ledger {field, value …}}
+-- Returns: packed {'OK', number of changes that are done}, or {'RESTORE', life}
+-- Cost: about four commands per change.
 --- include: clock
 --- include: ledger
 --- include: crawls
@@ -21,7 +20,7 @@ if not is_restored() then
   return cmsgpack.pack({ 'RESTORE', life })
 end
 
--- Sums by field, of what is a number.
+-- Add the numeric fields of a ledger to the sums.
 local function add(sums, ledger, run)
   for field, value in pairs(with_kept(ledger, run)) do
     sums[field] = tonumber(value) and (sums[field] or 0) + value
@@ -36,7 +35,7 @@ local function flat(sums)
   return fields
 end
 
--- All partitions have said how many pages waited there.
+-- Answer the stop: all partitions have reported how many pages they removed.
 local function reply(closing)
   local purged = 0
   for _, pages in pairs(closing.purged) do
@@ -49,7 +48,7 @@ local function reply(closing)
   closing.request = nil
 end
 
--- Take note of what a partition says of a run that was stopped, or has expired.
+-- Record a partition's answer about a run that was stopped or has expired.
 local function note(name, generation, partition, purged, is_drained, ledger)
   local field, partitions = name .. ' ' .. generation, amount_of_partitions()
   local packed = redis.call('HGET', K.closing, field)

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- glance: the frontier at a glance.
+-- glance: return the totals of the frontier.
 -- Guarantee: reads totals, never crawls or entries.
 -- KEYS: 1 prefix of all keys.
 -- Returns: packed {life, clock, rules_known, running, queued, delayed, held, workers, outbox, actions,
@@ -15,7 +15,7 @@ local totals = redis.call('HMGET', K.totals, 'running', 'queued', 'delayed', 'he
 local backlog = {}
 for _, S in ipairs(redis.call('SMEMBERS', K.spiders)) do
   backlog[#backlog + 1] = S
-  -- One field of the index is not a domain.
+  -- The index has one field that is not a domain.
   backlog[#backlog + 1] = redis.call('HLEN', K.tags(S)) - 1
 end
 for i = 1, 7 do

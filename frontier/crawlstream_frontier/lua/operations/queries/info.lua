@@ -1,12 +1,12 @@
 #!lua flags=no-writes
--- info: the ledger of a crawl, and one page of its domains.
+-- info: return the ledger of a crawl, and one page of its domains.
 -- Guarantee: reads counters and lengths, never entries.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 name of the crawl, 2 cursor of the domains ('0' begins; '' leaves them out), 3 bands a page.
+-- ARGV: 1 name of the crawl, 2 cursor of the domains ('0' begins; '' leaves them out), 3 bands per page.
 -- Returns: packed {fields of the record, next cursor, {domain, total, high, low …}, {domain …} blocked,
---   {spider …} that entries of these wait for}; {} if unknown. Priorities are as they stand now.
--- Cost: one LLEN a band, of the page or of the last 50 domains; one HMGET where domains have rules; two more
---   commands a domain of a crawl that has bands in parts.
+--   {spider …} for which these entries wait}; {} if unknown. Priorities are effective priorities.
+-- Cost: one LLEN per band, of the page or of the last 50 domains; one HMGET if domains have rules; two more
+--   commands per domain of a crawl that has bands in parts.
 --- include: keys
 --- include: kept
 --- include: latest
@@ -28,7 +28,7 @@ local function band_prefix(S, priority)
   return K.band(S, c .. '/' .. priority, '')
 end
 
--- What a band has beside its head: on the shelf and in its tail.
+-- Return the number of a band's entries outside its head: on the shelf and in its tail.
 local function beyond_head(S, priority, domain)
   local _, last = string.find(parts or '', ' ' .. S .. '/' .. priority .. '=', 1, true)
   if not last then
@@ -37,7 +37,7 @@ local function beyond_head(S, priority, domain)
   return match(parts, '^%d+', last + 1) + call('LLEN', K.tail(S, c .. '/' .. priority, domain))
 end
 
--- Of the crawl's own spider, as most are: how the bands of a priority are called, and where it stands.
+-- Key prefix and effective priority of the bands of the crawl's own spider, by priority.
 local own_bands = setmetatable({}, {
   __index = function(known, priority)
     known[priority] = { prefix = band_prefix(own_spider, priority), standing = priority + shift }
@@ -45,7 +45,7 @@ local own_bands = setmetatable({}, {
   end,
 })
 
--- Entries of S wait.
+-- Note that entries of S wait.
 local function tell(S)
   if not is_told[S] then
     is_told[S] = true
@@ -77,7 +77,7 @@ local function add_several(domain, bands)
   end
 end
 
--- Most domains have one band.
+-- Add the queued entries of a domain. Most domains have one band.
 local function add_domain(domain, record)
   parts = has_parts and call('HGET', K.parts(c), domain)
   local priority = match(record, '^[^,]*,(-?%d+)$')
@@ -100,7 +100,7 @@ local function allows_nothing(rule)
     or tonumber(match(rule, '^%d+ %d+ %d %d+ (%d+)$') or 0) > time_s)
 end
 
--- Which of the domains have a rule that allows nothing now.
+-- Return the domains whose rule allows nothing now.
 local function blocked()
   local is_default_blocked = allows_nothing(call('HGET', K.rules, ''))
   if call('HLEN', K.rules) <= FIELDS_WITHOUT_DOMAIN and not is_default_blocked then

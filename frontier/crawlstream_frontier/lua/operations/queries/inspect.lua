@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- inspect: what a crawl has in one domain: entries in their order, holds, and whether a page is known.
--- Guarantee: one moment, no effect. What is left out because it is too much is said to be.
+-- inspect: return a crawl's entries in one domain in order, its leases, and whether a page is known.
+-- Guarantee: one moment, no effect. An answer that is cut off says so.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 name of the crawl, 2 domain, 3 fingerprint|'' (''; none is asked about), 4 most entries,
+-- ARGV: 1 name of the crawl, 2 domain, 3 fingerprint|'' (''; no page requested), 4 most entries,
 --   5 most workers, 6 the site in the domain where the page is counted, or the domain.
 -- Returns: packed {run, state, is the fingerprint known, queued, delayed, held, is it complete}; {} for
---   a crawl that is not remembered
+--   an unknown crawl
 --   queued  {spider, priority, standing, length, {entry …} of the head, {id, entries, chunk|'' …} in their order,
 --           {entry …} of the tail}, best standing first; chunk '': it is on another server
 --   delayed {spider, due_ms from now, priority, entry}
 --   held    {worker, token, since_ms ago, flags as in `holds`, spider, priority, entry}
--- Cost: O(entries asked for + holds of all workers asked for).
+-- Cost: O(requested entries + leases of all requested workers).
 --- include: clock
 --- include: views
 --- include: ledger
@@ -56,14 +56,14 @@ if site ~= domain then
 end
 table.sort(queued, by_standing)
 
--- As many entries of a list as may still be shown.
+-- Return entries of a list, up to the rest of the limit.
 local function some_of(key)
   local entries = left > 0 and redis.call('LRANGE', key, 0, left - 1) or {}
   left = left - #entries
   return entries
 end
 
--- The first chunks of a band, as many as may still be shown, and how many entries they have.
+-- Return the first chunks of a band, up to the rest of the limit, and the number of their entries.
 local function some_chunks(S, tag, at)
   local shown, shelved = {}, 0
   for _, text in ipairs(redis.call('LRANGE', K.chunks(S, tag, at), 0, MOST_CHUNKS - 1)) do

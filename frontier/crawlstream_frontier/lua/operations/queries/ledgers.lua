@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- ledgers: the counters of several crawls.
--- Guarantee: reads counters, never entries; all of a crawl are of one moment.
+-- ledgers: return the counters of several crawls.
+-- Guarantee: reads counters, never entries; all counters of a crawl are of one moment.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: names of crawls.
--- Returns: packed {fields of the record …}, one each; {} for a crawl that is unknown.
--- Cost: one HGETALL a crawl, or two.
+-- Returns: packed {fields of the record …}, one each; {} for an unknown crawl.
+-- Cost: one HGETALL per crawl, or two.
 --- include: keys
 --- include: kept
 --- include: latest

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- survey: one domain as the frontier sees it: its rule, its throttle state, and who waits in it.
+-- survey: return the rule, the throttle state and the queues of one domain.
 -- Guarantee: one moment, no effect.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 domain, 2 most bands a spider, 3 the view whose limits are meant, where they are kept apart
---   ('': any).
+-- ARGV: 1 domain, 2 most bands per spider, 3 the view whose limits are returned, if views have limits of
+--   their own ('': any).
 -- Returns: packed {rule, unreported, concurrent, not_before_ms from now, next_ms from now, queues,
 --   view|'' if there is one only, strikes, silences, ms without an answer, Crawl-delay in ms}
 --   queue {spider, 'ready'|'waiting'|'parked'|'', due_ms from now|-1, bands, {name, standing, length …}},
---   best standing first; `bands` is how many there are
--- Cost: O(spiders + bands asked for).
+--   best standing first; `bands` is their total number
+-- Cost: O(spiders + requested bands).
 --- include: clock
 --- include: views
 --- include: ledger
@@ -28,7 +28,7 @@ local next_at = earliest(view, domain)
 local state = state_of(view, domain)
 local unreported, concurrent, not_before = unpack(state, 1, 3)
 
--- Where the domain stands in the indexes of a view, and when it is due.
+-- Return the place of the domain in the indexes of a view, and the time when it is due.
 local function place_of(V)
   if redis.call('ZSCORE', K.ready(V), domain) then
     return 'ready', 0

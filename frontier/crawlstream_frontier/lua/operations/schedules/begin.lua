@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- begin: a firing is about to be fed, and how, so that whoever has to go on with it does so alike.
--- Guarantee: nothing is noted where somebody else has brought the firing to its end. Seeds that are not
---   those which the same firing was begun with are another edition of it: their occasions are new.
+-- begin: note that a firing is about to be fed, and how, so that another redis-monitor can continue it alike.
+-- Guarantee: nothing is noted if another redis-monitor has completed the firing. Seeds other
+--   than those that the same firing began with are another edition of it: their occasions are new.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 field of the schedule, 2 last time that was dealt with when it was read, 3 time of the firing,
+-- ARGV: 1 field of the schedule, 2 last time that was handled when it was read, 3 time of the firing,
 --   4 '1' if it stops the crawl of the last one, 5 digest of its seeds, 6 latest edition.
--- Returns: the edition, 0 for the first seeds; -1 where the schedule has moved on.
+-- Returns: the edition, 0 for the first seeds; -1 if the schedule has moved on.
 -- Cost: two commands.
 --- include: keys
 local key = K.schedule(ARGV[1])

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- fired: what became of a schedule that was due, after Kafka has what it fed.
--- Guarantee: told once, whoever says it and how often: only while the schedule has come as far as it had
---   when it was read. What a client has changed since stays so, and has it looked at again.
+-- fired: record the outcome of a due schedule, after Kafka has its seeds.
+-- Guarantee: recorded once, in spite of repeated and concurrent calls: only while the schedule has the same
+--   position as when it was read. A client's change since then is kept, and the schedule is checked again.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {field, version, last, fire|0, new last, due|-1, was it asked for,
 --   {at, crawl, seeds, late_s, number of the last seed} or {}, {at, reason, count, detail …}}
--- Returns: 1, or 0 where somebody else was first, or the schedule is gone.
--- Cost: some ten commands.
+-- Returns: 1, or 0 if another call was first, or the schedule is gone.
+-- Cost: about ten commands.
 --- include: keys
 local int = function(number)
   return string.format('%d', number)
@@ -22,7 +22,7 @@ if not x[1] or tonumber(x[3] or 0) ~= last or is_asked and tonumber(x[4] or 0) ~
   return 0
 end
 
--- Pauses are meant; all else is counted until it fires again.
+-- Count skips; those in a row, until the schedule fires again, without pauses, which are intended.
 local function count_skip(reason, amount)
   redis.call('HINCRBY', key, 'skipped', int(amount))
   local row = reason ~= 'paused' and redis.call('HINCRBY', key, 'skips', int(amount)) or 0

@@ -1,18 +1,18 @@
 #!lua flags=allow-oom
--- reinstate: tell a Redis that is new, or was restored from an old copy, which schedules there are.
--- Guarantee: safe to repeat. Nothing goes back: what Redis knows of a later version stays, and a schedule
---   that was removed since is not there again.
+-- reinstate: restore the schedules in a Redis that is new, or was restored from an old copy.
+-- Guarantee: safe to repeat. Nothing goes back: a later version in Redis stays, and a schedule
+--   that was removed since does not return.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 those that there are, packed {{field, version, definition, paused, since} …}, 2 how far each has
---   come, packed {{field, last, crawl} …}, 3 those that were removed, packed {{field, epoch ms} …}
--- Returns: of how many it had forgotten anything.
--- Cost: some five commands a schedule.
+-- ARGV: 1 the schedules, packed {{field, version, definition, paused, since} …}, 2 the progress of
+--   each, packed {{field, last, crawl} …}, 3 removed ones, packed {{field, epoch ms} …}
+-- Returns: number of schedules of which something was missing.
+-- Cost: about five commands per schedule.
 --- include: keys
 local int = function(number)
   return string.format('%d', number)
 end
 
--- By field, the schedules of which anything was unknown.
+-- Schedules with missing data, by field, and their number.
 local forgotten, amount = {}, 0
 local function note_forgotten(field)
   amount = amount + (forgotten[field] and 0 or 1)

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- remind: tell a Redis that is new, or was restored from an old copy, which records of occasions took
+-- remind: give a Redis that is new, or was restored from an old copy, the records of occasions that took
 --   effect before.
--- Guarantee: safe to repeat; what it knows of an occasion stays known.
+-- Guarantee: safe to repeat; occasions that Redis knows stay known.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 parts of occasions, packed {{occasion, part, its bits, epoch seconds at which it ends} …}
--- Returns: how many parts there were.
--- Cost: two commands a part.
+-- Returns: number of parts.
+-- Cost: two commands per part.
 --- include: keys
 
--- Every bit of either text.
+-- Return a text with the bits of both texts.
 local function union(a, b)
   local bytes = {}
   for i = 1, math.max(#a, #b) do

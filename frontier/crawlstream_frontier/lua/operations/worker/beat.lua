@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- beat: a worker lives; its deadline moves.
--- Guarantee: a worker that was reaped in the meantime comes back without its holds.
+-- beat: move the deadline of a living worker.
+-- Guarantee: a worker that was reaped in the meantime comes back without its leases.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 worker, 2 deadline_ms from now.
 -- Returns: life.

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- claim: one process says that it fetches the robots.txt of an origin.
--- Guarantee: of those that have seen the same note one may fetch. A full Redis allows it too: pages
---   wait for the answer, and only their ends make room.
+-- claim: claim the robots.txt of an origin for one process to fetch.
+-- Guarantee: one of the processes that have read the same note may fetch. A full Redis allows it too:
+--   pages wait for the answer, and Redis gets room only when pages end.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 origin, 2 the note that was seen, '' for none, 3 ms until the fetch is taken for lost.
--- Returns: 1 if it is claimed now, else 0.
+-- ARGV: 1 origin, 2 the note that was read, '' for none, 3 ms after which the fetch counts as lost.
+-- Returns: 1 if this call has claimed it, else 0.
 -- Cost: two commands.
 --- include: present
 local key = K.robots(ARGV[1])

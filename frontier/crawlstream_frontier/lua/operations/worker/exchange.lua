@@ -1,33 +1,33 @@
 #!lua flags=allow-oom
--- exchange: everything a worker tells the frontier and everything it gets, in one call.
--- Guarantee: effects in the order sent, settle, requeue, release, lease. Each is safe to repeat: an
---   ended hold is answered as stale, and a call number that was granted before is answered with the
---   same holds. Children of a page and its completion are one unit of the append-only file.
+-- exchange: apply all reports of a worker and lease entries to it, in one call.
+-- Guarantee: reports take effect in the order sent, settle, requeue, release, lease. Each is safe to
+--   repeat: an ended lease is answered as stale, and a call number that was granted before is answered
+--   with the same leases. Children of a page and its completion are one unit of the append-only file.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, ends, settles, requeues, releases
---   [, egress group]}; without a group nothing is granted where groups are told apart
+--   [, egress group]}; without a group nothing is granted where each group has limits of its own
 --   sent    {token, after_ms, is received [, reaction, wait_ms, until_ms]}; the last three only if the
---           site did something: see `heed`
---   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages that found nothing
+--           site reacted: see `heed`
+--   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages without links
 --   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
 --            links as in `admit`, filtered {reason, n …}, put in life|-1, spilled {chunk, links …}
---            [, need {partition, offset …}]}; the life is that in which links were put ahead, or left out
---            as known; need: up to which offsets other partitions must read their links
+--            [, need {partition, offset …}]}; life: the epoch in which links were put ahead, or left out
+--            because they were known; need: offsets up to which other partitions must read their links
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
---   release {token, delay_ms, sent_ms|-1, is robots, Crawl-delay in ms [, site]}; the site where it
---           belongs if it was granted under another: it goes to the back of its band there
+--   release {token, delay_ms, sent_ms|-1, is robots, Crawl-delay in ms [, site]}; site: where the entry
+--           belongs if it was granted under another site; it goes to the back of its queue there
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
---   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed}; crowded is 1 or 0, -1 if nobody looked
+--   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed}; crowded is 1 or 0, -1 if not checked
 --   holds    {place, number of the lot, domain, entry …}; the token is "<call>-<place>"
 --   lots     {crawl number, priority …}
 --   crawls   crawl number -> {name, run, recovered, occasion|'' [, generation, life and number of the
---            state of the registry that its label is from]}
+--            state of the registry that its label comes from]}
 --   profiles "crawl number/profile number" -> bytes
---   repeat   tokens whose puts may have been lost by a restart: put again, then settle
---   refused  tokens whose children have no room: spill them, then settle; nothing was done
---   capped   tokens that have ended, though not all of their children entered or were known
---   unconfirmed  as `label` answers them: contexts that have work, whose homes are to be asked
--- Cost: per page about 12 commands' work; no round trip but its own.
+--   repeat   tokens whose puts a restart may have lost: put again, then settle
+--   refused  tokens whose children have no room: spill them, then settle; this call did nothing for them
+--   capped   tokens that have ended, although not all of their children were admitted or known
+--   unconfirmed  contexts that have work and need a label from their homes, in the form of `take`
+-- Cost: per page the work of about 12 commands, in one round trip for the whole call.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -45,7 +45,7 @@
 local call, worker, S, want, deadline_ms, sents, ends, settles, requeues, releases, egress_group =
   unpack(cmsgpack.unpack(ARGV[1]))
 
--- Where each report has its token, groups of ends have theirs, and settles have their links.
+-- Position of the token in a report, of the tokens in a group of ends, and of the links in a settle.
 local TOKEN, TOKENS, LINKS = 1, 3, 8
 local tokens, holds, stale = {}, {}, {}
 for _, reports in ipairs({ sents, settles, requeues, releases }) do
@@ -74,7 +74,7 @@ for _, sent in ipairs(sents) do
   end
 end
 
--- End a hold for good: its token is not known any more.
+-- End a lease; its token is unknown from now on.
 local function end_once(hold, sent_ms, is_answer)
   local state = hold.state
   local is_news = is_answer and state[NOT_BEFORE] ~= 0 and hold.flags < 2
@@ -144,7 +144,7 @@ for _, settle in ipairs(settles) do
       capped[#capped + 1] = token
     end
     if put_in_life >= 0 and crawl_cap >= 0 and crawl_of(c).context and limbo().length(c) > 0 then
-      limbo().note_short(c)  -- Links that were put ahead may wait.
+      limbo().note_short(c)  -- Links that were put ahead may wait for credits.
     end
     register_spills(worker, hold, spilled)
     if need and is_open(c) then
@@ -177,7 +177,7 @@ for _, release in ipairs(releases) do
   if hold then
     end_once(hold, sent_ms)
     if is_robots then
-      note_change(hold)  -- Its response may have been told by an earlier call.
+      note_change(hold)  -- An earlier call may have reported its response.
       note_robots(hold.state, crawl_delay_ms)
     end
     if site then

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- note: what the robots.txt of an origin says, or when it may be asked for again.
--- Guarantee: it is written also in a full Redis: pages wait for it, and only their ends make room.
---   Copies of what hosts said have a share of `maxmemory` together, half of what is left when Redis is
---   crowded: beyond it the oldest go, to be fetched again by who needs them. The newest stays.
+-- note: store the robots.txt of an origin, or the time until which a fetch of it is not repeated.
+-- Guarantee: written also in a full Redis: pages wait for it, and Redis gets room only when pages end.
+--   All copies of robots.txt share a part of `maxmemory`, half of the part above the crowded level.
+--   When it is used up, the oldest copies are deleted, and fetched again when needed. The newest stays.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 origin, 2 the note, 3 its time to live in ms, 4 '1' for a copy of what the host said.
+-- ARGV: 1 origin, 2 the note, 3 its time to live in ms, 4 '1' for a copy of the host's answer.
 -- `robots` LIST "<bytes> <origin>" of the copies, oldest first; `robots_bytes` their sum. Without a
---   `maxmemory` nothing is counted. A copy that was replaced, or is over, counts until its turn comes.
+--   `maxmemory` nothing is counted. A replaced or expired copy counts until it is the oldest.
 -- Returns: 1.
--- Cost: INFO and about six commands, two more a copy that goes: one, or some 2 000 small for a large one.
+-- Cost: INFO and about six commands, two more per deleted copy: one, or about 2 000 small ones for a large one.
 --- include: present
 --- include: memory
 local COPIES_SHARE, OVERHEAD = 0.05, 150
@@ -16,7 +16,7 @@ local origin, note, ttl = ARGV[1], ARGV[2], ARGV[3]
 local list, sum = K.robots_copies, K.robots_bytes
 local _, limit = memory()
 
--- Let the oldest copies go until `size` bytes more have room; answers what the others have.
+-- Delete the oldest copies until `size` more bytes have room; return the size of the others.
 local function make_room(size)
   local taken = tonumber(redis.call('GET', sum) or 0)
   while taken + size > COPIES_SHARE * limit do

@@ -1,29 +1,29 @@
 #!lua
--- proxies: what one has learnt of proxies, and what all others have: the book.
--- Guarantee: nothing in it is needed to send safely; lost, it is learnt anew. A call that is repeated tells
---   nothing twice. A proxy that fails again while it is out is not put out for longer: those who have not
---   heard of it yet would. All that is kept is bounded, by number and in time.
+-- proxies: report experience with proxies, and return that of all other workers: the book.
+-- Guarantee: safe sending does not depend on it; if it is lost, workers learn it again. A repeated call reports
+--   nothing twice. A proxy that fails again while it is out does not stay out longer: the failure may come from
+--   workers that have not read of it yet. Everything stored is bounded, in number and in time.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {call, worker, live_ms, since, from, outcomes, rests, answers, uses, spends, bans}
---   outcomes are one list, of each id, luck, answers, refused, path, failed, in_row, is_sure, ms, through, lost:
---     since the call before; of the failures those in a row at the end, and is one of them sure to come again; ms
---     an answer; sites that it came through to, the last two, and those that it found no way to since then, as lines
---   rest    {id, site, ms, steps}: leave the site alone; steps -1: it has refused, else no way was found to it
---   answer  {id, site}: it came through where it rested, or others found no way
---   use     {id, site, requests, most, rest_ms}: rest there after so many
---   spend   {pool, requests, bytes}: of this day; its sum is answered
---   ban     {id, site, ms}: by a person; '*' all sites; 0 ms: lift it
---   call 0: of a tool, which is no worker. live_ms: count as one that uses proxies for so long; 0: do not.
---   since: last news that were heard, '' none. from: where in a list of all rests to go on, -1: not in one.
--- Returns: packed {now, since, from, is there more, news, workers that use proxies, how many of them come before
---   this one, day, sums of spends}; news: packed {kind, id, site, until, number}: 'o' out, number times in a row,
---   'r' rests, number steps, 'b' banned, each until then, 0: no more; 's' no way to the site, 'a' it answers
--- Cost: three commands for all outcomes, and for all uses; two a rest; at most 1000 news, and rests that are over.
+--   outcomes is one flat list, per proxy id, luck, answers, refused, path, failed, in_row, is_sure, ms, through, lost:
+--     since the previous call; in_row: failures in a row at the end; is_sure: one of them is certain to recur; ms: per
+--     answer; through: the last two sites it reached; lost: sites to which it found no way since then, as lines
+--   rest    {id, site, ms, steps}: leave the site alone; steps -1: the site refused, else there was no way to it
+--   answer  {id, site}: the site answered through a resting proxy, or where others found no way
+--   use     {id, site, requests, most, rest_ms}: the proxy rests there after `most` requests
+--   spend   {pool, requests, bytes}: of this day; the call returns the sum
+--   ban     {id, site, ms}: by an operator; '*' all sites; 0 ms: lift it
+--   call 0: from a command, not from a worker. live_ms: time for which to count as a user of proxies; 0: do not.
+--   since: last news that was read, '' none. from: where to continue in the list of all rests, -1: not reading it.
+-- Returns: packed {now, since, from, is there more, news, workers that use proxies, number of them before
+--   this one, day, sums of spends}; news: packed {kind, id, site, until, number}: 'o' out, number: times in a row,
+--   'r' rests, number: steps, 'b' banned, each until then, 0: ended; 's' no way to the site, 'a' it answers
+-- Cost: three commands for all outcomes, and for all uses; two per rest; at most 1000 news, and ended rests.
 --- include: clock
 local FAILURES, FIRST_OUT_MS, LONGEST_OUT_MS, MOST_TIMES = 5, 30000, 3600000, 20
--- A proxy that came through to another site so lately works.
+-- Time for which a proxy counts as working after it reached another site.
 local ELSEWHERE_MS = 60000
--- What is left of a mean after one more.
+-- Weight of the old mean when one value is added.
 local KEPT = 0.95
 local MOST_NEWS, MOST_AT_ONCE, MOST_PROXIES, MOST_RESTS = 5000, 1000, 10000, 100000
 local MOST_BLIND, MOST_A_SITE, MOST_USED = 20000, 4, 200000
@@ -49,12 +49,12 @@ local function lift(kind, id, site)
   end
 end
 
--- What is kept of one proxy: score, answers, refused, path, failed, ms, failures in a row, times out, out until, when
--- it came through last, and to another site before; those two sites; then all that were lost since, as lines.
+-- Record of one proxy: score, answers, refused, path, failed, ms, failures in a row, times out, out until, time when
+-- it last reached a site, and before that another site; those two sites; then all sites lost since, as lines.
 local HEALTH, TIMES_AT, OUTCOME = '<dddddddddddI2c0I2c0', 57, 11
 local pack, read, sub = struct.pack, struct.unpack, string.sub
 
--- After as many more as there are.
+-- Mean after `many` more values.
 local function mean(before, of, many)
   return of + (before - of) * KEPT ^ many
 end
@@ -67,7 +67,7 @@ local function works_elsewhere(packed, site)
   return at > now - ELSEWHERE_MS and one ~= site or before_at > now - ELSEWHERE_MS and other ~= site
 end
 
--- Lines with those that are new, and how many they are then.
+-- Add new lines to `lost`; return them and their number.
 local function lose(lost, told)
   if told == '' then
     return lost, 0
@@ -80,8 +80,8 @@ local function lose(lost, told)
   return lost, select(2, string.gsub(lost, '\n', ''))
 end
 
--- Count, and put it out where it has failed too often, or comes through to no site at all.
--- Answers what is known of it then, packed.
+-- Count outcomes, and take the proxy out if it failed too often, or reaches no site at all.
+-- Return its new record, packed.
 local function learn(at, packed)
   local id, luck, ok, refused, path, failed, in_row, is_sure, ms, through, told_lost = unpack(outcomes, at, at + 10)
   local score, answered, refusals, paths, failures, mean_ms, row, times, out_until = 1, 0, 0, 0, 0, 0, 0, 0, 0
@@ -126,7 +126,7 @@ local function learn(at, packed)
     times, out_until, one_at, other_at, #one, one, #other, other) .. lost
 end
 
--- All outcomes; proxies that are new have room or are left out.
+-- Apply all outcomes; new proxies are left out if there is no room.
 local function learn_all()
   local ids, kept = {}, {}
   for at = 1, #outcomes, OUTCOME do
@@ -149,7 +149,7 @@ local function learn_all()
   end
 end
 
--- One more that works, and has found no way to the site since its last answer.
+-- Count another working proxy that has found no way to the site since the site's last answer.
 local function miss(id, site)
   local packed = redis.call('HGET', K.proxy_blind, site)
   local ids = packed and cmsgpack.unpack(packed) or {}
@@ -222,7 +222,7 @@ local function each(list, act)
   end
 end
 
--- Whether this call has not been heard before. A tool's calls have no number.
+-- Return true if this call was not applied before. Calls of commands have no number.
 local function is_new()
   if call == 0 then
     return true
@@ -246,7 +246,7 @@ if is_told then
   redis.call('PEXPIRE', K.proxy_news, HOUR_MS)
 end
 
--- Rests that are over, and the first to end of those that are too many.
+-- Delete ended rests, and those above the limit that end first.
 local over = math.max(redis.call('ZCOUNT', K.proxy_rests, '-inf', int(now)),
   redis.call('ZCARD', K.proxy_rests) - MOST_RESTS)
 if over > 0 then
@@ -263,7 +263,7 @@ for i, spend in ipairs(spends) do
   redis.call('PEXPIRE', key, 2 * DAY_MS)
 end
 
--- All rests, in pages, the last to end first, and what comes after.
+-- Return all rests in pages, the last to end first, and the cursor of the next page.
 local function all_rests(page)
   local news = {}
   local members = redis.call('ZRANGE', K.proxy_rests, '+inf', '(' .. int(now), 'BYSCORE', 'REV', 'LIMIT', page,
@@ -277,7 +277,7 @@ local function all_rests(page)
   return news, #news == MOST_AT_ONCE and page + MOST_AT_ONCE or -1
 end
 
--- Whether the news since then are all there; where there were none '0-0' was answered.
+-- Return true if all news since then still exist; '0-0' was returned where there were none.
 local function is_known()
   if since == '0-0' then
     return redis.call('XLEN', K.proxy_news) < MOST_NEWS

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- put: children of a held page, ahead of its settle, when they are too many for one call.
--- Guarantee: nothing enters for a hold that is stale, or while Redis is crowded. Safe to repeat:
---   dedupe knows them.
+-- put: enqueue children of a leased page ahead of its settle, if they are too many for one call.
+-- Guarantee: nothing is admitted for a stale lease, or while Redis is crowded. Safe to repeat:
+--   dedupe knows the children.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {worker, token, domain_cap|-1, crawl_cap|-1, links as in `admit`}
--- Returns: packed {life, is it refused as Redis is crowded}; the settle tells whether the hold was there
+-- Returns: packed {life, was it refused because Redis is crowded}; the settle reports a stale lease
 -- Cost: as the children of a settle.
 --- include: clock
 --- include: views

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- reserve: the next request that a site allows, for one that no entry is for: a robots.txt that another
---   site redirects to.
--- Guarantee: it counts as sent at the end of its time, and nothing is granted until then. So neither a
---   window nor the number at a time is exceeded, whatever becomes of it. A site gives one in PAUSE_MS:
---   who redirects to it cannot keep it from its own pages.
+-- reserve: reserve the next request that a site allows, for a request without an entry: the robots.txt
+--   that another site redirects to.
+-- Guarantee: it counts as sent at the end of its time, and nothing is granted until then. So it can exceed
+--   neither the window nor the concurrency, whatever its outcome. A site gives one per PAUSE_MS, so that a
+--   site which redirects to it cannot block its own pages.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 spider, 2 egress group, '' for none, 3 site, 4 ms that it takes at most, 5 ms within which it
---   must be allowed.
+-- ARGV: 1 spider, 2 egress group, '' for none, 3 site, 4 ms that the request takes at most, 5 ms within
+--   which it must be allowed.
 -- Returns: packed {ms until it may be sent|-1|-2, life, version of the sites|''}
---   -1: ask again later; -2: the site is blocked or paused
+--   -1: retry later; -2: the site is blocked or paused
 -- Cost: about ten commands.
 --- include: clock
 --- include: views
@@ -18,9 +18,9 @@
 --- include: finish
 
 local PAUSE_MS = 60000
--- The next request that is allowed, if that is by `latest`: for `ms` from then on it may be under way,
--- and nothing else is granted. What was granted before is no news of the site any more. Answers its
--- time; -1 where that is later or not known, -2 where the rule allows nothing.
+-- Reserve the next allowed request, if it is allowed by `latest`: it may be in flight for `ms` from then
+-- on, and nothing else is granted. Answers to earlier grants no longer change the site's state. Return
+-- the time; -1 if it is later or unknown, -2 if the rule allows nothing.
 local function reserve(state, ms, latest)
   local rule = state.rule
   if rule.hits == 0 or rule.paused_until > wall then
@@ -32,7 +32,7 @@ local function reserve(state, ms, latest)
   end
   local is_tried = state[NOT_BEFORE] ~= 0 and state[STRIKES] > 0
   local is_full = state[CONCURRENT] >= (is_tried and 1 or rule.concurrency)
-  -- During a pause, and where more sends count than the rule allows, `at` is when to look again.
+  -- During a pause, and if more requests count than the rule allows, `at` is the time of the next look.
   local is_vague = state[NOT_BEFORE] > now or (not rule.moderated and state[SENDS] > rule.hits)
   if at > latest or (allowed == 0 and (is_full or is_vague or state[UNREPORTED] > 0)) then
     return -1

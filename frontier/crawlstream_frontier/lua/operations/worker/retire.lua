@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- retire: a worker gives back holds, to the front of their bands, a bounded step of them.
--- Guarantee: returns what Redis holds for the worker, whatever the worker remembers. With a list of
---   tokens that are alive there, only the others that were granted by calls before `next_call` (the
+-- retire: return leases of a worker to the front of their queues, in bounded steps.
+-- Guarantee: returns the leases that Redis knows, regardless of the worker's memory. With a list of tokens
+--   that are alive in the worker, only the others that were granted by calls before `next_call` (the
 --   reply to that one may still be on its way), and any older than `max_hold_ms`: each with one reap
---   more, like those of a dead worker, and the 20th is a dead letter (hold_timeout). Without one, all,
---   unmarked, and the worker is gone with the last step.
+--   more, like those of a dead worker; the 20th is a dead letter (hold_timeout). Without a list, all,
+--   unmarked, and the last step removes the worker.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 worker, 2 packed list of tokens alive, or '' for none at all, 3 next_call, 4 max_hold_ms.
--- Returns: packed {returned tokens, lost tokens, are there more steps}; lost are those alive there that
---   are not held here any more, or will not be after the last step
--- Cost: O(held), at most about 300, to read them; HOLDS_A_STEP to give back.
+-- ARGV: 1 worker, 2 packed list of tokens alive, or '' for no list, 3 next_call, 4 max_hold_ms.
+-- Returns: packed {returned tokens, lost tokens, are there more steps}; lost: tokens alive in the worker
+--   whose leases have ended here, or end with the last step
+-- Cost: O(held), at most about 300, to read the leases; HOLDS_A_STEP to return.
 --- include: clock
 --- include: views
 --- include: ledger

@@ -1,10 +1,10 @@
 #!lua
--- rotate: a handshake with a site has failed: its pages are asked for with the next TLS profile of the pool.
--- Guarantee: however many workers tell of failures with one profile, it moves on once: where others have moved
---   on in the meantime, theirs stays. Behind the last comes the first, which needs no note.
+-- rotate: move a site to the next TLS profile of the pool after a handshake failed.
+-- Guarantee: moves on once per profile, however many workers report its failures: if others have moved on in
+--   the meantime, their profile stays. The first profile follows the last, and needs no note.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 pool, 2 domain, 3 the profile that has failed, 4 the pool's profiles in their order, packed, 5 ms
---   for which it is remembered.
+--   for which the profile is stored.
 -- Returns: packed {profile, moved}: the profile from now on; 1 if it has moved on, else 0.
 -- Cost: two commands.
 --- include: present
