@@ -1,16 +1,16 @@
--- The one way in: links into their bands.
+-- Admission of links into their bands; no other code queues new pages.
 -- Guarantee: a fingerprint is marked only if its entry is admitted; a refused one leaves no trace
---   but its count under `filtered`. What is refused is counted by reason, never dropped silently.
--- Links travel as one flat list, for tables are dear in Lua; whoever reads it moves along:
---   for each lot   priority, spider, do they count for caps, site|'', groups: how many follow
---   for each group domain, n, n fingerprints, n entries (header and body, or a body whose header comes beside)
+--   but its count under `filtered`. Refusals are counted by reason, never dropped silently.
+-- Links travel as one flat list, because tables are expensive in Lua; the reader keeps its position:
+--   for each lot   priority, spider, do they count for caps, site|'', number of groups
+--   for each group domain, n, n fingerprints, n entries (header and body, or a body with a separate header)
 --   With a site they wait under its name; dedupe and caps are those of the domain.
--- Needs: clock, ledger, throttle, bands, dedupe. Cost: HMGET and HSET; per group SMISMEMBER, and where
---   something is new SCARD, SADD and RPUSH.
+-- Needs: clock, ledger, throttle, bands, dedupe. Cost: HMGET and HSET; per group SMISMEMBER, and for
+--   new fingerprints SCARD, SADD and RPUSH.
 --- include: domains
 --- include: credits
 
--- The domains of a list of links, added to `domains`.
+-- Add the domains of a list of links to `domains`.
 local function add_domains(links, domains)
   local at, n = 1, #domains
   while links[at] do
@@ -38,8 +38,8 @@ end
 
 local kinds = {}
 
--- What links of one crawl, spider and priority have in common: their tag, what the keys of their bands
--- begin with, and how the record of a domain names such a band.
+-- Return the common terms of links of one crawl, spider and priority: their tag, the prefix of the keys of
+-- their bands, and the name of such a band in the record of a domain.
 local function kind_of(c, S, priority)
   local of_crawl = kinds[c] or {}
   local of_spider = of_crawl[S] or {}
@@ -55,7 +55,7 @@ end
 
 local MOST_BANDS = 64
 
--- The priorities of a domain's bands by spider, as the record names it, and how many they are (`n`).
+-- Return the priorities of a domain's bands by spider, as the record names it, and their number (`n`).
 local function taken_in(record)
   local taken = record.taken
   if not taken then
@@ -70,7 +70,7 @@ local function taken_in(record)
   return taken
 end
 
--- The next lower of some priorities, or the lowest.
+-- Return the next lower of some priorities, or the lowest.
 local function nearest(priorities, priority)
   local below, lowest = nil, priorities[1]
   for i = 1, #priorities do
@@ -83,9 +83,9 @@ local function nearest(priorities, priority)
   return below or lowest
 end
 
--- Note in the record of a domain that it has a band of this kind; answers the kind of the band that
--- takes the links: where there are too many, of a priority that is there. A spider that has none yet
--- gets one. Each band has two characters in the record at least.
+-- Note in the record of a domain that it has a band of this kind; return the kind of the band that
+-- takes the links: if there are too many, a band of an existing priority. A spider without a band always
+-- gets one. Each band has at least two characters in the record.
 local function note_band(c, record, kind)
   local bands, band = record.bands, kind.band
   if bands == band or string.find(bands .. ',', band .. ',', 1, true) then
@@ -101,7 +101,7 @@ local function note_band(c, record, kind)
   return kind
 end
 
--- The same for a domain whose record may not be loaded.
+-- Note a band like `note_band`, for a domain whose record may not be loaded.
 local function note_band_at(c, domain, S, priority)
   local record = load_domain_records(c, { domain })[domain]
   local kind = note_band(c, record, kind_of(c, S, priority))
@@ -113,8 +113,8 @@ end
 local UNBOUNDED = 1e9
 local queue_caps
 
--- The operator's caps on what waits, of a crawl and in all, and from which length on a band is one for
--- the shelf; 0: none.
+-- Return the operator's caps on queued entries, of a crawl and in all, and the length from which a band
+-- goes to the shelf; 0: none.
 local function caps_on_queues()
   if not queue_caps then
     local caps = redis.call('HMGET', K.meta, 'most_of_crawl', 'most_of_all', 'shelve_at')
@@ -123,7 +123,7 @@ local function caps_on_queues()
   return queue_caps
 end
 
--- How many more entries may wait, by the operator's caps, and the reason when it is none.
+-- Return how many more entries may wait by the operator's caps, and the reason if none.
 local function queue_room(c)
   caps_on_queues()
   local room, reason = UNBOUNDED, nil
@@ -146,8 +146,8 @@ local function queue_room(c)
   return room, reason
 end
 
--- The caps that may refuse links: of a domain and of a crawl, -1 where there is none, and the operator's.
--- nil where nothing can.
+-- Return the caps that may refuse links: of a domain and of a crawl, -1 for none, and the operator's;
+-- nil if nothing can refuse them.
 local function caps_of(domain_cap, crawl_cap)
   local of_operator = caps_on_queues()
   if domain_cap >= 0 or crawl_cap >= 0 or of_operator[1] > 0 or of_operator[2] > 0 then
@@ -156,8 +156,8 @@ local function caps_of(domain_cap, crawl_cap)
   return nil
 end
 
--- How many more pages the caps of a crawl let into a domain, and the reason when it is none. That of a
--- crawl in several partitions is a matter of credits.
+-- Return how many more pages of a domain the caps of a crawl admit, and the reason if none. The cap of a
+-- crawl in several partitions is enforced by credits.
 local function room_for(c, record, caps)
   local room, reason = queue_room(c)
   if caps.domain >= 0 and caps.domain - record.counted < room then
@@ -173,8 +173,8 @@ local function room_for(c, record, caps)
   return math.max(room, 0), reason
 end
 
--- Those of some links of a domain, fingerprints from list[first] on and as many entries behind them,
--- that are new: a list, where their fingerprints and their entries begin in it, and how many they are.
+-- Select the new links of a domain, with fingerprints from list[first] on and as many entries behind them.
+-- Return a list, the places in it where fingerprints and entries begin, and their number.
 local function select_new(c, domain, record, list, first, amount)
   local hits = known(c, domain, record, list, first, amount)
   local new, is_seen, n = {}, {}, 0
@@ -198,7 +198,7 @@ local function select_new(c, domain, record, list, first, amount)
   return chosen, 1, n + 1, n
 end
 
--- Count links that have entered.
+-- Count admitted links.
 local function count_entered(terms, amount)
   local c = terms.c
   count(c, 'admitted', amount)
@@ -208,7 +208,7 @@ local function count_entered(terms, amount)
   end
 end
 
--- Some entries of a list, with what comes before each.
+-- Return some entries of a list, each with a header before it.
 local function with_header(header, list, first, last)
   local entries = {}
   for i = first, last do
@@ -217,7 +217,7 @@ local function with_header(header, list, first, last)
   return entries
 end
 
--- Queue admitted entries of a domain, `amount` from list[first] on, or keep them back until they are
+-- Queue admitted entries of a domain, `amount` from list[first] on, or delay them until they are
 -- due. `terms` as in `admit`; `record` is that of the domain.
 local function enqueue(terms, domain, record, list, first, amount)
   local c, kind, due = terms.c, terms.kind, terms.due
@@ -249,8 +249,8 @@ local function enqueue(terms, domain, record, list, first, amount)
   end
 end
 
--- Of links that do not count, which are targets of redirects: the fingerprint of one that a seed leads to is two,
--- its own and, behind a blank, that of its page. The first decides whether it enters, and stays in the list; the
+-- Split the fingerprints of links that do not count for caps: targets of redirects. The target of a seed's redirect
+-- has two: its own and, behind a blank, that of its page. The first decides on admission, and stays in the list; the
 -- others are returned, to be marked: a link to the page is a duplicate from now on.
 local function pages_of(links, at, amount)
   local pages = {}
@@ -263,8 +263,8 @@ local function pages_of(links, at, amount)
   return pages
 end
 
--- Admit a group of `amount` links, fingerprints from links[at] on. Answers how many entered, how many
--- were duplicates, and the cap that refused others. A single one is marked while it is looked for,
+-- Admit a group of `amount` links, fingerprints from links[at] on. Return the numbers of admitted links and of
+-- duplicates, and the cap that refused others. A single one is marked by its lookup,
 -- unless a cap may refuse it.
 local function admit_group(terms, domain, record, links, at, amount)
   local c, caps, is_new = terms.c, terms.caps, true
@@ -309,9 +309,9 @@ local function admit_group(terms, domain, record, links, at, amount)
   return n, duplicates, refusal
 end
 
--- Admit links into crawl c, in order; the records of their domains are loaded. `caps` as `caps_of` has
--- them. `seed` ({due}) if it is one: it comes alone and enters also if it is known; with a `due` it is
--- kept back until then. `header` of entries that have none. Answers how many entered, and a cap that refused others.
+-- Admit links into crawl c, in order; the records of their domains are loaded. `caps` as from `caps_of`.
+-- `seed` ({due}) for a seed: it comes alone and is admitted also if it is known; with a `due` it is
+-- delayed until then. `header` for entries without one. Return the number admitted, and a cap that refused others.
 local function admit(c, links, caps, seed, header)
   local due, is_seed = seed and seed.due, seed and true
   local records, admitted, duplicates, refusal = records_of[c], 0, 0, nil
@@ -338,8 +338,8 @@ local function admit(c, links, caps, seed, header)
   return admitted, refusal
 end
 
--- Admit what a page of crawl c led to; answers how many entered, and what refused others. What comes
--- after the run's end is counted.
+-- Admit the links of a page of crawl c; return the number admitted, and the cap that refused others. Links
+-- that come after the run's end are only counted.
 local function admit_children(c, links, caps, header)
   if is_open(c) then
     return admit(c, links, caps, nil, header)

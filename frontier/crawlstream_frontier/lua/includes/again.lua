@@ -1,9 +1,9 @@
--- Seeds that take effect once more: a stop was read late, and they were written after it.
--- Guarantee: of a run that a stop ends, the seeds that came through other Kafka partitions than the
---   stop and are younger enter the run after it, however many there are and however long ago they were
+-- Seeds that take effect a second time: they were written after a stop, but read before it.
+-- Guarantee: when a stop ends a run, the run's seeds that came through other Kafka partitions than the
+--   stop and are younger enter the next run, regardless of their number and of when they were
 --   read: kafka-monitor reads their records again, and only these take effect.
 -- `again` HASH place -> packed list of {name, time of the stop, from, upto}: in these offsets.
--- Needs: clock, crawls. Cost: nothing without such seeds but one HGET a call of `intake`; a stop reads
+-- Needs: clock, crawls. Cost: nothing without such seeds but one HGET per call of `intake`; a stop reads
 --   the ledger of its crawl.
 local NAME, AFTER, FROM, UPTO = 1, 2, 3, 4
 local again_cache = {}
@@ -16,7 +16,7 @@ local function again_at(at)
   return again_cache[at]
 end
 
--- Keep the entries of a place for which `stays` is true, as it has left them.
+-- Keep the entries of a place for which `stays` returns true, as it has changed them.
 local function keep_again(at, stays)
   local kept, before = {}, #again_at(at)
   for _, one in ipairs(again_at(at)) do
@@ -32,7 +32,7 @@ local function keep_again(at, stays)
   end
 end
 
--- Whether a seed below the position takes effect again.
+-- Return true if a seed below the position takes effect again.
 local function enters_again(at, name, offset, timestamp)
   for _, one in ipairs(again_at(at)) do
     if one[NAME] == name and one[AFTER] < timestamp and one[FROM] <= offset and offset < one[UPTO] then
@@ -42,7 +42,7 @@ local function enters_again(at, name, offset, timestamp)
   return false
 end
 
--- The records from `start` up to `reached` were read again.
+-- Note that the records from `start` up to `reached` were read again.
 local function note_read_again(at, start, reached)
   if #again_at(at) == 0 then
     return
@@ -55,8 +55,8 @@ local function note_read_again(at, start, reached)
   end)
 end
 
--- A stop ends a run whose first seeds these are: what other partitions of its topic brought after it comes again.
--- `reached` is the key of how far each has been read.
+-- Schedule seeds to be read again: after a stop of a run with these first seeds, those that other partitions of its
+-- topic brought later than the stop. `reached` is the key of the positions of these partitions.
 local function owe_again(seeds, name, topic, place, timestamp, reached)
   for at, first in pairs(seeds) do
     if at ~= place and first.offset and (first.latest or NEVER) > timestamp
@@ -68,7 +68,7 @@ local function owe_again(seeds, name, topic, place, timestamp, reached)
   end
 end
 
--- A stop means all seeds of its crawl before it in its own partition, whenever they were written.
+-- Drop seeds before a stop in its own partition: it covers all of them, whenever they were written.
 local function forget_again(name, place)
   if #again_at(place) > 0 then
     keep_again(place, function(one) return one[NAME] ~= name end)

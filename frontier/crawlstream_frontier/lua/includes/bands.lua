@@ -2,20 +2,20 @@
 -- Guarantee: a domain with entries of spider S is, for each view V of it (see `views`; mostly one, called
 --   S), in one of `w:V` (waiting, by next allowed time), `r:V` (ready, by best priority) and `p:V`
 --   (parked: its rule allows nothing), one without in none. The indexes are hints; `lease` checks the
---   domain's own state. That a band has run empty, or its crawl was paused, is found when its turn
---   comes: it leaves the index then, and `revisit` brings back those of a resumed crawl. While work is
+--   domain's own state. An empty band, or one of a paused crawl, is found in its turn and leaves the index
+--   then; `revisit` brings back those of a resumed crawl. While work is
 --   due for S, or will be, some sleeping worker of S knows when, unless none sleeps.
 -- Band  `b:<S>:<tag>:<domain>` LIST, tag = `<crawl number>/<priority>`: entries, FIFO; of a long one the
 --   first (see `parts`). A domain has
---   64 of a crawl (`admit`), beside one of each spider that came later.
+--   64 per crawl (`admit`), and one more for each spider that came later.
 -- Index `o:<S>` HASH domain -> its one tag; `*` if it has several (then `q:<S>:<domain>` ZSET by
---   priority, then turn). The priority of a tag is the one its entries came with; its standing, by
---   which it is ranked, adds what the crawl was shifted by since.
--- `shifts` HASH crawl number -> what its priorities are raised by; reprioritized runs only.
+--   priority, then turn). The priority of a tag is the one its entries came with; its standing (effective
+--   priority), by which it is ranked, adds the present shift of the crawl.
+-- `shifts` HASH crawl number -> shift of its priorities; reprioritized runs only.
 -- Delayed entries `y:<S>:<c>` ZSET by due time; `y:<S>` ZSET crawl number by its first due time.
 -- `v` ZSET: domains that ran empty, by the time when their throttle state may be spent; `tend`
---   forgets it.
--- Sleepers `z:<V>` ZSET worker by the time when it will ask again by itself.
+--   deletes it.
+-- Sleepers `z:<V>` ZSET worker by the time of its next call without a wake-up.
 -- Needs: clock, ledger, views, throttle.
 local PRIORITY_UNIT = 2 ^ 40
 local DOMAINS_A_SLEEPER = 8
@@ -33,7 +33,7 @@ end
 
 local tag_cache = {}
 
--- Crawl number and priority of a tag.
+-- Return the crawl number and priority of a tag.
 local function split_tag(tag)
   local parts = tag_cache[tag]
   if not parts then
@@ -46,7 +46,7 @@ end
 
 local lots, lots_of_view = {}, {}
 
--- What the entries of one view and tag have in common.
+-- Return the lot of one view and tag: the data that its entries share.
 local function lot_of(V, tag)
   local of_view = lots_of_view[V] or {}
   local lot = of_view[tag]
@@ -60,7 +60,7 @@ end
 
 local shifts
 
--- What the priorities of crawl c are raised by.
+-- Return the shift of the priorities of crawl c.
 local function shift_of(c)
   if shifts == nil then
     shifts = redis.call('EXISTS', K.shifts) == 1 and {} or false
@@ -72,13 +72,13 @@ local function shift_of(c)
   return shifts[c]
 end
 
--- Crawl number of a tag, and the priority by which it is ranked now.
+-- Return the crawl number of a tag, and its effective priority.
 local function standing(tag)
   local c, priority = split_tag(tag)
   return c, priority + shift_of(c)
 end
 
--- Whether entries of crawl c may be leased. A run whose time is over is over from then on, also if the
+-- Return true if entries of crawl c may be leased. An expired run stays expired, even if the
 -- machine's clock goes back: its bands leave the index, and nothing would bring them back.
 local function may_lease(c)
   local crawl = crawl_of(c)
@@ -94,26 +94,26 @@ local function may_lease(c)
   return false
 end
 
--- Whether crawl c may be leased from as soon as its home has been asked: its bands stay in the index.
+-- Return true if crawl c may be leased from once its home has confirmed it: its bands stay in the index.
 local function waits_for_home(c)
   local crawl = crawl_of(c)
   return crawl.context and is_open(c) and not crawl.paused and standings().is_unconfirmed(crawl.context)
 end
 
--- The state of a domain in a view, which is loaded.
+-- Return the loaded state of a domain in a view.
 local function state_of(V, domain)
   return state_cache[scope == '' and domain or key_of(V, domain)]
 end
 
 local newly_ready, earliest_due = {}, {}
 
--- Work of a view falls due at `at`: a worker that would sleep longer must hear of it.
+-- Note that work of a view falls due at `at`: a worker that would sleep longer must be woken.
 local function note_due(V, at)
   earliest_due[V] = math.min(earliest_due[V] or at, at)
 end
 
--- Wake up to `sleepers` workers of a view, those first that would sleep longest. A name that nobody
--- listens under any more wakes nobody: the next one is taken.
+-- Wake up to `sleepers` workers of a view, beginning with those that would sleep longest. If no worker
+-- listens under a name any more, the next one is taken.
 local function wake(V, sleepers)
   while sleepers > 0 do
     local asleep = redis.call('ZPOPMAX', K.asleep(V), sleepers)
@@ -126,7 +126,7 @@ local function wake(V, sleepers)
   end
 end
 
--- Tell sleeping workers what this script made due; one for every 8 domains that became ready.
+-- Wake sleeping workers for the work that this script made due; one per 8 domains that became ready.
 local function wake_workers()
   for V, domains in pairs(newly_ready) do
     local ready = redis.call('ZCARD', K.ready(V))
@@ -140,7 +140,7 @@ local function wake_workers()
   end
 end
 
--- When a domain may be asked next in a view, as far as its state tells; `lease` has the last word.
+-- Return the earliest time of a domain's next request in a view by its state; `lease` makes the decision.
 local function earliest(V, domain)
   local states = load_states({ key_of(V, domain) })
   local state = states[1]
@@ -152,7 +152,7 @@ local function earliest(V, domain)
   return (allowed > 0 or state.rule.hits == 0) and now or later
 end
 
--- In how many ms more work of a view is due: 0 now, -1 never.
+-- Return the ms until more work of a view is due: 0 now, -1 never.
 local function next_due_in(V)
   if redis.call('ZCARD', K.ready(V)) > 0 then
     return 0
@@ -165,7 +165,7 @@ end
 
 local known_spiders = {}
 
--- S has entries.
+-- Note that S has entries.
 local function know_spider(S)
   if known_spiders[S] then
     return
@@ -179,7 +179,7 @@ local function know_spider(S)
   end
 end
 
--- A worker asks for this view: where it is new, `revise` shows it what there is.
+-- Note a view that a worker uses: if it is new, `revise` fills it.
 local function know_view(V)
   if is_by_group and redis.call('HSET', K.views(spider_of(V)), V, int(now)) == 1 then
     redis.call('ZADD', K.waiting(V), int(FOREVER), PADDING)
@@ -188,7 +188,7 @@ local function know_view(V)
   end
 end
 
--- A domain without entries of S has one now; it is ranked by `priority`. Views that have not seen yet
+-- Index a domain that had no entries of S, ranked by `priority`. Views that have not yet noticed
 -- that it had none may have it in two indexes for a while: `lease` checks its state.
 local function enter(S, domain, tag, priority)
   know_spider(S)
@@ -205,7 +205,7 @@ local function enter(S, domain, tag, priority)
   end
 end
 
--- Domains of a view ran empty: let `tend` look when what they leave behind is spent.
+-- Note domains of a view that ran empty: `tend` deletes their states when these are spent.
 local function forget_later(V, domains)
   local known, states, n = {}, {}, 0
   for i, state in ipairs(load_states(keys_of(V, domains))) do
@@ -225,13 +225,13 @@ local function forget_later(V, domains)
   redis.call('ZADD', K.spent, 'NX', unpack(args))
 end
 
--- Domains have no entry of the spider any more; they are in no index of view V.
+-- Remove domains without entries of the spider; they are in no index of view V.
 local function leave(V, domains)
   redis.call('HDEL', K.tags(spider_of(V)), unpack(domains))
   forget_later(V, domains)
 end
 
--- Look at a domain again: parked or waiting, it is due now, and `lease` decides by the rules.
+-- Check a domain again: parked or waiting, it is due now, and `lease` decides by the rules.
 local function look_again(V, domain)
   if redis.call('SREM', K.parked(V), domain) == 1 then
     redis.call('ZADD', K.waiting(V), int(now), domain)
@@ -241,14 +241,14 @@ local function look_again(V, domain)
   end
 end
 
--- Rank a domain that is ready by a better priority.
+-- Rank a ready domain by a better priority.
 local function raise(S, domain, priority)
   for _, V in ipairs(views_of(S)) do
     redis.call('ZADD', K.ready(V), 'XX', 'LT', rank(priority), domain)
   end
 end
 
--- A band that was not in the index has entries; `priority` is its standing.
+-- Index a band that has entries and was not in the index; `priority` is its standing.
 local function index_band(S, domain, tag, priority)
   local o = redis.call('HGET', K.tags(S), domain)
   if o == tag then
@@ -267,8 +267,8 @@ local function index_band(S, domain, tag, priority)
   raise(S, domain, priority)
 end
 
--- Rank a band that may be in the index, filled or not, where it stands now. A domain's own rank is
--- only raised: one that is too high is corrected when its turn comes.
+-- Rank a band, which may be in the index and may be empty, by its present standing. A domain's own rank is
+-- only raised: one that is too high is corrected in its turn.
 local function rank_band(S, domain, tag)
   local _, priority = standing(tag)
   redis.call('ZADD', K.several(S, domain), 'XX', rank(priority), tag)
@@ -288,7 +288,7 @@ local function push(S, domain, tag, priority, entries, in_front)
   end
 end
 
--- Keep an entry back until the frontier clock reaches `due`.
+-- Delay an entry until the frontier clock reaches `due`.
 local function delay(S, domain, tag, entry, due, in_front)
   local c, priority = split_tag(tag)
   know_spider(S)
@@ -305,7 +305,7 @@ local function drop_delayed(S, c)
   redis.call('ZREM', K.delayed_crawls(S), c)
 end
 
--- Move delayed entries of one crawl that are due into their bands; answers how many.
+-- Move delayed entries of one crawl that are due into their bands; return their number.
 local function promote_delayed_of(S, c, limit)
   local key = K.delayed(S, c)
   local due = redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
@@ -327,7 +327,7 @@ local function promote_delayed_of(S, c, limit)
   return #due
 end
 
--- Move delayed entries of S that are due into their bands (at most `limit`); answers whether that was reached.
+-- Move delayed entries of S that are due into their bands (at most `limit`); return true at the limit.
 local function promote_delayed(S, limit)
   local crawls = redis.call('ZRANGE', K.delayed_crawls(S), '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
   for _, c in ipairs(crawls) do
@@ -342,7 +342,7 @@ local function promote_delayed(S, limit)
   return limit <= 0
 end
 
--- Forget one tag of a domain; answers what `o` says from now on, nil if nothing is left.
+-- Drop one tag of a domain; return the new value of `o`, nil if nothing is left.
 local function drop_tag(V, domain, o, tag)
   if o ~= SEVERAL then
     return o ~= tag and o or nil
@@ -361,13 +361,13 @@ local function drop_tag(V, domain, o, tag)
   return left[1]
 end
 
--- The tag whose turn it is in a domain.
+-- Return the tag that is next in a domain.
 local function first_tag(V, domain, o)
   return o == SEVERAL and redis.call('ZRANGE', K.several(spider_of(V), domain), 0, 0)[1] or o
 end
 
--- Drop tags of a domain, a bounded number, until its first one has something to lease; answers what
--- `o` says from now on.
+-- Drop tags of a domain, a bounded number, until its first one has something to lease; return the new
+-- value of `o`.
 local function prune(V, domain, o)
   for _ = 1, DROPS_A_DOMAIN do
     local tag = o and first_tag(V, domain, o)

@@ -1,11 +1,11 @@
--- Entries that come to no end: taken back from a worker with a mark, or failed by name, owed to the
--- world with all that is needed to feed them again.
--- Guarantee: an entry that is taken back often enough becomes a dead letter; so nothing comes and goes
---   for ever.
+-- Entries without success: taken back from a worker with a mark, or failed with a reason, and published
+-- with all data that is needed to feed them again.
+-- Guarantee: an entry that is taken back often enough becomes a dead letter, so that no entry circulates
+--   permanently.
 -- Needs: clock, ledger; `take_back` also views, throttle, bands, dedupe, admit, holds.
 local MAX_DEATHS, MAX_REAPS, UNPAUSED_REAPS, LONGEST_PAUSE_MS = 3, 20, 2, 60000
 
--- `S` is the spider that the entry was for, as its crawlers are called.
+-- Fail an entry; `S` is the spider that the entry was for, under its crawlers' name.
 local function bury(c, S, domain, priority, entry, reason)
   count(c, 'failed', 1)
   count(c, 'f:' .. reason, 1)
@@ -22,8 +22,8 @@ local function pause_after(reaps)
   return math.min(1000 * 2 ^ (reaps - UNPAUSED_REAPS - 1), LONGEST_PAUSE_MS)
 end
 
--- Take an entry from a worker that brought it to no end: back to the front of its band with one reap
--- more, and `death` (0 or 1); buried for `reason` when it was too many. Answers whether it was.
+-- Take an entry back from a worker: to the front of its band with one reap
+-- more, and `death` (0 or 1); it fails with `reason` after too many. Return true if it failed.
 local function take_back(hold, death, reason)
   end_hold(hold)
   local retries, deaths, reaps = marks_of(hold.entry)

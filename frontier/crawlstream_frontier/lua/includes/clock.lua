@@ -1,29 +1,29 @@
--- The frontier clock, and the life of this Redis.
--- Guarantee: `now` never goes back, and gains what Redis' clock says has passed, but no more than
---   the caller's steady clock bears out: no step of Redis' clock gives time away. What nobody bears
---   out is missed for good. `life` is another, larger number whenever the server was restarted since
+-- The frontier clock, and the epoch (`life`) of this Redis.
+-- Guarantee: `now` never goes back. It gains the time that has passed by Redis' clock, but no more than
+--   the caller's monotonic clock confirms, so that a step of Redis' clock adds no time. Unconfirmed time
+--   is missed permanently. `life` is another, larger number whenever the server was restarted since
 --   the last call, also with an older copy of its data or with none; `restart` is the clock's value
 --   at that moment.
---   In a Redis without a frontier nothing is done, but NOFRONTIER answered: a call founds none, be it
---   late, or asked of another Redis by mistake. `Positions.restore` does, and a process that starts.
--- The reckoning is the clock and all that it has missed, together: it does not stand when the clock
---   does, so that what a caller has learned of it long ago tells how far the clock may be by now.
--- ARGV, the last two: life and least reckoning in ms as the caller knows them; 0 0: it knows nothing.
+--   In a Redis without a frontier an operation answers NOFRONTIER and does nothing: a call creates none, even if
+--   it is late, or sent to a wrong Redis. `Positions.restore` does, and a process that starts.
+-- The reckoning is the clock plus all time that it has missed: it does not stand still when the clock
+--   does, so that a caller's old reckoning shows how far the clock may have come.
+-- ARGV, the last two: life and least reckoning in ms as the caller knows them; 0 0: unknown.
 -- Sets: P (prefix of every key), now (frontier ms), wall (epoch ms), life, restart, turn,
---   rules_known, sites (version of the map of sites, see `rules`; nil while domains are whole),
---   scope ('type', 'group', both or nothing: what a domain's limits are kept for, see `views`),
+--   rules_known, sites (version of the map of sites, see `rules`; nil while no domain is split),
+--   scope ('type', 'group', both or nothing: units with limits of their own in a domain, see `views`),
 --   PUBLISH (the command that wakes: on a cluster, a plain one would go to every node).
 -- Cost: TIME, INFO and one HMGET; `save_clock` is one HSET and must end every script that writes.
 --- include: keys
 local NEVER, FOREVER, RUN_ID_SIZE = -1e15, 9e15, 40
--- The prefix of one of several partitions has a dot; `FrontierKeys.is_sharded` says the same.
+-- The prefix of one of several partitions has a dot; `FrontierKeys.is_sharded` uses the same rule.
 local PUBLISH = string.find(K.meta, '.', 1, true) and 'SPUBLISH' or 'PUBLISH'
 local now, wall, life, restart, turn, rules_known, sites, scope
 local missed, missed_before, is_saved = 0, 0, false
 
 local int_texts = {}
 
--- A whole number as text. To make one is dear, and most come again: times, priorities, counts.
+-- Whole numbers as text. Formatting is expensive, and most numbers recur: times, priorities, counts.
 local function int(number)
   local text = int_texts[number]
   if not text then
@@ -41,16 +41,16 @@ local function save_clock()
   is_saved = true
 end
 
--- What `source_of` lets every operation answer: its own answer, the reckoning (0: nothing that will
--- stay) and the life.
+-- Pack the answer of an operation with the reckoning (0: it may still be lost) and the life, for
+-- `source_of`.
 local function with_time(answer)
   return { answer, is_saved and now + missed or 0, life }
 end
 
 do
-  -- So much a call may be late, and the clock with it, without that it misses any time for good.
+  -- Delay of a call, and so of the clock, that misses no time.
   local LATE_MS = 100
-  -- More than any caller has in hand: all of them learn the reckoning anew.
+  -- Larger than any caller's reckoning: all callers learn the new one.
   local UNKNOWN_MS = 10000000
 
   local time = redis.call('TIME')
@@ -70,8 +70,8 @@ do
     now, life, restart, missed = tonumber(m[1]), tonumber(m[4]), tonumber(m[5]), tonumber(m[10] or 0)
     missed_before = missed
     int_texts[turn], int_texts[missed] = m[6], m[10]  -- Mostly they are written as they were read.
-    -- Let time pass: `passed` ms by Redis' clock, no more than `borne` ms by the caller's (nil: it cannot
-    -- tell). What only one of them says is missed.
+    -- Advance the clock: `passed` ms by Redis' clock, at most `borne` ms by the caller's (nil:
+    -- unknown). Time that only one of them confirms is missed.
     local passed, borne = wall - m[2], nil
     if not is_restarted and ARGV[#ARGV - 1] == m[4] then
       borne = ARGV[#ARGV] - missed - now
@@ -89,22 +89,22 @@ do
     now, life, restart = wall, 0, NEVER
   end
   if is_restarted then
-    -- In ms: a server may be restarted twice in a second, and lose that it was restarted first.
+    -- In ms: a server may restart twice within a second, and lose the record of its first restart.
     life, restart = math.max(life + 1, wall), m[1] and now or NEVER
     redis.call('HSET', K.meta, 'run_id', run_id, 'life', int(life), 'restart', int(restart))
     save_clock()
   end
 end
 
--- A field with a long value, or a long member, so that Redis does not keep a large key in its compact
--- form, which it searches from end to end. No domain is called so.
+-- A field or member with a long value, so that Redis does not keep a large key in its compact
+-- form, which it searches from end to end. No domain has this name.
 local PAD, PADDING = '#', string.rep('#', 65)
 
 local function pad(key)
   redis.call('HSET', key, PAD, PADDING)
 end
 
--- Next number of the sequence that orders equals: round-robin and FIFO ties.
+-- Return the next number of the sequence that orders equals: round-robin and FIFO ties.
 local function next_turn()
   turn = turn + 1
   return turn

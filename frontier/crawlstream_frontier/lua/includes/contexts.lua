@@ -1,11 +1,11 @@
--- Contexts of a partition: made, told what their home says, closed.
--- Guarantee: of a crawl, a partition has the context of one generation that takes anything; a page of a later
---   one ends it, for generations only follow each other, and what is late of an earlier one is ignored.
--- `names` has "<c> <generation> <does it take anything>" here: a run is a matter of the home.
+-- Contexts of a partition: created, labelled by their home, closed.
+-- Guarantee: a partition has at most one open context per crawl, of one generation; a page of a later generation
+--   ends it, because generations only follow each other. Late pages of an earlier one are ignored.
+-- `names` has "<c> <generation> <does it take anything>" here: runs belong to the home.
 -- `closed` HASH "<name> <generation>" -> c of contexts that are over, as long as their ledgers are kept.
 -- Needs: clock, ledger, crawls, steer. Cost: three commands for a new context.
--- Close the context of a name: what waits is gone from the ledger at once, and swept in steps. Its ending
--- is told by the home.
+-- Close the context of a name: its queued pages leave the ledger at once, and are swept in steps. The home
+-- publishes its ending.
 local function close_context(name)
   local record = load_name(name)
   redis.call('HSET', K.closed, name .. ' ' .. int(record.run), record.c)
@@ -18,7 +18,7 @@ local function close_context(name)
   redis.call('UNLINK', limbo_key, K.limbo_marks(record.c), K.limbo_domains(record.c), K.credit(record.c))
 end
 
--- A context that was closed has expired, as its home says: it may have been closed by a page of a later generation.
+-- Count a closed context as expired, as its home reports: a page of a later generation may have closed it.
 local function note_expired(c)
   local key, states = K.ledger(c), { stopping = 'expiring', stopped = 'expired' }
   local x = redis.call('HMGET', key, 'state', STOPPED)
@@ -32,7 +32,7 @@ local function note_expired(c)
   end
 end
 
--- The context of a generation, made if there is none; nil where that is over.
+-- Return the context of a generation, created if there is none; nil if the generation is over.
 local function context_for(name, generation)
   local record = load_name(name) or { run = -1 }
   if record.run > generation or record.run == generation and not record.live then
@@ -50,7 +50,7 @@ local function context_for(name, generation)
   return record.c
 end
 
--- A page, or the home, tells of a version of the registry: a label that is from an earlier one does not count.
+-- Note a version of the registry that a page or the home names: a label from an earlier one is outdated.
 local function raise_hint(c, version_life, version_number)
   local context = crawl_of(c).context
   if standings().is_before(context.hint_life, context.hint_number, version_life, version_number) then
@@ -62,7 +62,7 @@ local function raise_hint(c, version_life, version_number)
   end
 end
 
--- Those of some contexts whose homes are to be asked.
+-- Return the questions of some contexts whose homes must confirm them.
 local function unconfirmed_of(contexts)
   local found = {}
   for c in pairs(contexts) do
@@ -72,8 +72,8 @@ local function unconfirmed_of(contexts)
   return home_waits().questions(found)
 end
 
--- What a run of a context has come to stays, until another run is open: `kept` is its number, `kept:<field>` are
--- its counters. Who asks sees them, and a home that goes back to before its ending asks for them once more.
+-- Drop the final counters of a context's last run, kept until another run opens: `kept` is its number, `kept:<field>`
+-- are its counters. Queries return them, and a home that goes back to before the ending requests them again.
 local function drop_kept(c)
   for _, field in ipairs(redis.call('HKEYS', K.ledger(c))) do
     if string.find(field, '^kept') then
@@ -84,7 +84,7 @@ end
 
 local OVER = { done = true, failed = true, redirected = true, stopped = true, expired = true, bytes = true }
 
--- A run of a context is over: what it has left behind waits for the next one, and is counted there.
+-- Move the counters of an ended run to `kept`; its remaining entries wait for the next run, and count there.
 local function drop_counters(c, run)
   local key = K.ledger(c)
   if tonumber(redis.call('HGET', key, 'kept') or -1) ~= run then
@@ -104,8 +104,8 @@ local function drop_counters(c, run)
   redis.call('HSET', key, 'admitted', int(tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0)))
 end
 
--- The home has said, in some version, for which run a context works (0: none is open). `is_sure`: that
--- counts until something newer is heard of.
+-- Set the run that a context works for (0: none is open), as of a version of its home's registry. `is_sure`: confirmed
+-- until a newer version is known.
 local function relabel(c, version_life, version_number, run, is_sure)
   local crawl = crawl_of(c)
   local context, former = crawl.context, tonumber(crawl.run)

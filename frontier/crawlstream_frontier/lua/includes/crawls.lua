@@ -1,12 +1,12 @@
 -- Crawls and their runs: opening, closing, ending.
--- Guarantee: a crawl has at most one run under way; a run number is never given twice to a crawl,
+-- Guarantee: a crawl has at most one running run; a run number is never given twice to a crawl,
 --   not even after the crawl was forgotten. Closing detaches the crawl's number, so that a later
---   feed starts afresh beside the entries that are still being swept.
+--   feed starts with a new one while the old entries are still being swept.
 -- `names` HASH name -> "<c> <run> <live>": crawl number, latest run, whether the number still takes
 --   entries. `stop:<name>` STRING "<timestamp> <place> <offset>": the record of the crawl's latest stop,
---   by the Kafka partition it came from; set even for a crawl that is unknown yet.
--- Of each Kafka partition that brought seeds of the run, `x:<c>` has `from:<place>`, time and offset of
---   the first one, and `to:<place>`, the latest time of one.
+--   with its Kafka partition; set even for a crawl that is unknown yet.
+-- For each Kafka partition with seeds of the run, `x:<c>` has `from:<place>`, time and offset of
+--   the first seed, and `to:<place>`, the time of the latest.
 -- Needs: clock, ledger.
 local STOPPED = 'stopped'
 local ENDINGS = { running = 'finished', stopping = STOPPED, expiring = 'expired' }
@@ -34,7 +34,7 @@ local function save_name(name, record)
   name_cache[name] = record
 end
 
--- {at, place, offset} of the latest stop of a crawl; at is NEVER if there was none lately.
+-- Return {at, place, offset} of the latest stop of a crawl; at is NEVER if there was none recently.
 local function stop_of(name)
   local stop = stop_cache[name]
   if not stop then
@@ -46,8 +46,8 @@ local function stop_of(name)
   return stop
 end
 
--- Whether a seed was produced before the crawl's last stop, but is read after it: it belongs to the run
--- that was stopped. Within the stop's own partition the order of offsets decides.
+-- Return true if a seed was written before the crawl's last stop, but is read after it: it belongs to the
+-- stopped run. Within the stop's own partition the order of offsets decides.
 local function was_stopped_after(name, place, timestamp, offset)
   local stop = stop_of(name)
   if stop.place == place then
@@ -64,7 +64,7 @@ local function note_stop(name, place, timestamp, offset)
   end
 end
 
--- The seeds of a run by the Kafka partition they came through: {time and offset of the first, latest
+-- Return the seeds of a run by their Kafka partition: {time and offset of the first, latest
 -- time}.
 local function first_seeds(c)
   local fields, seeds = redis.call('HGETALL', K.ledger(c)), {}
@@ -84,7 +84,7 @@ local function first_seeds(c)
   return seeds
 end
 
--- A seed of the run of crawl c came through a Kafka partition; `is_first` unless earlier ones may have.
+-- Note that a seed of crawl c's run came through a Kafka partition; `is_first` unless earlier ones may have.
 local function note_seed_from(c, place, timestamp, offset, is_first)
   local key, field = K.ledger(c), 'from:' .. place
   local text = int(timestamp) .. ' ' .. int(offset)
@@ -95,8 +95,8 @@ local function note_seed_from(c, place, timestamp, offset, is_first)
   end
 end
 
--- Whether a stop means the run under way, whose first seeds these are: one of them came before, by offset or by
--- time. A run whose seeds are all younger was fed after the stop, though it was read before it.
+-- Return true if a stop covers the run with these first seeds: a seed came before it, by offset or by
+-- time. A run with only younger seeds was fed after the stop, although it was read before.
 local function is_meant_by_stop(seeds, place, timestamp)
   for at, first in pairs(seeds) do
     if at == place or first.time <= timestamp then
@@ -109,15 +109,15 @@ end
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
   'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'top', 'recovered', 'steered', 'occasion' }
 
--- A run is not paused any more; answers whether it was.
+-- End the pause of a run; return true if it was paused.
 local function forget_pause(c)
   redis.call('ZREM', K.pauses, c)
   crawl_of(c).paused = nil
   return redis.call('HDEL', K.ledger(c), 'paused', 'paused_until') > 0
 end
 
--- How far each Kafka partition has taken effect: {place, offset …}. Seeds of the crawl that are to be
--- read again have not (see `again`).
+-- Return the position of each Kafka partition: {place, offset …}. Seeds of the crawl that must be
+-- read again are above it (see `again`).
 local function positions(name)
   local reached = redis.call('HGETALL', K.positions)
   for i = 1, redis.call('EXISTS', K.again) * #reached, 2 do
@@ -131,7 +131,7 @@ local function positions(name)
   return reached
 end
 
--- A run is paused until a time (epoch s), or by 0 until somebody resumes it.
+-- Pause a run until a time (epoch s); 0: until it is resumed.
 -- `pauses` ZSET c -> epoch s at which its pause ends.
 local function note_pause(c, until_s)
   forget_pause(c)
@@ -144,8 +144,8 @@ local function note_pause(c, until_s)
   end
 end
 
--- Begin a run: the counters of the former one are dropped; caps, dedupe and how long they last stay. One that was lost
--- with an earlier Redis begins again under its own number.
+-- Begin a run: the counters of the former one are dropped; caps, dedupe and their time to live stay. A run that was
+-- lost with an earlier Redis begins again under its own number.
 local function begin_run(c, name, run, lost, occasion)
   local key = K.ledger(c)
   for _, field in ipairs(redis.call('HKEYS', key)) do
@@ -160,7 +160,7 @@ local function begin_run(c, name, run, lost, occasion)
   if lost and lost.remember then
     redis.call('HSETNX', key, 'remember', lost.remember)
   end
-  deltas[c] = nil  -- What this call has counted so far was of the former run.
+  deltas[c] = nil  -- This call's earlier counts belong to the former run.
   redis.call('HSET', key, 'name', name, 'run', int(run), 'state', 'running',
     'started', int(wall), 'active', int(wall))
   if lost then
@@ -175,7 +175,7 @@ local function begin_run(c, name, run, lost, occasion)
   owe('crawl_started', c, { positions = positions(name), remember = redis.call('HGET', key, 'remember') or nil })
 end
 
--- What a person set, and what was found out about its waiting, ends with the run.
+-- Forget pauses, shifts and notes about waiting: they end with the run.
 local function forget_steering(c)
   forget_pause(c)
   for _, of_run in ipairs({ K.shifts, K.revisit, K.stalled, K.abandon }) do
@@ -184,9 +184,9 @@ local function forget_steering(c)
   redis.call('UNLINK', K.revisit_domains(c), K.abandon_domains(c))
 end
 
--- Close the latest run of a crawl and detach its number: what waits is gone at once from the ledger,
--- its keys are swept in steps; what is held may still end well. Answers how many entries waited,
--- and the run; nil where there is nothing to close.
+-- Close the latest run of a crawl and detach its number: its queued pages leave the ledger at once,
+-- its keys are swept in steps; leases may still end successfully. Return the number of removed entries,
+-- and the run; nil if there is nothing to close.
 local function close_run(name, state)
   local record = load_name(name)
   if not record or not record.live then
@@ -220,7 +220,7 @@ local function close_run(name, state)
   return queued + delayed + spilled, record.run
 end
 
--- The run that was under way when an earlier Redis was lost, and is above `latest`; told once.
+-- Return, once, the run that was running when an earlier Redis was lost, if it is above `latest`.
 local function lost_run(name, latest)
   local run, state, until_s, remember =
     string.match(redis.call('HGET', K.lost, name) or '', '^(%d+) ?(%a*) ?(%d*) ?(%d*)$')
@@ -232,14 +232,14 @@ local function lost_run(name, latest)
   end
 end
 
--- Whether the time of a run is over; once somebody has found so, it stays so (see `may_lease`).
+-- Return true if the time of a run is over; once found, it stays over (see `may_lease`).
 local function is_over_time(c)
   local crawl = crawl_of(c)
   return crawl.state == 'running' and (not is_open(c)
     or crawl.expires > 0 and redis.call('ZSCORE', K.expiry, c) == '0')
 end
 
--- The crawl number and run that a seed of this name, and perhaps of an occasion, enters. A run whose
+-- Return the crawl number and run that a seed of this name, and perhaps of an occasion, enters. A run whose
 -- time is over takes no seed that would prolong it: the seed opens the next one.
 local function open_run(name, expires, occasion)
   local record = load_name(name)
@@ -263,8 +263,8 @@ local function open_run(name, expires, occasion)
   return record.c, record.run
 end
 
--- Which records of an occasion took effect, for a Redis that has lost that and cannot read them again
--- as Kafka has deleted them: {part, its bits …}. A run ends with the records of its latest one.
+-- Return the records of an occasion that took effect, for a Redis that lost them and cannot read them again
+-- because Kafka has deleted them: {part, its bits …}. A run's ending has the records of its latest occasion.
 local MOST_PARTS = 245
 local function seen_of(occasion)
   local seen = {}
@@ -277,7 +277,7 @@ local function seen_of(occasion)
   return seen
 end
 
--- End the run of crawl c, whose last entry is gone, and owe its ending with the counters.
+-- End the run of crawl c, after its last entry, and note its ending for publication with the counters.
 local function end_run(c, remember_ms)
   local crawl = crawl_of(c)
   local ending = ENDINGS[crawl.state]
@@ -292,7 +292,7 @@ local function end_run(c, remember_ms)
     redis.call('UNLINK', K.profiles(c))
   end
   crawl.state = ending
-  -- An ending that was told before an old copy of Redis was restored is not told again.
+  -- An ending that was published before an old copy of Redis was restored is not published again.
   if redis.call('HDEL', K.ledger(c), 'told') == 0 then
     owe('crawl_' .. ending, c, { fields = fields, positions = positions(crawl.name),
       seen = seen_of(crawl.occasion) })

@@ -1,15 +1,15 @@
--- Credits of a page limit, where the frontier has several partitions: a link that counts enters with a credit of its
--- own partition. Others wait, in limbo, until the home of their crawl has granted some, or said that there are none.
--- Guarantee: a credit is spent once, in the script in which its link enters. One that was not spent when the
---   partition restarted is gone: it may have been given back since. In limbo is a link once, and no more links
---   than credits may still come: none waits that could never enter.
--- `credit:<c>` HASH, the account: life (of the partition), number (one more each time that credits are given back),
---   drawn (credits in all, less what was given back), unspent; home_life (answers of an earlier one do not
---   count), rank (each unspent credit is among so many first of the crawl), elsewhere (credits that others have
---   spent, as last told), over (the highest limit that is known to be reached), seeds and seeds_limit (seeds that
---   wait in Kafka for credits, and their limit).
+-- Credits of a page limit in a frontier of several partitions: a counted link is admitted with a credit of its
+-- own partition. Others wait, in limbo, until the home of their crawl grants some, or reports that none are left.
+-- Guarantee: a credit is spent once, in the script that admits its link. Unspent credits are lost when the
+--   partition restarts, because they may have been returned since. A link is in limbo once. There are no more links
+--   in limbo than credits may still come, so that each can still be admitted.
+-- `credit:<c>` HASH, the account: life (of the partition), number (one more each time that credits are returned),
+--   drawn (all credits received, less those returned), unspent; home_life (answers of an earlier one are
+--   ignored), rank (all unspent credits are among this many first of the crawl), elsewhere (credits spent by
+--   others, as last reported), over (the highest limit that is known to be reached), seeds and seeds_limit (seeds
+--   that wait in Kafka for credits, and their limit).
 -- `limbo:<c>` LIST of packed {limit, domain cap, priority, spider, site|'', domain, fingerprint, entry};
--- `limbo_marks:<c>` SET of their fingerprints; `limbo_domains:<c>` HASH domain -> how many, where domains have a cap.
+-- `limbo_marks:<c>` SET of their fingerprints; `limbo_domains:<c>` HASH domain -> their number, if domains have a cap.
 -- Needs: clock, ledger. Cost: nothing in a frontier of one partition, nor for a crawl without a limit.
 local made_accounts, made_credits, made_limbo
 
@@ -38,8 +38,8 @@ local function accounts()
     return account
   end
 
-  -- That of a context, in this life of the partition. Pages that have entered without a credit (of seeds without
-  -- a limit, or in another frontier) count as spent.
+  -- Return the account of a context in this epoch of the partition. Pages admitted without a credit (of seeds
+  -- without a limit, or in another frontier) count as spent.
   function of.get(c)
     local account = loaded[c]
     if not account then
@@ -71,13 +71,13 @@ local function credits()
   local of = {}
   made_credits = of
 
-  -- Credits at hand for pages under a limit.
+  -- Return the available credits for pages under a limit.
   function of.usable(c, limit)
     local account = accounts().get(c)
     return account.rank <= limit and account.unspent or 0
   end
 
-  -- Spend up to `amount` of them; answers how many.
+  -- Spend up to `amount` credits; return the number spent.
   function of.spend(c, limit, amount)
     local spent = math.min(amount, of.usable(c, limit))
     if spent > 0 then
@@ -88,14 +88,14 @@ local function credits()
     return spent
   end
 
-  -- How many more credits under a limit could ever come here.
+  -- Return the number of credits under a limit that may still come here.
   function of.possible(c, limit)
     local account = accounts().get(c)
     local spent = account.drawn - account.unspent
     return account.over >= limit and 0 or limit - account.elsewhere - spent - of.usable(c, limit)
   end
 
-  -- So many seeds of a context wait in Kafka for credits under a limit.
+  -- Note the number of a context's seeds that wait in Kafka for credits under a limit.
   function of.note_seeds(c, amount, limit)
     local account = accounts().get(c)
     if account.seeds ~= amount or account.seeds_limit ~= limit then
@@ -118,13 +118,13 @@ local function limbo()
     return redis.call('LLEN', K.limbo(c))
   end
 
-  -- The home is to be asked for credits of a context.
+  -- Note that a context must request credits from its home.
   function of.note_short(c)
     crawl_of(c).context.is_short, of.short[c] = true, true
   end
 
-  -- Count those of a group ({list, marks, entries, n} as `admit_group` has them) that cannot even wait, and answer
-  -- the others, packed, and their fingerprints. `taken` of them have entered; `domain_room`, for all.
+  -- Count the links of a group ({list, marks, entries, n} as in `admit_group`) that cannot even wait; return the
+  -- others, packed, and their fingerprints. `taken`: number admitted; `domain_room`: room for all.
   function of.select(terms, domain, group, taken, domain_room)
     local c, caps, list, first = terms.c, terms.caps, group[1], group[2]
     local waits = redis.call('SMISMEMBER', K.limbo_marks(c), unpack(list, first, first + group[4] - 1))
@@ -148,8 +148,8 @@ local function limbo()
   return of
 end
 
--- Spend credits on a group of links; answers how many of them, the first ones, may enter, and whether others do not.
--- `counted`: pages of the domain so far. A seed does not wait here.
+-- Spend credits on a group of links; return the number of admitted links, which are the first ones, and whether any
+-- are refused. `counted`: pages of the domain so far. A seed does not wait here.
 local function let_in(terms, domain, counted, group)
   local c, caps = terms.c, terms.caps
   local taken = credits().spend(c, caps.crawl, group[4])
@@ -175,9 +175,9 @@ local function let_in(terms, domain, counted, group)
   return taken, 'max_pages'
 end
 
--- What the home is told of an account, and whoever carries it: {life, number, drawn, unspent, limit, wanted, ready},
--- and how many of the unspent are waited for. limit: that of whatever has waited longest; wanted: credits beyond
--- those that are needed and at hand; ready: links that could be let in, or refused, at once.
+-- Return an account in the form sent to the home: {life, number, drawn, unspent, limit, wanted, ready},
+-- and the number of unspent credits with a waiting link. limit: that of the link that has waited longest; wanted:
+-- needed credits that are not available; ready: links that could be admitted, or refused, at once.
 local function draw_of(c)
   local account, head = accounts().get(c), redis.call('LINDEX', K.limbo(c), 0)
   local limit = head and cmsgpack.unpack(head)[1] or account.seeds_limit

@@ -1,9 +1,9 @@
 -- Exact dedupe of a crawl's fingerprints, in about 9 bytes each.
 -- Guarantee: a fingerprint that was marked is known until the crawl's dedupe is dropped.
--- Up to 32 small domains of a crawl are seated in one slab, a set of integers that Redis keeps as a
---   sorted array (intset, at most 512 members). Where a slab is full, a domain goes on in sets of
---   its own, split by linear hashing so that each stays an intset; their number follows from how
---   many fingerprints they hold, so no directory is needed.
+-- Up to 32 small domains of a crawl share one slab, a set of integers that Redis keeps as a
+--   sorted array (intset, at most 512 members). If a slab is full, a domain continues in sets of
+--   its own, split by linear hashing so that each stays an intset; their number follows from the
+--   number of their fingerprints, so that no directory is needed.
 -- Keys: `s:<c>:<slab>` SET; `e:<c>:<domain>:<i>` SET. Record of a domain in `k:<c>`:
 --   "<counted> <slab> <own> <bands>": pages counted for the cap, seat (0: none), fingerprints in its
 --   own sets, and its bands as `,<priority>` or `,<priority>@<spider>` each.
@@ -15,7 +15,7 @@ local function sets_for(own)
   return own <= OWN_SPLIT_FROM and 1 or math.ceil(own / OWN_PER_SET)
 end
 
--- Linear hashing: which of `sets` sets holds a fingerprint (decided by its last digits).
+-- Return the index of the set, among `sets`, that has a fingerprint (linear hashing by its last digits).
 local function set_of(fingerprint, sets)
   if sets == 1 then
     return 0
@@ -57,7 +57,7 @@ local function split_sets(c, domain, from, to)
   end
 end
 
--- Some fingerprints of a list by the own set that each belongs to, with their places among them.
+-- Group fingerprints of a list by their own set, with their positions in the list.
 local function spread(list, first, amount, sets)
   local parts = {}
   for i = 1, amount do
@@ -70,7 +70,7 @@ local function spread(list, first, amount, sets)
   return parts
 end
 
--- For each of `amount` fingerprints of a domain, list[first] and so on, 1 if it is known.
+-- Return 1 for each known one of `amount` fingerprints of a domain, from list[first] on.
 local function known(c, domain, record, list, first, amount)
   local last, hits = first + amount - 1, {}
   if record.slab ~= NO_SLAB then
@@ -93,7 +93,7 @@ local function known(c, domain, record, list, first, amount)
   return hits
 end
 
--- Whether one fingerprint of a domain is known.
+-- Return true if one fingerprint of a domain is known.
 local function is_marked(c, domain, record, fingerprint)
   if record.slab ~= NO_SLAB
     and redis.call('SISMEMBER', K.slab(c, record.slab), fingerprint) == 1 then
@@ -103,7 +103,7 @@ local function is_marked(c, domain, record, fingerprint)
   return set and redis.call('SISMEMBER', own_key(c, domain, set), fingerprint) == 1
 end
 
--- Seat a new domain in the crawl's newest slab, or open the next one.
+-- Give a new domain a seat in the crawl's newest slab, or in a new slab.
 local function seat(c)
   local x = redis.call('HMGET', K.ledger(c), 'slab', 'seats')
   local slab, seats = tonumber(x[1] or 0), tonumber(x[2] or SLAB_SEATS)
@@ -115,7 +115,7 @@ local function seat(c)
   return slab
 end
 
--- Mark fingerprints of a list, as in `known`, that are not known yet, in the domain's own sets.
+-- Mark the new fingerprints of a list, as in `known`, in the domain's own sets.
 local function mark_own(c, domain, record, list, first, amount)
   local before, after = sets_for(record.own), sets_for(record.own + amount)
   if after > before then
@@ -133,8 +133,8 @@ end
 
 local slab_sizes = {}
 
--- Mark fingerprints of a list, as in `known`, that are not known yet. A domain that finds no room in
--- the slab where it is to be seated has none: nobody will look for it there.
+-- Mark the new fingerprints of a list, as in `known`. A domain that finds no room in the slab
+-- where it would be seated gets no seat: no lookup goes there.
 local function mark(c, domain, record, list, first, amount)
   if record.own == 0 then
     local slab = record.slab ~= NO_SLAB and record.slab or seat(c)
@@ -149,8 +149,8 @@ local function mark(c, domain, record, list, first, amount)
   mark_own(c, domain, record, list, first, amount)
 end
 
--- Mark one fingerprint, whatever caps say; answers whether it is new. Where its set has room one
--- command does both; most of those that are known are in the domain's own sets, if it has any.
+-- Mark one fingerprint, regardless of caps; return true if it is new. If its set has room, one
+-- command does both; most known fingerprints are in the domain's own sets, if it has any.
 local function mark_one(c, domain, record, fingerprint)
   local own = record.own
   local sets = own < OWN_SPLIT_FROM and 1 or sets_for(own)

@@ -1,7 +1,7 @@
--- Records of the domains of a crawl: how many pages they count, where their fingerprints are, and their bands.
--- Guarantee: of a call each is read once and written once, however many of its links come.
+-- Records of the domains of a crawl: number of counted pages, places of fingerprints, and bands.
+-- Guarantee: each is read once and written once per call, regardless of the number of links.
 -- `k:<c>` HASH domain -> "<counted> <slab> <own> <bands>", see `dedupe`.
--- Needs: clock, throttle, bands, dedupe. Cost: one HMGET and one HSET a crawl and call.
+-- Needs: clock, throttle, bands, dedupe. Cost: one HMGET and one HSET per crawl and call.
 local function parse_domain_record(text)
   if not text then
     return { counted = 0, slab = NO_SLAB, own = 0, bands = '' }
@@ -10,7 +10,7 @@ local function parse_domain_record(text)
   return { counted = counted + 0, slab = slab, own = own + 0, bands = bands }
 end
 
--- Domains of one call have about as many pages: each of these numbers is formatted once.
+-- Domains of one call have similar numbers of pages: each number is formatted once.
 local digits = setmetatable({}, { __index = function(known_digits, number)
   local text = int(number)
   known_digits[number] = text
@@ -23,8 +23,8 @@ end
 
 local records_of, changed_records = {}, {}
 
--- Records of domains of crawl c by name, these among them: one HMGET. The throttle states of those
--- that are new to the crawl are loaded. Callers that change a record must add it to
+-- Return the records of domains of crawl c as a table, at least these: one HMGET. The throttle states of
+-- domains that are new to the crawl are loaded. Callers that change a record must add it to
 -- `changed_of(c)`; `save_domain_records` writes it.
 local function load_domain_records(c, domains)
   local records, missing = records_of[c] or {}, {}
@@ -58,7 +58,7 @@ end
 
 local MANY_DOMAINS = 32
 
--- Many at once come with a long value, which has Redis keep them in a table for good: the compact form
+-- A large batch is written with a long value, so that Redis uses a hash table permanently: the compact form
 -- is searched from end to end, and a broad crawl would pay for that until its 513th domain.
 local function save_domain_records()
   for c, changed in pairs(changed_records) do

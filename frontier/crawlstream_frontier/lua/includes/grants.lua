@@ -1,17 +1,17 @@
--- What a call grants: the holds that are stored, and the answer that tells the worker of them.
--- Guarantee: the same call number is answered with the same holds, as far as they have not ended.
+-- The grants of a call: storing the leases, and the answer that reports them to the worker.
+-- Guarantee: the same call number is answered with the same leases, as far as they have not ended.
 -- Needs: clock, ledger, bands, holds.
 local take, save_grants, repeat_grants, amount_granted, is_heavy, answer_of_grants
 
 do
--- Bytes of an answer that is not added to: what takes longer than a worker waits would be asked for in
--- vain, again and again.
+-- Size in bytes from which an answer gets no more entries: an answer that takes longer than a worker waits
+-- would be requested again and again.
 local HEAVY = 4 * 1024 * 1024
 local answered, known_lots, crawls, profiles = {}, {}, {}, {}
 local amount, weight, new_holds = 0, 0, {}
 
--- The worker needs to know the crawl of a lot, and the profile that an entry names. Most entries of a
--- lot begin with the same: its number.
+-- Add the crawl of a lot, and the profile that an entry names, to the answer. Most entries of a
+-- lot begin alike, with the profile number.
 local function meet_lot(lot)
   local crawl, n = crawl_of(lot.c), #known_lots
   local context = crawl.context or {}
@@ -59,7 +59,7 @@ end
 
 local DIGITS = { '1', '2', '3', '4', '5', '6', '7', '8', '9', [0] = '0' }
 
--- Store the grants of call number `call`. To make a text of a number is dear: one in ten tokens does.
+-- Store the grants of call number `call`. Formatting numbers is expensive: one in ten tokens is formatted.
 function save_grants(worker, call)
   local fields, first = { '!', int(call) }, int(call) .. '-'
   local stem = first
@@ -79,7 +79,7 @@ function save_grants(worker, call)
   end
 end
 
--- Answer the holds again that an earlier call with this number was granted (its reply was lost).
+-- Answer again the leases granted to an earlier call with this number (its reply was lost).
 function repeat_grants(worker, call)
   local holds = all_holds(worker)
   for i = #holds, 1, -1 do
@@ -94,12 +94,12 @@ function amount_granted()
   return amount
 end
 
--- Whether the answer is as large as it may become: the rest is for the next call.
+-- Return true if the answer has reached its maximum size: the rest is for the next call.
 function is_heavy()
   return weight > HEAVY
 end
 
--- Holds, lots, crawls and profiles, as `exchange` answers them.
+-- Return leases, lots, crawls and profiles, as `exchange` answers them.
 function answer_of_grants()
   return answered, known_lots, crawls, profiles
 end

@@ -1,16 +1,16 @@
--- Holds: entries in the hands of a worker, and their way back.
--- Guarantee: whatever ends a hold finds it by (worker, token) and removes it in the same script; a
---   token that is not there changes nothing. A hold that ends without a reported send counts as
+-- Leases (`holds`): entries that a worker processes, and their return.
+-- Guarantee: every operation that ends a lease finds it by (worker, token) and removes it in the same
+--   script; an unknown token changes nothing. A lease that ends without a reported send counts as
 --   sent now: allowances are never refunded.
 -- `h:<worker>` HASH token -> hold: since, flags, tag, view and domain packed, then the entry; `!` ->
---   number of the last granting call; `@` -> the view under whose name it sleeps.
+--   number of the last granting call; `@` -> the view under whose name the worker sleeps.
 --   flags: 0 granted, 1 sent, 2 response received.
--- Entry: profile number, ',' and the body; one that came back has ';' and three characters instead of
+-- Entry: profile number, ',' and the body; a returned one has ';' and three characters instead of
 --   the comma: retries, deaths, reaps, each '!' + n.
 -- Needs: clock, ledger, views, throttle, bands, dedupe, admit. `flush_holds` must follow the last change.
 local ZERO, MOST_MARKS, MARKED, MARKS = 33, 90, ';', 3
 
--- Retries, deaths and reaps of an entry.
+-- Return the retries, deaths and reaps of an entry.
 local function marks_of(entry)
   local _, at = string.find(entry, '^%d+' .. MARKED)
   if not at then
@@ -29,14 +29,14 @@ end
 
 local HOLD, HOLD_HEAD, FLAGS_AT = '<dBHc0Hc0Hc0', '<dBHc0Hc0', 9
 
--- The packed beginning of new holds. Strings are dear in Lua: what many have in common is made once.
+-- Return the packed head of new leases. Strings are expensive in Lua: shared ones are made once.
 local function hold_head(since, lot)
   return struct.pack(HOLD_HEAD, since, 0, #lot.tag, lot.tag, #lot.view, lot.view)
 end
 
 local sizes = {}
 
--- All of a new hold but its entry.
+-- Return a new lease without its entry.
 local function hold_beginning(head, domain)
   local size = sizes[#domain]
   if not size then
@@ -46,8 +46,8 @@ local function hold_beginning(head, domain)
   return head .. size .. domain
 end
 
--- A hold as a table; `join_throttle` adds the throttle state of its domain. Most end without anybody
--- looking at their entry: `entry_of` unpacks it.
+-- Unpack a lease into a table; `join_throttle` adds the throttle state of its domain. Most leases end without
+-- a look at their entry: `entry_of` unpacks it.
 local function parse_hold(token, packed)
   local since, flags, tag, V, domain = struct.unpack(HOLD, packed)
   return { token = token, since = since, flags = flags, lot = lot_of(V, tag), domain = domain,
@@ -62,7 +62,7 @@ local function with_flags(packed, flags)
   return string.sub(packed, 1, FLAGS_AT - 1) .. string.char(flags) .. string.sub(packed, FLAGS_AT + 1)
 end
 
--- Collect the holds of a worker that some tokens name, as a list and by token: one HMGET. Unknown
+-- Load a worker's leases with these tokens, as a list and by token: one HMGET. Unknown
 -- tokens are collected in `stale`.
 local function load_holds(worker, tokens, holds, stale)
   if #tokens == 0 then
@@ -85,7 +85,7 @@ local function is_newer(a, b)
   return a.call > b.call or (a.call == b.call and a.place > b.place)
 end
 
--- All holds of a worker, the latest grant first, so that putting each in front restores their order.
+-- Return all leases of a worker, the latest grant first, so that putting each in front restores their order.
 local function all_holds(worker)
   local all, holds = redis.call('HGETALL', K.holds(worker)), {}
   for i = 1, #all, 2 do
@@ -100,7 +100,7 @@ local function all_holds(worker)
   return holds
 end
 
--- Give a list of holds of one worker the throttle states of their domains, and these their rules.
+-- Add the throttle states of their domains to leases of one worker, and the rules to these states.
 -- Neighbours are mostly of one turn, and so of one domain.
 local function join_throttle(holds)
   local domains, n = {}, 0
@@ -128,7 +128,7 @@ end
 
 local ended, changed, moved, is_seen = {}, {}, {}, {}
 
--- What happens to a hold may let its domain be asked earlier, unless it might be asked before.
+-- Note that a lease's change may allow an earlier request to its domain, unless one is allowed already.
 local function note_change(hold)
   local state = hold.state
   if not is_seen[state] then
@@ -148,7 +148,7 @@ local function note_sent(hold, sent_ms)
   end
 end
 
--- The response is there: the hold no longer counts against the domain's concurrency.
+-- Note a received response: the lease no longer counts against the domain's concurrency.
 local function note_received(hold)
   if hold.flags < 2 then
     note_change(hold)
@@ -158,8 +158,8 @@ local function note_received(hold)
   end
 end
 
--- End a hold's part in the throttle and take it from its worker; the entry is the caller's. Without a
--- report, its request went out now.
+-- End a lease's part in the throttle and take it from its worker; the caller handles the entry. Without a
+-- report, its request counts as sent now.
 local function end_hold(hold, sent_ms)
   local lot, state, flags = hold.lot, hold.state, hold.flags
   if flags < 2 then
@@ -178,8 +178,8 @@ local function end_hold(hold, sent_ms)
   lot.ended = lot.ended + 1
 end
 
--- Count the holds that ended, write what became of the others, and move the next grant of their
--- domains where these wait for it.
+-- Count the ended leases, write the changed ones, and move the next grant of their
+-- domains if these wait for it.
 local function flush_holds(worker)
   for _, lot in ipairs(lots) do
     if lot.ended > 0 then
@@ -215,7 +215,7 @@ local function flush_holds(worker)
   ended, changed, moved, is_seen = {}, {}, {}, {}
 end
 
--- Put back the entry of an ended hold: to the front of its band or behind its own, at once or later.
+-- Return the entry of an ended lease: to the front of its band or to its end, at once or later.
 -- A run that is being stopped takes nothing back: the entry counts as stopped (or expired).
 local function put_back(hold, entry, priority, in_front, delay_ms)
   local lot = hold.lot
@@ -238,7 +238,7 @@ local function put_back(hold, entry, priority, in_front, delay_ms)
   end
 end
 
--- A worker without holds leaves no trace.
+-- Remove a worker without leases.
 local function forget_worker(worker)
   local V = redis.call('HGET', K.holds(worker), '@')
   if V then

@@ -1,7 +1,7 @@
--- What a run has come to in a context, with what is kept of it there once it was told to be over (`contexts`).
+-- Counters of a context's run, from its ledger or, after the run has ended, from the kept ones (`contexts`).
 -- Needs: nothing. Cost: arithmetic.
 
--- The ledger {field, value …} of a context by field, as that of this run.
+-- Return the ledger {field, value …} of a context by field, as that of the given run.
 local function with_kept(ledger, run)
   local ENDS = { done = true, failed = true, redirected = true, stopped = true, expired = true }
   local found, kept = {}, {}

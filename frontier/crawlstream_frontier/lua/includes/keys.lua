@@ -1,7 +1,7 @@
--- Every key, and every channel, below the prefix P of all of them; docs/keys.md tells what each holds.
--- Guarantee: nothing else in Lua makes one, so that each has its pattern here, and only here.
--- What is returned stands in place of each call in the text that Redis gets (`sources.py`): a function
---   would be one of the 60 names from outside that another may use, and keys are made all the time.
+-- Every key, and every channel, below the common prefix P; docs/keys.md describes their contents.
+-- Guarantee: no other Lua builds a key, so that each has its pattern here, and only here.
+-- The returned expression replaces each call in the text that Redis gets (`sources.py`): a function
+--   would be one of the 60 upvalues that a function may have, and keys are built all the time.
 -- S spider, V view, c number of a crawl, tag `<c>/<priority>`, place `<topic UUID>:<Kafka partition>`.
 local P = KEYS[1]
 local K = {}
@@ -50,7 +50,7 @@ function K.own_set(c, domain, i) return P .. 'e:' .. c .. ':' .. domain .. ':' .
 function K.spills(c) return P .. 'spills:' .. c end
 function K.stop(name) return P .. 'stop:' .. name end
 
--- Partitions: the registry at the home of crawls, and what a context has beside a crawl's keys.
+-- Partitions: the registry at the home of crawls, and the additional data of a context.
 K.registry = P .. 'reg'
 K.open = P .. 'open'
 K.expiring = P .. 'expiring'
@@ -76,7 +76,7 @@ K.skipping = P .. 'skipping'
 function K.schedule(field) return P .. 'schedule:' .. field end
 function K.occasion(occasion, part) return P .. 'occasion:' .. occasion .. ':' .. part end
 
--- What waits.
+-- Queues.
 function K.band(S, tag, domain) return P .. 'b:' .. S .. ':' .. tag .. ':' .. domain end
 function K.tail(S, tag, domain) return P .. 'bt:' .. S .. ':' .. tag .. ':' .. domain end
 function K.chunks(S, tag, domain) return P .. 'bc:' .. S .. ':' .. tag .. ':' .. domain end

@@ -1,11 +1,11 @@
--- How far a partition has read one Kafka partition of requests: its position, and a lower one for the seeds of
---   each home that was away when they came by, until they have been read, too.
--- Guarantee: no position goes back, and none passes seeds that were not brought along.
+-- Progress of a partition in one Kafka partition of requests: its position, and a lower one for the seeds of
+--   each home that was unavailable when they were read, until they have been read, too.
+-- Guarantee: no position goes back, and none passes seeds that were left out.
 -- `late` HASH "<place> <home>" -> offset.
--- Needs: clock. Cost: two commands a call, one more for each home that is late.
+-- Needs: clock. Cost: two commands per call, one more for each late home.
 
--- What is known of a place: `position`, which is -1 where none is. Seeds of homes that are `absent` are not among
--- the records at hand; `homes` is how many there are.
+-- Return the progress in a place: `position` is -1 if there is none. Seeds of `absent` homes are not among
+-- the present records; `homes` is the number of homes.
 local function reading_of(place, absent, homes)
   local reading = { position = tonumber(redis.call('HGET', K.positions, place) or -1) }
   local is_absent, late_of = {}, {}
@@ -20,12 +20,12 @@ local function reading_of(place, absent, homes)
     end
   end
 
-  -- How far the seeds of a home have been read.
+  -- Return the position for the seeds of a home.
   function reading.of(home)
     return late_of[home] or reading.position
   end
 
-  -- How far the seeds have been read of all homes whose seeds are at hand.
+  -- Return the lowest position for the seeds of all homes that are present.
   function reading.lowest()
     local lowest
     for home = 0, homes - 1 do
@@ -36,7 +36,7 @@ local function reading_of(place, absent, homes)
     return lowest or reading.position
   end
 
-  -- The records up to an offset have been read, but for those of homes that are absent.
+  -- Move the positions to an offset, except those of absent homes.
   function reading.move(offset)
     local position = math.max(reading.position, offset)
     for home = 0, homes - 1 do

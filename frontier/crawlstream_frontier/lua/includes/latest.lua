@@ -1,10 +1,10 @@
--- The ledger of a crawl as whoever asks sees it.
--- Guarantee: of a context that works for no run, it is that of its latest one.
+-- The ledger of a crawl as queries return it.
+-- Guarantee: for a context without an open run, it is that of its latest one.
 -- Needs: keys, kept. Cost: one command.
 local function ledger_for_readers(c)
   local ledger = redis.call('HGETALL', K.ledger(c))
   if not string.find(K.meta, '.', 1, true) then
-    return ledger  -- The one partition of a frontier keeps nothing beside: keys of several have a dot.
+    return ledger  -- A single partition keeps no other counters: keys of several have a dot.
   end
   local run, latest = nil, nil
   for i = 1, #ledger, 2 do

@@ -1,14 +1,14 @@
--- The one way out: entries that may be asked for now, to one worker.
+-- Leasing: grants entries that may be fetched now to one worker; no other code does.
 -- Guarantee: a higher priority always wins, across domains and within one; equal crawls of a domain
---   and equal domains take turns; no domain gets more than its allowance. Nothing is popped for
---   good: each entry is a hold in the same script. A turn is of one entry, or of several where the
---   rule allows them and a large batch is asked for. An answer has some 4 MiB, and a portion of at most
---   16 entries beyond.
--- Needs: clock, ledger, views, throttle, bands, holds, grants. Cost: O(log D) a granted entry.
+--   and equal domains take turns; no domain gets more than its allowance. Nothing is popped without
+--   a lease: each entry gets one in the same script. A turn is one entry, or several if the
+--   rule allows them and a large batch is requested. An answer has up to 4 MiB, plus a portion of at most
+--   16 entries.
+-- Needs: clock, ledger, views, throttle, bands, holds, grants. Cost: O(log D) per granted entry.
 local lease
-local unconfirmed = {}  -- Contexts that have entries, and whose home is to be asked.
+local unconfirmed = {}  -- Contexts that have entries, and need a label from their home.
 
--- What follows is nobody else's: a function in Lua has 200 names at most.
+-- A block hides the following names: a function in Lua has 200 names at most.
 do
 local MAX_PASSES = 8
 local PROMOTE_AT_LEAST = 64
@@ -18,7 +18,7 @@ local PORTION = 16
 
 local offers = {}  -- by tag
 
--- The lot that a tag of V stands for, with what leasing from it takes.
+-- Return the lot of a tag of V, with the data for leasing from it.
 local function offer_of(V, tag)
   local lot = offers[tag]
   if not lot then
@@ -32,14 +32,14 @@ local function offer_of(V, tag)
   return lot
 end
 
--- Best standing in a domain that `o` says has entries.
+-- Return the best standing in a domain that has entries by `o`.
 local function top_of(V, domain, o)
   local lot = offers[o] or offer_of(V, first_tag(V, domain, o))
   return lot.standing
 end
 
--- Candidates of one pass, best first: whether they come from `w` (due) or `r` (ready), their domains,
--- what `o` says of them, and how many in a row claim the same priority. Then what becomes of them.
+-- Create a round: candidates of one pass, best first. It has their source, `w` (due) or `r` (ready), their
+-- domains, values of `o`, the sizes of groups with equal priority, and later the outcome of each.
 local function round_of(is_due, domains, o)
   return { is_due = is_due, domains = domains, o = o, claims = {}, sizes = {}, ranks = {}, ready = {},
     waiting = {}, gone = {}, left = {} }
@@ -54,7 +54,7 @@ local function add_claim(round, claim, size)
   end
 end
 
--- What `o` says of the domains that an index of V names; those without an entry leave both lists.
+-- Return `o` of the domains that an index of V names; domains without an entry leave both lists.
 local function tags_of(V, index, domains)
   local o = #domains > 0 and redis.call('HMGET', K.tags(spider_of(V)), unpack(domains)) or {}
   for i = #domains, 1, -1 do
@@ -67,7 +67,7 @@ local function tags_of(V, index, domains)
   return o
 end
 
--- Domains that are due are a round of their own, in the order of what they have.
+-- Return a round of the due domains, in the order of their entries.
 local function due_round(V, due, o)
   local tops, order, are_equal = {}, {}, true
   for i = 1, #due do
@@ -85,7 +85,7 @@ local function due_round(V, due, o)
   return round
 end
 
--- Domains that are due become ready.
+-- Make due domains ready.
 local function promote(V, due, o)
   local args, ranks = {}, {}
   for i = 1, #due do
@@ -97,8 +97,8 @@ local function promote(V, due, o)
   redis.call('ZREM', K.waiting(V), unpack(due))
 end
 
--- The first domains that are ready, at most `limit`. Scores are long numbers, dear to read: where the
--- first and the last are of one priority, all are.
+-- Return a round of the first ready domains, at most `limit`. Scores are long numbers, expensive to read: if the
+-- first and the last have one priority, all have.
 local function ready_round(V, limit)
   local domains = redis.call('ZRANGE', K.ready(V), 0, limit - 1)
   local round = round_of(false, domains, tags_of(V, K.ready(V), domains))
@@ -117,7 +117,7 @@ local function ready_round(V, limit)
   return round
 end
 
--- The next domains to serve, at most `limit`, best claim first: due ones directly while nothing else
+-- Return the next domains to serve, at most `limit`, best claim first: due ones directly while nothing else
 -- is ready.
 local function candidates(V, limit)
   local due = redis.call('ZRANGE', K.waiting(V), '-inf', int(now), 'BYSCORE', 'LIMIT', 0,
@@ -131,8 +131,8 @@ local function candidates(V, limit)
   return ready_round(V, limit)
 end
 
--- Whether somebody else has something better than a domain whose claim is out of date: the next one
--- of the round, or of the index behind it.
+-- Return true if another domain has a better claim than a domain whose claim is out of date: the
+-- next one of the round, or of the index behind it.
 local function is_outranked(V, round, group, left, top)
   local claim = left > 1 and round.claims[group] or round.claims[group + 1]
   if claim then
@@ -143,12 +143,12 @@ local function is_outranked(V, round, group, left, top)
   return first[2] and priority_of(first[2]) > top
 end
 
--- A domain is in no index, or in another one than before.
+-- Note that a domain is in no index, or in another one than before.
 local function go(round, domain)
   round.gone[#round.gone + 1] = domain
 end
 
--- A domain is ready, behind its equals.
+-- Keep a domain ready, behind its equals.
 local function stay_ready(round, domain, top)
   local ready, ranks = round.ready, round.ranks
   local n = #ready
@@ -173,7 +173,7 @@ local function wait_until(round, domain, at)
   end
 end
 
--- The rule of a domain allows nothing: it is out of the way until its rule changes.
+-- Park a domain whose rule allows nothing, until its rule changes.
 local function park(V, round, domain, o)
   if prune(V, domain, o) then
     redis.call('SADD', K.parked(V), domain)
@@ -183,7 +183,7 @@ local function park(V, round, domain, o)
   go(round, domain)
 end
 
--- Take up to `limit` entries of a band; answers how many there were, and whether more may be left.
+-- Take up to `limit` entries of a band; return their number, and whether more may be left.
 local function pop_band(lot, domain, limit)
   local popped = 0
   while lot.is_open and popped < limit and not is_heavy() do
@@ -202,8 +202,8 @@ local function pop_band(lot, domain, limit)
 end
 
 -- Pop up to `limit` entries of a domain with several bands, all of the standing `top`, equal crawls in
--- turn. Bands without anything to lease leave the index, a bounded number in one go. Answers how many
--- there were, and what `o` says from now on (nil: nothing is left).
+-- turn. Bands without anything to lease leave the index, a bounded number per call. Return the number of
+-- entries, and the new value of `o` (nil: nothing is left).
 local function pop_several(V, domain, top, limit)
   local popped, dropped, o = 0, 0, SEVERAL
   while popped < limit and o and dropped < DROPS_A_DOMAIN and not is_heavy() do
@@ -226,7 +226,7 @@ local function pop_several(V, domain, top, limit)
   return popped, o
 end
 
--- Grant up to `limit` entries of candidate i, whose first lot is `lot`; answers how many.
+-- Grant up to `limit` entries of candidate i, whose first lot is `lot`; return their number.
 local function serve(V, round, i, lot, limit)
   local domain, o, state = round.domains[i], round.o[i], round.states[i]
   if state.rule.hits == 0 then
@@ -236,7 +236,7 @@ local function serve(V, round, i, lot, limit)
     wait_until(round, domain, home_waits().ask_again_at(lot.c))
     return 0
   end
-  -- One more than the limit: whether it may go on at once.
+  -- Query one more than the limit, to know whether the domain may continue at once.
   local allowed, later = allowance(state, limit + 1)
   if allowed == 0 then
     wait_until(round, domain, later)
@@ -255,7 +255,7 @@ local function serve(V, round, i, lot, limit)
   if granted > 0 then
     later = grant(state, granted, allowed - granted)
     if is_by_group then
-      -- Of a domain that another group empties nobody else would forget this state.
+      -- If another group empties the domain, no other code would delete this state.
       redis.call('ZADD', K.spent, 'NX', int(now + RECHECK_STATE_MS), state.key)
     end
   end
@@ -270,8 +270,8 @@ local function serve(V, round, i, lot, limit)
   return granted
 end
 
--- Candidates in their order, until `want` entries are granted. Those that claim the same priority
--- share what is left. Answers how many were granted.
+-- Serve candidates in their order, until `want` entries are granted. Those with equal priority
+-- share the rest. Return the number granted.
 local function serve_round(V, round, want)
   local granted, i = 0, 0
   for group = 1, #round.claims do
@@ -296,8 +296,8 @@ local function serve_round(V, round, want)
   return granted
 end
 
--- One pass over the best candidates, at most `limit`; answers how many entries were granted, and
--- whether there were any candidates.
+-- Serve the best candidates once, at most `limit`; return the number of granted entries,
+-- and whether there were any candidates.
 local function serve_pass(V, want, limit)
   local round = candidates(V, limit)
   if #round.domains == 0 then
@@ -321,7 +321,7 @@ local function serve_pass(V, want, limit)
   return granted, true
 end
 
--- A worker that got less than it wanted sleeps until the next thing is due; another one does not.
+-- Note that a worker sleeps until the next work is due, if it got less than it wanted; else that it does not.
 local function note_asleep(V, worker, is_asleep, due_in)
   if is_asleep then
     local until_ms = due_in < 0 and FOREVER or now + due_in
@@ -337,8 +337,8 @@ end
 
 local function lease_new(V, worker, call, want)
   promote_delayed(spider_of(V), math.max(2 * want, PROMOTE_AT_LEAST))
-  -- A turn costs by the domain. Where the rule of most allows several entries at once, a large batch
-  -- asks fewer domains than it wants entries, but no fewer than SPREAD.
+  -- The cost of a turn is per domain. If most rules allow several entries at once, a large batch
+  -- takes fewer domains than entries, but no fewer than SPREAD.
   local at_once = 1
   if want >= LARGE_BATCH and not table_rule_of(DEFAULT_RULE).moderated then
     at_once = math.min(math.floor(want / SPREAD), ENTRIES_A_TURN)
@@ -356,7 +356,7 @@ local function lease_new(V, worker, call, want)
   save_grants(worker, call)
 end
 
--- Grant up to `want` entries; answers when more is due.
+-- Grant up to `want` entries; return the time when more is due.
 function lease(V, worker, call, want)
   local is_repeated = false
   if not V then

@@ -1,9 +1,9 @@
--- The ledger of a crawl's run: counters that add up at every instant, and its ending.
+-- The ledger of a crawl's run: counters whose sides are equal at all times, and its ending.
 -- Guarantee: admitted = done + failed + redirected + stopped + expired + queued + delayed + held
---   + spilled once `save_ledger` has run. An ending is owed to the outbox in the script that decides it.
+--   + spilled once `save_ledger` has run. The script that decides an ending writes it to the outbox.
 -- Record `x:<c>` of crawl number c: name, run, state, counters, expires, started, active.
--- `totals` HASH: queued (of these `shelved`), delayed, held, spilled over all crawls, and limbo, which is not
---   admitted yet; `running`, the runs under way.
+-- `totals` HASH: queued (including `shelved`), delayed, held, spilled over all crawls, and limbo, which is not
+--   admitted yet; `running`, the number of running runs.
 -- States: running -> finished | stopping -> stopped | expiring -> expired.
 local TOTALS = { queued = true, shelved = true, delayed = true, held = true, spilled = true, limbo = true }
 local deltas, touched = {}, {}
@@ -22,8 +22,8 @@ local crawl_cache, crawl_of = {}, nil
 
 --- include: standings
 
--- {state, run, name, expires, paused, recovered, occasion, parts, context} of crawl c; state is nil for a crawl that
--- is gone.
+-- Return {state, run, name, expires, paused, recovered, occasion, parts, context} of crawl c; state is nil for an
+-- unknown crawl.
 function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
@@ -37,14 +37,14 @@ function crawl_of(c)
   return record
 end
 
--- Whether entries of crawl c may still be admitted; whether they may be leased, `bands` tells. Of several
--- partitions, none says that the time of a run is over: its home does.
+-- Return true if entries of crawl c may still be admitted; `bands` decides whether they may be leased. With several
+-- partitions, only the home decides that the time of a run is over.
 local function is_open(c)
   local crawl = crawl_of(c)
   return crawl.state == 'running' and (crawl.expires == 0 or crawl.expires * 1000 > wall or crawl.context ~= nil)
 end
 
--- Owe the world a record of crawl c, or without one of the crawl and run that the details name;
+-- Write a record of crawl c, or without one of the crawl and run that the details name, to the outbox;
 -- redis-monitor publishes it.
 local function owe(kind, c, details)
   local crawl = c and crawl_of(c) or details
@@ -54,7 +54,7 @@ local function owe(kind, c, details)
   redis.call('XADD', K.outbox, '*', 'record', cmsgpack.pack(details))
 end
 
--- Something is due for `tend` at `at`: wake its callers if they would come later by themselves.
+-- Note that `tend` has work at `at`: wake its callers if their next call is later.
 local function wake_tend_by(at)
   local tend_at = tonumber(redis.call('HGET', K.meta, 'tend_at') or FOREVER)
   if at < tend_at then
@@ -63,7 +63,7 @@ local function wake_tend_by(at)
   end
 end
 
--- A run without any entry left becomes idle, or ends at once if it was told to.
+-- Mark a run without entries as idle, or end it at once if it is being stopped.
 local function note_idle()
   local due
   for c in pairs(touched) do

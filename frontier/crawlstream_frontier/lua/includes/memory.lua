@@ -1,7 +1,7 @@
 -- How full Redis is, as shares of its `maxmemory`. Without a `maxmemory` it is never full.
--- full: seeds wait in Kafka, so that what is under way has room to end.
+-- full: seeds wait in Kafka, so that pages in flight have room to end.
 -- crowded: children wait there, too. They come back while Redis is roomy, or when nothing else can
---   be leased soon and it is not crowded: what it holds then does not shrink by waiting.
+--   be leased soon and it is not crowded: the remaining entries do not shrink by waiting.
 local INTAKE_SHARE, SPILL_SHARE, RECALL_SHARE = 0.75, 0.9, 0.7
 
 local function memory()

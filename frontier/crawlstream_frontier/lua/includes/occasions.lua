@@ -1,10 +1,10 @@
 -- Occasions: records of the firings of schedules, each of which takes effect once.
--- Guarantee: of all records with the same schedule, time and number the first takes effect, in whichever
---   partition; the others are known by one bit, for a week and a day after the time, or after the last
---   of them was seen.
--- `occasion:<appid>:<schedule>:<at>:<part>` STRING, a bit a record; a part has 4096 of them, so that no
+-- Guarantee: of all records with the same schedule, time and number the first takes effect, in any
+--   partition; the others are recognized by one bit, for a week and a day after the time, or after the
+--   last of them was read.
+-- `occasion:<appid>:<schedule>:<at>:<part>` STRING, one bit per record; a part has 4096 of them, so that no
 --   number costs more than half a KiB.
--- Needs: clock, schedules. Cost: two commands a part and call, nothing a record.
+-- Needs: clock, schedules. Cost: two commands per part and call, nothing per record.
 local REMEMBER_OCCASION_S, OCCASIONS_A_PART = 8 * 24 * 3600, 4096
 local parts_of, unsaved, repeated = {}, {}, 0
 
@@ -28,7 +28,7 @@ local function part_of(occasion, number)
   return parts[number]
 end
 
--- Note a record of the occasion, which is `<appid>:<schedule>:<at>`; answers whether it was known, and
+-- Note a record of the occasion, `<appid>:<schedule>:<at>`; return whether it was known, and
 -- the field of its schedule. As with SETBIT, the first bit of a byte is its highest.
 local function note_occasion(occasion, n)
   local offset = n % OCCASIONS_A_PART
@@ -44,14 +44,14 @@ local function note_occasion(occasion, n)
   return was_seen, part.field
 end
 
--- Whether a record of the occasion has taken effect.
+-- Return true if a record of the occasion has taken effect.
 local function is_repetition(occasion, n)
   local offset = n % OCCASIONS_A_PART
   local byte = part_of(occasion, (n - offset) / OCCASIONS_A_PART).bytes[math.floor(offset / 8) + 1] or 0
   return math.floor(byte / 2 ^ (7 - offset % 8)) % 2 == 1
 end
 
--- Write what was noted; the caller does so once, at its end.
+-- Write the noted records; the caller does so once, at its end.
 local function save_occasions()
   for part in pairs(unsaved) do
     for place = 1, part.length do
@@ -62,7 +62,7 @@ local function save_occasions()
   unsaved = {}
 end
 
--- Whether this is the first record of the occasion; repetitions are counted.
+-- Return true if this is the first record of the occasion; count repetitions.
 local function is_first_of(occasion, n)
   local was_seen, field = note_occasion(occasion, n)
   if was_seen then

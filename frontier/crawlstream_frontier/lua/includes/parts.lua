@@ -1,26 +1,26 @@
 -- Bands in parts: the middle of a long one is on the shelf.
 -- Guarantee: a band is whole, one list, or in parts: its head, chunks, its tail. Only the head is leased
 --   from, and only the tail is appended to, so the order is that of one list. A band whose head is empty
---   while chunks are out leaves the index, as any other; it is in `restock` then, and `restocked` brings
---   it back. Where no chunks are out, the tail takes the place of an empty head.
+--   while it has chunks leaves the index, like any empty band; it is in `restock` then, and `restocked` brings
+--   it back. Without chunks, the tail replaces an empty head.
 -- Head `b:<S>:<tag>:<domain>` LIST, tail `bt:…` LIST, `bc:…` LIST of chunks, oldest first: "<id> <entries>
 --   <place>"; place i: in `chunk:<id>`, o: on a server of its own.
 -- `parts:<c>` HASH domain -> " <S>/<priority>=<entries on the shelf>" for each of its bands in parts. While
---   it is there `x:<c>` has `parts`; its `shelved` is how many of `queued` are on the shelf.
--- `shelve`, `restock` ZSET "<S> <tag> <domain>" by the time when redis-monitor is to see to it.
--- Needs: clock, ledger, and of `bands` what stands before. Cost: for bands that are whole one comparison.
---   Its functions are made when they are needed: to define one takes time in every call.
+--   it exists `x:<c>` has `parts`; its `shelved` is the number of `queued` entries on the shelf.
+-- `shelve`, `restock` ZSET "<S> <tag> <domain>" by the time when redis-monitor must process it.
+-- Needs: clock, ledger, and the first part of `bands`. Cost: one comparison for whole bands.
+--   Its functions are created when needed: defining one takes time in every call.
 local LARGEST_CHUNK, LEAST_HEAD = 256, 1
 local made_notes, made_parts
 
--- How many entries of a band are on the shelf (`get`, nil: it is whole), and to note that (`set`).
+-- Return functions that read (`get`, nil: it is whole) and set the number of a band's entries on the shelf (`set`).
 local function shelf_notes()
   if made_notes then
     return made_notes
   end
   local texts = {}
 
-  -- What `parts` says of a domain, and how it names a band.
+  -- Return the value of `parts` for a domain, and the band's name in it.
   local function look_up(S, tag, domain)
     local key = K.parts(split_tag(tag))
     local place = key .. ' ' .. domain
@@ -63,7 +63,7 @@ local function shelf_notes()
   return made_notes
 end
 
--- What to do with a band in parts, and how long one becomes before it is (`shelve_at`, 0: for ever).
+-- Return the functions for bands in parts, with the length at which a band is put in parts (`shelve_at`, 0: never).
 local function band_parts()
   if made_parts then
     return made_parts
@@ -73,15 +73,15 @@ local function band_parts()
   parts.low_water = math.max(math.floor(parts.a_chunk / 8), LEAST_HEAD)
   parts.of_tail = math.ceil(parts.a_chunk / 2)
 
-  -- A list of a band has grown by `amount`: each time that it passes a multiple of `often`, somebody is
-  -- to look whether it is too long.
+  -- Note that a list of a band has grown by `amount`: each time that it passes a multiple of `often`,
+  -- redis-monitor checks whether it is too long.
   function parts.note_long(S, tag, domain, length, amount, often)
     if often > 0 and math.floor(length / often) > math.floor((length - amount) / often) then
       redis.call('ZADD', K.shelve, 'NX', int(now), S .. ' ' .. tag .. ' ' .. domain)
     end
   end
 
-  -- Ask for the next chunk of a band if there is one and its head is nearly empty; answers whether there is.
+  -- Request the next chunk of a band if there is one and its head is nearly empty; return whether there is.
   function parts.ask(S, tag, domain)
     local is_out = (shelf_notes().get(S, tag, domain) or 0) > 0
     if is_out and redis.call('LLEN', K.band(S, tag, domain)) < parts.low_water
@@ -91,7 +91,7 @@ local function band_parts()
     return is_out
   end
 
-  -- The head of a band is empty. Answers whether it is not any more: the tail has taken its place.
+  -- Replace the empty head of a band by its tail; return true if the head then has entries.
   function parts.refill(S, tag, domain)
     if not shelf_notes().get(S, tag, domain) or parts.ask(S, tag, domain) then
       return false
@@ -101,7 +101,7 @@ local function band_parts()
       and redis.call('RENAME', K.tail(S, tag, domain), K.band(S, tag, domain)) and true
   end
 
-  -- Whether a band has an entry that may be leased now.
+  -- Return true if a band has an entry that may be leased now.
   function parts.has_entries(S, tag, domain)
     return redis.call('EXISTS', K.band(S, tag, domain)) == 1 or parts.refill(S, tag, domain)
   end
@@ -110,7 +110,7 @@ local function band_parts()
   return parts
 end
 
--- Append entries, list[first] to list[last], to a band in parts; answers false if it is whole.
+-- Append entries, list[first] to list[last], to a band in parts; return false if it is whole.
 local function append_to_tail(S, tag, domain, list, first, last)
   local shelved = shelf_notes().get(S, tag, domain)
   if not shelved then

@@ -1,7 +1,7 @@
--- Profiles of contexts, by their hashes: pages of other partitions name them, and their home has them.
--- Guarantee: an entry that names a profile which is missing here is admitted; its context leases nothing
+-- Profiles of contexts, by their hashes: pages of other partitions refer to them, and the home stores them.
+-- Guarantee: an entry whose profile is missing here is admitted; its context leases nothing
 --   until the profile is there.
--- Needs: clock, ledger. Cost: one command a profile and call where it is known.
+-- Needs: clock, ledger. Cost: one command per profile and call if it is known.
 local profile_numbers = {}
 
 local function provide(c, hash, bytes)
@@ -12,7 +12,7 @@ local function provide(c, hash, bytes)
   end
 end
 
--- Number of a profile within crawl c, stored once; `bytes` nil: whoever names it does not have it.
+-- Return the number of a profile within crawl c, stored once; `bytes` nil: the caller does not have them.
 local function profile_number(c, hash, bytes)
   local known_as = c .. '/' .. hash
   local number = profile_numbers[known_as]

@@ -1,8 +1,8 @@
--- Seeds that were refused, until their sender has been told.
--- Guarantee: a refusal is answered to every call that begins at or before it, until one begins behind it: its
---   sender has told it, unless somebody else is about to.
+-- Refused seeds, kept until kafka-monitor has published the refusal.
+-- Guarantee: a refusal is returned to every call that begins at or before it, until a call begins behind it:
+--   then it is published, unless another kafka-monitor is about to publish it.
 -- `refused` HASH place -> {offset, reason …}, packed.
--- Needs: clock. Cost: one command a call, two where something is refused.
+-- Needs: clock. Cost: one command per call, two if something is refused.
 local refused, others, was_refused = {}, {}, nil
 
 local function refuse(offset, reason)
@@ -10,8 +10,8 @@ local function refuse(offset, reason)
   refused[#refused + 1] = reason
 end
 
--- What was refused and perhaps not told yet, of earlier calls with the same records, too. What somebody else is
--- about to tell lies in `ranges` {from, to …} of offsets.
+-- Load the refusals that may not be published yet, including those of earlier calls with the same records.
+-- Refusals that another kafka-monitor is about to publish are in `ranges` {from, to …} of offsets.
 local function load_refused(place, start, ranges)
   local function is_told_by_others(offset)
     for i = 1, #(ranges or {}), 2 do
@@ -46,7 +46,7 @@ local function save_refused(place)
   end
 end
 
--- Those before an offset, for the answer.
+-- Return the refusals before an offset, for the answer.
 local function refused_before(offset)
   local told = {}
   for i = 1, #refused, 2 do

@@ -1,25 +1,25 @@
--- The registry at the home of a crawl: which run of which generation is open.
--- Guarantee: every change makes another version, (life of the home, number), that is larger than all before,
---   also if the home goes back: its life is another one then. Nothing is told or changed in a life of the
---   home before `recover` has said what had been told in earlier ones.
--- `reg` HASH name -> packed {g, run, is_open, number, is_published, owed, over {place -> offset}, seeds {place ->
+-- The registry at the home of a crawl: its present generation, and the run that is open.
+-- Guarantee: every change makes a new version, (life of the home, number), larger than all before, even
+--   if the home goes back: its epoch is another one then. In a new epoch of the home nothing is reported or
+--   changed before `recover` has restored the reports of earlier ones.
+-- `reg` HASH name -> packed {g, run, is_open, number, is_published, `owed`, over {place -> offset}, seeds {place ->
 --   offset}, first {place -> {ms, offset}}, latest {place -> ms}, passed {place -> {from, behind …}}, paused,
 --   until_s, shift, top, started, expires, remember, occasion, ending, lapsed, forget_at, is_bare, is_unsaid,
---   is_new}. is_published: Kafka has the ending of the run before; owed: the run whose ending it has not. over: seeds
---   below belong to runs that are over; seeds: behind the last that was enrolled; first, latest: of the open run's
---   seeds; passed: repetitions among them. g: generation, which a stop ends, and so does the home's clock: `lapsed`
---   says that it is to end so (expired, forgotten), and stays until it has; nothing enters meanwhile. started: wall
+--   is_new}. is_published: Kafka has the ending of the run before; `owed`: the run whose ending it lacks. over: seeds
+--   below belong to runs that are over; seeds: behind the last enrolled seed; first, latest: of the open run's
+--   seeds; passed: repetitions among them. g: generation; a stop ends it, and so does the home's clock: `lapsed`
+--   (expired, forgotten) marks a generation that is about to end by the clock; nothing enters meanwhile. started: wall
 --   ms at which the open run began. expires, remember: {value, place in time of its record}, as of `told` in a
 --   frontier of one partition. ending: how the latest run ended. is_bare: its generation has had no run. is_unsaid:
---   Kafka does not have its numbers yet. is_new: it has not begun, though from Kafka its numbers are known.
--- `tell` SET "<name> <generation> <life> <number> <partition> <what>": what partitions are to hear; what: ended or
---   expired, or changed, which has them ask. `closing` HASH "<name> <generation>" -> packed {how, run, request,
---   started, occasion, purged {partition -> pages}, fields {field -> sum}, drained}: what they have answered of a run
---   that was stopped, or has expired; drained: how many have no page of it in flight any more. `open` ZSET name ->
---   frontier ms of the last seed of its open run. `expiring` ZSET name -> epoch s at which its open run expires.
---   `forgetting` ZSET name -> frontier ms at which a crawl without a run forgets what it has seen, and is then
+--   Kafka does not have its numbers yet. is_new: it has not begun, but its numbers are known from Kafka.
+-- `tell` SET "<name> <generation> <life> <number> <partition> <what>": changes to deliver to partitions; what: ended
+--   or expired, or changed, after which they request the label. `closing` HASH "<name> <generation>" -> packed {how,
+--   run, request, started, occasion, purged {partition -> pages}, fields {field -> sum}, drained}: the partitions'
+--   answers about a stopped or expired run; drained: number of partitions without a page of it in flight. `open` ZSET
+--   name -> frontier ms of the last seed of its open run. `expiring` ZSET name -> epoch s at which its open run
+--   expires. `forgetting` ZSET name -> frontier ms at which a crawl without a run forgets its pages, and is then
 --   forgotten itself.
--- Needs: clock, ledger. Cost: four commands a crawl and call, and one a partition where something ends.
+-- Needs: clock, ledger. Cost: four commands per crawl and call, and one per partition if something ends.
 local REMEMBER_BARE_MS, DEDUPE_MS = 3600 * 1000, 600 * 1000
 local registry_cache, changed_crawls = {}, {}
 
@@ -27,14 +27,14 @@ local function is_restored()
   return redis.call('HGET', K.meta, 'restored') == int(life)
 end
 
--- A crawl that may have been forgotten: its runs and generations are none of those.
+-- Create a crawl that may have been forgotten: it gets unused numbers of runs and generations.
 local function new_crawl()
   local floors = redis.call('HMGET', K.meta, 'generation_floor', 'run_floor')
   return { g = tonumber(floors[1] or 0), run = tonumber(floors[2] or 0), is_open = false, number = 0,
     is_published = true, over = {}, seeds = {}, is_new = true }
 end
 
--- What the registry has of a crawl; of one that it does not know, what is true before its first seed.
+-- Return the registry's record of a crawl; for an unknown crawl, the state before its first seed.
 local function registered(name)
   local crawl = registry_cache[name]
   if not crawl then
@@ -72,12 +72,12 @@ local function save_registry()
   changed_crawls = {}
 end
 
--- How many partitions the frontier has.
+-- Return the number of partitions of the frontier.
 local function amount_of_partitions()
   return tonumber(string.match(redis.call('HGET', K.meta, 'layout') or '', '/(%d+)$') or 1)
 end
 
--- Whether all partitions have said how many pages a generation that has ended had waiting there.
+-- Return true if all partitions have reported how many waiting pages of an ended generation they had.
 local function is_answered(closing)
   local answered = 0
   for _ in pairs(closing.purged) do
@@ -86,7 +86,7 @@ local function is_answered(closing)
   return answered == amount_of_partitions()
 end
 
--- Let every partition hear of a generation what is true from the present version on.
+-- Notify every partition about the state of a generation as of the present version.
 local function tell_all(name, crawl, generation, what)
   local news = name .. ' ' .. int(generation) .. ' ' .. int(life) .. ' ' .. int(crawl.number) .. ' '
   for partition = 0, amount_of_partitions() - 1 do
@@ -95,12 +95,12 @@ local function tell_all(name, crawl, generation, what)
   redis.call(PUBLISH, K.wake_homes, '1')
 end
 
--- Seeds below an offset of a place belong to what is over.
+-- Note that seeds below an offset of a place belong to an ended run.
 local function cover(crawl, place, offset)
   crawl.over[place] = math.max(crawl.over[place] or 0, offset)
 end
 
--- No run is open any more. What a person set ends with it, and its repetitions are over, too.
+-- Close the open run. Pauses and shifts end with it, and its repetitions are over, too.
 local function close(name, crawl)
   for place, passed in pairs(crawl.passed or {}) do
     cover(crawl, place, passed[#passed])
@@ -112,8 +112,8 @@ local function close(name, crawl)
   new_version(name, crawl)
 end
 
--- The generations before this one are over, and with them all that was enrolled. `how`: stopped, expired or
--- forgotten. `request` of a client is answered when all partitions have told how many pages waited there.
+-- End the generations before this one, with all enrolled seeds. `how`: stopped, expired or
+-- forgotten. A client's `request` is answered when all partitions have reported their numbers of waiting pages.
 local function end_generations(name, crawl, generation, how, request)
   if crawl.is_open then
     crawl.ending = how
@@ -132,12 +132,12 @@ local function end_generations(name, crawl, generation, how, request)
   crawl.g, crawl.is_bare, crawl.forget_at = generation, true, now + REMEMBER_BARE_MS
 end
 
--- What Kafka is to remember before a generation ends: as `to note` of `enroll`. It covers seeds up to these offsets.
+-- Return the note that Kafka needs before a generation ends: as `to note` of `enroll`. It covers seeds up to `covered`.
 local function note_of(name, crawl, offset, how, covered)
   return { offset, name, crawl.g + 1, how, crawl.is_open and crawl.run or 0, covered }
 end
 
--- The same of one that the home's clock ends: nothing is enrolled meanwhile, so that it covers all of it.
+-- Return the note for an end by the home's clock: nothing is enrolled meanwhile, so that it covers all seeds.
 local function note_of_lapsed(name, crawl, offset)
   local covered = {}
   for place, behind in pairs(crawl.seeds) do

@@ -1,11 +1,11 @@
--- Schedules: what is fed again and again, and how far each has come.
--- Guarantee: what a client says of a schedule takes effect in record order, with the position; its version
+-- Schedules: their definitions, and the progress of each.
+-- Guarantee: commands for a schedule take effect in record order, with the position; its version
 --   grows with each change, also over its removal, so that Kafka and an older copy of Redis can be compared.
--- `schedules` ZSET <appid>:<schedule> by when redis-monitor looks at it next, epoch seconds (0: now, inf:
+-- `schedules` ZSET <appid>:<schedule> by the time of redis-monitor's next check, epoch seconds (0: now, inf:
 --   never again). `schedule:<field>` HASH: definition, version, paused, since, last, fire, begun, stops,
 --   content, edition, crawl, fired_at, fed, awaits, fired, skipped, skips, skipped_at, reason, detail,
---   repeated, by, by_until; of one that was removed only version.
--- `skipping` SET of those that were skipped at least ALARM_SKIPS times in a row.
+--   repeated, by, by_until; a removed one has only version.
+-- `skipping` SET of schedules that were skipped at least ALARM_SKIPS times in a row.
 -- Needs: wall (epoch ms), int.
 local REMEMBER_REMOVED_MS, ALARM_SKIPS = 24 * 3600 * 1000, 3
 
@@ -18,7 +18,7 @@ local function is_schedule(field)
   return redis.call('HEXISTS', K.schedule(field), 'definition') == 1
 end
 
--- Tell Kafka what is known of a schedule, so that a Redis made anew knows it, too.
+-- Publish the state of a schedule to Kafka, so that a new Redis can restore it.
 local function owe_definition(field)
   local x = redis.call('HMGET', K.schedule(field), 'definition', 'version', 'paused', 'since')
   owe_schedule('schedule_set', field, { definition = x[1], version = tonumber(x[2]),
@@ -31,7 +31,7 @@ local function note_version(field)
   redis.call('HSET', key, 'version', int(math.max(wall, before + 1)))
 end
 
--- A repetition of a firing's record came in; `field` may name a schedule that nobody has set.
+-- Count a repeated record of a firing; `field` may name a schedule that does not exist.
 local function count_repeated(field)
   if is_schedule(field) then
     redis.call('HINCRBY', K.schedule(field), 'repeated', 1)
@@ -40,7 +40,7 @@ end
 
 local change_schedule = {}
 
--- Create or replace a schedule, unless there are `most` already; one that is paused stays so.
+-- Create or replace a schedule, unless there are `most` already; a paused one stays paused.
 function change_schedule.set(field, definition, most)
   local key, is_known = K.schedule(field), is_schedule(field)
   if not is_known and redis.call('ZCARD', K.schedules) >= most then
@@ -81,11 +81,11 @@ function change_schedule.resume(field)
   return 'resumed'
 end
 
--- Have it fire once, now; at a time that is none of its own. A firing that is still to come is this one.
+-- Let it fire once, now, outside its own times. A pending firing takes this one's place.
 function change_schedule.fire(field)
   local key = K.schedule(field)
   local last, seconds = tonumber(redis.call('HGET', key, 'last') or 0), math.floor(wall / 1000)
-  -- One that is noted far ahead comes from a clock that was wrong.
+  -- A time far ahead comes from a clock that was wrong.
   redis.call('HSETNX', key, 'fire', int(last > seconds + 300 and seconds or math.max(seconds, last + 1)))
   redis.call('ZADD', K.schedules, 0, field)
   return 'fires'
@@ -95,7 +95,7 @@ function change_schedule.show()
   return 'known'
 end
 
--- Do to a schedule what a client says; answers what came of it.
+-- Apply a client's command to a schedule; return the outcome.
 local function steer_schedule(action, field, definition, most)
   if action ~= 'set' and not is_schedule(field) then
     return 'unknown'

@@ -1,9 +1,9 @@
--- Seeds of a bulk feed on their way in, by the hundred: `admit` for many domains at once.
--- Guarantee: as if each had been admitted alone, in its order. Here are only those that nothing can
+-- Admission of bulk seeds, hundreds at a time: `admit` for many domains at once.
+-- Guarantee: same effect as admitting each alone, in order. It is only for seeds that nothing can
 --   refuse (no cap of their crawl or of the operator) and nothing delays; `flush_seeds` must run
---   before anything else is done to their crawls, and before `save_ledger`.
+--   before any other change to their crawls, and before `save_ledger`.
 -- Needs: clock, ledger, throttle, bands, dedupe, admit. Cost: per seed one RPUSH; per crawl HMGET and
---   HSET of its domains; per slab SCARD and SADD; two more commands a domain with sets of its own.
+--   HSET of its domains; per slab SCARD and SADD; two more commands per domain with sets of its own.
 local gather_seed, flush_seeds
 
 do
@@ -35,7 +35,7 @@ function gather_seed(c, kind, domain, site, fingerprint, entry)
   group.fingerprints[n], group.entries[n] = fingerprint, entry
 end
 
--- The newest slab of crawl c, the seats taken in it, and what goes into the slabs.
+-- Return the newest slab of crawl c, its number of taken seats, and the fingerprints to add to slabs.
 local function open_slabs(c)
   local x = redis.call('HMGET', K.ledger(c), 'slab', 'seats')
   return { last = x[1] or NO_SLAB, seats = tonumber(x[2] or SLAB_SEATS), sizes = {}, marks = {} }
@@ -46,7 +46,7 @@ local function size_of_slab(c, slabs, slab)
   return slabs.sizes[slab]
 end
 
--- Seat a new domain where there is room for `size` fingerprints.
+-- Seat a new domain in a slab with room for `size` fingerprints.
 local function seat_for(c, slabs, size)
   if slabs.seats >= SLAB_SEATS or size_of_slab(c, slabs, slabs.last) + size > SLAB_MEMBERS then
     slabs.last, slabs.seats = int(slabs.last + 1), 0
@@ -55,7 +55,7 @@ local function seat_for(c, slabs, size)
   return slabs.last
 end
 
--- Those of the fingerprints that nothing knows, each once.
+-- Return the unknown ones of the fingerprints, each once.
 local function unknown(c, domain, record, fingerprints)
   local hits, seen, new = known(c, domain, record, fingerprints, 1, #fingerprints), {}, {}
   for i = 1, #fingerprints do
@@ -111,7 +111,7 @@ local function flush_crawl(c, of)
   save_domain_records()
 end
 
--- Let all kept seeds enter.
+-- Admit all kept seeds.
 function flush_seeds()
   for _, c in ipairs(order) do
     flush_crawl(c, gathered[c])

@@ -1,12 +1,12 @@
 -- Children that wait in Kafka, on `<prefix>.overflow`, because Redis is crowded.
--- Guarantee: what a record on that topic holds is counted `spilled` exactly as long as its name is
---   registered. A name is given once (worker, token of the parent's hold, chunk), so a record that
---   is neither registered nor below a hold is one of a parent that is fetched again: it says nothing.
---   One that is registered and not in Kafka any more fails by name (`pass`, `watch`, `abandon`).
+-- Guarantee: the links of a record on that topic count as `spilled` exactly as long as its name is
+--   registered. A name is used once (worker, token of the parent's lease, chunk), so a record that
+--   is neither registered nor of a leased parent is of a parent that is fetched again: it is ignored.
+--   A registered record that is no longer in Kafka fails as `spill_lost` (`pass`, `watch`, `abandon`).
 -- `spills:<c>` HASH name -> "<links> <frontier ms>" of the records of ended parents that have not come
---   back, and when they were registered.
+--   back: number of links, and time of registration.
 -- `recalled:<worker>` SET names that came back before their parent's settle did.
--- `abandon` has this letter before a cursor of `spills:<c>`, where others have one of its domains.
+-- `abandon` has this letter before a cursor of `spills:<c>`; otherwise its cursor is of the crawl's domains.
 -- Needs: clock, ledger.
 local SPILLS = 's'
 
@@ -14,8 +14,8 @@ local function spill_name(worker, token, chunk)
   return worker .. ' ' .. token .. ' ' .. int(chunk)
 end
 
--- Count what was spilled of an ended parent ({chunk, links …}) as admitted; what came back ahead of
--- this is in already.
+-- Count the spilled links of an ended parent ({chunk, links …}) as admitted; records recalled before
+-- this are counted already.
 local function register_spills(worker, hold, spills)
   local c = hold.lot.c
   for i = 1, #spills, 2 do
@@ -32,20 +32,20 @@ local function register_spills(worker, hold, spills)
   end
 end
 
--- The parent is in other hands: that some of its children came back is of no interest any more.
+-- Forget recalled children of a parent that another worker has leased.
 local function drop_spills(worker, token, spills)
   for i = 1, #spills, 2 do
     redis.call('SREM', K.recalled(worker), spill_name(worker, token, spills[i]))
   end
 end
 
--- How many links a record has, and when it was registered; nil by a version that did not note it.
+-- Return a record's number of links, and its time of registration; nil if an older version did not note it.
 local function spill_of(text)
   local links, since = string.match(text or '0', '^(%d+) ?(%d*)$')
   return tonumber(links), tonumber(since)
 end
 
--- Whether a record that comes back is to take effect; from now on it will not again.
+-- Return true if a recalled record takes effect, and mark it so that it does only once.
 local function claim_spill(c, worker, token, chunk)
   local name, key = spill_name(worker, token, chunk), K.spills(c)
   local links = spill_of(redis.call('HGET', key, name))
@@ -59,8 +59,8 @@ local function claim_spill(c, worker, token, chunk)
     and redis.call('SADD', K.recalled(worker), name) == 1
 end
 
--- Fail the links of some records of crawl c that recall has passed without meeting them: Kafka has lost
--- them, or nobody could read them. Answers the next cursor.
+-- Fail the links of some records of crawl c that recall has passed without finding them: Kafka has lost
+-- them, or they were unreadable. Return the next cursor.
 local function lose_spills(c, cursor, count_hint)
   local passed, key = tonumber(redis.call('HGET', K.meta, 'passed') or NEVER), K.spills(c)
   local scanned = redis.call('HSCAN', key, cursor, 'COUNT', count_hint)

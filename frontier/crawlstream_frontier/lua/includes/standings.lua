@@ -1,18 +1,18 @@
--- Contexts as leasing sees them: what a partition has of one generation of a crawl, where the frontier has
--- several partitions. The home of the crawl says which run it works for.
--- Guarantee: pages of a context are leased only for a run that the home has confirmed in this life of the
---   partition, in a state of its registry that is no older than the latest with which a page has come.
+-- Contexts during leasing: a context is the part of one generation of a crawl in one partition, if the frontier has
+-- several. The home of the crawl decides which run it works for.
+-- Guarantee: pages of a context are leased only for a run that the home has confirmed in this epoch of the
+--   partition, with a version of its registry no older than the latest that came with a page.
 -- `x:<c>` has `label`, "<generation> <known life> <known number> <hint life> <hint number> <confirmed>
---   <since> <wants> <dropped>": the version of the registry that the label is from; the latest with which a
---   page came; the life of this partition in which it was confirmed; frontier ms since when it is not;
---   whether a profile is missing (`wanted:<c>` SET of hashes); whether bands have left the index meanwhile.
---   `run` is the label: 0 where no run is open. Its links and seeds are admitted all the same.
+--   <since> <wants> <dropped>": the version of the registry that the label comes from; the latest that came
+--   with a page; the epoch of this partition in which the label was confirmed; frontier ms since when it is
+--   not; whether a profile is missing (`wanted:<c>` SET of hashes); whether bands have left the index meanwhile.
+--   `run` is the label: 0 if no run is open. Its links and seeds are admitted all the same.
 -- `need:<c>` HASH partition -> offset up to which its links must be read before the run is over.
 -- Needs: clock, and of `ledger` crawl_of. Cost: nothing in a frontier of one partition: its functions are
---   made when they are needed, for to define one takes time in every call.
+--   created when needed, because defining one takes time in every call.
 local made_standings, made_waits
 
--- Whether the time of a run is over by this partition's clock: it leases nothing then, and the home ends it.
+-- Return true if a run's time is over by this partition's clock: it leases nothing then, and the home ends it.
 local function is_late(crawl)
   return crawl.expires > 0 and crawl.expires * 1000 <= wall
 end
@@ -40,18 +40,18 @@ local function standings()
       context.since, context.wants and 1 or 0, context.dropped and 1 or 0))
   end
 
-  -- Whether version (life, number) of a registry is earlier than another.
+  -- Return true if version (life, number) of a registry is earlier than another.
   function of.is_before(a_life, a_number, b_life, b_number)
     return a_life < b_life or a_life == b_life and a_number < b_number
   end
 
-  -- Whether the home is to be asked before anything of a context is leased.
+  -- Return true if the home must confirm a context before anything of it is leased.
   function of.is_unconfirmed(context)
     return context.confirmed ~= life or context.wants
       or of.is_before(context.known_life, context.known_number, context.hint_life, context.hint_number)
   end
 
-  -- A band leaves the index though its crawl only waits for its home: others have the domain meanwhile.
+  -- Note that a band left the index while its crawl waits for its home: others use the domain meanwhile.
   function of.note_dropped(c)
     local context = crawl_of(c).context
     if not context.dropped then
@@ -67,7 +67,7 @@ local function standings()
   return of
 end
 
--- What becomes of contexts whose home is to be asked, and of what their pages need.
+-- Return functions for contexts that wait for their home, and for the needs of their pages.
 local function home_waits()
   if made_waits then
     return made_waits
@@ -76,14 +76,14 @@ local function home_waits()
   local waits, needs = { note_dropped = standings().note_dropped }, {}
   made_waits = waits
 
-  -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often.
+  -- Return the time of the next check of an unconfirmed context's domain: the longer it waits, the less often.
   function waits.ask_again_at(c)
     local waited = now - math.max(crawl_of(c).context.since, restart)
     return now + math.max(math.min(waited, ASK_SELDOM_MS), ASK_AGAIN_MS)
   end
 
-  -- What the homes of these contexts are asked: {name, generation, hashes of profiles} for a label, with a
-  -- true behind for credits.
+  -- Return the questions for the homes of these contexts: {name, generation, hashes of profiles} for a label,
+  -- with a fourth field, true, for credits.
   function waits.questions(crawls)
     local asked = {}
     for c in pairs(crawls) do
@@ -95,7 +95,7 @@ local function home_waits()
     return asked
   end
 
-  -- Up to which offsets other partitions must have read their links: {partition, offset …}.
+  -- Raise the offsets up to which other partitions must have read their links: {partition, offset …}.
   function waits.raise_need(c, need)
     needs[c] = needs[c] or {}
     for i = 1, #need, 2 do

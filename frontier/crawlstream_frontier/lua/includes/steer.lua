@@ -1,17 +1,17 @@
--- What a person does to a run under way: pause, resume, reprioritize.
--- Guarantee: no queue is touched here. A paused run admits and keeps everything, and its bands leave
---   the index as their turns come. `revisit` puts the bands of a resumed or reprioritized run into
---   the index where they stand, in steps. All of it ends with the run. A pause with an end is over when
---   that time has come by Redis' clock: `tend` resumes the run.
--- Fields of `x:<c>`: paused ('1'), paused_until (epoch s, of a pause with an end), top (highest priority
---   of a seed of the run), steered (the life in which somebody has steered it last).
+-- Commands for a running run: pause, resume, reprioritize.
+-- Guarantee: no queue is changed here. A paused run admits and keeps everything, and its bands leave
+--   the index in their turns. `revisit` indexes the bands of a resumed or reprioritized run at their
+--   present priorities, in steps. Pause and shift end with the run. A pause with an end is over at
+--   that time by Redis' clock: `tend` resumes the run.
+-- Fields of `x:<c>`: paused ('1'), paused_until (epoch s, of a pause with an end), top (highest
+--   priority of a seed of the run), steered (the epoch of Redis in which it was last steered).
 -- Needs: clock, ledger, bands. Cost: a few commands each.
 local function revisit_soon(c)
   redis.call('HSET', K.revisit, c, '0')
   wake_tend_by(now)
 end
 
--- Remember the highest priority that the run was fed with: `reprioritize` moves it.
+-- Note the highest priority of the run's seeds: `reprioritize` moves it.
 local function note_seed_priority(c, priority)
   local crawl = crawl_of(c)
   crawl.top = crawl.top or tonumber(redis.call('HGET', K.ledger(c), 'top') or NEVER)
@@ -21,7 +21,7 @@ local function note_seed_priority(c, priority)
   end
 end
 
--- Somebody has steered the run in this life: what was told before it began does not count any more.
+-- Note that the run was steered in this epoch: states from before are outdated.
 local function note_steered(c)
   redis.call('HSET', K.ledger(c), 'steered', int(life))
 end
@@ -32,12 +32,12 @@ end
 
 local steer = {}
 
--- `until_s` in epoch seconds; 0: until somebody resumes it. The last word counts.
+-- Pause a run until `until_s` in epoch seconds; 0: until it is resumed. The last call counts.
 function steer.pause(c, until_s)
   note_pause(c, until_s)
 end
 
--- A run that lost its last entry while it was paused becomes idle now, not before.
+-- Resume a run. If it lost its last entry while it was paused, it becomes idle now.
 function steer.resume(c)
   if forget_pause(c) then
     redis.call('ZREM', K.idle, c)
@@ -46,7 +46,7 @@ function steer.resume(c)
   end
 end
 
--- Everything of the run moves by as much as its best seed would have to move to `priority`.
+-- Shift all entries of the run by the distance of its best seed from `priority`.
 function steer.reprioritize(c, priority)
   local top = tonumber(redis.call('HGET', K.ledger(c), 'top') or priority)
   redis.call('HSET', K.shifts, c, int(priority - top))

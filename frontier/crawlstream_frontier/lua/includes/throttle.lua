@@ -1,29 +1,29 @@
--- Who may be asked now: the rule of a domain against what was sent to it.
--- Guarantee: a grant counts from now until one window after its reported send; one that was not
---   reported yet counts as if it were sent now; after a restart a domain is treated as if its
---   allowance had been used up to one second later. When in doubt the answer is "later".
+-- Rate limits: which domains may be fetched now, by their rules and the requests sent to them.
+-- Guarantee: a grant counts from now until one window after its reported send; an
+--   unreported one counts as if it were sent now; after a restart a domain is treated as if its
+--   allowance had been used up to one second later. When in doubt nothing is granted.
 -- State `t` of a domain, packed: unreported, concurrent, not_before, life, bonus, sends in all
---   buckets, start of the latest bucket, sends in it; with a not_before, its care; then {start, sends}
---   of each older bucket, which are looked at one by one as they run out. Buckets are of 1 ms for up
+--   buckets, start of the latest bucket, sends in it; with a not_before, its care; then {start,
+--   sends} of each older bucket, which run out one by one. Buckets are of 1 ms for up
 --   to 128 hits, of window/32 beyond that; each counts whole until one window after its end. A
 --   moderated rule keeps only the last send, as a latest bucket with no sends in it.
--- care: what the site itself asks for. strikes (refusals, and silences from the 5th in a row on) since
---   its last answer: each leaves it alone for as long as it asked, or twice as long as the one before,
---   and then one request at a time tries it until one is answered. Only what was granted after the
---   last strike counts as news. silences in a row; time of the last strike; time since when nothing
---   was answered; Crawl-delay, and until when (epoch ms) it is known.
+-- care: the site's own limits. strikes (refusals, and silences from the 5th in a row on) since
+--   its last answer: each delays requests for as long as the site asked for, or twice as long as the one before,
+--   and then one request at a time probes it until one is answered. Only requests granted after the
+--   last strike change the count. silences in a row; time of the last strike; time since when
+--   nothing was answered; Crawl-delay, and until when (epoch ms) it is known.
 -- bonus: 0 none; 3 the first grant is out; 1 it bought a robots.txt, so one more grant is due at once;
 --   2 that was given, so the next one waits twice the spacing.
--- Cost: arithmetic; states and rules are read and written in one command a batch by the caller.
+-- Cost: arithmetic; the caller reads and writes states and rules with one command per batch.
 local DEFAULT_RULE = ''
 local state_cache, changed_states = {}, {}
 local table_rule_of, join_rules, load_states, save_states, spent_at
 local allowance, grant, report_send, end_request, add_sends, take_care
 local note_robots, heed, is_unreachable, care_of
-local ANSWER, SILENCE, NO_BONUS, BONUS_DUE, BONUS_GIVEN = 1, 3, 0, 1, 2  -- A site may: 2 refuse.
+local ANSWER, SILENCE, NO_BONUS, BONUS_DUE, BONUS_GIVEN = 1, 3, 0, 1, 2  -- Reactions of a site; 2: refuse.
 local UNREPORTED, CONCURRENT, NOT_BEFORE, BONUS, SENDS, STRIKES, STRUCK_AT = 1, 2, 3, 5, 6, 10, 12
 
--- What follows is nobody else's: a function in Lua has 200 names at most.
+-- A block hides the following names: a function in Lua has 200 names at most.
 do
 local LIFE, LATEST, IN_LATEST, OLDER = 4, 7, 8, 9
 local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE, CARE = '<IIdIBIdI', 37, '<dI', 12, '<BBddI4d'
@@ -34,7 +34,7 @@ local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
 local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
 local LONGEST_DELAY_MS, DELAY_KEPT_MS, UNHEARD_MS, PAUSE_RECHECK_MS = 300000, 86400000, 1000, 60000
 local rule_cache, default_rule, has_own_rules = {}
-local short_life = life % 4294967296  -- What a state has of it: two of the same are seven weeks apart.
+local short_life = life % 4294967296  -- The part stored in a state: equal ones are seven weeks apart.
 
 -- "hits window_ms moderated concurrency[ paused_until_s[ render]]" -> table; hits 0 holds it back; render: crawlers'
 local function parse_rule(text)
@@ -50,7 +50,7 @@ local function parse_rule(text)
   return rule
 end
 
--- The rule of a domain whose robots.txt asks for a pause: the slower of the two.
+-- Return the rule of a domain whose robots.txt has a Crawl-delay: the slower of the two.
 local function slowed(state, rule)
   local spacing = math.max(rule.spacing, state[DELAY])
   if rule.hits == 0 or state[DELAY_UNTIL] <= wall or (rule.moderated and spacing == rule.spacing) then
@@ -60,7 +60,7 @@ local function slowed(state, rule)
     concurrency = rule.concurrency, paused_until = rule.paused_until }
 end
 
--- What the table says of a domain; `rule` of its state is what is true for it now.
+-- Return the table's rule for a domain; `rule` of its state is the one that applies now.
 function table_rule_of(domain)
   if not default_rule then
     default_rule = parse_rule(redis.call('HGET', K.rules, DEFAULT_RULE))
@@ -70,7 +70,7 @@ function table_rule_of(domain)
   return text and parse_rule(text) or default_rule
 end
 
--- Give the states of these domains their rules: one HMGET where any has one of its own.
+-- Add their rules to the states of these domains: one HMGET if any has a rule of its own.
 function join_rules(domains, states)
   local default = table_rule_of(DEFAULT_RULE)
   local texts = has_own_rules and redis.call('HMGET', K.rules, unpack(domains))
@@ -102,7 +102,7 @@ local function encode_state(state)
   return head .. struct.pack(CARE, unpack(state, STRIKES, DELAY_UNTIL)) .. state[OLDER]
 end
 
--- The throttle states of these names, in their order: one HMGET for those that are not known yet.
+-- Return the throttle states of these names, in their order: one HMGET for those not loaded yet.
 function load_states(keys)
   local missing, n = {}, 0
   for i = 1, #keys do
@@ -134,14 +134,14 @@ function save_states()
   end
 end
 
--- A moderated rule keeps no history: what it has sent last may have been a whole allowance.
+-- Restore an allowance after a moderated rule, which keeps no history: its last send may have been a whole allowance.
 local function recall_allowance(state)
   if state[IN_LATEST] == 0 and state[LATEST] > NEVER then
     state[SENDS], state[IN_LATEST] = state.rule.hits, state.rule.hits
   end
 end
 
--- Note sends that are reported after later ones.
+-- Add sends that are reported after later ones.
 local function add_older(state, bucket, sends)
   local older = state[OLDER]
   local at = #older - BUCKET_SIZE + 1
@@ -158,7 +158,7 @@ local function add_older(state, bucket, sends)
     .. struct.pack(BUCKET, bucket, sends + (same and there or 0)) .. string.sub(older, behind)
 end
 
--- Note sends at time `at`. A moderated rule knows the last one only: no later one may be forgotten
+-- Add sends at time `at`. A moderated rule keeps only the last one: no later send may be lost
 -- when rules change.
 function add_sends(state, at, sends)
   local rule = state.rule
@@ -181,8 +181,8 @@ function add_sends(state, at, sends)
   state[LATEST], state[IN_LATEST] = bucket, state[IN_LATEST] + sends
 end
 
--- The first look after a restart: as if the allowance had been used up to it, and as long as workers
--- may send without word from it. The last of that may have been a robots.txt and a page at once.
+-- Charge the first use after a restart: as if the allowance had been used up to now, and for as long as workers
+-- may send after their last contact with Redis. The last send may have been a robots.txt and a page at once.
 local function charge_restart(state)
   state[LIFE] = short_life
   local hits, last = state.rule.hits, restart + UNHEARD_MS
@@ -192,7 +192,7 @@ local function charge_restart(state)
   end
 end
 
--- Sends that still count for an unmoderated rule, and when the oldest of them stops to.
+-- Return the sends that still count for an unmoderated rule, and the time when the oldest expires.
 local function sends_in_window(state)
   recall_allowance(state)
   local since = now - state.rule.bucket - state.rule.window
@@ -222,8 +222,8 @@ local function spacing_after(state)
   return (state[BONUS] == BONUS_GIVEN and 2 or 1) * state.rule.spacing
 end
 
--- How many requests may go to the domain now; if none, when to ask again. To a caller that wants no
--- more than `enough` there may be more: where all sends leave so much, nobody looks which still count.
+-- Return how many requests may go to the domain now; if none, the time of the next. If a caller wants no
+-- more than `enough`, the count may be too low: if all sends leave that many, expired ones are not removed.
 function allowance(state, enough)
   local rule = state.rule
   if rule.paused_until > wall then
@@ -267,7 +267,7 @@ function allowance(state, enough)
   return 0, expiry or now + rule.window
 end
 
--- Account for grants that leave `left` of the allowance; answers the earliest time of the next one.
+-- Account for grants that leave `left` of the allowance; return the earliest time of the next one.
 function grant(state, amount, left)
   if state[BONUS] == BONUS_DUE then
     state[BONUS] = BONUS_GIVEN
@@ -284,7 +284,7 @@ function grant(state, amount, left)
   return left > 0 and now or select(2, allowance(state)) or now
 end
 
--- Begin to take care of a domain.
+-- Begin the care of a domain.
 function take_care(state)
   if state[NOT_BEFORE] == 0 then
     state[NOT_BEFORE] = LONG_AGO
@@ -293,9 +293,9 @@ function take_care(state)
   end
 end
 
--- A grant has bought a robots.txt that asks for `delay` ms between requests (0: it does not). Of a
--- domain's several hosts the slowest counts. The first request to a domain was for it: then the page
--- may follow at once. Together they count as two, which the double pause after them pays for.
+-- Note the Crawl-delay of a robots.txt that a grant was used for: `delay` ms (0: none). With
+-- several hosts in a domain the slowest counts. If it was the first request to a domain, the page
+-- may follow at once. Together they count as two: the next pause is twice as long.
 function note_robots(state, delay)
   if delay > 0 then
     take_care(state)
@@ -319,15 +319,15 @@ local function strike(state, pause)
   state[NOT_BEFORE] = math.max(state[NOT_BEFORE], now + pause)
 end
 
--- Whether a domain has not answered for so long that nothing of it is worth waiting for.
+-- Return true if a domain has not answered for so long that its entries may fail.
 function is_unreachable(state)
   local is_struck = state[NOT_BEFORE] ~= 0 and state[STRIKES] > 0
   local too_long = is_struck and state[SILENCES] > 0 and SILENT_TOO_LONG_MS or REFUSED_TOO_LONG_MS
   return is_struck and now - state[SINCE] >= too_long
 end
 
--- What a site did with the request of a hold: answer, refuse (and ask to be left alone for `wait` ms,
--- or until `moment` in epoch ms; 0: it did not say how long), or keep silent.
+-- Record a site's reaction to the request of a lease: an answer, a refusal (with a pause of `wait` ms,
+-- or until `moment` in epoch ms; 0: the site gave none), or silence.
 function heed(hold, state, what, wait, moment)
   if what == ANSWER and state[NOT_BEFORE] == 0 then
     return
@@ -361,7 +361,7 @@ function heed(hold, state, what, wait, moment)
   end
 end
 
--- For people: strikes, silences, ms without an answer, Crawl-delay in ms while it is known.
+-- Return values to display: strikes, silences, ms without an answer, Crawl-delay in ms while it is known.
 function care_of(state)
   if state[NOT_BEFORE] == 0 then
     return 0, 0, 0, 0
@@ -370,20 +370,20 @@ function care_of(state)
     state[DELAY_UNTIL] > wall and state[DELAY] or 0
 end
 
--- A granted request went out at time `at`, but no later than now.
+-- Report that a granted request was sent at time `at`, but no later than now.
 function report_send(state, at)
   state[UNREPORTED] = state[UNREPORTED] > 0 and state[UNREPORTED] - 1 or 0
   add_sends(state, at < now and at or now, 1)
   changed_states[state.key] = state
 end
 
--- A granted request is over: its response is there, or it will never be sent.
+-- End a granted request: its response is received, or it will never be sent.
 function end_request(state)
   state[CONCURRENT] = state[CONCURRENT] > 0 and state[CONCURRENT] - 1 or 0
   changed_states[state.key] = state
 end
 
--- When nothing of the state can hold back a request any more, so that it may be forgotten.
+-- Return the time when the state can no longer hold back a request, so that it may be deleted.
 function spent_at(state)
   local rule = state.rule
   if state[UNREPORTED] > 0 or state[CONCURRENT] > 0 then

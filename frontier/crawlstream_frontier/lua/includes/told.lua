@@ -1,16 +1,16 @@
--- What seeds tell of their crawls: the firing that feeds them, and how long they are to be remembered.
--- Guarantee: whichever partition was read first, the latest seed that says so says how long a crawl
---   remembers what it has seen; by the time of its record, then by partition and offset. The occasion of a
+-- Settings of a crawl that come with its seeds: the firing that feeds them, and how long it remembers its pages.
+-- Guarantee: regardless of the order in which partitions are read, the latest seed with a setting decides how long
+--   a crawl remembers its pages; by the time of its record, then by partition and offset. The occasion of a
 --   run is the latest that a seed of it names.
 -- A place in time is {timestamp, partition, offset} of a record.
--- Needs: clock, ledger. Cost: two commands a crawl and call; nothing for seeds that say neither.
+-- Needs: clock, ledger. Cost: two commands per crawl and call; nothing for seeds without these settings.
 local remember_of, occasion_of = {}, {}
 
 local function as_text(place_in_time)
   return int(place_in_time[1]) .. ' ' .. int(place_in_time[2]) .. ' ' .. int(place_in_time[3])
 end
 
--- Whether a record is later than the one that `field` of its crawl names, or that names none.
+-- Return true if a record is later than the one that set `field` of its crawl, or if none has.
 local function is_latest(c, field, place_in_time)
   local by = redis.call('HGET', K.ledger(c), field) or ''
   local at, of_partition, of_offset = string.match(by, '^(%S+) (%d+) (%d+)$')

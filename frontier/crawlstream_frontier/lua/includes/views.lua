@@ -1,11 +1,11 @@
--- Who is limited together. A *view* is what workers see of a spider's work: all of them the same one,
--- named like the spider; or, where limits are kept for each egress group, those of a group one of
--- their own, `<spider>@<group>`.
+-- Units with common rate limits. A *view* is a spider's work as a set of workers sees it: all workers share one,
+-- with the name of the spider; or, if limits are kept per egress group, each group has
+-- its own, `<spider>@<group>`.
 -- Guarantee: the indexes `w`, `r`, `p` and `z` are kept for each view, entries (`b`, `o`, `q`, `y`) for
---   the spider; a domain with entries is in one index of every view. A view that is new is filled by
---   `revise`; what others have emptied it finds when it is its turn.
--- `views:<S>` HASH view -> when a worker of it asked last; only where groups are told apart.
--- A domain's throttle state is kept under its name, followed by what else it is kept for.
+--   the spider; a domain with entries is in one index of every view. `revise` fills a new view;
+--   a view notices in its turn that others have emptied a domain.
+-- `views:<S>` HASH view -> time of the last call of its workers; only with limits per group.
+-- A domain's throttle state is stored under its name, followed by spider type or group if limits are kept per such.
 -- Needs: clock.
 local is_by_type, is_by_group = scope == 'type' or scope == 'type group', scope == 'type group'
   or scope == 'group'
@@ -14,12 +14,12 @@ local spider_of, view_of, views_of, key_of, keys_of, domain_of
 do
 local views, suffixes = {}, {}
 
--- The spider of a view.
+-- Return the spider of a view.
 function spider_of(V)
   return is_by_group and string.match(V, '^[^@]*') or V
 end
 
--- The view of a worker; nil if it does not say what it must.
+-- Return the view of a worker; nil if a needed group is missing.
 function view_of(S, group)
   if not is_by_group then
     return S
@@ -27,7 +27,7 @@ function view_of(S, group)
   return group ~= '' and S .. '@' .. group or nil
 end
 
--- All views of a spider.
+-- Return all views of a spider.
 function views_of(S)
   if not views[S] then
     views[S] = is_by_group and redis.call('HKEYS', K.views(S)) or { S }
@@ -35,7 +35,7 @@ function views_of(S)
   return views[S]
 end
 
--- The name of the state of a domain in a view.
+-- Return the name of the state of a domain in a view.
 function key_of(V, domain)
   if scope == '' then
     return domain
@@ -44,7 +44,7 @@ function key_of(V, domain)
   return domain .. suffixes[V]
 end
 
--- The names of the states of several.
+-- Return the names of the states of several domains.
 function keys_of(V, domains)
   if scope == '' then
     return domains
@@ -56,7 +56,7 @@ function keys_of(V, domains)
   return keys
 end
 
--- The domain of a state.
+-- Return the domain of a state.
 function domain_of(key)
   return scope == '' and key or string.match(key, '^%S+')
 end

@@ -1,12 +1,12 @@
--- The domains of a crawl, one after the other, in bounded steps.
+-- Visits to all domains of a crawl, in bounded steps.
 -- Guarantee: a domain that the crawl has from the first step to the last is visited.
 -- Each walk has two keys, `revisit` and `revisit:<c>`, or `abandon` and `abandon:<c>`:
 --   cursors HASH crawl number -> cursor of its domains: '0' begins, 'end' is behind the last ones;
 --   list LIST domains that were found and not visited yet: a scan may find some hundreds at once.
--- Needs: clock, admit. Cost: two commands a domain, beside those of the visit.
+-- Needs: clock, admit. Cost: two commands per domain, and those of the visit.
 local DOMAINS_A_SCAN = 50
 
--- Find more domains, from a cursor on; answers where to go on.
+-- Find more domains, from a cursor on; return the next cursor.
 local function find_domains(c, cursor, list)
   local scanned = redis.call('HSCAN', K.domains(c), cursor, 'COUNT', DOMAINS_A_SCAN)
   local names = {}
@@ -19,14 +19,14 @@ local function find_domains(c, cursor, list)
   return scanned[1] == '0' and 'end' or scanned[1]
 end
 
--- Stop walking, where it may have come to.
+-- Stop a walk at any point.
 local function end_walk(cursors, list, c)
   redis.call('HDEL', cursors, c)
   redis.call('UNLINK', list)
 end
 
--- Visit domains: `visit` gets their name and bands, and answers whether it is done with this one, and
--- whether there may be another in this step. Answers whether all were visited.
+-- Visit domains: `visit` gets their name and bands, and returns whether it is done with this one,
+-- and whether the step may visit another. Return true if all were visited.
 local function walk(cursors, list, c, visit)
   local cursor, may_go_on = redis.call('HGET', cursors, c), true
   while may_go_on do
