@@ -26,7 +26,7 @@ from crawlstream_frontier.worker.session import WorkerSession
 
 
 class Frontier:
-    """Opens the parts of one frontier over one client. One instance a process."""
+    """Opens the parts of one frontier over one client. One instance per process."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class Frontier:
         limits: FrontierLimits | None = None,
         shelf: Shelf | None = None,
     ) -> None:
-        """``limits`` are what maintenance goes by; None: the defaults.
+        """``limits`` are the limits of maintenance; None: the defaults.
 
-        ``shelf`` has the middle of long bands; None: Redis has it.
+        ``shelf`` stores the middle of long bands; None: Redis stores it.
         """
         limits = limits or FrontierLimits()
         self.scripts = Scripts(redis, keys)
@@ -58,5 +58,5 @@ class Frontier:
         self.schedules = Schedules(self.scripts)
 
     def session(self, worker: str, spiderid: str, *, group: str = "") -> WorkerSession:
-        """What a worker of this name uses; ``group`` is its egress group."""
+        """Return the session of a worker of this name; ``group`` is its egress group."""
         return WorkerSession(self.scripts, worker, spiderid, group=group)

@@ -1,10 +1,10 @@
-"""Where a page is counted, while rules part the hosts of a domain into sites.
+"""Sites of pages, while rules split the hosts of a domain into sites.
 
-The frontier keeps entries by site, but cannot read them; whoever puts them can. What was put by
-another map than the one in force is found when it is leased: a worker that is told of a version of
-the map other than its own reads the rules before it looks at its new holds, and moves those that
-were granted under another site than theirs. So no request leaves by a rule that is not its own,
-whoever filed it, and when; to file it well only saves the grant.
+The frontier keeps entries by site, but cannot read them; the caller that puts them can. An entry
+that was put by another map than the one in force is found when it is leased: every answer has the
+version of the map, and a worker with another version reads the rules before it uses its new holds,
+and moves those that were granted under a wrong site. So no request is sent by a rule of another
+site, regardless of who put it and when; putting it correctly only saves the grant.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 class HostSites:
-    """The map of sites that one caller goes by; before it hears of one, every domain is a site."""
+    """The map of sites that one caller uses; until it knows one, every domain is a site."""
 
     def __init__(self, rules: ThrottleRules) -> None:
         self._rules = rules
@@ -36,13 +36,13 @@ class HostSites:
         self._parted: frozenset[str] = frozenset()
 
     def site_of(self, host: str) -> str:
-        """Return what the requests to a host are counted under, by the map that is known."""
+        """Return the site whose rate limit counts the requests to a host, by the known map."""
         return self._table.site_of(host) if self._table else domain_key(host)
 
     async def follow(self, version: bytes) -> None:
-        """Know the map of this version of the rules, or of a later one; RedisUnavailable.
+        """Load the map of this version of the rules, or of a later one; RedisUnavailable.
 
-        No version: no table of this Redis has ever parted a domain.
+        Without a version no table of this Redis has ever split a domain.
         """
         if version == self._version:
             return
@@ -57,7 +57,7 @@ class HostSites:
         self._parted = frozenset(table.parted().values())
 
     def moves(self, holds: Sequence[Hold]) -> Mapping[str, list[object]]:
-        """By token the releases of those that were granted under another site than their own."""
+        """Return, by token, the releases of holds granted under another site than their own."""
         moves: dict[str, list[object]] = {}
         for hold in holds:
             site = self._table.site_of(host_of(hold.entry.url)) if self._table else hold.domain
@@ -68,11 +68,11 @@ class HostSites:
         return moves
 
     def of_seed(self, seed: Seed) -> str | None:
-        """The site of a seed; None if that is its domain."""
+        """Return the site of a seed; None if it is its domain."""
         return self._of_entry(seed.domain, seed.entry) if seed.domain in self._parted else None
 
     def file(self, links: Sequence[Links]) -> Sequence[Links]:
-        """The same links, those of a domain that is parted in a group for each of its sites."""
+        """Return the links with those of a split domain in one group for each of its sites."""
         if not any(group.domain in self._parted for group in links):
             return links
         return [part for group in links for part in self._file(group)]

@@ -1,6 +1,6 @@
-"""Where is it? What the exact structures tell of one page or one domain, in bounded work.
+"""Inspection of one page or one domain from the exact structures, in bounded work.
 
-The frontier remembers of a page that is over only that it was seen: its outcome is a count in the
+Of a finished page the frontier only knows that it was seen: its outcome is a count in the
 ledger, and a record on the topics of results and events.
 """
 
@@ -33,10 +33,10 @@ from crawlstream_frontier.shelves.stocking import Stocking
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
 MOST_ENTRIES = 5_000
-"""Entries looked at in one crawl and domain: keeps the script near 5 ms."""
+"""Entries read in one crawl and domain: keeps the script near 5 ms."""
 MOST_WORKERS = 200
 MOST_CRAWLS = 200
-"""Crawls that are asked about a page where none is named."""
+"""Crawls searched for a page if none is named."""
 MOST_BANDS = 100
 _PHASES = ("granted", "sent", "received")
 
@@ -52,13 +52,13 @@ class Inspector:
         self._rules = ThrottleRules(scripts)
 
     async def crawls(self, most: int) -> Sequence[CrawlKey]:
-        """Up to ``most`` crawls that are remembered."""
+        """Return up to ``most`` known crawls."""
         with our_errors():
             _, names = await self._scripts.redis.hscan(self._scripts.keys.names(), 0, count=most)
         return [crawl_from(name) for name in sorted(names)][:most]
 
     async def page(self, crawl: CrawlKey, url: str) -> PageReport | None:
-        """What a crawl knows of a page (a GET of an address); None for an unknown crawl."""
+        """Return the state of a page (a GET of an address) in a crawl; None: unknown crawl."""
         mark = fingerprint(url)
         name, domain = FrontierKeys.crawl_field(crawl), domain_key(host_of(url))
         table = await self._rules.table()
@@ -88,7 +88,7 @@ class Inspector:
     async def _entries(
         self, head: Sequence[bytes], chunks: Sequence[Any], tail: Sequence[bytes]
     ) -> Sequence[bytes]:
-        """The entries of a band in their order, up to a chunk that cannot be read now."""
+        """Return the entries of a band in their order, up to a chunk that cannot be read now."""
         entries = [*head]
         for id_, _, kept in zip(*[iter(chunks)] * 3, strict=True):
             chunk = await self._stocking.read(id_, kept)
@@ -105,7 +105,7 @@ class Inspector:
         with_never: bool = False,
         with_domain: bool = True,
     ) -> UrlReport:
-        """What the first ``MOST_CRAWLS`` of these crawls know of a page, and what limits it.
+        """Return the state of a page in the first ``MOST_CRAWLS`` of these crawls, and its limits.
 
         Unknown crawls are left out, and, unless ``with_never``, those that never admitted it.
         """
@@ -123,13 +123,13 @@ class Inspector:
         )
 
     async def _table(self, _host: str) -> ThrottleTable | None:
-        """The rules that a host goes by; None: there are none."""
+        """Return the rules for a host; None: there are none."""
         return await self._rules.table()
 
     async def domain(self, domain: str, view: str = "") -> DomainReport:
-        """A domain's rule and state, and what waits in it.
+        """Return a domain's rule, state and waiting entries.
 
-        ``view`` is ``spider[@group]``, for whom the limits are meant where these are kept apart.
+        ``view`` is ``spider[@group]``, whose limits are returned if views have limits of their own.
         """
         spider, at, group = view.partition("@")
         name = encode_id(spider) + at + encode_id(group)

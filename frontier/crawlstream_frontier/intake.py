@@ -1,4 +1,4 @@
-"""The way in for seeds and commands, as a kafka-monitor takes it."""
+"""Intake of seeds and commands, for kafka-monitor."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from crawlstream_frontier.throttle_rules import ThrottleRules
 RECORDS_PER_CALL = 200
 """Records in one script: keeps the longest call near 5 ms."""
 BYTES_PER_CALL = 512 * 1024
-"""Of these records together, unless one alone is larger: Redis counts a call as memory in use, and
-no batch shall fill it by being on its way."""
+"""Bytes of these records together, unless one alone is larger: Redis counts a call as memory in
+use, and a batch in flight must not fill it."""
 
 
 class FrontierIntake:
-    """Lets records of Kafka take effect, in their order, each exactly once.
+    """Applies records of Kafka, in their order, each exactly once.
 
     Every method raises RedisUnavailable when Redis gives no answer; the call may have taken
     effect, and repeating it with the same arguments is safe.
@@ -29,14 +29,14 @@ class FrontierIntake:
         self._sites = HostSites(ThrottleRules(scripts))
 
     def pack(self, batch: IntakeBatch) -> bytes:
-        """What ``apply`` sends: worth making while another call is under way."""
+        """Pack the argument of ``apply``: useful while another call is in flight."""
         return pack_intake(batch, self._sites.of_seed)
 
     async def apply(self, batch: IntakeBatch | bytes) -> IntakeResult:
-        """Let consecutive records take effect, with their position; packed or not.
+        """Apply consecutive records, with their position; packed or not.
 
         PositionGap: records before the batch are missing; read again from its ``position``, or -1
-        where none is known.
+        if none is known.
         FrontierFull: seeds wait until Redis is less full; pause, then repeat. Commands ahead of
         the first seed have taken effect, and so have stops behind it.
         """
@@ -54,7 +54,7 @@ class FrontierIntake:
         return done.result
 
     async def stop_ahead(self, topic_id: str, kafka_partition: int, stop: Command) -> None:
-        """Let a stop take effect, if Redis is full, though seeds wait before it.
+        """Apply a stop now, if Redis is full, although seeds wait before it.
 
         It is answered now, and not again in its turn. PositionGap: the partition is unknown.
         """

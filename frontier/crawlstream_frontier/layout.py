@@ -1,8 +1,8 @@
-"""The one place that creates a frontier: no call does, for it may be asked of a wrong Redis.
+"""The only module that creates a frontier: no call does, as it may be sent to a wrong Redis.
 
-A frontier of one partition is there once its ``m`` has a layout. One of several has its layout
+A frontier of one partition exists once its ``m`` has a layout. One of several has its layout
 below the same prefix, as a key of its own, and an ``m`` for each partition. So processes that
-disagree about the number of partitions meet at the first key that they look at.
+disagree about the number of partitions notice it at the first key that they read.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from crawlstream.keys import Partitions
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 LAYOUT = 1
-"""What the keys hold; another number where a version changes that."""
+"""Version of the keys' contents; a version that changes them has another number."""
 BEING_FILLED = 0
-"""In its place while another frontier is moved here; see ``frontier/moving``."""
+"""Value of the layout while another frontier is moved here; see ``frontier/moving``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a frontier lies in Redis."""
+    """Layout of a frontier in Redis."""
 
     version: int = LAYOUT
     partitions: int = 1
     share: str = ""
-    """First and last of the partitions that this server has, ``4-7``; nothing: all of them."""
+    """First and last of the partitions that this server has, ``4-7``; empty: all of them."""
 
     @classmethod
     def read(cls, text: bytes) -> Self:
-        """As Redis has it: ``1``, ``1/16`` for 16 partitions, ``1/16:4-7`` where it has four."""
+        """Read the layout from Redis: ``1``, ``1/16`` for 16 partitions, ``1/16:4-7`` for four."""
         version, _, rest = text.decode().partition("/")
         partitions, _, share = rest.partition(":")
         return cls(int(version), int(partitions or 1), share)
 
     @property
     def text(self) -> str:
-        """As ``read`` takes it."""
+        """Return the text that ``read`` reads."""
         parts = f"/{self.partitions}" if self.partitions > 1 else ""
         return f"{self.version}{parts}{self.share and ':' + self.share}"
 
@@ -47,19 +47,19 @@ class Layout:
 async def create_frontier(
     scripts: Scripts, layout: Layout | None = None, *, is_lost: bool = False
 ) -> Layout:
-    """Let there be a frontier, or one partition of it, unless there is: at a start, in recovery.
+    """Create a frontier, or one partition of it, unless it exists: at a start, in recovery.
 
-    ``layout`` None: of this version, with one partition. ``is_lost``: it takes the place of one
-    whose domains may have been asked a moment ago. Answers the layout that is there.
+    ``layout`` None: of this version, with one partition. ``is_lost``: it replaces one
+    whose domains may have had requests a moment ago. Returns the present layout.
     RedisUnavailable: no answer; repeating it is safe.
     """
     return await _noted(scripts, "found", layout or Layout(), int(is_lost))
 
 
 async def create_partitions(redis: Redis, partitions: Partitions) -> Layout:
-    """Let there be a frontier of so many partitions, unless there is one of another layout.
+    """Create a frontier of several partitions, unless there is one of another layout.
 
-    Answers the layout that is there; if it is another one, nothing was created.
+    Returns the present layout; if it is another one, nothing was created.
     RedisUnavailable: no answer; repeating it is safe.
     """
     wanted = Layout(partitions=partitions.number)
@@ -77,20 +77,20 @@ async def create_partitions(redis: Redis, partitions: Partitions) -> Layout:
 async def divide(root: Scripts, layout: Layout) -> Layout:
     """Note that the frontier of this name has several partitions, unless another layout is noted.
 
-    Answers the layout that is there. RedisUnavailable: no answer; repeating it is safe.
+    Returns the present layout. RedisUnavailable: no answer; repeating it is safe.
     """
     return await _noted(root, "divide", layout)
 
 
 async def known_division(root: Scripts) -> Layout | None:
-    """What ``divide`` has noted; None: nothing. RedisUnavailable: no answer."""
+    """Return the layout noted by ``divide``; None: nothing. RedisUnavailable: no answer."""
     with our_errors():
         text = await root.redis.get(root.keys.layout())
     return Layout.read(text) if text else None
 
 
 async def known_layout(scripts: Scripts) -> Layout | None:
-    """The layout that a frontier or partition was created with; None: there is none here.
+    """Return the layout that a frontier or partition was created with; None: there is none here.
 
     RedisUnavailable: no answer.
     """

@@ -1,4 +1,4 @@
-"""Maintenance in bounded steps: what is over ends, what is dead is taken back or swept."""
+"""Maintenance in bounded steps: ends runs, revokes leases of dead workers, sweeps ended crawls."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from crawlstream_frontier.shelves.stocking import SHELVE_FROM
 from crawlstream_frontier.throttle_rules import DOMAINS_PER_LOOK
 
 SWEPT_PER_CALL = 150
-"""Keys and domains that one script removes; this and what follows keep a call below 2 ms of CPU."""
+"""Keys and domains that one script removes; this and the next limits keep a call below 2 ms."""
 SWEEPS_IN_A_ROW = 10
-"""Steps of a sweep between two looks at what else is due."""
+"""Steps of a sweep before other due work is checked."""
 ENDINGS_PER_CALL = 25
 """Things of each kind that one step ends."""
 ENTRIES_PER_CALL = 100
-"""Entries given up in one script."""
+"""Entries failed in one script."""
 RUNS_PER_CALL = 200
-"""Runs looked at in one script, whether anything happens in them, or whether they add up."""
+"""Runs checked in one script, for progress or for their balance."""
 BALANCES_A_PART = 25
-"""Calls in a row that add ledgers up: 5 000 crawls."""
+"""Consecutive calls that add ledgers up: 5 000 crawls."""
 _LONGER_WORKS = ("sweep", "revise", "revisit", "abandon", "watch")
 """Operations that ``tend`` reports as due, in its order."""
 
@@ -36,7 +36,7 @@ class FrontierLimits:
     finish_grace_ms: int = 3_000
     dedupe_ms: int = 600_000
     max_wait_ms: int = 86_400_000
-    """A run in which nothing happens for so long, though no person holds it back, is given up; 0:
+    """Time without progress after which a run's pages fail, unless they are held back; 0:
     never."""
     most_queued_of_crawl: int = 0
     """Entries of one crawl that may wait; 0: any number."""
@@ -46,7 +46,7 @@ class FrontierLimits:
     """Entries of a band from which on its middle is shelved; 0: never."""
 
     def shared_by(self, partitions: int) -> FrontierLimits:
-        """The limits of each of so many partitions: caps are shared, and kept by each alone."""
+        """Return the limits of each partition: each has an equal share of the caps."""
         return replace(
             self,
             most_queued_of_crawl=_share(self.most_queued_of_crawl, partitions),
@@ -55,43 +55,43 @@ class FrontierLimits:
 
 
 def _share(cap: int, partitions: int) -> int:
-    """0 is no cap, so that it is nobody's share of one."""
+    """Return a partition's share of a cap; 0 stays 0, which means no cap."""
     return max(cap // partitions, 1) if cap else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """What the equations of the ledgers leave over, as far as they were added up."""
+    """Residuals of the ledgers, as far as they were added up."""
 
     found: Mapping[CrawlKey | None, int]
-    """Residual by crawl, where it is not 0. Under None: how many more pages are held by the ledgers
-    than by the workers."""
+    """Residual by crawl, where it is not 0. Under None: number of held pages by the ledgers less
+    the number by the workers."""
     cursor: bytes
-    """Where the next part begins."""
+    """Cursor of the next part."""
     longest_wait_ms: int = 0
-    """How long nothing has happened in the crawl that waits longest, among those with queued pages
-    that nobody has paused."""
+    """Longest time without progress of a crawl, among those with queued pages that are not
+    paused."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether all crawls were looked at."""
+        """Return True if all crawls were checked."""
         return self.cursor == b"0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceResult:
-    """What one step did."""
+    """Result of one step."""
 
     ended: int
     reaped: int
     more: bool
     """There is work left that is due now."""
     next_ms: int | None
-    """When the next thing falls due; None: nothing is waiting for its time."""
+    """Time until the next work falls due; None: nothing is waiting for its time."""
 
 
 class FrontierMaintenance:
-    """What the redis-monitors do for the frontier; safe beside any number of others.
+    """Maintenance of the frontier by redis-monitors; any number of them may run.
 
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
     """
@@ -101,7 +101,7 @@ class FrontierMaintenance:
         self._limits = limits or FrontierLimits()
 
     async def tend(self) -> MaintenanceResult:
-        """End what is over, reap one dead worker, and take a step of each longer work."""
+        """End what is due, reap one dead worker, and do a step of each longer work."""
         answer = await self._scripts.run(
             "tend",
             self._limits.finish_grace_ms,
@@ -125,7 +125,7 @@ class FrontierMaintenance:
         )
 
     async def _work(self, operation: str, sizes: Sequence[int]) -> int:
-        """Take a step of a longer work, or several of a sweep; answers whether any is left."""
+        """Do a step of a longer work, or several of a sweep; return whether any is left."""
         left = 0
         for _ in range(SWEEPS_IN_A_ROW if operation == "sweep" else 1):
             left = int(cast(int, await self._scripts.run(operation, *sizes)))
@@ -134,9 +134,9 @@ class FrontierMaintenance:
         return left
 
     async def balance(self, begun: Balance | None = None) -> Balance:
-        """Add up the ledgers of some thousand crawls, from where ``begun`` came to.
+        """Add up the ledgers of some thousand crawls, from the cursor of ``begun``.
 
-        What they leave over is a defect.
+        A residual is a bug.
         """
         found = dict(begun.found) if begun else {}
         cursor = begun.cursor if begun else b"0"

@@ -1,10 +1,10 @@
-"""What does not fit into Redis: children spilled to Kafka, and their way back.
+"""Overflow of Redis: children spilled to Kafka, and their recall.
 
 A page whose children find Redis crowded is ended in two steps. First they are written to
 ``<prefix>.overflow``, in records that are each named by the worker, the token of the page's hold
 and a number. When Kafka has them, the settle carries these numbers instead of the children, and
-the frontier counts what they hold as admitted and waiting. Once Redis has room the records are
-read again; ``recall`` puts what they hold, with dedupe and caps, and moves their position, in one
+the frontier counts their links as admitted and waiting. Once Redis has room the records are
+read again; ``recall`` puts their links, with dedupe and caps, and moves their position, in one
 script.
 """
 
@@ -32,7 +32,7 @@ class SpillBatch:
     records: Sequence[SpillRecord]
 
     def parts(self) -> Iterator[Self]:
-        """Cut into batches that a script takes at once; they leave no offset uncovered."""
+        """Cut into batches that a script accepts; they leave no offset uncovered."""
         start, part, weight = self.start, list[SpillRecord](), 0.0
         for record in self.records:
             weight += record.weight
@@ -54,18 +54,18 @@ class SpillBatch:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """What became of a batch; all 0 for a repetition."""
+    """Result of a batch; all 0 for a repetition."""
 
     applied: int
     ignored: int
     """Records of runs that have ended, or of pages that are fetched again."""
     admitted: int
-    """Links that entered; the others were duplicates or refused by a cap, and counted so."""
+    """Links admitted; the others were duplicates or refused by a cap, and counted as such."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverflowState:
-    """Whether there is anything to recall, and room for it."""
+    """Number of spilled links, and room for them."""
 
     spilled: int
     """Links that wait in Kafka."""
@@ -82,7 +82,7 @@ class Moment:
 
 
 class Overflow:
-    """The frontier's side of the topic: positions, and what is to come back.
+    """The frontier's side of the topic: positions, and registered records.
 
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
     """
@@ -93,7 +93,7 @@ class Overflow:
         self._scripts = scripts
 
     async def state(self) -> OverflowState:
-        """What is spilled, and whether it may come back."""
+        """Return the number of spilled links, and whether they may come back."""
         spilled, is_roomy = unpack(await self._scripts.run("room"))
         return OverflowState(spilled, bool(is_roomy))
 
@@ -104,7 +104,7 @@ class Overflow:
         return read_positions(fields)
 
     async def begin(self, topic_id: str, kafka_partition: int, offset: int) -> int:
-        """Let a partition be recalled from ``offset`` on, if it has no position; answers where."""
+        """Set a partition's position to ``offset`` if it has none; return its position."""
         key, field = self._keys.overflow(), f"{topic_id}:{kafka_partition}"
         with our_errors():
             await self._redis.hsetnx(key, field, offset)
@@ -116,26 +116,26 @@ class Overflow:
             await self._redis.hset(self._keys.overflow(), f"{topic_id}:{kafka_partition}", offset)
 
     async def moment(self) -> Moment:
-        """Now, or a little earlier: nothing will be registered with a time before it."""
+        """Return the present moment or one shortly before: later records register after it."""
         with our_errors():
             clock, epoch = await self._redis.hmget(self._keys.meta(), "clock", "life")
         return Moment(int(clock or 0), int(epoch or 0))
 
     async def passed(self, before: Moment, topic_id: str, ends: Mapping[int, int]) -> bool:
-        """Tell where each partition ended after a moment; answers whether there is more to tell.
+        """Report where each partition ended after a moment; return whether recall is done.
 
-        True: what was spilled by then is behind recall, or nobody can tell, for Redis was restarted
-        since. False: recall has not come so far; tell the same again.
+        True: recall has passed all links spilled by then, or a restart of Redis made it
+        unknowable. False: recall is not that far yet; report the same again.
         """
         flat = [number for pair in ends.items() for number in pair]
         request = [before.redis_epoch, before.clock_ms, topic_id, flat]
         return await self._scripts.run("pass", pack(request)) != 0
 
     async def recall(self, batch: SpillBatch) -> RecallResult:
-        """Let records take effect, with their position.
+        """Apply records, with their position.
 
         PositionGap: records before the batch are missing; read again from its ``position``, -1
-        where none is known.
+        if none is known.
         """
         records = [part for one in batch.records for part in (one.offset, one.fields)]
         place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]

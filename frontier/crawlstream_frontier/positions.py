@@ -1,4 +1,4 @@
-"""How far each Kafka partition has taken effect, and what to do where nobody knows any more."""
+"""Applied offset of each Kafka partition, and recovery when it is unknown."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from crawlstream_frontier.layout import create_frontier
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 FATES_A_CALL = 200
-"""Crawls whose fate is told at once, so that no call takes long."""
+"""Crawls restored in one call, so that no call takes long."""
 
 LOST_MS = 14 * 24 * 3600 * 1000
-"""How long the runs of a lost Redis are remembered: as long as Kafka keeps their seeds."""
+"""Time for which the runs of a lost Redis are kept: as long as Kafka keeps their seeds."""
 
 
 def read_positions(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int], int]:
-    """Offsets by topic UUID and Kafka partition, from a hash whose fields name both."""
+    """Return offsets by topic UUID and Kafka partition, from a hash with both in its fields."""
     positions = {}
     for field, offset in fields.items():
         topic_id, _, partition = field.decode().rpartition(":")
@@ -29,7 +29,7 @@ def read_positions(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int], int]:
 
 
 def late_in(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int, int], int]:
-    """Offsets by topic UUID, Kafka partition and home, from the hash of those that were away."""
+    """Return offsets by topic UUID, Kafka partition and home, from the hash of late homes."""
     late = {}
     for field, offset in fields.items():
         place, _, home = field.decode().rpartition(" ")
@@ -39,7 +39,7 @@ def late_in(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int, int], int]:
 
 
 class Positions:
-    """The positions that `intake` moves, for those who decide where reading begins.
+    """The positions that `intake` moves, for processes that decide where reading begins.
 
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
     """
@@ -51,18 +51,18 @@ class Positions:
         self._scripts = scripts
 
     async def known(self) -> dict[tuple[str, int], int]:
-        """Next offset to apply, by topic UUID and Kafka partition."""
+        """Return the next offset to apply, by topic UUID and Kafka partition."""
         with our_errors():
             fields = await self._redis.hgetall(self._keys.positions())
         return read_positions(fields)
 
     async def late(self) -> dict[tuple[str, int, int], int]:
-        """The same of seeds whose home was away, by topic UUID, Kafka partition and home."""
+        """Return the next offset of unavailable homes' seeds, by topic UUID, partition and home."""
         with our_errors():
             return late_in(await self._redis.hgetall(self._keys.late()))
 
     async def again(self) -> dict[tuple[str, int], int]:
-        """First offset to be read once more below the position, by topic UUID and partition."""
+        """Return the first offset to read again below the position, by topic UUID and partition."""
         with our_errors():
             fields = await self._redis.hgetall(self._keys.again())
         return read_positions(
@@ -70,9 +70,9 @@ class Positions:
         )
 
     async def begin(self, topic_id: str, kafka_partition: int, position: int) -> int:
-        """Where reading begins: at the position, or before it where records are still of use.
+        """Return where reading begins: at the position, or before it if records are needed again.
 
-        Those whose refusal may not have been told, and seeds that were written after a late stop.
+        Such are seeds whose refusal may be unpublished, or that were written after a late stop.
         """
         field = f"{topic_id}:{kafka_partition}"
         with our_errors():
@@ -81,7 +81,7 @@ class Positions:
         return min([position, again, *untold_in(refused)])
 
     async def leader_epoch(self, topic_id: str, kafka_partition: int) -> int | None:
-        """That of the record before the position, or of a later one; None: not known."""
+        """Return the leader epoch at the position or of a later record; None: unknown."""
         with our_errors():
             value = await self._redis.hget(self._keys.epochs(), f"{topic_id}:{kafka_partition}")
         return None if value is None else int(value)
@@ -89,9 +89,9 @@ class Positions:
     async def reposition(
         self, topic_id: str, kafka_partition: int, *, shown: int, offset: int
     ) -> bool:
-        """Go on elsewhere in a log that is not what was read; False: the position is not ``shown``.
+        """Continue at another offset of a changed log; False: the position is not ``shown``.
 
-        No kafka-monitor may run. Stops that stood in the lost part count by their time from now on.
+        No kafka-monitor may run. Stops in the lost part count by their time from now on.
         """
         place = f"{topic_id}:{kafka_partition}".encode()
         with our_errors():
@@ -105,21 +105,21 @@ class Positions:
         return await self._scripts.run("reposition", packed) == 1
 
     async def are_moved(self) -> bool:
-        """Whether the frontier is being moved, so that nothing more is to be read."""
+        """Return True if the frontier is being moved, so that no more records may be read."""
         with our_errors():
             return bool(await self._redis.hexists(self._keys.meta(), "moving"))
 
     async def crawls(self) -> dict[CrawlKey, int]:
-        """Latest run by crawl, of those that the frontier knows."""
+        """Return the latest run by crawl, for known crawls."""
         with our_errors():
             names = await self._redis.hgetall(self._keys.names())
         return {crawl_from(name): int(text.split()[1]) for name, text in names.items()}
 
     async def restore(self, loss: Loss) -> int:
-        """Say where a partition begins, and what became of runs; answers its position from now on.
+        """Restore where a partition begins, and the state of runs; return its new position.
 
-        Partitions without a position, and those that an older Redis was restored for. A Redis
-        that is empty has a frontier from now on.
+        For partitions without a position, and those that an older Redis was restored for. Creates
+        a frontier in an empty Redis.
         """
         await create_frontier(self._scripts)
         place = [loss.topic_id, loss.kafka_partition, loss.offset]
@@ -145,15 +145,15 @@ class Positions:
         return position
 
     async def lost_until(self, topic_id: str, kafka_partition: int) -> int | None:
-        """The offset below which a partition's records are the past of a lost Redis; None: none."""
+        """Return the offset below which a lost Redis had read a partition; None: no loss."""
         with our_errors():
             value = await self._redis.hget(self._keys.lost(), f"#{topic_id}:{kafka_partition}")
         return None if value is None else int(value)
 
     async def assigned(self, topic_id: str, kafka_partition: int, position: int) -> bool:
-        """Note where a partition begins to be read; whether somebody has stopped there before.
+        """Note where reading of a partition begins; return True if a process stopped there before.
 
-        That is, whether it was last assigned there, or what begins there was begun with care.
+        That is, if it was last assigned there, or the record there was begun with care.
         """
         field = f"{topic_id}:{kafka_partition}"
         with our_errors():
@@ -165,13 +165,13 @@ class Positions:
         return False
 
     async def begun(self, topic_id: str, kafka_partition: int, position: int) -> int:
-        """Note that the record at a position is judged; how often that has not ended, with this."""
+        """Note that the record at a position is being judged; return the number of open tries."""
         field = f"{topic_id}:{kafka_partition}:{position}"
         with our_errors():
             return int(await self._redis.hincrby(self._keys.attempts(), field, 1))
 
     async def ended(self, topic_id: str, kafka_partition: int, position: int) -> None:
-        """Take that note back."""
+        """Remove that note."""
         with our_errors():
             await self._redis.hdel(
                 self._keys.attempts(), f"{topic_id}:{kafka_partition}:{position}"
@@ -179,5 +179,5 @@ class Positions:
 
 
 def untold_in(refused: bytes | None) -> Sequence[int]:
-    """Offsets of the seeds that were refused, and whose sender may not have been told."""
+    """Return the offsets of refused seeds whose refusal may be unpublished."""
     return unpack(refused)[::2] if refused else []

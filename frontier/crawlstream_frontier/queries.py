@@ -1,4 +1,4 @@
-"""Questions to the frontier, answered page by page, so that none of them holds others up."""
+"""Queries of the frontier, answered page by page, so that none of them delays other calls."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ BANDS_PER_CALL = 200
 LEDGERS_PER_CALL = 100
 """Crawls whose counters are read in one script, for the same reason."""
 LANES_PER_CALL = 100
-"""Crawls that are looked at for who they wait for; a cluster that lacks no crawler needs none."""
+"""Crawls whose missing crawlers are looked up; a cluster that has all crawlers needs none."""
 LISTED_BYTES = 8_000_000
-"""What domains may take in one answer, as JSON: about what a record on Kafka may hold."""
+"""Size of the domains in one answer, as JSON: about the largest record on Kafka."""
 _BESIDE_NAME = 60
-"""Bytes of a listed domain beside its name."""
+"""Bytes of a listed domain without its name."""
 
 
 @dataclass(slots=True)
 class ListingBudget:
-    """How much more may be listed in an answer, whatever the number of crawls it is about."""
+    """Remaining size of the listings in an answer, for all of its crawls together."""
 
     left_bytes: int = LISTED_BYTES
 
 
 class FrontierQueries:
-    """What the frontier tells of its crawls and of itself; nothing in here changes it.
+    """Queries of crawls and of the frontier itself; a query changes nothing.
 
     Every method raises RedisUnavailable when Redis gives no answer.
     """
@@ -43,14 +43,14 @@ class FrontierQueries:
         self._scripts = scripts
 
     async def crawl_state(self, crawl: CrawlKey, *, with_domains: bool = True) -> CrawlState | None:
-        """The ledger of a crawl's latest run; None where no such crawl is remembered."""
+        """Return the ledger of a crawl's latest run; None for an unknown crawl."""
         budget = ListingBudget() if with_domains else None
         return await state_of(self._scripts.run, FrontierKeys.crawl_field(crawl), budget)
 
     async def crawls(
         self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
     ) -> Sequence[CrawlState]:
-        """The crawls that are remembered, of one spider and application if these are given."""
+        """Return the known crawls, of one spider and application if these are given."""
         wanted = ["*" if part is None else encode_id(part) for part in (spiderid, appid)]
         names = self._scripts.redis.hscan_iter(
             self._scripts.keys.names(), match=":".join([*wanted, "*"]), count=1000
@@ -63,9 +63,9 @@ class FrontierQueries:
     async def with_lanes(
         self, crawls: Iterable[CrawlState], spiders: Collection[str]
     ) -> Sequence[CrawlState]:
-        """The same crawls, with the ``lanes`` of those that may wait for a missing crawler alone.
+        """Return the crawls with the ``lanes`` of those that wait only for a missing crawler.
 
-        By the first bands of the first ``LANES_PER_CALL`` of them. ``spiders``: whom crawlers run.
+        By the first bands of the first ``LANES_PER_CALL``. ``spiders``: those with crawlers.
         """
         found = {state.crawl: state for state in crawls}
         idle = [state.crawl for state in found.values() if state.is_idle]
@@ -80,20 +80,20 @@ class FrontierQueries:
         return list(found.values())
 
     async def states(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, CrawlState]:
-        """The ledgers of those of these crawls that are remembered, without their domains."""
+        """Return the ledgers of the known ones of these crawls, without their domains."""
         names = sorted({FrontierKeys.crawl_field(crawl) for crawl in crawls})
         found = await states_of(self._scripts.run, names, None)
         return {state.crawl: state for state in found}
 
     async def state(self) -> FrontierState:
-        """Counters of the frontier."""
+        """Return the counters of the frontier."""
         return codec.frontier_state(unpack(await self._scripts.run("glance")))
 
 
 async def state_of(run: Run, name: str, budget: ListingBudget | None) -> CrawlState | None:
-    """The ledger of a crawl's latest run; None for an unknown one.
+    """Return the ledger of a crawl's latest run; None for an unknown crawl.
 
-    Its domains are listed as far as there is room; None: not at all.
+    Its domains are listed as far as ``budget`` allows; None: not at all.
     """
     domains: dict[str, DomainBacklog] = {}
     lanes: set[str] = set()
@@ -126,7 +126,7 @@ async def state_of(run: Run, name: str, budget: ListingBudget | None) -> CrawlSt
 async def states_of(
     run: Run, names: Sequence[str], budget: ListingBudget | None
 ) -> Sequence[CrawlState]:
-    """The ledgers of those crawls that are known, by name; see ``state_of``."""
+    """Return the ledgers of the known ones of the named crawls; see ``state_of``."""
     states: list[CrawlState] = []
     for at in range(0, len(names), LEDGERS_PER_CALL):
         answer = unpack_text(await run("ledgers", *names[at : at + LEDGERS_PER_CALL]))
@@ -138,7 +138,7 @@ async def states_of(
 
 
 async def _with_domains(run: Run, state: CrawlState, budget: ListingBudget) -> CrawlState | None:
-    """A crawl anew, with its domains if anything waits there."""
+    """Read a crawl again, with its domains if any pages wait there."""
     if not state.queued:
         return state
     return await state_of(run, FrontierKeys.crawl_field(state.crawl), budget)

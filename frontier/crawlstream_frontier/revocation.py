@@ -1,4 +1,4 @@
-"""Holds that are taken back from workers: from one that is dead, and what a live one has lost."""
+"""Revocation of leases: those of a dead worker, and those that a live one has lost."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ MAX_HOLD_MS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class RevokeResult:
-    """What was taken back from a dead worker, if there was one."""
+    """Leases revoked from a dead worker, if there was one."""
 
     worker: bytes = b""
     pages: int = 0
     is_over: bool = False
-    """Nothing is left of the worker."""
+    """The worker has no leases left."""
 
 
 async def reap(run: Run) -> RevokeResult:
-    """Take a step back from the worker that is longest past its deadline."""
+    """Revoke a step of leases of the worker that is longest past its deadline."""
     return await _reap_step(run, "", "")
 
 
 async def reap_all(run: Run, worker: str, blamed: str) -> int:
-    """Take everything back from a worker that is known to be dead; answers how many pages."""
+    """Revoke all leases of a worker that is known to be dead; return the number of pages."""
     pages = 0
     while True:
         step = await _reap_step(run, worker, blamed)
@@ -44,20 +44,20 @@ async def _reap_step(run: Run, worker: str, blamed: str) -> RevokeResult:
 
 @dataclass(frozen=True, slots=True)
 class RetireResult:
-    """What was given back of a worker's holds, by token."""
+    """Tokens of a worker's holds that were returned, and of those that it lost."""
 
     returned: frozenset[str]
     lost: frozenset[str]
-    """Alive there, but in other hands."""
+    """Tokens alive in the worker whose entries other workers have."""
 
 
 async def retire_all(
     run: Run, worker: str, alive: Collection[str] | None = None, next_call: int = 0
 ) -> RetireResult:
-    """Give back what Redis holds for a worker, but for what is alive there.
+    """Return the holds of a worker to the frontier, except those alive in the worker.
 
-    ``alive`` None: nothing is, and the worker is gone after this. What ``next_call`` or a later one
-    grants stays.
+    ``alive`` None: none is, and the worker is removed. Holds granted by ``next_call`` or a later
+    call stay.
     """
     if alive is None:
         request: tuple[bytes, int, int] = (b"", 0, 0)

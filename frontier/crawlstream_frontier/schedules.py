@@ -1,4 +1,4 @@
-"""Schedules: who is due, what became of it, and what there is."""
+"""Schedules: due ones, outcomes of firings, and definitions."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 CLAIM_MS = 10_000
-"""For so long nobody else looks at a schedule that is due, unless it is done before."""
+"""Time for which only one redis-monitor gets a due schedule, unless it is done before."""
 OCCASIONS_A_PART = 4096
-"""Records of an occasion that one key has a bit for, as ``includes/occasions.lua`` has it."""
+"""Records of an occasion per key, one bit each, as in ``includes/occasions.lua``."""
 MARKS_A_CALL = 100
-"""Marks that are told at once, so that no call takes long."""
+"""Marks restored in one call, so that no call takes long."""
 _LATEST_EDITION = MOST_NUMBERS // MOST_SEEDS - 2
-"""Seeds that change more often while one firing is fed have the numbers of this one."""
+"""Largest edition: if the seeds change more often while one firing is fed, it keeps this one."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class DueSchedules:
-    """What a look has found."""
+    """Result of a query for due schedules."""
 
     now: int
     """Redis' clock, epoch seconds."""
     is_more: bool
     schedules: int
-    """How many there are."""
+    """Number of schedules."""
     skipping: int
-    """How many of them were skipped three times in a row, or more often."""
+    """Number of schedules skipped at least three times in a row."""
     due: Sequence[ScheduleState]
 
 
@@ -67,7 +67,7 @@ class Schedules:
         self._keys = scripts.keys
 
     async def due(self, by: str, *, most: int) -> DueSchedules:
-        """Those whose time has come, for a redis-monitor of this name."""
+        """Lend the due schedules to a redis-monitor of this name."""
         answer = unpack(await self._scripts.run("due", by, most, CLAIM_MS))
         now, is_more, count, skipping, claimed = answer
         states = [
@@ -80,10 +80,10 @@ class Schedules:
     async def begin(
         self, state: ScheduleState, at: int, *, stops: bool, content: str = ""
     ) -> int | None:
-        """Note that a firing is fed from now on; None: somebody else has brought it to its end.
+        """Note that a firing is fed from now on; None: another redis-monitor has completed it.
 
-        ``content`` is a digest of its seeds. Answers the number of the first of them: that is not 0
-        where others were begun with for the same firing.
+        ``content`` is a digest of its seeds. Returns the number of the first of them: it is not 0
+        if the same firing was begun with other seeds.
         """
         field = FrontierKeys.schedule_field(*state.schedule.key)
         told = (field, state.last, at, int(stops), content, _LATEST_EDITION)
@@ -91,11 +91,11 @@ class Schedules:
         return None if edition < 0 else edition * MOST_SEEDS
 
     async def done(self, turn: Turn) -> bool:
-        """Say what became of one; False: somebody else did before, and this changes nothing."""
+        """Record the outcome of a firing; False: recorded by another before, nothing changed."""
         return await self._scripts.run("fired", pack_turn(turn)) == 1
 
     async def all(self, appid: str | None = None) -> Sequence[ScheduleState]:
-        """All schedules, or those of an application, by application and name."""
+        """Return all schedules, or those of an application, by application and name."""
         with our_errors():
             listed = await self._redis.zrange(self._keys.schedules(), 0, -1, withscores=True)
             fitting = [
@@ -114,14 +114,14 @@ class Schedules:
         return [state for state in states if state is not None]
 
     async def names(self, appids: Collection[str] = ()) -> set[tuple[str, str]]:
-        """Application and name of each schedule, of these applications or of all."""
+        """Return application and name of each schedule, of these applications or of all."""
         with our_errors():
             fields = await self._redis.zrange(self._keys.schedules(), 0, -1)
         found = {names_of(field.decode()) for field in fields}
         return {one for one in found if not appids or one[0] in appids}
 
     async def one(self, appid: str, name: str) -> ScheduleState | None:
-        """One schedule; None: there is none of this name."""
+        """Return a schedule; None: the name is unknown."""
         field = FrontierKeys.schedule_field(appid, name)
         with our_errors():
             fields = await self._redis.hgetall(self._keys.schedule(field))
@@ -129,7 +129,7 @@ class Schedules:
         return None if due is None else _state(field.encode(), _texts(fields), due)
 
     async def has_had_last(self, state: ScheduleState) -> bool:
-        """Whether the last seed of the latest firing has taken effect, as far as is known here."""
+        """Return whether the last seed of the latest firing has taken effect, if known here."""
         field = FrontierKeys.schedule_field(*state.schedule.key)
         part, bit = divmod(state.last_number, OCCASIONS_A_PART)
         key = self._keys.occasion(f"{field}:{state.fired_at}", part)
@@ -144,9 +144,9 @@ class Schedules:
                     await self._redis.hincrby(key, "repeated", count)
 
     async def reinstate(self, marks: Sequence[ScheduleMark]) -> int:
-        """Tell a Redis that has forgotten what Kafka remembers; it keeps what is newer.
+        """Restore marks from Kafka in a Redis that lost them; newer data in Redis stays.
 
-        Answers how many marks told it anything, at most one a schedule and call.
+        Returns the number of marks that were new, at most one per schedule and call.
         """
         forgotten = 0
         for start in range(0, len(marks), MARKS_A_CALL):
@@ -155,7 +155,7 @@ class Schedules:
         return forgotten
 
     async def remind(self, marks: Sequence[RunMark]) -> None:
-        """Tell a Redis that has forgotten it what firings took effect in runs that are over."""
+        """Restore in a Redis that lost them the applied records of firings in ended runs."""
         parts = list(pack_seen(marks, time.time()))
         for start in range(0, len(parts), MARKS_A_CALL):
             await self._scripts.run("remind", pack(parts[start : start + MARKS_A_CALL]))
@@ -166,7 +166,7 @@ def _texts(fields: Mapping[bytes, bytes]) -> dict[str, str]:
 
 
 def _state(field: bytes, fields: Mapping[str, str], due: float) -> ScheduleState | None:
-    """A schedule; None, and a line in the log, where this version cannot read it."""
+    """Return a schedule; None, and a line in the log, if this version cannot read it."""
     try:
         return state_from(fields, due)
     except (ValueError, KeyError):

@@ -1,8 +1,8 @@
 """Run the Lua operations of the frontier, loading each where Redis does not know it yet.
 
-Every operation takes the prefix of all keys as its only key; the keys that it makes share its hash
-tag. Those that go by the frontier clock are told, behind their own arguments, what the caller knows
-of it, and answer it.
+Every operation takes the prefix of all keys as its only key; the keys that it builds share its hash
+tag. Operations that use the frontier clock get the caller's knowledge of it behind their own
+arguments, and return the new one.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from crawlstream_frontier.sources import is_timed, source_of
 
 @cache
 def digest_of(operation: str) -> str:
-    """The name by which Redis knows the text of one operation."""
+    """Return the name under which Redis caches the text of one operation."""
     return hashlib.sha1(source_of(operation).encode(), usedforsecurity=False).hexdigest()
 
 
 @contextmanager
 def our_errors() -> Iterator[None]:
-    """Say in our words why Redis did not do it: FrontierFull or RedisUnavailable."""
+    """Raise errors of Redis as FrontierFull or RedisUnavailable."""
     try:
         yield
     except OutOfMemoryError as error:
@@ -70,14 +70,14 @@ class Run(Protocol):
     """Runs one operation; see ``Scripts.run``."""
 
     def __call__(self, operation: str, *args: str | bytes | int) -> Awaitable[object]:
-        """What the script returns."""
+        """Return the answer of the script."""
         ...
 
 
 class Scripts:
     """Runs operations on one Redis, loading each where the server does not know it yet.
 
-    One instance a client: it keeps what its process knows of the frontier clock.
+    One instance per client: it keeps its process' knowledge of the frontier clock.
     """
 
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
@@ -87,7 +87,7 @@ class Scripts:
         self._reckoning = Reckoning()
 
     async def run(self, operation: str, *args: str | bytes | int) -> object:
-        """Run one operation on the partition; answers what the script returns.
+        """Run one operation on the partition; return the answer of the script.
 
         FrontierFull: Redis is at its memory limit and the operation would add to it.
         RedisUnavailable: no answer. The operation may have taken effect; repeating it is safe.
@@ -106,7 +106,7 @@ class Scripts:
                 return await self.redis.evalsha(digest, 1, self.keys.tag, *args)
             except NoScriptError:
                 if isinstance(self.redis, RedisCluster):
-                    # By its key it goes to the right node, also if another one does not answer.
+                    # The key routes it to the right node, also if another one does not answer.
                     return await self.redis.eval(source_of(operation), 1, self.keys.tag, *args)
                 await self.redis.script_load(source_of(operation))
                 return await self.redis.evalsha(digest, 1, self.keys.tag, *args)

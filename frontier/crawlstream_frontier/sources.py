@@ -1,8 +1,8 @@
-"""Put the text of a Lua operation together from the files in ``lua/``.
+"""Assemble the text of a Lua operation from the files in ``lua/``.
 
-One file an operation, in ``lua/operations/`` by who calls it. A line ``--- include: name`` in it
-stands for ``lua/includes/name.lua``. Keys are written where they are made: in place of ``K.band(S,
-tag, domain)`` stands what ``includes/keys.lua`` returns for it, so that a key costs neither a call
+Each operation is one file, in ``lua/operations/`` by its caller. A line ``--- include: name`` in it
+stands for ``lua/includes/name.lua``. Keys are inlined: ``K.band(S, tag, domain)`` is replaced by
+the expression that ``includes/keys.lua`` returns for it, so that a key costs neither a call
 nor one of the few names that a function in Lua may have.
 """
 
@@ -26,14 +26,14 @@ _USED_KEY = re.compile(rf"\bK\.(\w+)(?:\(({_ARGUMENT}(?:,{_ARGUMENT})*)\))?")
 _WORD = re.compile(r"'[^']*'|\w+")
 _CLOCK = "--- include: clock"
 _BASES = ("--- include: ledger", "--- include: bands")
-"""What follows one of these parts is a function of its own: Lua allows 200 names in one, and to
-make a closure it walks along all names of the same function that other closures use. A function
-may use 60 names from outside."""
+"""The text behind each of these parts becomes a function of its own: Lua allows 200 names in one,
+and to make a closure it walks along all names of the same function that other closures use. A
+function may use 60 names from outside."""
 
 
 @cache
 def operations() -> Mapping[str, str]:
-    """Every operation and its file, as ``read`` takes it."""
+    """Return every operation and its file, as ``read`` takes it."""
     return {
         file.name.removesuffix(".lua"): f"operations/{folder.name}/{file.name}"
         for folder in (_FOLDER / "operations").iterdir()
@@ -42,35 +42,35 @@ def operations() -> Mapping[str, str]:
 
 
 def read(file: str) -> str:
-    """The text of one file below ``lua/``, such as ``includes/clock.lua``."""
+    """Return the text of one file below ``lua/``, such as ``includes/clock.lua``."""
     return (_FOLDER / file).read_text()
 
 
 @cache
 def is_timed(operation: str) -> bool:
-    """Whether an operation goes by the frontier clock."""
+    """Return True if an operation uses the frontier clock."""
     return _CLOCK in read(operations()[operation])
 
 
 @cache
 def source_of(operation: str) -> str:
-    """The complete text of one operation, as Redis gets it."""
+    """Return the complete text of one operation, as Redis gets it."""
     return _with_keys(plain_source_of(operation))
 
 
 def plain_source_of(operation: str) -> str:
-    """The complete text of one operation as it is read: keys are made by calls."""
+    """Return the complete text of one operation as it is written: keys are made by calls."""
     text = read(operations()[operation])
     return _with_includes(_in_functions(text) if is_timed(operation) else text)
 
 
 def _with_includes(text: str) -> str:
-    """The text with every part in its place, and the parts of that part."""
+    """Return the text with all included parts, and their own parts, in place."""
     return _INCLUDE.sub(lambda match: _with_includes(read(f"includes/{match[1]}.lua")), text)
 
 
 def _in_functions(text: str) -> str:
-    """What stands behind each base in a function of its own; the answer is given with the time."""
+    """Wrap the text behind each base in a function; the answer is returned with the time."""
     bases = [base for base in _BASES if base in text] or [_CLOCK]
     for base in reversed(bases):
         outer, _, inner = text.partition(base)
@@ -82,7 +82,7 @@ def _in_functions(text: str) -> str:
 
 
 def _with_keys(text: str) -> str:
-    """The text with every key in the place where it is made, and no function that makes one."""
+    """Return the text with all keys inlined, without the functions that make them."""
     keys = {
         key["name"] or key["function"]: (key["made"], (key["parameters"] or "").split(", "))
         for key in _KEY.finditer(text)

@@ -1,7 +1,7 @@
-"""The frontier's two streams: actions that wait for an answer, records owed to the world.
+"""The frontier's two streams: actions that wait for an answer, and records to be published.
 
 Both are read by a consumer group, so that several redis-monitors share them and the work of one
-that died is taken over. What is read is deleted only when it is said to be answered or published.
+that died is taken over. A record is deleted only when it is reported as answered or published.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from crawlstream_frontier.scripts import Scripts, our_errors
 
 GROUP = "redis-monitor"
 TAKE_OVER_MS = 5_000
-"""A record that somebody read and did not finish for so long is taken over; looked for as often."""
+"""Time after which a record that was read but not finished is taken over; also the interval."""
 GONE_MS = 3_600_000
-"""A reader that was not heard of for so long, and has nothing unfinished, is forgotten."""
+"""Time after its last call when a reader without unfinished records is removed."""
 
 _GONE = ("NOGROUP ", "UNBLOCKED ", "no such key")
-"""Beginnings of what a reader hears, also in the middle of its waiting, when Redis was emptied."""
+"""Beginnings of errors that a reader gets, also while it waits, when Redis was emptied."""
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -52,39 +52,39 @@ class Streams:
     async def actions(self, *, count: int = 50, block_ms: int = 2_000) -> Sequence[PendingAction]:
         """Actions to answer: those of a dead reader first, then new ones.
 
-        What a dead reader left comes one by one, so that an action that ends whoever tries it does
-        not count as a try of those beside it. Waits up to ``block_ms`` (0: not at all).
+        Records of a dead reader come one by one, so that an action that kills its reader does
+        not count as a try of the others. Waits up to ``block_ms`` (0: not at all).
         """
         return await self._read(self._keys.actions(), count, block_ms, unpack_action)
 
     async def answered(self, ids: Sequence[str]) -> None:
-        """The replies to these actions are in Kafka."""
+        """Delete actions whose replies are in Kafka."""
         await self._finish(self._keys.actions(), ids)
 
     async def owed(
         self, *, count: int = 100, block_ms: int = 2_000
     ) -> Sequence[OutboxRecord | OwedSchedule]:
-        """Records to publish: those of a dead reader first, then new ones; waits as above."""
+        """Return records to publish: those of a dead reader first, then new ones; may wait."""
         return await self._read(self._keys.outbox(), count, block_ms, unpack_owed)
 
     async def published(self, ids: Sequence[str]) -> None:
-        """These records are in Kafka."""
+        """Delete records that are in Kafka."""
         await self._finish(self._keys.outbox(), ids)
 
     @contextlib.asynccontextmanager
     async def keeping(self, ids: Sequence[str]) -> AsyncIterator[None]:
-        """For the length of the block nobody takes these actions over, however long they take."""
+        """Keep these actions from being taken over during the block, however long it takes."""
         async with beside(self._keep(self._keys.actions(), ids)):
             yield
 
     @contextlib.asynccontextmanager
     async def keeping_owed(self, ids: Sequence[str]) -> AsyncIterator[None]:
-        """The same for records that are owed."""
+        """Keep these records to be published from being taken over during the block."""
         async with beside(self._keep(self._keys.outbox(), ids)):
             yield
 
     async def _keep(self, stream: str, ids: Sequence[str]) -> None:
-        """Touch what is still ours; it does not count as another try."""
+        """Renew the claim on own records; it does not count as another try."""
         while ids:
             await asyncio.sleep(TAKE_OVER_MS / 4000)
             with contextlib.suppress(RedisError):
@@ -127,7 +127,7 @@ class Streams:
         return [build(id_, fields, 1) for id_, fields in _records_of(answer)]
 
     async def _take_over(self, stream: str, count: int) -> Records:
-        """What a dead reader left; the next look is at once while there is something."""
+        """Return records of a dead reader; while there are any, the next check is immediate."""
         answer = await self._redis.xautoclaim(
             stream, GROUP, self._consumer, min_idle_time=TAKE_OVER_MS, count=count
         )
@@ -154,10 +154,10 @@ class Streams:
             log.info("create_group", stream=name)
 
     async def _finish(self, stream: str, ids: Sequence[str]) -> None:
-        """Forget records for good.
+        """Delete records permanently.
 
-        A full Redis takes no transactions, whatever is in them. What was deleted, but is not
-        acknowledged yet, is passed over by whoever takes it over.
+        A full Redis takes no transactions, whatever is in them. A record that is deleted, but not
+        acknowledged yet, is skipped by the reader that takes it over.
         """
         if not ids:
             return

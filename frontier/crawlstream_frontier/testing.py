@@ -3,7 +3,7 @@
     effect = handle(PingHandler, {"ping": "hello", "uuid": "u1", "appid": "my-app"})
     reply = answer(PingMonitor, effect)
 
-What needs the frontier gets a real one: ``answer(Backlog, effect, redis_url=…)``.
+A plugin that needs the frontier gets a real one: ``answer(Backlog, effect, redis_url=…)``.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _TOPIC = "test"
 def handle(
     handler: Callable[[], Handler], request: Mapping[str, Any] | bytes, *, offset: int = 0
 ) -> Effect | None:
-    """What kafka-monitor gets of a handler class for a request, or for the bytes of a record.
+    """Return a handler's effect for a request, or for the bytes of a record, as kafka-monitor does.
 
     InvalidRequest and InvalidUrl: it refuses the record, because the record does not fit the
-    handler's schema, goes to a built-in kind of lower rank, or the handler says so. Whatever else
-    the handler raises is raised.
+    handler's schema, goes to a built-in kind of lower rank, or the handler refuses it. Other
+    errors of the handler are raised unchanged.
     """
     limits = RequestLimits()
     raw = request if isinstance(request, bytes) else jsontext.dumps(request)
@@ -70,13 +70,13 @@ def answer(
     before: Sequence[Effect | Mapping[str, Any] | None] = (),
     redis_url: str | None = None,
 ) -> Reply:
-    """The reply of an action class to a command, which ``handle`` has returned.
+    """Return the reply of an action class to a command, which ``handle`` has returned.
 
     With ``redis_url`` the action has a frontier, Redis and counters of its own there, under a new
-    namespace that is deleted afterwards; crawl requests, and what ``handle`` has returned, have
-    taken effect in it ``before`` this one. Without, and for ``context.editor``, SetupError tells
-    what an action asks for in vain. TypeError: there is no command, or no reply; ValueError: the
-    action has another name. Whatever the action raises is raised.
+    namespace that is deleted afterwards; crawl requests, and effects that ``handle`` has returned,
+    have taken effect in it ``before`` this one. Without it, and for ``context.editor``, SetupError
+    names the service that the action lacks. TypeError: there is no command, or no reply;
+    ValueError: the action has another name. Errors of the action are raised unchanged.
     """
     if not isinstance(command, Command):
         raise TypeError(f"an action answers a Command, not {command!r:.100}")
@@ -134,7 +134,7 @@ class _BuiltIn(Handler):
 
 
 class _Absent:
-    """Stands for a service that a test has not got: whatever is asked of it, it says so."""
+    """Stands for a service that a test does not have: any use of it raises its error."""
 
     def __init__(self, field: str, remedy: str) -> None:
         self._sentence = f"the action uses context.{field}, which this test has not: {remedy}"
@@ -161,7 +161,7 @@ class _Bench:
     context: Context
 
     async def take_effect(self, effects: Sequence[Effect]) -> PendingAction:
-        """Let effects take hold in their order; answers the last, as redis-monitor reads it."""
+        """Apply effects in their order; return the last, as redis-monitor reads it."""
         context = self.context
         place = Loss(topic_id=_TOPIC, kafka_partition=0, offset=0)
         await self.frontier.positions.restore(place)

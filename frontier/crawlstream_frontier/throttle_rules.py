@@ -1,4 +1,4 @@
-"""The throttle rules in force: the table that Redis goes by, and what limits are kept for."""
+"""The throttle rules in force: the table in Redis, and the scope of its limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crawlstream_frontier.codec.rules import pack_table, unpack_table
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 DOMAINS_PER_LOOK = 200
-"""Domains looked at again in one script when a rule changed, or bands when a crawl was moved; keeps
+"""Domains checked again in one script after a rule changed, or bands after a crawl was moved; keeps
 it below 2 ms of CPU."""
 
 SCOPES = {
@@ -19,11 +19,11 @@ SCOPES = {
     "group": "for each egress group",
     "type group": "for each spider type and egress group",
 }
-"""What limits are kept for, by the words of the scope."""
+"""Scope of the limits, by the words of its text."""
 
 
 class ThrottleRules:
-    """The rules of one frontier, for all who read them and for whoever copies them there.
+    """The rules of one frontier, for all readers and for the process that copies them there.
 
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
     """
@@ -32,15 +32,15 @@ class ThrottleRules:
         self._scripts = scripts
 
     async def table(self) -> ThrottleTable | None:
-        """The throttle table in force; None before the first."""
+        """Return the throttle table in force; None before the first."""
         with our_errors():
             blob = await self._scripts.redis.get(self._scripts.keys.table())
         return unpack_table(blob) if blob else None
 
     async def copy(self, table: ThrottleTable, *, adopt: bool = False) -> bool:
-        """Let a throttle table rule; False: it is older than the one in force, or of another node.
+        """Put a throttle table in force; False: it is older, or of another node.
 
-        When it returns, all domains that wait are looked at by the new rules.
+        When it returns, all waiting domains have been checked by the new rules.
         """
         run = self._scripts.run
         copied = await run("rules", pack_table(table, adopt=adopt))
@@ -49,9 +49,9 @@ class ThrottleRules:
         return bool(copied)
 
     async def agree(self, scope: str, *, by_force: bool = False) -> None:
-        """Let limits be kept for each of these words: ``type``, ``group``, both or neither.
+        """Keep limits for each of these words: ``type``, ``group``, both or neither.
 
-        The first process of a cluster to say so decides; ConfigError where another was first.
+        The first process of a cluster decides; ConfigError if another value was set before.
         """
         forced = "1" if by_force else ""
         known = cast(bytes, await self._scripts.run("scope", scope, forced)).decode()

@@ -1,7 +1,7 @@
-"""Sleep until there is work: the frontier wakes a worker by name, nobody polls.
+"""Sleep until there is work: the frontier wakes a worker under its name, without polling.
 
-A partition among several says it on a channel of its slot (sharded pub/sub): only the node that has
-this slot hears of it.
+A partition among several publishes on a channel of its slot (sharded pub/sub): only the node that
+has this slot receives it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from crawlstream.keys import FrontierKeys
 from crawlstream.tasks import end
 
 RECONNECT_S = 1.0
-"""Pause before the subscription is made anew after Redis went away."""
+"""Pause before subscribing again after Redis became unavailable."""
 LISTEN_S = 30.0
-"""How long one call waits for a message of a slot."""
+"""Time for which one call waits for a message of a slot."""
 
 
 class Sleeper:
-    """Wakes its owner when the frontier says that there is work for it.
+    """Wakes its owner when the frontier has work for it.
 
-    A wake-up that comes while nobody sleeps is kept for the next sleep. When the subscription was
-    broken, its owner is woken once it stands again: something may have been missed.
+    A wake-up that comes between two sleeps is kept for the next sleep. When a broken subscription
+    is restored, the owner is woken: a message may have been missed.
     """
 
     def __init__(self, redis: Redis, keys: FrontierKeys, name: str) -> None:
@@ -41,7 +41,7 @@ class Sleeper:
         self._listening = asyncio.create_task(self._listen(), name=f"wake:{self._channel}")
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._listening:
             await end([self._listening])
 
@@ -69,7 +69,7 @@ class Sleeper:
             self._woken.set()
 
     async def _hear_slot(self, pubsub: Any) -> None:
-        # Commands, not subscriptions, tell a client of a cluster which node has the slot now.
+        # In a cluster, commands, not subscriptions, show a client which node has the slot now.
         await self._redis.exists(self._channel)
         await pubsub.ssubscribe(self._channel)
         next_message = getattr(pubsub, "get_sharded_message", pubsub.get_message)

@@ -20,24 +20,24 @@ from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.worker.link_cache import LinkCache
 
 _UNKNOWN = Inheritance(b"0", 0, 0, None, None)
-"""Of a hold that this process does not know; Redis does not either, and takes no children of it."""
+"""For a hold that this process does not know; Redis does not either, and refuses its children."""
 
 
 class PackedSettles(NamedTuple):
     """Settles as an exchange takes them."""
 
     ends: list[object]
-    """Those without anything found."""
+    """Settles without links."""
     with_children: list[object]
     refused: list[str]
-    """Tokens of those that must not be in it: Redis has no room for their links."""
+    """Tokens of settles that were left out: Redis has no room for their links."""
 
 
 class PutResult(NamedTuple):
-    """What became of links that were put ahead of a settle."""
+    """Result of putting links ahead of a settle."""
 
     redis_epoch: int | None
-    """Of Redis at the first of them; None: there were none."""
+    """Epoch of Redis at the first put; None: there were no links."""
     is_refused: bool
     """Redis had no room for all of them; it may have some."""
 
@@ -46,7 +46,7 @@ class Children:
     """Packs the links of the pages that one worker holds.
 
     A page's children name its profile by number and have its page limits; both came with the hold.
-    Links that the frontier is known to know stay here.
+    Links that the frontier surely knows are not sent.
     """
 
     def __init__(self, scripts: Scripts, sites: HostSites, worker: str, spiderid: str) -> None:
@@ -63,7 +63,7 @@ class Children:
         self._inherited.update(inherited)
 
     def admitted(self, redis_epoch: int, not_these: Collection[str]) -> None:
-        """The exchange that was packed last has taken effect, but for the links of some tokens."""
+        """Note that the last packed exchange took effect, except for the links of some tokens."""
         self._link_cache.enter(redis_epoch)
         for token, links in self._packed.items():
             if token not in not_these and (inherited := self._inherited.get(token)):
@@ -76,23 +76,23 @@ class Children:
         self._packed = {}
 
     def forget(self, tokens: Collection[str]) -> None:
-        """These holds have ended."""
+        """Forget the inherited settings of ended holds."""
         for token in tokens:
             self._inherited.pop(token, None)
 
     def clear(self) -> None:
-        """All holds have ended."""
+        """Forget all holds."""
         self._inherited.clear()
 
     def __len__(self) -> int:
         return len(self._inherited)
 
     async def pack(self, settles: Sequence[Settle]) -> PackedSettles:
-        """Settles for an exchange, those without anything found apart from the others.
+        """Pack settles for an exchange, those without links apart from the others.
 
-        Links beyond what fits into it are put ahead of it, and known ones are left out. Such a
-        settle names the epoch of Redis under which the first of them were put, or known: if Redis
-        was restarted since, it finds another epoch and asks for a repetition.
+        Links that do not fit into it are put ahead of it, and known ones are left out. Such a
+        settle names the epoch of Redis in which its first links were put, or known: if Redis
+        was restarted since, the epochs differ and Redis requests a repetition.
         """
         self._packed = {}
         packed: list[object] = []
@@ -143,7 +143,7 @@ class Children:
         return PutResult(first_epoch, is_refused=False)
 
     def inherited(self, token: str) -> Inheritance | None:
-        """What children of a held page inherit; None for a hold that nobody knows."""
+        """Return what children of a held page inherit; None for an unknown hold."""
         return self._inherited.get(token)
 
     def _leave_out_known(self, settle: Settle) -> tuple[Sequence[Links], int]:

@@ -1,4 +1,4 @@
-"""What a worker remembers of the links it has put: most links of a page were put before."""
+"""Cache of the links that a worker has put: most links of a page were put before."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _GENERATION = 50_000
 
 
 class LinkCache:
-    """What the frontier surely knows, by crawl number: fingerprints, and domains; a bounded hint.
+    """Links that the frontier surely knows, by crawl number: fingerprints, and domains; bounded.
 
-    A crawl number is never given twice by one Redis, and what drops a crawl's dedupe ends its
-    number; so nothing in here becomes wrong but by a restart of Redis, which may have undone the
-    latest of it. :attr:`redis_epoch` is the epoch of Redis that it belongs to; a settle that leaves
+    A Redis never gives a crawl number twice, and dropping a crawl's dedupe ends its
+    number. So only a restart of Redis, which may have undone the latest puts, can make the cache
+    wrong. :attr:`redis_epoch` is the epoch of Redis that it belongs to; a settle that leaves
     links out must name it, and put them all if Redis is in another one.
     """
 
@@ -28,7 +28,7 @@ class LinkCache:
         self._old: dict[bytes, set[str]] = {}
 
     def learn(self, redis_epoch: int, crawl: bytes, fingerprints: Iterable[str]) -> None:
-        """The frontier has taken these, or had them before."""
+        """Note fingerprints that the frontier has admitted, or knew before."""
         self.enter(redis_epoch)
         if self._size >= self._generation:
             self._old, self._young, self._size = self._young, {}, 0
@@ -38,23 +38,23 @@ class LinkCache:
         self._size += len(young) - before
 
     def learn_domains(self, redis_epoch: int, crawl: bytes, domains: Iterable[str]) -> None:
-        """The crawl has entries in these, or had: a link into one of them costs Redis little."""
+        """Note domains that have or had entries: further links into them cost Redis little."""
         self.learn(redis_epoch, crawl, map(_domain_mark, domains))
 
     def new_domains(self, crawl: bytes, links: Sequence[Links]) -> set[str]:
-        """The domains that these may bring the crawl."""
+        """Return the domains that links may add to the crawl."""
         known = self._generations(crawl)
         domains = {group.domain for group in links}
         return {domain for domain in domains if not _is_in(known, _domain_mark(domain))}
 
     def enter(self, redis_epoch: int) -> None:
-        """Redis is in this epoch: forget what belongs to another one."""
+        """Enter an epoch of Redis: forget data of another one."""
         if redis_epoch != self.redis_epoch:
             self.redis_epoch = redis_epoch
             self._young, self._old, self._size = {}, {}, 0
 
     def new_of(self, crawl: bytes, links: Sequence[Links]) -> tuple[Sequence[Links], int]:
-        """The links that are not known to be known, and how many were left out."""
+        """Return the links that are not cached, and how many were left out."""
         known = self._generations(crawl)
         if not known:
             return links, 0
@@ -76,7 +76,7 @@ class LinkCache:
 
 
 def _domain_mark(domain: str) -> str:
-    """What stands for a domain among fingerprints, which are numbers."""
+    """Return the mark of a domain among fingerprints, which are numbers."""
     return f"/{domain}"
 
 

@@ -1,4 +1,4 @@
-"""What one worker says to the frontier: it leases entries, ends holds, and shows that it lives."""
+"""Session of one worker: it leases entries, ends leases, and sends heartbeats."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from crawlstream_frontier.throttle_rules import ThrottleRules
 from crawlstream_frontier.worker.children import Children
 
 DEADLINE_MS = 30_000
-"""A worker that was not heard of for so long is dead; its holds return."""
+"""Time after its last call when a worker counts as dead; its leases are revoked then."""
 LEASES_PER_CALL = 200
 """Entries granted by one script: keeps the longest call near 5 ms."""
 
@@ -47,9 +47,9 @@ class Reservation(NamedTuple):
     site: str
     partition: int
     wait_ms: int
-    """Until it may leave; -1: not soon, -2: the site is blocked or paused."""
+    """Time until it may be sent; -1: not soon, -2: the site is blocked or paused."""
     redis_epoch: int
-    """Another Redis may know nothing of it."""
+    """Epoch of the grant; a Redis of another epoch may not know it."""
 
 
 class WorkerSession:
@@ -70,7 +70,7 @@ class WorkerSession:
     ) -> None:
         """``group`` is the worker's egress group."""
         self.partition = partition
-        """Which one of the frontier it speaks to."""
+        """Number of the partition that it calls."""
         self._scripts = scripts
         self._worker = worker
         self._spiderid = spiderid
@@ -79,7 +79,7 @@ class WorkerSession:
         self._children = Children(scripts, self._sites, worker, spiderid)
         self._call = 1
         self._unheard: Sequence[Hold] = ()
-        """Granted by a call whose repetition, for the sake of some settles, was not answered."""
+        """Holds of a call that was repeated for some settles, while the repetition failed."""
 
     async def exchange(
         self,
@@ -90,7 +90,7 @@ class WorkerSession:
         sent: Sequence[SentRequest] = (),
         want: int = 0,
     ) -> ExchangeResult:
-        """Tell the frontier everything that happened and lease up to ``want`` entries.
+        """Report everything that happened and lease up to ``want`` entries.
 
         One call at a time, of at most 1 000 tokens. After RedisUnavailable the same arguments (and
         more) may be sent again: holds granted by a call whose answer was lost are granted again.
@@ -136,7 +136,7 @@ class WorkerSession:
         )
 
     async def _at_home(self, sites_version: bytes, holds: Sequence[Hold]) -> Sequence[Hold]:
-        """The holds that were granted under their own site; the others are moved there, unsent."""
+        """Return the holds granted under their own site; move the others there, unsent."""
         await self._sites.follow(sites_version)
         moves = self._sites.moves(holds)
         if moves:
@@ -149,9 +149,9 @@ class WorkerSession:
         return self._sites.site_of(host)
 
     async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
-        """Reserve the next request to the site of a host, for one that no lease is for.
+        """Reserve the next request to the site of a host, for a request without a lease.
 
-        It may leave at the time that is answered, and must be over ``takes_ms`` later.
+        It may be sent at the returned time, and must be over ``takes_ms`` later.
         """
         site, spider = self._sites.site_of(host), encode_id(self._spiderid)
         told = await self._scripts.run("reserve", spider, self._group, site, takes_ms, within_ms)
@@ -162,15 +162,15 @@ class WorkerSession:
         return Reservation(site, self.partition, wait_ms, redis_epoch)
 
     def _caller(self, want: int = 0) -> list[object]:
-        """What every exchange begins with."""
+        """Return the first arguments of every exchange."""
         spider, leases = encode_id(self._spiderid), min(want, LEASES_PER_CALL)
         return [self._call, self._worker, spider, leases, DEADLINE_MS]
 
     def spill(self, settle: Settle) -> Sequence[Spill]:
-        """The links of a settle as records for Kafka.
+        """Return the links of a settle as records for Kafka.
 
-        Once Kafka has them, settle without these links but with ``spilled``. None come of a hold
-        that is in other hands by now.
+        Once Kafka has them, settle without these links but with ``spilled``. Empty for a hold
+        that another worker has by now.
         """
         inherited = self._children.inherited(settle.token)
         if inherited is None:
@@ -184,12 +184,12 @@ class WorkerSession:
         )
 
     def origin(self, token: str) -> LinkOrigin | None:
-        """What the links of a held page carry to other partitions; None where there are none."""
+        """Return the origin that links of a held page carry to other partitions; None: no links."""
         inherited = self._children.inherited(token)
         return inherited.origin if inherited else None
 
     async def put_links(self, token: str, links: Sequence[Links]) -> None:
-        """Put links below a held page ahead of its settle, however many they are.
+        """Put links below a held page ahead of its settle, regardless of their number.
 
         Only a settle that carries the same links again makes sure that a restart of Redis in
         between lost none of them. FrontierFull: Redis has no room for all of them.
@@ -198,13 +198,13 @@ class WorkerSession:
             raise FrontierFull
 
     async def beat(self) -> int:
-        """Move the worker's deadline; answers the epoch of Redis."""
+        """Move the worker's deadline; return the epoch of Redis."""
         return int(cast(int, await self._scripts.run("beat", self._worker, DEADLINE_MS)))
 
     async def reconcile(self, alive: Collection[str]) -> Sequence[str]:
-        """Give back what Redis holds for the worker and the worker does not know.
+        """Return the holds to the frontier that Redis has for the worker but the worker lost.
 
-        Answers the tokens of ``alive`` that Redis does not know: their entries are in other hands.
+        Returns the tokens of ``alive`` that Redis does not know: other workers have their entries.
         """
         here = [*alive, *map(_token, self._unheard)]
         done = await retire_all(self._scripts.run, self._worker, here, self._call)
@@ -212,16 +212,16 @@ class WorkerSession:
         return sorted(done.lost)
 
     async def retire(self) -> int:
-        """Give back everything Redis holds for the worker, unmarked; it is gone after this."""
+        """Return all holds of the worker to the frontier, unmarked, and remove the worker."""
         done = await retire_all(self._scripts.run, self._worker)
         self._children.clear()
         return len(done.returned)
 
     async def blame(self, dead: str, token: str) -> int:
-        """Take back the holds of a worker known to be dead; answers how many there were.
+        """Revoke the holds of a worker known to be dead; return their number.
 
         Its successor in the same slot calls this with the token of the entry that the dead one
-        was handling (empty: none), which alone gains a death.
+        was processing (empty: none), which alone gains a death.
         """
         return await reap_all(self._scripts.run, dead, token)
 
