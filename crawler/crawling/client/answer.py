@@ -1,4 +1,4 @@
-"""From what came over the wire to Scrapy's response, as Scrapy's own handler makes it."""
+"""Build Scrapy's response from the received bytes, as Scrapy's own handler does."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _ADDRESSES_REMEMBERED = 4096
 def response_of(
     request: Request, head: Sequence[bytes], body: bytes, address: str, *, flags: list[str]
 ) -> Response:
-    """The response; TransferFailed if its head is none.
+    """Return the response; raise TransferFailed if its head is invalid.
 
-    ``address`` is that of the server; "": nobody knows.
+    ``address``: the server's; "": unknown.
     """
     version, status = _status(head[0])
     headers = _headers(request, status, head)
@@ -59,7 +59,7 @@ def for_its_status(request: Request, head: Sequence[bytes], problem: Exception) 
 
 
 def body_length(head: Sequence[bytes]) -> int:
-    """Return the bytes of the body that a head announces; 0 where none comes or nobody knows."""
+    """Return the bytes of the body that a head announces; 0: no body or unknown length."""
     lines = (line for line in head if line[:15].lower() == b"content-length:")
     if (line := next(lines, None)) is None or head[0].split()[1:2] in _BODILESS_WORDS:
         return 0

@@ -1,4 +1,4 @@
-"""What libcurl is told of a request: its first line, its headers, its body, where it goes."""
+"""Pass a request to libcurl: its first line, its headers, its body and its destination."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOSTS_REMEMBERED = 10_000
 
 
 def write(curl: pycurl.Curl, request: Request, *, is_absolute: bool = False) -> bool:
-    """Tell libcurl what to send; whether it is a plain GET.
+    """Pass a request to libcurl; return whether it is a plain GET.
 
     ``is_absolute``: the first line has the whole URL, as proxies want it.
     """
@@ -35,14 +35,14 @@ def write(curl: pycurl.Curl, request: Request, *, is_absolute: bool = False) -> 
 
 
 def base_and_target(url: str) -> tuple[str, str]:
-    """What libcurl reads of a URL, scheme, host and port; and the target, written as it is."""
+    """Return a URL's base (scheme, host, port) for libcurl, and its target, unchanged."""
     scheme, _, rest = url.partition("://")
     netloc, target = _split(rest)
     return f"{scheme}://{netloc}/", target
 
 
 def header_lines(request: Request) -> list[bytes]:
-    """A request's headers and no others, as libcurl is told."""
+    """Return a request's headers, and no others, as lines for libcurl."""
     headers = [
         b"%b: %b" % (name, value) if value else b"%b;" % name
         for name, values in dict.items(request.headers)

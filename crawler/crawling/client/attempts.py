@@ -18,7 +18,7 @@ Send = Callable[[Route | None], Awaitable[Response]]
 
 
 class Attempts:
-    """Chooses proxies for a page, and tells what became of them."""
+    """Chooses proxies for a page, and reports their results."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes

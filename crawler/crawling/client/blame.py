@@ -1,8 +1,8 @@
-"""Where a connection through a proxy ended, and so who is to blame: by libcurl's figures alone.
+"""Attribute a failed connection through a proxy, by libcurl's figures alone.
 
-What tells, in this order: whether the request was about to be written (PREREQFUNCTION), the status
+The figures, in this order: whether the request was about to be written (PREREQFUNCTION), the status
 of CONNECT, the step at which SOCKS failed, whether the proxy was reached at all. Error texts are
-not read, and libcurl's error codes only where they say one thing: 7 is five different failures.
+not read, and libcurl's error codes only where they are unambiguous: 7 is five different failures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SOCKS_FAILED: Mapping[int, Blame] = {
     22: Blame.PATH,  # reply 3: network unreachable
     23: Blame.DENIED,  # reply 2: not allowed by its rules
     24: Blame.PATH,  # reply 6: TTL expired
-    12: Blame.PASSWORD,  # none of our ways to say who we are is accepted
+    12: Blame.PASSWORD,  # the proxy accepts no offered authentication
     33: Blame.PASSWORD,
 }
 """By CURLINFO_PROXY_ERROR (the numbers of curl's CURLproxycode); all others are the proxy's."""
@@ -48,7 +48,7 @@ class Ending:
 
 
 def blame_for(end: Ending) -> Blame:
-    """Who is to blame for a failed transfer."""
+    """Return the blame for a failed transfer."""
     if end.was_paid:
         return Blame.SITE
     if end.proxy_error:
@@ -59,7 +59,7 @@ def blame_for(end: Ending) -> Blame:
 
 
 def _unanswered(end: Ending) -> Blame:
-    """The same where the proxy was reached, and has not said that it refuses."""
+    """Return the blame where the proxy was reached and has not reported a refusal."""
     is_tunnel = bool(end.connect_code)
     if end.number in _TLS:
         return Blame.PROXY if end.is_tls_of_proxy and not is_tunnel else Blame.TLS

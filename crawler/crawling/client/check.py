@@ -37,7 +37,7 @@ _WORD_EVERY_S = 0.2
 
 
 class Check:
-    """One page, asked for through one proxy after the other."""
+    """Request one page through one proxy after the other."""
 
     def __init__(self, wish: Mapping[str, Any], pool: Pool) -> None:
         settings = load_settings()
@@ -67,7 +67,7 @@ class Check:
 
     @asynccontextmanager
     async def _granted(self) -> AsyncIterator[None]:
-        """Nobody else crawls here: word that requests may leave is always fresh."""
+        """Always grant: a check runs without a crawl, so permission to send is always fresh."""
 
         async def speak() -> None:
             while True:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Client(Protocol):
-    """What fetches: libcurl, or a browser."""
+    """Client that downloads: libcurl or a browser."""
 
     async def fetch(self, request: Request, page: Page) -> Response:
         """Send one request by the grant of its page."""
         ...
 
     def close(self) -> None:
-        """End all connections; nothing may be under way."""
+        """Close all connections; no request may be in flight."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What libcurl's error codes mean, as reasons of ``page_failed``."""
+"""Map libcurl's error codes to reasons of ``page_failed``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _REASONS: Mapping[int, str] = {
     pycurl.E_UNSUPPORTED_PROTOCOL: "bad_response",  # no HTTP/1.x, or none at all
     pycurl.E_URL_MALFORMAT: "invalid_request",
     pycurl.E_COULDNT_RESOLVE_HOST: "dns",
-    pycurl.E_FTP_WEIRD_SERVER_REPLY: "bad_response",  # of HTTP servers as well
+    pycurl.E_FTP_WEIRD_SERVER_REPLY: "bad_response",  # also from HTTP servers
     pycurl.E_PARTIAL_FILE: "connection_lost",
     pycurl.E_OPERATION_TIMEDOUT: "timeout",
     pycurl.E_GOT_NOTHING: "connection_lost",
     pycurl.E_SEND_ERROR: "connection_lost",
     pycurl.E_RECV_ERROR: "connection_lost",
-    pycurl.E_BAD_CONTENT_ENCODING: "bad_response",  # a transfer encoding that nobody asked for
+    pycurl.E_BAD_CONTENT_ENCODING: "bad_response",  # a transfer encoding that was not requested
     **dict.fromkeys(HTTP_2, "connection_lost"),
     100: "connection_lost",  # CURLE_TOO_LARGE, which pycurl has no name for: a head without end
 }

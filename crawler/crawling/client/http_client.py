@@ -1,7 +1,7 @@
-"""From a request to its response: what :mod:`crawling.engine.download_handler` is to Scrapy.
+"""Download requests with libcurl, as :mod:`crawling.engine.download_handler` does for Scrapy.
 
-The same gate in the same order: paid for, allowed to go there, in time; and the same is told of it.
-Pages of a pool leave through one of its proxies, and no other way.
+Requests pass the same checks in the same order: grant, address, time; and report the same results.
+Pages of a pool leave only through one of its proxies.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Ask(NamedTuple):
     host: str
     port: int
     addresses: Sequence[Address]
-    """Of the site, vetted."""
+    """Addresses of the site, checked."""
 
     def pins(self) -> list[str]:
         """For libcurl's memory of names."""
@@ -62,7 +62,7 @@ class _Ask(NamedTuple):
 class HttpClient:
     """libcurl behind the gate."""
 
-    def __init__(  # noqa: PLR0913  all but the first two by name
+    def __init__(  # noqa: PLR0913  all but the first two are keywords
         self,
         holds: Holds,
         resolver: GuardedResolver,
@@ -174,7 +174,7 @@ class HttpClient:
     def _prepare(
         self, transfer: Transfer, ask: _Ask, pins: list[str], *, is_absolute: bool = False
     ) -> bool:
-        """Tell libcurl all of a request; whether its handle may be used again."""
+        """Pass a request to libcurl; return whether its handle may be used again."""
         transfer.verify(trust.must_prove(ask.request, ask.page.hold, self._verifies))
         transfer.curl.setopt(pycurl.RESOLVE, pins)
         is_plain = write(transfer.curl, ask.request, is_absolute=is_absolute)
@@ -204,7 +204,7 @@ class HttpClient:
         raise failure
 
     async def _run(self, line: Line, transfer: Transfer, request: Request) -> bool:
-        """Whether there was an end before the response was complete, and that is taken as well."""
+        """Return whether the response ended early and is accepted nevertheless."""
         try:
             await line.multi.run(transfer)
         except TransferFailed as error:
@@ -262,7 +262,7 @@ class HttpClient:
         return transfer
 
     def close(self) -> None:
-        """End all connections; nothing may be under way."""
+        """Close all connections; no request may be in flight."""
         self._direct.close()
         self._by_proxy.close()
 
@@ -272,6 +272,6 @@ _OF_PROXIES = {pycurl.CAINFO: pycurl.PROXY_CAINFO, pycurl.CAPATH: pycurl.PROXY_C
 
 
 def _certificates() -> dict[int, str]:
-    """Where the certificates are that this machine trusts, as libcurl is told."""
+    """Return libcurl's options for the certificates that this machine trusts."""
     names = {"cafile": pycurl.CAINFO, "capath": pycurl.CAPATH}
     return {names[name]: path for name, path in trust.trusted_certificates().items()}

@@ -21,7 +21,7 @@ _SPARE = 64
 _KEPT_BY_PROXY = 8
 """Connections; proxies have few places."""
 _IDLE_S = 30.0
-"""Connections through a proxy that nobody has used for so long are closed."""
+"""Seconds after which an unused connection through a proxy is closed."""
 
 
 class Line:
@@ -40,7 +40,7 @@ class Line:
         self._make = make
         self._spare: list[Transfer] = []
         self.lent = 0
-        """Handles that somebody has."""
+        """Number of handles in use."""
 
     def take(self) -> Transfer:
         """A handle for one request."""
@@ -60,7 +60,7 @@ class Line:
             transfer.curl.close()
 
     def close(self) -> None:
-        """End all connections; nothing may be under way."""
+        """Close all connections; no request may be in flight."""
         for transfer in self._spare:
             transfer.curl.close()
         self._spare.clear()
@@ -103,7 +103,7 @@ class ProxyLines:
         self._timer = self._loop.call_later(_IDLE_S, self._sweep) if self._lines else None
 
     def close(self) -> None:
-        """End all connections; nothing may be under way."""
+        """Close all connections; no request may be in flight."""
         if self._timer:
             self._timer.cancel()
         for _, line in self._lines.values():

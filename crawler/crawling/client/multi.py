@@ -1,4 +1,4 @@
-"""libcurl on the event loop: it says which sockets it waits for, and is told of them."""
+"""Run libcurl on the event loop: it names its sockets and is notified when they are ready."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Multi:
             transfer.end()
 
     def close(self) -> None:
-        """End all connections; nothing may be under way."""
+        """Close all connections; no request may be in flight."""
         if self._timer is not None:
             self._timer.cancel()
         self._multi.close()
         for fd, events in list(self._watched.items()):
             self._listen(fd, events, 0)
 
-    # What libcurl calls.
+    # Called by libcurl.
 
     def _set_timer(self, after_ms: int) -> None:
         if self._timer is not None:
@@ -92,12 +92,12 @@ class Multi:
         if begins & pycurl.POLL_OUT:
             loop.add_writer(fd, self._act, fd, pycurl.CSELECT_OUT)
 
-    # What the loop calls.
+    # Called by the loop.
 
     def _read(self, fd: int) -> None:
-        """Something has come: bounded, as long as nothing that we hear of comes of it.
+        """Read from a socket; bound the bytes that libcurl reads without a callback.
 
-        A chunk's extension, to name one, may be without an end, and libcurl passes it over.
+        A chunk's extension, for example, may be endless, and libcurl skips it.
         """
         unheard = self._unheard.get(fd)
         if unheard is not None:

@@ -60,7 +60,7 @@ class ProfiledClient:
         return self._browsers[profile]
 
     def close(self) -> None:
-        """End all connections; nothing may be under way."""
+        """Close all connections; no request may be in flight."""
         self._plain.close()
         for browser in self._browsers.values():
             browser.close()

@@ -1,4 +1,4 @@
-"""Requests through a proxy, as libcurl tells of them, and how they failed."""
+"""Requests through a proxy, with libcurl's callbacks, and the blame for their failures."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ProxiedTransfer(Transfer):
         return ProxyTrouble(blame, f"{blame.name.lower()} ({told})")
 
     def blamed(self, error: Exception) -> Exception:
-        """What went wrong, told with who is to blame; what is nobody's fault as it is."""
+        """Attribute an error to proxy, path or site; return other errors unchanged."""
         if isinstance(error, ProxyTrouble) or not isinstance(error, _OF_THE_WAY):
             return error
         if not self.is_paid and not isinstance(error, DownloadTimeoutError):

@@ -1,8 +1,8 @@
-"""One request under way, as libcurl tells of it; its handle is used again for the next one.
+"""Request in flight, with libcurl's callbacks; its handle serves the next request too.
 
-libcurl calls in the order of what happens: it asks for a socket to an address, says that the
-connection stands (with TLS: that the handshake is over) and the request is written next, and hands
-over what comes. Each is a place to refuse.
+libcurl calls in order of events: it requests a socket to an address, reports that the connection
+is open (with TLS: that the handshake is complete) and that it writes the request next, and passes
+the received bytes. Each callback can refuse.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from crawling.page.page import Page
 from crawlstream.boot.addresses import Address, AddressRefused
 
 LONGEST_HEAD = 256 * 1024
-"""Bytes of all heads of a response and of what comes behind its body, as browsers have it."""
+"""Most bytes of all heads of a response and of its trailers, as in browsers."""
 _BUFFER = 64 * 1024
 _SMALL = 4096
 """Bytes of a part of a body that is kept as it came."""
@@ -50,7 +50,7 @@ _BLANK = (b"\r\n", b"\n")
 
 
 class _Lent(socket.socket):
-    """A socket that libcurl takes a copy of: this one is closed when nobody has it any more."""
+    """Socket that libcurl duplicates; this one closes when its last reference is gone."""
 
     def __del__(self) -> None:
         self.close()
@@ -89,7 +89,7 @@ class Transfer:
     def begin(
         self, page: Page, addresses: Collection[Address], *, most: int, is_literal: bool
     ) -> asyncio.Future[None]:
-        """Work for a page, which may be connected to these addresses; tells when all has come.
+        """Begin to work for a page that may connect to these addresses; return its future end.
 
         ``most``: bytes of the body; 0: any number.
         """
@@ -121,7 +121,7 @@ class Transfer:
         return int(sent), int(info(pycurl.HEADER_SIZE) + info(pycurl.SIZE_DOWNLOAD_T))
 
     def verify(self, verifies: bool) -> None:  # noqa: FBT001  a switch
-        """Whether the server must prove who it is; a connection made without is not used then."""
+        """Set whether the server must prove its identity; then unverified ones go unused."""
         if verifies is not self._verifies:
             self.curl.setopt(pycurl.SSL_VERIFYPEER, int(verifies))
             self.curl.setopt(pycurl.SSL_VERIFYHOST, 2 if verifies else 0)
@@ -145,18 +145,18 @@ class Transfer:
             self.done.set_result(None)
 
     def failure(self, number: int, words: str) -> Exception:
-        """What one of libcurl's errors means."""
+        """Return the exception for one of libcurl's errors."""
         os_errno = self.curl.getinfo(pycurl.OS_ERRNO)
         return failure_of(number, words, os_errno=os_errno, must_prove=self._verifies)
 
     def blamed(self, error: Exception) -> Exception:
-        """What went wrong, told with who is to blame where that is not the site."""
+        """Return an error, with its blame if that is not the site."""
         return error
 
-    # What libcurl calls: none of these may raise.
+    # Called by libcurl: none of these may raise.
 
     def on_lookup(self) -> int:
-        """A name is to be looked up: never; only an address in writing is no lookup."""
+        """Refuse to look up a name; a literal address needs no lookup."""
         return 0 if self._is_literal else 1
 
     def on_socket(self, _purpose: int, asked: Any) -> Any:
@@ -236,7 +236,7 @@ class Transfer:
         return None
 
     def _refuse_body(self, size: int) -> int:
-        """Take no more of a body that has, or is to have, so many bytes."""
+        """Refuse the rest of a body that has, or announces, ``size`` bytes."""
         self.body = []
         self.error = DownloadCancelledError(f"a body of {size} bytes, over {self._most}")
         return -1
@@ -261,7 +261,7 @@ class Transfer:
             budget.wait(page, partial(self._go_on_soon, page))
 
     def _go_on_soon(self, page: Page) -> None:
-        """Not at once: whoever makes room may be in one of libcurl's calls."""
+        """Resume later: the caller that makes room may be inside one of libcurl's calls."""
         self._loop.call_soon(self._go_on, page)
 
     def _go_on(self, page: Page) -> None:
@@ -272,7 +272,7 @@ class Transfer:
 
 
 def _set_up(transfer: Transfer) -> None:
-    """What holds for all requests; what libcurl does by itself otherwise is left to no default."""
+    """Set the options of all requests; rely on none of libcurl's defaults."""
     setopt: Callable[[int, Any], None] = transfer.curl.setopt
     setopt(pycurl.NOSIGNAL, 1)
     setopt(pycurl.USERAGENT, "")
@@ -291,7 +291,7 @@ def _set_up(transfer: Transfer) -> None:
         setopt(pycurl.SSL_EC_CURVES, _GROUPS)
     setopt(pycurl.BUFFERSIZE, _BUFFER)
     setopt(pycurl.MAXAGE_CONN, _IDLE_S)
-    setopt(pycurl.CONNECTTIMEOUT, _FOR_EVER_S)  # The clock is ours.
+    setopt(pycurl.CONNECTTIMEOUT, _FOR_EVER_S)  # The clock bounds it instead.
     setopt(pycurl.RESOLVER_START_FUNCTION, transfer.on_lookup)
     setopt(pycurl.OPENSOCKETFUNCTION, transfer.on_socket)
     setopt(pycurl.PREREQFUNCTION, transfer.on_request)
