@@ -1,6 +1,6 @@
-"""How pages leave: directly, or through a proxy of a pool.
+"""Send pages directly or through a proxy of a pool.
 
-``known_pools`` follows the table of pools that the cluster goes by; ``ranking`` says which proxies
-a site is asked through; ``book`` knows which of them are well; ``routes`` chooses. No page that is
-for a pool ever leaves past it: where no proxy will do, it is given back and waits.
+``known_pools`` follows the cluster's table of pools; ``ranking`` orders the proxies of a site;
+``book`` records their health; ``routes`` chooses. A page for a pool never leaves outside it:
+where no proxy is fit, the page is given back and waits.
 """

@@ -11,17 +11,17 @@ class Blame(Enum):
     """Where a request through a proxy ended."""
 
     PROXY = auto()
-    """The proxy's, surely: nothing has reached the site."""
+    """The proxy's, certainly: nothing has reached the site."""
     PASSWORD = auto()
-    """The same: it does not take user name and password."""
+    """The proxy's: it rejects user name and password."""
     DENIED = auto()
-    """The same: it does not go to this site."""
+    """The proxy's: it refuses to connect to this site."""
     PATH = auto()
-    """That of the way between proxy and site, or of the site: nobody here can tell."""
+    """Unclear: the path between proxy and site failed, or the site."""
     TLS = auto()
     """The handshake with the site failed, inside the tunnel."""
     SITE = auto()
-    """The request had been written; what happened then is told by other means."""
+    """The request had been written; later failures are reported by other means."""
 
     @property
     def is_proxys(self) -> bool:
@@ -42,7 +42,7 @@ _CONNECT_REFUSED: Mapping[int, Blame] = {
 
 
 def blame_of_connect(status: int) -> Blame:
-    """Who is to blame where CONNECT was refused; most of what may be wrong is behind the proxy."""
+    """Return the blame for a refused CONNECT; most causes are behind the proxy."""
     return _CONNECT_REFUSED.get(status, Blame.PATH)
 
 

@@ -1,8 +1,8 @@
-"""What this process knows of its proxies: what it has found out, and what it has heard.
+"""Health of the proxies as this process knows it, from its own results and from other processes.
 
-A proxy is *out* for all sites after sure failures of its own, and *rests* for one site that it, or
-the way behind it, has not come through to, or that has refused it. Nothing here is needed to send
-safely: what is lost is learnt anew.
+A proxy is *out* for all sites after certain failures of its own. It *rests* for one site that it,
+or the path behind it, could not reach, or that has refused it. Sending safely does not depend on
+this state: if it is lost, it is learnt again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FIRST_OUT_S, LONGEST_OUT_S = 30.0, 3600.0
 """Out for so long at most; each time without a success in between twice as long: by chance any part
 of that, so that not all come back at once."""
 FIRST_REST_S = 60.0
-"""A proxy rests for a site for so long where nobody knows whose fault it is; doubling."""
+"""Seconds of a proxy's first rest for a site after an unclear failure; each next one doubles."""
 ELSEWHERE_S = 60.0
 """A proxy that came through to another site so lately works."""
 SUSPECT = 3
-"""A site that so many working proxies find no way to does not answer."""
+"""Number of working proxies that must fail to reach a site before it counts as silent."""
 
 TURN_S, LONGEST_TURN_S = 1.0, 10.0
 """Workers try a proxy that was out one after the other, so far apart."""
@@ -38,7 +38,7 @@ _MOST_SITES = 20_000
 
 @dataclass(slots=True)
 class _Health:
-    """Of one proxy."""
+    """Health of one proxy."""
 
     failures: int = 0
     """In a row."""
@@ -53,19 +53,19 @@ class _Health:
 
 @dataclass(slots=True)
 class _Rest:
-    """Of one proxy, for one site."""
+    """Rest of one proxy for one site."""
 
     until: float
     steps: int
 
 
 class Book:
-    """Who is out and who rests, by the id of the proxy."""
+    """Proxies that are out or rest, by id."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.notes = Notes()
-        """What the cluster has not been told yet."""
+        """Results that are not reported to the cluster yet."""
         self.workers = self.place = 0
         """How many use proxies, and how many of them come before this one."""
         self._known: frozenset[str] = frozenset()
@@ -74,7 +74,7 @@ class Book:
         self._rests: OrderedDict[tuple[str, str], _Rest] = OrderedDict()
         self._blind: OrderedDict[str, set[str]] = OrderedDict()
         self.busy: Counter[str] = Counter()
-        """Requests that are under way through each."""
+        """Requests in flight through each proxy."""
 
     def keep(self, ids: frozenset[str]) -> None:
         """Forget all proxies but these."""
@@ -89,7 +89,7 @@ class Book:
         return max(self.out_until(proxy), self._rests_until(proxy, site))
 
     def is_fit(self, proxy: str, site: str) -> bool:
-        """Return whether it may be asked now: one at a time until it has come through again."""
+        """Return whether a proxy may be used now: by one request at a time until one succeeds."""
         now, health = self._clock(), self._health.get(proxy)
         if health is not None:
             is_on_trial = health.times_out > 0
@@ -137,9 +137,9 @@ class Book:
             self.notes.rest(ProxyRest(proxy, site, int(for_s * 1000), REFUSED))
 
     def found_no_way(self, proxy: str, site: str, *, most_rest_s: float) -> None:
-        """It did not come through to a site, and nobody knows whose fault that is.
+        """Note that a proxy did not reach a site, for an unclear reason.
 
-        ``most_rest_s``: it leaves the site alone for no longer than this.
+        ``most_rest_s``: the longest rest for the site, in seconds.
         """
         before = self._rests.get((proxy, site))
         steps = before.steps + 1 if before else 0
@@ -153,9 +153,9 @@ class Book:
             self._miss(proxy, site)
 
     def is_silent(self, site: str, *, of: int) -> bool:
-        """Return whether a site is to be taken for silent, asked through a pool of so many proxies.
+        """Return whether a site counts as silent through a pool of ``of`` proxies.
 
-        One bad pool cannot make it so: those that found no way have come through elsewhere.
+        One bad pool is not enough: only proxies that reached other sites count.
         """
         return len(self._blind.get(site, ())) >= min(SUSPECT, max(of, 1))
 
@@ -206,7 +206,7 @@ class Book:
             self._blind.popitem(last=False)
 
     def _lose(self, proxy: str, site: str) -> None:
-        """One that comes through to no site at all is out: it may be mute."""
+        """Take out a proxy that reaches no site at all: it may be mute."""
         lost = self._health.setdefault(proxy, _Health()).lost
         lost.add(site)
         if len(lost) >= FAILURES:

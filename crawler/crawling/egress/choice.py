@@ -1,4 +1,4 @@
-"""Which proxy of a pool a page is asked through: the first that are fit, the less busy of two."""
+"""Choose the proxy of a page: the less busy of two random fit ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crawlstream.model.egress.pools import Pool, Proxy
 from crawlstream.model.egress.ranking import ranked
 
 PANIC_EVERY_S = 30.0
-"""A pool that has nobody tries its best proxy so often, whatever is known of it."""
+"""Seconds between tries of the best proxy of a pool that has no fit one, whatever its state."""
 
 log = structlog.get_logger()
 
@@ -37,7 +37,7 @@ class Choice:
         self._ranking = Ranking()
 
     def choose(self, pool: Pool, page: Page, tried: set[str]) -> Route | None:
-        """One that is fit and has a place; None: there is none now."""
+        """Return a fit proxy with a free place; None: there is none now."""
         if self._limits.is_spent(pool):
             return None
         fit = [proxy for proxy in self.fit(pool, page, tried) if self._has_place(pool, proxy)]
@@ -55,7 +55,7 @@ class Choice:
         return self.choose(pool, page, tried | {proxy.id})
 
     def _less_busy(self, fit: Sequence[Proxy]) -> Proxy:
-        """Of two at random."""
+        """Return the less busy of two random proxies."""
         count, busy = len(fit), self._book.busy
         if count == 1:
             return fit[0]
@@ -73,7 +73,7 @@ class Choice:
         return self._limits.has_place(pool, proxy)
 
     def fit(self, pool: Pool, page: Page, tried: set[str]) -> Iterator[Proxy]:
-        """The first ``spread`` that may be asked, whether or not they have a place."""
+        """Yield the first ``spread`` fit proxies, with or without a free place."""
         left = pool.spread
         for proxy in self._ordered(pool, page):
             if proxy.id not in tried and self._book.is_fit(proxy.id, page.hold.domain):
@@ -105,7 +105,7 @@ class Choice:
             yield from ranked(enabled, key)[len(best) :]
 
     def _last_resort(self, pool: Pool, page: Page) -> Proxy | None:
-        """One that is out, now and then: so that a pool is back soon after its proxies are."""
+        """Return a proxy that is out, now and then: so a recovered pool is soon used again."""
         now = time.monotonic()
         if now - self._panicked_at.get(pool.name, -PANIC_EVERY_S) < PANIC_EVERY_S:
             return None

@@ -17,7 +17,7 @@ _MOST_COUNTED = 20_000
 
 
 class Limits:
-    """``concurrency``, ``uses`` and ``budget`` of pools; exact but for what is under way."""
+    """``concurrency``, ``uses`` and ``budget`` of pools; exact except for requests in flight."""
 
     def __init__(
         self, book: Book, shared: SharedBook, *, now: Callable[[], float] = time.time
@@ -52,7 +52,7 @@ class Limits:
         )
 
     def spent(self, pool: str) -> PoolSpend:
-        """What a pool has used up today, as far as is known."""
+        """Return the known spend of a pool today."""
         answer, nothing = self._shared.latest, PoolSpend()
         kept = self._book.notes.spends.get(pool, nothing)
         asked = self._shared.untold.spends.get(pool, nothing)
@@ -78,7 +78,7 @@ class Limits:
             self._book.rest(proxy.id, site, pool.rest_s)
 
     def weighed(self, pool: Pool, size: int) -> None:
-        """A request and its answer had so many bytes."""
+        """Add the bytes of a request and its response."""
         if pool.is_counted:
             self._book.notes.spend(pool.name, size=size)
 

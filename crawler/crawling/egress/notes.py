@@ -1,4 +1,4 @@
-"""What this process has learnt of its proxies and has not told the cluster yet."""
+"""Results of proxies that this process has not reported to the cluster yet."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import TypeVar
 from crawlstream.model.egress.book import PoolSpend, ProxyOutcome, ProxyReport, ProxyRest, ProxyUse
 
 MOST_AT_ONCE = 500
-"""Outcomes, rests, answers and uses that one report tells; the others come with the next."""
+"""Most outcomes, rests, answers and uses in one report; the others follow in the next."""
 USER_FOR_S = 60.0
-"""Who has used a proxy so lately uses proxies."""
+"""Seconds after its last use for which a process counts as a user of proxies."""
 
 _MOST_KEPT = 10_000
 _SITES = 2
@@ -28,17 +28,17 @@ Pair = tuple[str, str]
 
 
 class Notes:
-    """Gathers what came of requests until it is taken; bounded while nobody takes it."""
+    """Collects results of requests until they are taken; bounded while they are not."""
 
     def __init__(self) -> None:
         self.is_waiting = asyncio.Event()
-        """True if there is anything to tell."""
+        """Set while there is anything to report."""
         self._outcomes: dict[str, ProxyOutcome] = {}
         self._rests: OrderedDict[Pair, ProxyRest] = OrderedDict()
         self._answers: OrderedDict[Pair, None] = OrderedDict()
         self._uses: OrderedDict[Pair, ProxyUse] = OrderedDict()
         self.spends: dict[str, PoolSpend] = {}
-        """What pools have used up, by name."""
+        """Spend of each pool."""
         self.watched: Sequence[str] = ()
         """Pools of which the cluster's sums are asked for."""
         self._used_at = -USER_FOR_S
@@ -75,7 +75,7 @@ class Notes:
         del outcome.through[:-_SITES]
 
     def answered(self, proxy: str, site: str) -> None:
-        """The same, where somebody had found no way."""
+        """Note that a site answered through a proxy after one had failed to reach it."""
         self._rests.pop((proxy, site), None)
         _put(self._answers, (proxy, site), None)
         self.is_waiting.set()
@@ -94,7 +94,7 @@ class Notes:
             outcome.lost.append(site)
 
     def use(self, use: ProxyUse) -> None:
-        """So many more requests to a site leave through it."""
+        """Count requests to a site through a proxy."""
         before = self._uses.get((use.proxy, use.site))
         requests = use.requests + (before.requests if before else 0)
         _put(self._uses, (use.proxy, use.site), replace(use, requests=requests))
@@ -107,7 +107,7 @@ class Notes:
         self.is_waiting.set()
 
     def take(self) -> ProxyReport:
-        """What is told next; the rest stays."""
+        """Return the next report; the rest stays."""
         rests = [rest for _, rest in _take(self._rests)]
         answers = [pair for pair, _ in _take(self._answers)]
         uses = [use for _, use in _take(self._uses)]

@@ -16,10 +16,10 @@ from redis.exceptions import RedisError
 from crawlstream.keys import FrontierKeys
 
 TOLD_EVERY_S = 60.0
-"""Word that a pool comes through to a site is repeated so often."""
+"""Seconds between two notes that a pool reaches a site."""
 _FLUSH_EVERY_S = 5.0
 _NOTE_S = 900
-"""A note that nobody renews is gone after so long: pages ask at least every 30 s."""
+"""Seconds after which a note expires unless renewed: pages check at least every 30 s."""
 _MOST_REMEMBERED = 20_000
 
 log = structlog.get_logger()
@@ -49,9 +49,9 @@ class Patience:
             self._to_tell.add(pair)
 
     async def is_over(self, pool: str, site: str) -> bool:
-        """None will do now; whether that has been so for too long. False where nobody knows.
+        """Return whether the pool has had no fit proxy for too long; False: unknown.
 
-        By Redis' clock, which all workers share.
+        Measured by Redis' clock, which all workers share.
         """
         key = self._keys.unserved(pool, site)
         self._to_tell.discard((pool, site))
@@ -71,7 +71,7 @@ class Patience:
         return since is not None and now - float(since) > self._most_s
 
     async def follow(self) -> None:
-        """Tell again and again."""
+        """Report repeatedly."""
         while True:
             await asyncio.sleep(_FLUSH_EVERY_S)
             await self.tell()

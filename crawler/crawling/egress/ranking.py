@@ -9,7 +9,7 @@ from crawlstream.model.egress.ranking import ranked
 
 _REMEMBERED = 10_000
 _BEST = 16
-"""Proxies that are remembered of a site; a worker seldom needs more."""
+"""Number of proxies remembered for a site; a worker seldom needs more."""
 
 
 class Ranking:
@@ -20,7 +20,7 @@ class Ranking:
         self._enabled: dict[str, Sequence[Proxy]] = {}
 
     def enabled(self, pool: Pool) -> Sequence[Proxy]:
-        """Those that a person lets be used."""
+        """Return the proxies that the operator has enabled."""
         found = self._enabled.get(pool.name)
         if found is None:
             found = [proxy for proxy in pool.proxies if not proxy.disabled]

@@ -19,5 +19,5 @@ class Route:
 
     @property
     def shown(self) -> Mapping[str, str]:
-        """What a result says of it."""
+        """Return the fields of a result that describe the route."""
         return {"pool": self.pool.name, "id": self.proxy.id}

@@ -34,16 +34,15 @@ MOST_TRIES: Final = 3
 TRY_AGAIN_MS = 1_000
 """Pause of a page whose proxies have all failed just now."""
 LONGEST_WAIT_MS = 30_000
-"""A page that no proxy will do for is looked at again after so long at the latest."""
+"""Longest pause of a page without a fit proxy before it is tried again."""
 FULL_MS = 250
-"""Pause of a page whose proxies all have as many requests under way as they may."""
+"""Pause of a page whose proxies all have their most requests in flight."""
 
 TOLD_EVERY_S = 30.0
-"""The log has it so often that a pool has no proxy for pages."""
+"""Seconds between two log lines that a pool has no proxy for pages."""
 
 _REFUSALS = frozenset({403, 407, 429, 503})
-"""Statuses after which a proxy leaves the site alone for a while; nothing is asked again for them
-from elsewhere."""
+"""Statuses after which a proxy rests for the site; the request is not retried through another."""
 _OUTCOMES = {
     Blame.PROXY: "proxy",
     Blame.PASSWORD: "password",
@@ -65,7 +64,7 @@ class Count(Protocol):
 
 
 def count_nothing(family: str, *path: str, by: int = 1) -> None:
-    """Where nobody keeps it."""
+    """Count nothing: the default without metrics."""
 
 
 class NoProxy(GrantExpired):
@@ -79,7 +78,7 @@ class NoProxy(GrantExpired):
 
 
 class NoPlace(NoProxy):
-    """Those that will do are busy; it is a matter of a moment."""
+    """All fit proxies are busy; one will be free in a moment."""
 
 
 class Routes:
@@ -135,10 +134,10 @@ class Routes:
         return self.known.table.pool_for(host, named=named, group=self._group)
 
     async def pool_for(self, page: Page, host: str, port: int) -> Pool | None:
-        """The pool of a page; None: it leaves directly.
+        """Return the pool of a page; None: it leaves directly.
 
-        NoProxy: there is no such pool, or a person holds it back; or nobody knows yet.
-        AddressRefused: what is asked for is a proxy.
+        NoProxy: the pool is missing, paused by the operator, or not known yet.
+        AddressRefused: the target is a proxy.
         """
         if self.known.table is None:
             try:
@@ -155,7 +154,7 @@ class Routes:
         return pool
 
     def refuse_proxies(self, host: str, port: int) -> None:
-        """AddressRefused if a proxy of the cluster's own stands there: it is no site."""
+        """Raise AddressRefused if the target is one of the cluster's own proxies."""
         if (canonical_host(host), port) in self._places:
             ADDRESSES_REFUSED.labels("proxy").inc()
             raise AddressRefused(f"{host}:{port} is a proxy", "proxy")
@@ -207,7 +206,7 @@ class Routes:
 
     @contextmanager
     def using(self, route: Route, page: Page) -> Iterator[None]:
-        """A request is under way through a proxy."""
+        """Count a request as in flight through a proxy."""
         self.book.notes.used()
         self.limits.used(route.pool, route.proxy, page.hold.domain)
         self.book.busy[route.proxy.id] += 1
@@ -219,7 +218,7 @@ class Routes:
     def weighed(
         self, route: Route, sent: int, received: int, *, connect_s: float | None = None
     ) -> None:
-        """So many bytes went through a proxy, over a connection that took so long, if it is new."""
+        """Record the bytes through a proxy, and the connect time if the connection is new."""
         pool = route.pool.name
         if connect_s is not None:
             PROXY_CONNECT_SECONDS.labels(pool).observe(connect_s)

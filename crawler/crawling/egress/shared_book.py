@@ -1,6 +1,6 @@
-"""The book of this process and that of the cluster: what one learns all others hear of.
+"""Synchronise the book of this process with the cluster's, so that all share their results.
 
-Each process goes on by its own book where Redis does not answer; what it has to tell waits.
+While Redis does not answer, each process uses its own book, and its reports wait.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from crawlstream.model.egress.book import BookAnswer, ProxyReport
 from crawlstream_frontier.egress.book import BookSession
 
 PAUSE_S = 0.5
-"""Between two calls, whatever there is to tell."""
+"""Least seconds between two calls."""
 EVERY_S = 5.0
-"""A call although there is nothing to tell: to hear of others."""
+"""Seconds between calls without a report, which fetch the results of others."""
 _WARN_EVERY_S = 30.0
 _NOTHING = ProxyReport()
 
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 class SharedBook:
-    """Tells what was learnt and hears of it; one call at a time."""
+    """Sends and fetches results of proxies; one call at a time."""
 
     def __init__(self, session: BookSession, book: Book, *, is_needed: Callable[[], bool]) -> None:
         """``is_needed``: whether there are any pools."""
@@ -35,13 +35,13 @@ class SharedBook:
         self._book = book
         self._is_needed = is_needed
         self.untold = _NOTHING
-        """What a call tells that is not answered yet; else it is told again, as it is."""
+        """Report of a call without an answer yet; it is sent again unchanged if the call fails."""
         self._warned_at = -_WARN_EVERY_S
         self.latest = BookAnswer()
         """The latest answer."""
 
     async def follow(self) -> None:
-        """Tell and hear again and again."""
+        """Synchronise repeatedly."""
         while True:
             try:
                 async with asyncio.timeout(EVERY_S):
@@ -52,7 +52,7 @@ class SharedBook:
             await asyncio.sleep(PAUSE_S)
 
     async def tell(self) -> None:
-        """Tell all, and hear all that there is; where Redis does not answer, later."""
+        """Send and fetch everything; if Redis does not answer, later."""
         while self._is_needed():
             if self.untold is _NOTHING:
                 self.untold = self._book.notes.take()

@@ -21,11 +21,11 @@ from crawlstream.model.egress.tls import DEFAULT
 from crawlstream_frontier.egress.handshakes import Handshakes
 
 LOOK_AGAIN_MS: Final = 30_000
-"""Pause of a page whose profile this crawler may not use: a person has to allow it."""
+"""Pause of a page whose profile this crawler may not use until the operator allows it."""
 KNOWN_S: Final = 5.0
-"""What others have moved on to is heard of so much later; at once for pages that have failed."""
+"""Seconds for which a known profile is used before it is read again; at once for failed pages."""
 _TOLD_EVERY_S = 30.0
-"""The log has it so often that pages wait for a profile."""
+"""Seconds between two log lines that pages wait for a profile."""
 _MOST_REMEMBERED = 20_000
 
 log = structlog.get_logger()
@@ -92,7 +92,7 @@ class TlsChoice:
         raise NoProfile(words)
 
     async def _noted(self, pool: str, page: Page) -> str | None:
-        """What the cluster has noted, or what was known before where Redis does not answer."""
+        """Return the cluster's noted profile, or the last known one if Redis does not answer."""
         domain = page.hold.domain
         at, known = self._known.get((pool, domain), (-KNOWN_S, None))
         if time.monotonic() - at < KNOWN_S and not page.hold.retries:
