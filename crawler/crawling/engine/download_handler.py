@@ -14,7 +14,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit  # noqa: TID251  proxies are no addresses
+from urllib.parse import urlsplit  # noqa: TID251  proxies are not addresses
 from weakref import WeakSet, ref
 
 from scrapy import Request
@@ -63,7 +63,7 @@ class NotGranted(Exception):
 
 
 class Download:
-    """One request under way, whose clock stands still while others must come in first."""
+    """Request in flight; its clock stops while others must be received first."""
 
     __slots__ = ("_left_s", "_transport", "clock", "head", "must_prove", "page", "target")
 
@@ -142,7 +142,7 @@ class GatedHandler(HTTP11DownloadHandler):
         return await reported(self._in_time(request, download), page, self._holds)
 
     async def _by_proxy(self, request: Request, page: Page) -> Response:
-        """The same by libcurl (through proxies, or with a TLS profile), or by a browser."""
+        """Download with libcurl (through proxies, or with a TLS profile), or with a browser."""
         if request.meta.get("proxy"):
             raise TypeError(
                 'a middleware has set meta["proxy"] on a page that is for a pool of proxies, for a'
@@ -230,7 +230,7 @@ class _Gate:
             raise
         if scheme != b"https" or connection in self._shaken:
             _after_pending_writes(self._holds.departed, page)
-        # Else a handshake comes first; the response will tell that the request has left.
+        # Else a handshake comes first; the response will show that the request has left.
         self._shaken.add(connection)
         return connection
 
@@ -251,7 +251,7 @@ def _watched_request(connection: ref[Any], download: Download, request: Any) -> 
 
 
 class _Limits:
-    """Stands before a connection's parser, which would take anything for ever."""
+    """Limits the input of a connection's parser, which would accept input without end."""
 
     def __init__(self, connection: Any, download: Download, body_budget: BodyBudget) -> None:
         # Weak: a circle would keep the connection until garbage is collected, which is seldom.

@@ -1,8 +1,7 @@
-"""What a middleware may give back in place of a response: a request of its own.
+"""Route requests that a middleware returns in place of a response through the frontier.
 
-Scrapy would send that at once, and nobody would have paid for it. Here it goes the way of our own
-retries and redirects, through the frontier; :mod:`crawling.response.outcome` says which of both it
-is.
+Scrapy would send them at once, without a grant. Here they are handled like the crawler's own
+retries and redirects; :mod:`crawling.response.outcome` decides which of the two each is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a spider makes of one page, taken in piece by piece: links stay here, items go on."""
+"""Collect a spider's output of one page piece by piece: links stay here, items are passed on."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Gathering:
             self._children.request(request, self._response)
 
     def _weigh(self, item: Any) -> None:
-        """A result that waits for Kafka is its body, and its links beside it."""
+        """Add the size of a result that waits for Kafka: its body and its links."""
         if isinstance(item, CrawlResult) and self._page.is_open:
             size = len(item.body) + len(item.links) * _LINK
             self._parts.body_budget.weigh(self._page, size)

@@ -1,4 +1,4 @@
-"""The pipelines of a process (``ITEM_PROCESSOR``): none keeps an item for ever, or ends it."""
+"""Pipelines of a process (``ITEM_PROCESSOR``): none can keep an item permanently, or end it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BoundPipelines(ItemPipelineManager):
         """Scrapy's way to make one."""
         manager = super().from_crawler(crawler)
         parts = Parts.of(crawler)
-        manager._deadlines, manager._recorder = parts.deadlines, parts.recorder  # noqa: SLF001  it is ours
+        manager._deadlines, manager._recorder = parts.deadlines, parts.recorder  # noqa: SLF001  subclass of this module
         return manager
 
     async def process_item_async(self, item: Any) -> Any:
