@@ -1,7 +1,7 @@
-"""The way out of programs that open connections of their own: a proxy on 127.0.0.1.
+"""Proxy on 127.0.0.1 for programs that open their own connections.
 
-Such a program knows this address and no other. ``gateway`` lets out whoever has a token,
-``visitor`` is one that asks, ``relay`` a tunnel, ``forward`` a request by its whole URL;
-``ways_out`` are the tokens, with what went through by each. ``dialer`` vets a target and connects,
-directly or through the proxy of a route; ``socks`` is how one speaks to SOCKS proxies.
+Such a program knows only this address. ``gateway`` admits clients with a token, ``visitor`` is a
+client's connection, ``relay`` a tunnel, ``forward`` a request by its whole URL; ``ways_out`` are
+the tokens with the traffic of each. ``dialer`` checks a target and connects, directly or through
+the proxy of a route; ``socks`` is the client of SOCKS proxies.
 """

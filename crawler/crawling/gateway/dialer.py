@@ -42,9 +42,9 @@ class Link:
     reader: StreamReader
     writer: StreamWriter
     connect_s: float
-    """How long the connection itself took: to the proxy, if there is one."""
+    """Seconds that connecting took: to the proxy, if there is one."""
     early: bytes = b""
-    """What came behind a proxy's answer."""
+    """Bytes that followed a proxy's answer."""
 
     def abort(self) -> None:
         """End it at once."""
@@ -67,10 +67,10 @@ class Dialer:
     async def dial(
         self, route: Route | None, target: tuple[str, int], *, is_whole: bool = False
     ) -> Link:
-        """A connection that leads to a target; ``is_whole``: to the proxy, which is asked by URL.
+        """Connect to a target; ``is_whole``: to the proxy, for requests by whole URL.
 
-        AddressRefused or CannotResolveHostError; ProxyTrouble if the proxy, or what lies behind it,
-        has failed; TransferFailed where there is no proxy.
+        AddressRefused or CannotResolveHostError; ProxyTrouble if the proxy or the path behind it
+        has failed; TransferFailed for failures without a proxy.
         """
         if self._routes:
             self._routes.refuse_proxies(*target)

@@ -1,6 +1,6 @@
-"""One request that was asked for by its whole URL, and its answer.
+"""Forward one request by its whole URL, and its answer.
 
-Each is read to its end and no further: what comes next on the same connection may be for another
+Each is read to its end and no further: the next request on the connection may be for another
 host, and must not be sent to this one.
 """
 
@@ -42,10 +42,10 @@ class Forward(Traffic):
         asked: str,
         extra: Iterable[tuple[str, str]],
     ) -> None:
-        """Ask the target, or a proxy, and answer with what comes back.
+        """Send the request to the target or a proxy, and return its answer to the client.
 
         ``asked`` is the target of its first line, ``extra`` are headers for a proxy. ProxyTrouble:
-        the answer is a proxy's own, and says that it has none.
+        the proxy itself answers that it has no response.
         """
         self._speech = h11.Connection(h11.CLIENT, max_incomplete_event_size=LONGEST_HEAD)
         headers = _end_to_end(request.headers.raw_items())
@@ -102,7 +102,7 @@ class Forward(Traffic):
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Pairs:
-    """Those that are meant for the other end."""
+    """Return the headers for the other end, without those of the connection."""
     pairs = list(headers)
     named = {
         name.strip().lower()

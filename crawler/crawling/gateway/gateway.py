@@ -90,10 +90,10 @@ class Gateway:
         most_tunnels: int = 64,
         before_send: Callable[[str, int], None] | None = None,
     ) -> Pass:
-        """A token for one route (None: directly), good until it is closed.
+        """Issue a token for one route (None: directly), valid until it is closed.
 
-        ``most_bytes``: all that may come back by it; 0: any number. ``before_send`` is told of a
-        way to a host and port that stands and is about to be written to; what it raises ends that.
+        ``most_bytes``: limit of all bytes received by it; 0: none. ``before_send`` is called with
+        host and port before the first write to a connection; if it raises, the connection ends.
         """
         made = Pass(
             secrets.token_urlsafe(12),
@@ -123,7 +123,7 @@ class Gateway:
             visitor.abort()
 
     def may_pass(self) -> bool:
-        """Whether anything may be sent; after a time in which the process did not run, nothing."""
+        """Return whether anything may be sent; False after the process was frozen."""
         if monotonic() - self._ticked_at > LONGEST_GAP_S:
             self._end_all("frozen")
             return False
@@ -239,7 +239,7 @@ class Gateway:
 
 
 class _Open:
-    """What is open for the length of the block; weighed at its end."""
+    """Keep a connection registered for the block; count its bytes at the end."""
 
     def __init__(self, way: Traffic, ways: set[Traffic], routes: Routes | None) -> None:
         self._way = way

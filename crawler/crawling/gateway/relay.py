@@ -17,7 +17,7 @@ from crawling.metrics import GATEWAY_TUNNELS
 
 
 class Traffic:
-    """What goes to a target and comes back, weighed, and fenced in."""
+    """Bytes to a target and back, counted and limited."""
 
     def __init__(
         self,

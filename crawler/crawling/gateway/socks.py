@@ -1,6 +1,6 @@
-"""SOCKS5 (RFC 1928, 1929) as its client speaks it: greeting, password, and what is asked for.
+"""SOCKS5 (RFC 1928, 1929) from the client's side: greeting, password, request.
 
-Libraries for this tell a wrong password, and much else, by the text of an error alone.
+Libraries for this report a wrong password, and much else, only by the text of an error.
 """
 
 from __future__ import annotations

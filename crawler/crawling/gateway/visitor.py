@@ -1,4 +1,4 @@
-"""Whoever asks the gateway: one connection, on which one request comes after the other."""
+"""Client of the gateway: one connection, with one request after the other."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crawling.gateway.ways_out import Target
 
 LONGEST_HEAD: Final = 256 * 1024
 _HEAD_S = 10.0
-"""Who has said nothing for so long is not waited for."""
+"""Seconds to wait for the head of a first request."""
 _IDLE_S = 60.0
-"""The same between two requests."""
+"""Seconds to wait for the next request."""
 _HIGHEST_PORT = 65_535
 
 
@@ -40,7 +40,7 @@ class Visitor:
         self._wait_s = _HEAD_S
 
     async def request(self) -> h11.Request | None:
-        """What is asked for next; None: nothing any more."""
+        """Return the next request; None: there is no more."""
         try:
             async with asyncio.timeout(self._wait_s):
                 request = await self.event()
@@ -53,7 +53,7 @@ class Visitor:
         return request
 
     async def event(self) -> h11.Event | None:
-        """What comes next of a request; None: nothing."""
+        """Return the next event of a request; None: there is none."""
         while (event := self._speech.next_event()) is h11.NEED_DATA:
             if self._speech.they_are_waiting_for_100_continue:
                 await self.send(h11.InformationalResponse(status_code=100, headers=[]))

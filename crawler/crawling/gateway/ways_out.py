@@ -11,7 +11,7 @@ from typing import Protocol, Self
 from crawling.egress.route import Route
 
 _MOST_TOLD = 100
-"""Targets that a token is told of, of each kind: a page may ask for any number."""
+"""Most targets of each kind reported to a token: a page may request any number."""
 
 Target = tuple[str, int]
 """Host and port."""
@@ -27,7 +27,7 @@ class Refusal:
 
 
 class Abortable(Protocol):
-    """What is open."""
+    """Open connection."""
 
     def abort(self) -> None:
         """End it at once."""
@@ -129,4 +129,4 @@ class Pass:
 
 
 def _do_nothing(host: str, port: int) -> None:
-    """Where nobody asks to be told."""
+    """Do nothing: the default callback."""
