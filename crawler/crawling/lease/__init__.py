@@ -1,1 +1,1 @@
-"""What this process has leased, how much it may lease, and what it owes the frontier."""
+"""Leases of this process, their limits, and pending reports to the frontier."""

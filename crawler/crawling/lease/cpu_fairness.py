@@ -1,10 +1,10 @@
-"""Shares of this process' CPU: a domain whose pages are dear is asked less often.
+"""Share this process' CPU: a domain with expensive pages is visited less often.
 
 In the frontier domains take turns page by page. A page may cost hundreds of times what others do
-(a decompression bomb, megabytes of markup), and its domain would take so many shares of the CPU.
+(a decompression bomb, megabytes of markup), and its domain would take as many shares of the CPU.
 So a domain rests after such a page until its share has paid for it: for as much CPU time as all
-domains of late would take at its pace. It rests while others wait only, so that a crawl of one
-slow site is as fast as it can be.
+recent domains would take at its pace. It rests only while others wait, so that a crawl of one
+slow site is as fast as possible.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from operator import itemgetter
 from crawling.page.page import Page
 
 FREE_S = 0.02
-"""CPU time of a page that nobody rests for: most pages take a quarter of it."""
+"""CPU time of a page without a rest afterwards: most pages take a quarter of it."""
 LONGEST_REST_S = 300.0
 LOOK_AGAIN_S = 30.0
-"""A page that is given back comes again so soon: the others may be through by then."""
+"""Longest delay of a page that is given back: the others may be finished by then."""
 BODY_S_PER_BYTE = 5e-9
-"""What receiving a body and passing it on takes, beside what is made of it."""
+"""CPU time per byte to receive a body and pass it on, besides its processing."""
 
 _DOMAINS = 10_000
 
@@ -49,9 +49,9 @@ class Shares:
             self._rests_until[domain] = min(until, now + LONGEST_REST_S)
 
     def dear(self, pages: Sequence[Page], *, but: int) -> list[tuple[Page, float]]:
-        """Pages of domains that should rest, and how many seconds at least; the cheapest stay.
+        """Return pages of domains that should rest, each with its least seconds of rest.
 
-        That is, ``but`` so many of them.
+        The ``but`` cheapest of them stay and are not returned.
         """
         rests = [(page, self.rest_s(page.hold.domain)) for page in pages]
         dear = sorted((pair for pair in rests if pair[1]), key=itemgetter(1))
@@ -60,5 +60,5 @@ class Shares:
         ]
 
     def rest_s(self, domain: str) -> float:
-        """How long a domain should rest; 0: it may be asked."""
+        """Return the seconds for which a domain should rest; 0: it may be visited."""
         return max(self._rests_until.get(domain, 0.0) - self._clock(), 0.0)

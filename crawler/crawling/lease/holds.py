@@ -1,9 +1,9 @@
-"""The holds of this process: what is under way, and what the frontier must be told of it.
+"""Holds of this process: pages in progress and their pending reports to the frontier.
 
-Slots are shared; what is said, and heard, goes by partition of the frontier.
+Slots are shared; reports and replies are kept by partition of the frontier.
 
-A hold becomes a :class:`~crawling.page.page.Page` here. It is forgotten when the frontier has taken
-its end, or said that the hold is stale: then it is in other hands.
+A hold becomes a :class:`~crawling.page.page.Page` here. It is removed when the frontier has taken
+its end, or reported that the hold is stale: then another worker has it.
 
 Everything here is plain state, on one thread; :mod:`crawling.runtime.lease_loop` carries it to the
 frontier.
@@ -85,9 +85,9 @@ class Holds:
         return page
 
     def rest(self, pages: Sequence[Page]) -> list[Page]:
-        """Give back new pages of domains that have had their share; answers the others.
+        """Give back new pages of domains that have had their share; return the others.
 
-        Half of what is in hand stays, dear as it may be: there must be something to do where
+        Half of the pages stay, however expensive: there must be something to do where
         every domain has had its share.
         """
         for page, rest_s in self._shares.dear(pages, but=len(self) // 2):
@@ -99,7 +99,7 @@ class Holds:
         return max(0, min(self.slots.free(), self._most - len(self)) - self._reserved)
 
     def reserve(self, holds: int) -> None:
-        """So many more (fewer, if negative) are being asked for, or have been until now."""
+        """Add to the number of requested holds; a negative number subtracts."""
         self._reserved += holds
 
     def room_at(self) -> float:
@@ -114,10 +114,10 @@ class Holds:
         return self._by_id.get(page_id)
 
     def of(self, partition: int) -> PartitionHolds:
-        """What is held of one partition, and what it is to be told."""
+        """Return the holds of one partition, with its pending reports."""
         return self._partitions[partition]
 
-    # Under way.
+    # In progress.
 
     def heard(self, partition: int, at: float, redis_epoch: int) -> bool:
         """A partition answered a call that left at ``at``, so the deadline there has moved.
@@ -131,12 +131,12 @@ class Holds:
         return is_same
 
     def may_send(self, page: Page, within_s: float = FENCE_S) -> bool:
-        """Whether a hold is still surely this worker's; with word from Redis ``within_s``."""
+        """Return whether a hold is certainly this worker's: Redis has answered ``within_s``."""
         return self._of(page).word.came_within(within_s)
 
     @property
     def hears(self) -> bool:
-        """Return whether a partition was heard of so lately that its holds are surely ours."""
+        """Return whether a partition answered so recently that its holds are surely valid."""
         words = [held.word for held in self._partitions.values()]
         return not words or any(word.came_within(FENCE_S) for word in words)
 
@@ -155,11 +155,11 @@ class Holds:
         self._move(page, Phase.CONNECTING)
 
     def depart(self, page: Page) -> None:
-        """The request is written to its connection now; GrantExpired if it must not.
+        """Note that the request is written to its connection now; GrantExpired if it must not.
 
-        A process that was frozen since it set out finds its grant old, whoever it hears from
-        first. Until the request is reported to have left, the frontier takes it for leaving at
-        every next moment.
+        A process that was frozen since the page set out finds its grant expired, whatever it
+        receives first. Until the departure is reported, the frontier assumes that the request
+        may leave at any moment.
         """
         is_old = self._age_of(page) >= FENCE_S
         if page.phase is not Phase.CONNECTING or is_old or not self.may_send(page, WORD_BY_S):
@@ -212,7 +212,7 @@ class Holds:
             self._end(page, settle)
 
     def spilled(self, page: Page, end: Settle | Release) -> None:
-        """Kafka has the links of a page, and this is left to tell; or else it is given back."""
+        """End a page whose links Kafka has: report ``end``, or give the page back."""
         held = self._of(page)
         if held.pages.get(page.token) is page:
             self._move(page, Phase.ENDED)
@@ -228,7 +228,7 @@ class Holds:
         self._end(page, Release(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms))
 
     def release_buyer(self, page: Page, crawl_delay_ms: int) -> None:
-        """The same, where the grant has bought a robots.txt."""
+        """Release a page whose grant has been spent on a robots.txt."""
         release = Release(
             token=page.token, sent_ms=page.sent_ms, robots=True, crawl_delay_ms=crawl_delay_ms
         )
@@ -286,7 +286,7 @@ class Holds:
         return self.lose(partition, stale)
 
     def lose(self, partition: int, tokens: Collection[str]) -> Sequence[Page]:
-        """Holds that went to other hands; the pages among them that were still under way."""
+        """Forget holds that other workers have now; return their pages still in progress."""
         held = self._partitions[partition]
         pages = [page for token in tokens if (page := held.pages.get(token))]
         lost = [page for page in pages if page.is_open]

@@ -1,8 +1,8 @@
-"""How soon a worker calls Redis again: later where Redis has much to do.
+"""Pause of a worker between calls of Redis: longer where Redis is busy.
 
 Redis answers one call after the other, and a call costs it something even if it carries little. As
 many workers as it can serve would each wait for all others; if they call less often instead, each
-call carries more. The quickest of the latest calls tells: the others may have carried much, or
+call carries more. The quickest recent call is the measure: the others may have carried much, or
 waited for this process.
 """
 
@@ -13,17 +13,18 @@ from collections import deque
 STARVING_S = 0.010
 """Least time between two exchanges while no slot has anything to do."""
 QUICKEST_S = 0.025
-"""The same while there are downloads: several pages share an exchange, which costs this process
-as much as parsing a page. No longer, because a moderated domain waits for word of departures."""
+"""Least time between two exchanges during downloads: several pages share an exchange, which costs
+this process as much as parsing a page. A moderated domain waits for reports of departures, so it
+is no longer."""
 SLOWEST_S = 0.100
-"""The same while Redis is slow. Pages that are ready wait no longer than this."""
+"""Longest pause while Redis is slow. Pages that are ready wait no longer than this."""
 TIMES = 10
-"""A pause is so many times as long as a call takes."""
+"""Length of a pause, in durations of a call."""
 _LATEST = 8
 
 
 class Pace:
-    """Of one worker; it begins as if Redis had nothing else to do."""
+    """Pace of one worker; it begins as if Redis were idle."""
 
     def __init__(self) -> None:
         self._took_s: deque[float] = deque(maxlen=_LATEST)

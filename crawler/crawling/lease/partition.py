@@ -1,4 +1,4 @@
-"""What this process holds of one partition of the frontier, and what is to be told there."""
+"""Holds of this process in one partition of the frontier, with pending reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PartitionHolds:
 
     word: Word
     pages: dict[str, Page] = field(default_factory=dict)
-    """By token."""
+    """Pages by token."""
     report: Report = field(default_factory=Report)
     is_crowded: bool = False
     """True if the partition has no room for links, as far as is known."""
@@ -30,19 +30,19 @@ class PartitionHolds:
         ]
 
     def alive(self) -> Collection[str]:
-        """Tokens that this process still answers for."""
+        """Return the tokens that this process still holds."""
         return list(self.pages)
 
     @property
     def owes(self) -> bool:
-        """Return whether there is anything to tell."""
+        """Return whether a report is pending."""
         return bool(self.report)
 
     def take_owed(self) -> LeaseReport:
-        """What the next exchange tells; it must be told, or told again, until it is answered."""
+        """Take the next report; it must be sent again until it is answered."""
         return self.report.take()
 
     def forget(self, token: str) -> Page | None:
-        """The frontier has taken the end of a hold, or has given it to others."""
+        """Remove a hold whose end the frontier has taken, or which another worker has now."""
         self.report.forget(token)
         return self.pages.pop(token, None)

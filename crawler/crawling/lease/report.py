@@ -1,4 +1,4 @@
-"""What the frontier must be told of the holds of this process: one exchange takes it away."""
+"""Pending reports to the frontier about the holds of this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ End = Settle | Requeue | Release
 
 @dataclass(frozen=True, slots=True)
 class LeaseReport:
-    """What one exchange tells the frontier."""
+    """Report of one exchange to the frontier."""
 
     settles: Sequence[Settle] = ()
     requeues: Sequence[Requeue] = ()
@@ -26,7 +26,7 @@ class LeaseReport:
     sent: Sequence[SentRequest] = ()
 
     def __bool__(self) -> bool:
-        """Return whether there is anything to tell."""
+        """Return whether there is anything to report."""
         return bool(self.settles or self.requeues or self.releases or self.sent)
 
     @property
@@ -38,7 +38,7 @@ class LeaseReport:
 
 
 class Report:
-    """All that is owed: ends in their order, and the latest word of each request that has left."""
+    """Pending reports: ends in their order, and the latest state of each request that has left."""
 
     def __init__(self) -> None:
         self._ends: deque[End] = deque()
@@ -48,31 +48,31 @@ class Report:
         return bool(self._ends or self._sent)
 
     def note_sent(self, sent: SentRequest) -> None:
-        """A request has left, or something was heard of it."""
+        """Note that a request has left, or that the site has reacted to it."""
         self._sent[sent.token] = sent
 
     def add(self, end: End) -> None:
-        """A hold has ended."""
+        """Add the end of a hold."""
         self._ends.append(end)
 
     def end(self, end: End) -> None:
-        """The same, where the end may say all that was to be told of its request."""
+        """Add the end of a hold; drop its request's report if the end implies it."""
         if _tells_all(end, self._sent.get(end.token)):
             self.forget(end.token)
         self.add(end)
 
     def forget(self, token: str) -> None:
-        """Nothing of this request is of interest any more."""
+        """Drop the report of a request."""
         self._sent.pop(token, None)
 
     def take(self) -> LeaseReport:
-        """As much as one exchange tells."""
+        """Take the report of one exchange."""
         sent, self._sent = tuple(self._sent.values()), {}
         return replace(_taken_from(self._ends), sent=sent)
 
 
 def _taken_from(ends: deque[End]) -> LeaseReport:
-    """The ends that have room in one exchange; one settle always has."""
+    """Take the ends that fit one exchange; one settle always fits."""
     settles: list[Settle] = []
     requeues: list[Requeue] = []
     releases: list[Release] = []
@@ -92,7 +92,7 @@ def _taken_from(ends: deque[End]) -> LeaseReport:
 
 
 def _tells_all(end: End, sent: SentRequest | None) -> bool:
-    """Return whether an end makes the report needless: a result says that the site has answered."""
+    """Return whether an end makes the report needless: a result implies that the site answered."""
     if sent is None or sent.heard is None:
         return True
     is_result = isinstance(end, Settle) and end.outcome is not Outcome.FAILED

@@ -1,12 +1,12 @@
-"""The download slots of one process: how many more pages it may take on.
+"""Download slots of one process: they limit how many more pages it may lease.
 
-A page takes a slot from its lease to its response. A download that takes long gives its slot to
-another: servers that answer byte by byte, or not at all, and names and addresses that nobody
-answers for, cost connections and no speed.
+A page takes a slot from its lease to its response. A slow download gives its slot to
+another: servers that answer byte by byte or not at all, and unresponsive names and addresses,
+cost connections but no speed.
 
-How many holds may wait at once is found out: more while they set out at once, fewer the longer
-they waited, half as many when one was too late. A process whose CPU is the bottleneck would else
-lease more than it can send within the half second that a grant lasts, and give most of it back.
+The limit of waiting holds adapts: it grows while they depart at once, shrinks the longer they
+wait, and halves when one was too late. Otherwise a process whose CPU is the bottleneck would
+lease more than it can send within the half second of a grant, and give most of it back.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from itertools import islice
 from crawling.page.page import Page, Phase
 
 SLOW_S = 2.0
-"""A download that has taken so long is waited for without a slot."""
+"""Seconds after which a download gives up its slot and continues without."""
 SLOW_PER_SLOT = 3
-"""So many downloads may be slow, for each slot; more of them take slots again."""
+"""Slow downloads per slot; further ones take slots again."""
 
 _FIRST_WINDOW = 16.0
 _WINDOW_GROWTH = 0.25
-"""What one hold that did not wait adds to how many may wait."""
+"""Growth of the limit of waiting holds for each hold that did not wait."""
 _FAIR_WAIT_S = 0.1
-"""A hold that waited so long adds nothing, a longer wait takes away. It bridges several exchanges,
-and is a small part of the spacing of a domain that is asked once a second."""
+"""Wait of a hold that leaves the limit unchanged; a longer one lowers it. It bridges several
+exchanges, and is a small part of the spacing of a domain that is visited once a second."""
 _TOGETHER_S = 0.5
 """Holds that were too late within so short a time were leased together."""
 

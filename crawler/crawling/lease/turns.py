@@ -1,7 +1,7 @@
-"""Which partition of the frontier a worker asks for pages next, and how often it calls each.
+"""Choose the partition from which a worker next requests pages, and the pause between calls.
 
-All its slots are for whoever's turn it is: the partition that was asked longest ago, of those that
-may have something. So each is served, however few slots there are. A call costs Redis, and this
+All its slots are for the partition whose turn it is: the one requested longest ago among those
+that may have pages. So each is served, however few slots there are. A call costs Redis, and this
 process, something even if it carries little: the more partitions are busy, the longer each of them
 waits, and the more its calls carry.
 """
@@ -14,7 +14,7 @@ from typing import Protocol
 from crawling.lease.pace import QUICKEST_S, SLOWEST_S
 
 BUSY_AT_ONCE = 2
-"""So many partitions are called as often as one alone would be."""
+"""Number of busy partitions that are each called as often as a single one would be."""
 _BUSY_S = 2 * SLOWEST_S
 """A partition whose latest call is older is not busy, whatever that call has carried."""
 
@@ -23,30 +23,30 @@ class Asking(Protocol):
     """The lease loop of one partition."""
 
     asked_at: float
-    """When it last asked for pages, by the monotonic clock; 0: never."""
+    """Time of its last request for pages, by the monotonic clock; 0: never."""
 
     def could_ask(self, now: float) -> bool:
-        """Return whether it would ask now, if there is room."""
+        """Return whether it would request pages now, if there is room."""
 
     def was_busy(self, since: float) -> bool:
         """Return whether a call since then has carried anything."""
 
     def news(self) -> None:
-        """It may be its turn."""
+        """Notify it that it may be its turn."""
 
 
 class Turns:
-    """Of all loops of one worker, most often of one."""
+    """Turns of all loops of one worker; most workers have one loop."""
 
     def __init__(self) -> None:
         self._loops: list[Asking] = []
 
     def join(self, loop: Asking) -> None:
-        """One more."""
+        """Add a loop."""
         self._loops.append(loop)
 
     def has(self, loop: Asking, now: float) -> bool:
-        """Return whether it is the turn of this one."""
+        """Return whether it is the turn of ``loop``."""
         return len(self._loops) == 1 or all(
             other is loop or not other.could_ask(now)
             for other in self._loops
@@ -54,13 +54,13 @@ class Turns:
         )
 
     def pass_on(self, by: Asking) -> None:
-        """There may be room that one has left over: tell the others, who waited longest first."""
+        """Notify the other loops of room that one has left; the longest waiting first."""
         for other in self._in_order():
             if other is not by:
                 other.news()
 
     def news(self) -> None:
-        """Tell all, who waited longest first."""
+        """Notify all loops, the longest waiting first."""
         for loop in self._in_order():
             loop.news()
 
@@ -68,7 +68,7 @@ class Turns:
         return sorted(self._loops, key=lambda loop: loop.asked_at)
 
     def pause_s(self, now: float) -> float:
-        """Least time between two calls of one partition."""
+        """Return the least seconds between two calls of one partition."""
         if len(self._loops) <= BUSY_AT_ONCE:
             return QUICKEST_S
         busy = sum(loop.was_busy(now - _BUSY_S) for loop in self._loops)

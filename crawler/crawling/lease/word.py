@@ -1,18 +1,18 @@
-"""The last word from Redis: how long ago it came, and whether it is the same Redis still."""
+"""Last answer of Redis: its age, and whether Redis is still the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 FENCE_S = 25.0
-"""Without word from Redis for so long nothing is sent: at 30 s it gives the holds to others."""
+"""Seconds without an answer of Redis after which nothing is sent: at 30 s holds go to others."""
 WORD_BY_S = 1.0
-"""Without word from Redis for so long no connection is written to that took its time: Redis may be
-another by then, which knows nothing of the grant. It waits so much longer after a restart."""
+"""Seconds without an answer of Redis after which no slow connection is written to: Redis may have
+restarted without the grant. After a restart, Redis waits as much longer."""
 
 
 class Word:
-    """What this process has last heard of Redis; ``clock`` is in seconds and monotonic."""
+    """Last answer of Redis to this process; ``clock`` is in seconds and monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -20,7 +20,7 @@ class Word:
         self._redis_epoch: int | None = None
 
     def heard(self, at: float, redis_epoch: int) -> bool:
-        """A call that left at ``at`` was answered; whether by the same Redis as before."""
+        """Note the answer to a call sent at ``at``; return whether Redis is the same as before."""
         is_same = self._redis_epoch in {None, redis_epoch}
         self._redis_epoch = redis_epoch
         self._heard_at = max(self._heard_at, at)
@@ -32,5 +32,5 @@ class Word:
         return self._redis_epoch
 
     def came_within(self, seconds: float) -> bool:
-        """Return whether there was word so lately."""
+        """Return whether Redis answered a call of the last ``seconds``."""
         return self._clock() - self._heard_at < seconds
