@@ -1,1 +1,1 @@
-"""Connections: which addresses may be asked, who must prove who it is, what is kept open."""
+"""Connections: permitted addresses, verified servers and connections kept open."""

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 _LOOKUP_S = 10.0
 _LOOKUPS_AT_ONCE = 128
 """Threads that wait for the system's resolver, as many as names keep silent at once: it waits 10 s
-or more for each, and behind them names that are well would fail. There are no more than needed."""
+or more for each, and behind them names that work would fail. There are no more than needed."""
 _ANSWER_S = 60.0
-"""How long an answer is remembered: spares most lookups, follows a host that moves."""
+"""Seconds for which an answer is cached: saves most lookups, yet follows a host that moves."""
 _NO_ANSWER_S = 5.0
 _ANSWERS = 10_000
 
@@ -96,7 +96,7 @@ class GuardedResolver:
         return self._guard.vet_proxy(found)
 
     def known(self, host: str, port: int) -> Sequence[Address] | None:
-        """The same where nobody has to be asked, as for most requests; else None."""
+        """Return the addresses that are known without a lookup, as for most requests; else None."""
         host = host.strip("[]")
         until, found = self._answers.get(host, (0.0, ()))
         if until > time.monotonic():
@@ -163,7 +163,7 @@ class _HostnameResolver:
         addressTypes: Sequence[type[Any]] | None = None,  # noqa: N803
         transportSemantics: str = "TCP",  # noqa: N803
     ) -> Any:
-        """Tell the vetted addresses: none where the name is unknown or refused."""
+        """Report the checked addresses: none if the name is unknown or refused."""
         resolution = _Resolution(hostName)
         resolutionReceiver.resolutionBegan(resolution)
 

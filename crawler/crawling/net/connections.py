@@ -12,9 +12,9 @@ from typing import Any
 from twisted.web.client import HTTPConnectionPool
 
 MOST_KEPT = 1_000
-"""With TLS and without, each: so that hosts that are asked every few seconds keep theirs."""
+"""Connections kept open, with TLS and without each: enough for hosts visited every few seconds."""
 _FILES = 4 * MOST_KEPT
-"""Files that a process needs to be allowed, with the downloads under way and its own."""
+"""Open files that a process needs, including those of downloads in progress and its own."""
 
 
 class KeptConnections(HTTPConnectionPool):

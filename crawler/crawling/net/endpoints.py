@@ -20,7 +20,7 @@ from twisted.internet.endpoints import (
 from crawling.net.address_guard import GuardedResolver
 from crawlstream.boot.addresses import AddressRefused
 
-# ruff: noqa: SLF001  where an endpoint leads is told nowhere else; test_crawler_endpoints.py watches
+# ruff: noqa: SLF001  an endpoint exposes its target nowhere else; test_crawler_endpoints.py watches
 
 
 class Straight:
@@ -39,7 +39,7 @@ class Straight:
         return self._without_race(endpoint).connect(factory)
 
     def _without_race(self, endpoint: Any) -> Any:
-        """The endpoint of a host's only address; else the same endpoint, which asks and tells."""
+        """Return the endpoint of a host's only address; else the given one, which resolves it."""
         if not isinstance(endpoint, HostnameEndpoint) or endpoint._badHostname:
             return endpoint
         try:

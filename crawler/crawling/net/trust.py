@@ -1,8 +1,8 @@
-"""Whether a server must prove who it is before it is sent a request.
+"""Verify servers before requests that carry secrets.
 
-A crawl of strangers takes certificates as they are: most broken ones are neglect, and nothing that
-is asked is secret. What a client gave its seed to carry is, and whoever stands in between could
-read it. So it leaves over connections with a certificate that holds, which are kept apart.
+A crawl of unknown sites accepts any certificate: most broken ones are neglect, and its requests
+contain no secrets. Credentials in a client's seed are secret, and an attacker between could read
+them. So they leave only over connections with a valid certificate, which are kept apart.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Trust:
     """Twisted's policy of TLS, chosen for each request."""
 
     def __init__(self, lenient: Any, must_prove: Callable[[], bool]) -> None:
-        """``lenient`` is Scrapy's policy; ``must_prove`` tells of the request that asks now."""
+        """``lenient``: Scrapy's policy; ``must_prove``: whether the current request verifies."""
         self._lenient = lenient
         self._must_prove = must_prove
-        # One for all connections: it holds the certificates of the machine.
+        # Shared by all connections: it holds the certificates of the machine.
         self._options: Any = CertificateOptions(trustRoot=platformTrust())
 
     def creatorForNetloc(self, hostname: bytes, port: int) -> Any:  # noqa: N802  Twisted's name
-        """What makes the TLS side of a connection to a host."""
+        """Return the factory of the TLS side of a connection to a host."""
         if not self._must_prove():
             return self._lenient.creatorForNetloc(hostname, port)
         # As Twisted's optionsForClientTLS does, which reads all certificates for each connection.
@@ -71,7 +71,7 @@ _USUAL_CERTIFICATES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Of Debian, Red Hat, SUSE and macOS, where OpenSSL itself knows of none."""
+"""Certificate files of Debian, Red Hat, SUSE and macOS, for an OpenSSL without its own."""
 
 
 def trusted_certificates() -> dict[str, str]:
