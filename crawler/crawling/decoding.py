@@ -1,8 +1,8 @@
-"""Content codings undone within a budget: how large a body may become, and of how many parts it is.
+"""Decode content codings within a budget of bytes and of parts.
 
-A limit on what comes out is not enough: parts that bring nothing out (empty gzip members, empty or
-skippable zstd frames) cost time each, and a second coding packs millions of them into a kilobyte.
-What is cut short, or breaks off amid the data, is delivered as far as it goes, as browsers do it,
+A limit on the output is not enough: parts without output (empty gzip members, empty or skippable
+zstd frames) cost time each, and a second coding packs millions of them into a kilobyte. A body
+that is cut short, or breaks off amid the data, is delivered as far as it goes, as browsers do,
 and marked as incomplete.
 """
 
@@ -40,13 +40,13 @@ class Decoded(NamedTuple):
 
     body: bytes
     left: Sequence[bytes]
-    """Codings that nobody here knows, and all that were applied before them."""
+    """Unknown codings, and all that were applied before them."""
     is_whole: bool
     """True if the data went on to the end that its coding marks."""
 
 
 _Part = tuple[bytes, bool]
-"""The same for one coding: the body, and whether it is whole."""
+"""Result of one coding: the body, and whether it is complete."""
 
 
 def decoded(body: bytes, codings: Sequence[bytes], most: int) -> Decoded:
@@ -66,7 +66,7 @@ def decoded(body: bytes, codings: Sequence[bytes], most: int) -> Decoded:
 
 
 def _gunzip(body: bytes, most: int) -> _Part:
-    """Return what all members of gzip data hold; what is no member behind them is passed over."""
+    """Return what all members of gzip data hold; other data behind them is ignored."""
     try:
         return _all_parts(body, most, lambda: isal_zlib.decompressobj(wbits=_GZIP), b"\x1f\x8b")
     except _IsalError as error:
@@ -141,7 +141,7 @@ def _has_ended(stream: _Stream, body: bytes) -> bool:
 
 
 def _salvaged(stream: _Stream, body: bytes, room: int, error: Exception) -> _Part:
-    """Return what came before the data breaks off; BadEncoding where that is nothing."""
+    """Return the output before the data breaks off; raise BadEncoding if there is none."""
     pieces: list[bytes] = []
     with suppress(_IsalError):
         while not stream.eof:
