@@ -68,7 +68,7 @@ class UnevenSite(web.Site):
 
 
 async def serve(port: int) -> None:
-    """Serve for ever."""
+    """Serve until killed."""
     every_host = "0.0.0.0"  # noqa: S104  a thousand addresses of 127.0.0.0/8
     make = partial(UnevenSite, port, web.LINKS, web.PAGE_SIZE)
     server = await asyncio.get_running_loop().create_server(make, every_host, port, backlog=4096)
@@ -81,7 +81,7 @@ def _served(port: int) -> int:
 
 
 async def _speed(port: int, *argv: str, folder: str, env: Mapping[str, str]) -> float:
-    """Pages a second of a crawler that is warm."""
+    """Return the pages per second of a warm crawler."""
     start = _served(port)
     with running(*argv, folder=folder, **env):
         while _served(port) == start:
@@ -105,7 +105,7 @@ async def _plain(queue: str, port: int, folder: str) -> float:
 
 
 async def measure(redis: Redis) -> Figures:
-    """One turn of each crawler, on a site of its own."""
+    """Measure each crawler once, on a site of its own."""
     speeds: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         async with own_kafka(folder) as kafka:

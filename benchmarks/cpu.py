@@ -1,8 +1,8 @@
-"""CPU time a page beside plain Scrapy's: of worker and Redis, and of a whole cluster.
+"""Compare CPU time per page with plain Scrapy's: of worker and Redis, and of a whole cluster.
 
-And of the worker by part, of the fetch lane and of Scrapy's engine, on the synthetic web. That of
-a whole cluster on the mixed web, with a kafka-monitor, a redis-monitor and a REST service that have
-nothing else to do, and with Kafka.
+The worker is also measured by part, for fetch lane and Scrapy's engine, on the synthetic web. The
+whole cluster runs on the mixed web, with Kafka and otherwise idle kafka-monitor, redis-monitor and
+REST service.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from crawlstream_cli.local.ports import free_block
 
 
 async def measure(redis: Redis) -> Figures:
-    """One turn of each crawler on each web."""
+    """Measure each crawler once on each web."""
     async with stage(redis, SYNTHETIC, measured_s=MEASURED_S) as on:
         synthetic = await compare(on)
         parts = {**await by_part(on, "engine"), **await by_part(on, "lane")}

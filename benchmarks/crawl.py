@@ -1,4 +1,4 @@
-"""One crawler of the cluster beside plain ``scrapy crawl``, on the same webs in the same minutes.
+"""Compare one crawler of the cluster with plain ``scrapy crawl`` on the same webs in turns.
 
 Both follow every link and deliver every page, the cluster's to Kafka. Plain Scrapy runs with the
 defaults of 2.19, its log at WARNING like the cluster's, and keeps none of its items. They take
@@ -45,7 +45,7 @@ SYNTHETIC, MIXED, REAL = Web(), Web(is_mixed=True, size=4096), Web(is_real=True)
 
 
 async def plain_speed(on: Stage) -> Speed:
-    """One turn of plain Scrapy."""
+    """Measure plain Scrapy once."""
     # With a port, as its own extractor has it.
     hosts = on.web.hosts and [url.split("/")[2] for url in on.web.seeds]
     spider = PLAIN_SPIDER.format(hosts=hosts)
@@ -53,7 +53,7 @@ async def plain_speed(on: Stage) -> Speed:
 
 
 async def compare(on: Stage) -> Figures:
-    """One turn of each crawler."""
+    """Measure each crawler once."""
     plain = await plain_speed(on)
     ours = await on.cluster()
     ours_ms = ours.cpu_ms["crawler"] + ours.cpu_ms["redis"]
@@ -68,7 +68,7 @@ async def compare(on: Stage) -> Figures:
 
 
 async def compare_all(redis: Redis, webs: Mapping[str, Web]) -> Figures:
-    """One turn of each crawler on each web; their figures, by the name of the web."""
+    """Measure each crawler once on each web; return the figures of each."""
     if any(web.is_real for web in webs.values()):
         find_nginx()
         find_docs()

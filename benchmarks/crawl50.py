@@ -1,4 +1,4 @@
-"""One worker beside plain Scrapy on heavier pages: 50 links, 20 KB."""
+"""Compare a worker with plain Scrapy on heavier pages: 50 links, 20 KB."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Leases and settles a second by one Redis, batch 100, at a thousand and at a million domains.
 
-A turn costs by the domain, so two things are told apart: how many domains there are, and how many
-entries a turn finds in one. *Deep* domains have more than a turn takes, *shallow* ones have two.
+The cost of a turn depends on domains, so two numbers are varied: domains, and entries that a turn
+finds in each. *Deep* domains have more than a turn takes, *shallow* ones have two.
 The drop from the small frontier to the large one is taken at the same depth, in turns of one run.
 """
 
@@ -46,7 +46,7 @@ class Load:
     async def of(
         cls, redis: Redis, domains: int, each: int, rule: ThrottleRule = WIDE_OPEN
     ) -> Load:
-        """Empty Redis, and fill a frontier of so many domains with so many entries each."""
+        """Empty Redis, and fill a frontier of ``domains`` with ``each`` entries per domain."""
         load = cls(redis, domains, each, *await open_frontier(redis, rule))
         await load.fill()
         return load
@@ -57,7 +57,7 @@ class Load:
         self.left = self.domains * self.each
 
     async def block(self) -> Cost:
-        """What it takes Redis to lease and settle the next block."""
+        """Return Redis' cost to lease and settle the next block."""
         if self.left < BLOCK:
             await self.fill()
         share = BLOCK // WORKERS
@@ -80,7 +80,7 @@ async def in_turns(small: Load, large: Load) -> tuple[list[Cost], list[Cost]]:
 
 
 async def measure(redis: Redis) -> Figures:
-    """Both sizes at both depths, each size in a Redis of its own; evenly spaced ones beside it."""
+    """Measure both sizes at both depths, each size in its own Redis; also evenly spaced domains."""
     async with own_redis() as other:
         deep = await in_turns(
             await Load.of(redis, SMALL, DEEP[SMALL]), await Load.of(other, LARGE, DEEP[LARGE])

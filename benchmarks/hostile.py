@@ -1,11 +1,11 @@
-"""What a healthy host keeps of its speed where three of ten hosts are hostile.
+"""Measure the speed that a healthy host keeps while three of ten hosts are hostile.
 
 One worker with default settings crawls a web of 160 hosts, none with a rate but the site's own:
 first all of them are healthy, then 48 of them are hostile: drips, silence, resets, endless answers,
 bombs, abuse of headers, pages as large as they may be. Links lead to all of them alike. The figure
-is pages a second and healthy host, counted by the healthy hosts themselves, among hostile ones ÷
+is pages per second and healthy host, counted by the healthy hosts themselves, among hostile ones ÷
 among healthy ones. Where the CPU is what limits a worker, hosts that take none of it leave more to
-the others; so the pages of all healthy hosts together stand beside it. ``for_cpu`` is the same
+the others; so the pages of all healthy hosts together are reported too. ``for_cpu`` is the same
 ratio of pages for a second of the worker's CPU: it holds where other work disturbs either turn.
 """
 
@@ -38,14 +38,14 @@ RULE = ThrottleRule(hits=1_000_000, window_s=1, moderated=False)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What became of one crawl in the measured time."""
+    """Figures of one crawl in the measured time."""
 
     pages_per_s: float
-    """Of all healthy hosts."""
+    """Pages of all healthy hosts."""
     hostile_per_s: float
     """Requests to hostile ones."""
     cpu_share: float
-    """Of a core, taken by the worker."""
+    """Share of a core used by the worker."""
     most_mib: float
     """In RAM, of the worker, at any time."""
 
@@ -57,7 +57,7 @@ def _most_mib(pid: int) -> float:
 
 
 async def _crawl(healthy: Stage, hostile: Stage, urls: Sequence[str]) -> Turn:
-    """Of an empty frontier."""
+    """Crawl from an empty frontier."""
     await fresh_frontier(healthy.redis, urls, rule=RULE)
     with running(*CRAWLER, folder=healthy.folder, **healthy.environment) as pid:
         while healthy.web.served() < WARM_UP_PAGES:
@@ -95,7 +95,7 @@ async def _turn(redis: Redis, kafka: str, folder: str, hostile_in_ten: int) -> T
 
 
 async def measure(redis: Redis) -> Figures:
-    """One turn among healthy hosts, one among hostile ones."""
+    """Measure once among healthy hosts and once among hostile ones."""
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         async with own_kafka(folder) as kafka:
             alone = await _turn(redis, kafka, folder, 0)

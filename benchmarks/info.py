@@ -1,6 +1,6 @@
 """Counters, a list of domains and a stop where much waits; and the longest call that each takes.
 
-What Redis spends is told as CPU of its main thread: where a machine is shared, the wall of a single
+Redis' cost is the CPU time of its main thread: where a machine is shared, the wall of a single
 call is for the most part the time of others.
 """
 
@@ -20,7 +20,7 @@ from crawlstream_frontier.frontier import Frontier
 QUEUED, DOMAINS = 1_000_000, 100_000
 STOPPED, STOPPED_DOMAINS = 1_000_000, 10_000
 """The crawl that is stopped, as in the prototype that the goals were taken from; the stop of the
-first one, with its ten times as many domains, stands beside it."""
+first one, with its ten times as many domains, is measured as well."""
 ASKED = 20
 
 
@@ -42,7 +42,7 @@ class Metered(Redis):
         return answer
 
     async def of(self, work: Awaitable[object]) -> tuple[float, float]:
-        """What all scripts of some work took, and the longest of them."""
+        """Return the time of all scripts of some work, and of the longest."""
         self.each_ms.clear()
         await work
         return sum(self.each_ms), max(self.each_ms)

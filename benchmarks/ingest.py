@@ -35,7 +35,7 @@ def _key(number: int) -> bytes:
 
 
 async def fill(hosts: list[str]) -> None:
-    """Feed everything as our own tools do: records of a crawl have its key."""
+    """Feed everything as the project's tools do: records of a crawl have its key."""
     async with KafkaSink(Kafka(hosts)) as sink:
         for start in range(0, REQUESTS, A_LIST):
             numbers = range(start, start + A_LIST)
@@ -47,7 +47,7 @@ async def _leasable(redis: Redis) -> int:
 
 
 async def measure(redis: Redis) -> Figures:
-    """One run over a topic that is full."""
+    """Measure one run over a full topic."""
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         async with own_kafka(folder, partitions=4) as kafka:
             await fill([kafka])

@@ -76,7 +76,7 @@ class Site:
 
 
 class Answering(Protocol):
-    """A site that answers connections, and is told where it is."""
+    """A site that answers connections, and receives its address."""
 
     port: int
 
@@ -99,13 +99,13 @@ async def serving(site: S) -> AsyncIterator[S]:
 
 
 def percentiles(took_ms: Sequence[float]) -> Figures:
-    """What is told of delays."""
+    """Return the reported figures of delays."""
     of_100 = statistics.quantiles(took_ms, n=100)
     return {"p50_ms": of_100[49], "p99_ms": of_100[98], "slowest_ms": max(took_ms)}
 
 
 async def measure(redis: Redis) -> Figures:
-    """One row of seeds, one after the other."""
+    """Measure a series of seeds, one after the other."""
     frontier = Frontier(redis, KEYS)
     await create_frontier(frontier.scripts)
     await frontier.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))

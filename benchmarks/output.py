@@ -1,6 +1,6 @@
-"""What delivering costs: pages a second with results to Kafka ÷ without, at 20 KB a page.
+"""Measure the cost of delivery: pages per second with results to Kafka ÷ without, at 20 KB a page.
 
-Once with each codec: CPU time a page says what a codec costs also where the web is what limits.
+It runs once with each codec: CPU time per page shows a codec's cost even if the web is the limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEFAULT: Codec = "gzip"
 
 
 async def measure(redis: Redis) -> Figures:
-    """One turn of each."""
+    """Measure each once."""
     async with stage(redis, Web(size=20 * 1024)) as on:
         without = await on.cluster("quiet")
         with_them = await on.cluster("link")

@@ -61,7 +61,7 @@ async def page_costs(worker: WorkerSession, redis: Redis, web: Web) -> float:
 
 
 async def measure(redis: Redis) -> Figures:
-    """One worker meets links that it has put itself, then another one that knows none of them."""
+    """Measure a worker with links that it has put itself, then one that knows none of them."""
     await fill(*await open_frontier(redis), DOMAINS, 20)
     first, new = (Frontier(redis, KEYS).session(name, SPIDER) for name in ("first", "new"))
     web = Web({})

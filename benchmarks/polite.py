@@ -1,9 +1,9 @@
-"""How much of what the rules allow is used, and which windows are overrun: the site's log judges.
+"""Measure the used share of the rules' allowance, and overrun windows, by the site's log.
 
 Two workers, 1 hit a window and domain, evenly spaced and in bursts; robots.txt is off, results go
-to Kafka. 1 000 domains with windows of a second are 1 000 requests a second: what few cores cannot
-carry is not achieved there. So two plain Scrapy processes with the same delay ask the same domains
-in the same run, and windows of ten seconds show what the scheduling itself loses.
+to Kafka. 1 000 domains with windows of a second are 1 000 requests per second: few cores may not
+achieve that. So two plain Scrapy processes with the same delay crawl the same domains in the same
+run, and windows of ten seconds show what the scheduling itself loses.
 CRAWLSTREAM_LONG=1: 120 s of each, 10^5 requests.
 """
 
@@ -79,7 +79,7 @@ class Setting:
 
     @property
     def table(self) -> ThrottleTable:
-        """One hit a window for everybody."""
+        """Return a table of one hit per window for all domains."""
         rule = ThrottleRule(hits=1, window_s=self.window_s, moderated=self.moderated)
         return ThrottleTable(default=rule, czxid=1, mzxid=1)
 
@@ -121,7 +121,7 @@ async def _feed(frontier: Frontier, setting: Setting, port: int) -> None:
 
 
 def _judge(log: Path, setting: Setting, since_ms: float) -> tuple[float, int, int]:
-    """What the site saw: the share of the measured time's allowance, windows overrun, requests."""
+    """Return from the site's log: the used share of the allowance, overrun windows, requests."""
     arrivals: defaultdict[str, list[float]] = defaultdict(list)
     for visit in read_visits(log):
         arrivals[visit.host].append(visit.mono)
@@ -198,7 +198,7 @@ async def _run(redis: Redis, setting: Setting, kafka: str, folder: str) -> Figur
 
 
 async def measure(redis: Redis, domains: int) -> Figures:
-    """One crawl in each setting, and plain Scrapy in the hardest."""
+    """Measure one crawl in each setting, and plain Scrapy in the hardest."""
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         async with own_kafka(folder) as kafka:

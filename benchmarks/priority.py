@@ -25,7 +25,7 @@ URGENT = 150
 
 
 async def measure(redis: Redis) -> Figures:
-    """One row of urgent seeds."""
+    """Measure a series of urgent seeds."""
     frontier = Frontier(redis, KEYS)
     await create_frontier(frontier.scripts)
     await frontier.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))

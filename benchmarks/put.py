@@ -24,12 +24,12 @@ def page_like() -> list[Links]:
 
 
 def bulk() -> list[Links]:
-    """The same number in larger groups."""
+    """Return as many links in larger groups."""
     return [links(domain_name(i % DOMAINS), BULK_GROUP) for i in range(LINKS // BULK_GROUP)]
 
 
 async def cost_of(redis: Redis, groups: list[Links], *, known_domains: bool = True) -> Cost:
-    """What it takes to put these links into a frontier that knows their domains, or none."""
+    """Return the cost to put these links into a frontier that knows their domains, or none."""
     filler, hold = await open_frontier(redis)
     if known_domains:
         await fill(filler, hold, DOMAINS, 2)

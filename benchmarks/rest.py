@@ -1,9 +1,9 @@
-"""How many requests one REST process feeds in a second, how long each takes, what waiting costs.
+"""Measure a REST process: requests fed per second, their delays, and the cost of waiting clients.
 
 Requests are offered at a steady rate, whether the ones before are answered or not, and the time of
 each runs from the moment it was due; so a pause of the service is felt by all that fall into it.
-Beside it stand the most that come through when clients wait for their answers, and the CPU time of
-the process while two hundred clients wait for replies that nobody gives.
+It also reports the highest rate of clients that wait for their answers, and the CPU time of the
+process while two hundred clients wait for replies that never come.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WAITED_S = 5.0
 
 @dataclass(slots=True)
 class Connection:
-    """One client that keeps its connection."""
+    """Client that keeps its connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -49,7 +49,7 @@ class Connection:
 
 
 async def connect(port: int, count: int) -> Sequence[Connection]:
-    """So many clients."""
+    """Connect ``count`` clients."""
     return [Connection(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(count)]
 
 
@@ -76,7 +76,7 @@ async def at_rate(clients: Sequence[Connection]) -> Sequence[float]:
 
 
 async def at_most(clients: Sequence[Connection]) -> float:
-    """Requests a second when every client feeds the next one as soon as it has its answer."""
+    """Return the requests per second when each client feeds again as soon as it is answered."""
     until, fed = time.perf_counter() + SECONDS, 0
 
     async def feed_on(client: Connection) -> None:
@@ -121,7 +121,7 @@ async def _until_ready(port: int) -> None:
 
 
 async def measure(redis: Redis) -> Figures:
-    """One service before a Kafka that nobody reads from, so that no request is replied to."""
+    """Measure one service with a Kafka without consumers, so that no request gets a reply."""
     port = free_block(1)
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         async with own_kafka(folder, partitions=4) as kafka:
@@ -137,7 +137,7 @@ async def measure(redis: Redis) -> Figures:
 
 
 async def figures_of(port: int, pid: int) -> Figures:
-    """What a service that runs does."""
+    """Measure a running service."""
     clients = await connect(port, CONNECTIONS)
     await at_most(clients[:8])
     idle = await idle_cpu(pid)

@@ -1,7 +1,7 @@
-"""Two crawlers beside one, and all servers on the same two cores; without results and with.
+"""Compare two crawlers with one, with all servers on the same two cores, without and with results.
 
-Ideal are two. What is missing is the CPU time that broker, Redis and site take of what a second
-crawler could have had; it stands beside, by page.
+The ideal ratio is two. The difference is CPU time that broker, Redis and site take from the second
+crawler; it is reported per page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _figures(name: str, one: Speed, two: Speed) -> Figures:
 
 
 async def measure(redis: Redis) -> Figures:
-    """One worker and two, of either kind."""
+    """Measure one worker and two, of either kind."""
     async with stage(redis, Web()) as on:
         quiet = [await on.cluster("quiet", workers=count) for count in (1, 2)]
         loud = [await on.cluster("link", workers=count) for count in (1, 2)]

@@ -1,11 +1,11 @@
-"""Queues that are mostly on the shelf: what is left of them in Redis, and what it takes to carry.
+"""Measure queues that are mostly on the shelf: their rest in Redis, and the cost to carry.
 
 Sites are filled as crawls fill them: some links each, again and again, while a redis-monitor
 carries. One that allows a request a minute is filled with more links than Redis has room for,
-beside a thousand quick ones, whose rate is compared with what they have by themselves. BENCH_SLOW
+next to a thousand quick ones, whose rate is compared with their rate alone. BENCH_SLOW
 sets how many links that are, and Redis' memory with it: with 10 million it has 256 MB.
 
-BENCH_WAITING=100000000 fills a frontier with so many links instead, a thousand a site, on an outer
+BENCH_WAITING=100000000 fills a frontier with this many links, a thousand a site, on an outer
 shelf, and says how large it becomes, how fast it is filled and leased from, and how long Redis
 takes to fork and to load it. Both servers together want some 50 bytes a link.
 """
@@ -38,7 +38,7 @@ AT_ONCE = 50
 LEASED = 20_000
 SLOW = int(os.environ.get("BENCH_SLOW", "500000"))
 SLOW_BYTES = max(256 * 2**20 * SLOW // 10_000_000, 16 * 2**20)
-"""No less than the quick sites take, and something beside it."""
+"""At least the memory of the quick sites, with a margin."""
 MEASURED_S = 15
 WAITING = int(os.environ.get("BENCH_WAITING", "0"))
 A_SITE = 1_000
@@ -46,7 +46,7 @@ A_SITE = 1_000
 
 @dataclass(slots=True)
 class Carrier:
-    """What redis-monitors do with chunks, and what that takes of their CPU and of Redis'."""
+    """Carries chunks as redis-monitors do, and measures their CPU and Redis'."""
 
     redis: Redis
     frontier: Frontier
@@ -72,7 +72,7 @@ class Carrier:
             is_idle = step.is_idle
 
     def take(self) -> tuple[float, float]:
-        """CPU a page so far, of this process and of Redis; what follows is counted anew."""
+        """Return CPU per page so far, of this process and of Redis, and reset both counts."""
         spent = self.python_us / max(self.pages, 1), self.redis_us / max(self.pages, 1)
         self.pages, self.python_us, self.redis_us = 0, 0.0, 0.0
         return spent
@@ -98,7 +98,7 @@ async def fill(
 
 
 async def lease(redis: Redis, pages: int, carrier: Carrier) -> float:
-    """Lease so many, a hundred a call, carrying in between; Redis' CPU for each without that."""
+    """Lease pages, a hundred a call, and carry in between; return Redis' CPU per lease alone."""
     worker = Frontier(redis, KEYS).session("worker", "link")
     left, cpu_us = pages, 0.0
     settles: list[Settle] = []
@@ -124,7 +124,7 @@ async def shelves(*, is_outside: bool) -> AsyncIterator[Redis | None]:
 
 
 async def of_sites(redis: Redis, each: int, shelf: Redis | None) -> Figures:
-    """Bytes a link where each site has so many, and CPU a carried page where they are many."""
+    """Measure bytes per link with ``each`` links per site, and CPU per carried page if many."""
     filler, hold = await open_frontier(redis)
     carrier, before = Carrier.of(redis, shelf), await used(redis)
     empty = await used(shelf) if shelf else 0
@@ -144,7 +144,7 @@ async def of_sites(redis: Redis, each: int, shelf: Redis | None) -> Figures:
 
 
 async def beside_a_slow_site(redis: Redis, shelf: Redis) -> Figures:
-    """The rate of quick sites beside a slow one that has more links than Redis would hold."""
+    """Measure quick sites next to a slow one that has more links than fit into Redis."""
     quick = await Quick.open(redis)
     alone = await quick.rate(MEASURED_S)
     await shelf.flushall()

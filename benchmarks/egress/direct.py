@@ -1,7 +1,7 @@
-"""What proxies and TLS profiles cost a page that has neither, where nobody has configured any.
+"""Measure the cost of proxies and TLS profiles for a page without either, if none is configured.
 
-Counted, as no clock can see it: bytecodes of the crawler's modules for a page, from the lane's call
-of its client to the response; beside those of the same client that knows of neither.
+It counts bytecodes, since no clock is that precise: those of the crawler's modules for a page, from
+the lane's call of its client to the response; against those of the same client without either.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OURS = ("/crawling/", "/crawlstream/")
 
 
 class Counter:
-    """Counts bytecodes of our modules while it is on."""
+    """Counts bytecodes of crawlstream's modules while it is on."""
 
     def __init__(self) -> None:
         self.opcodes = 0
@@ -64,7 +64,7 @@ class Counter:
 
 
 async def fetch(client: Client, holds: Holds, url: str, numbers: count[int]) -> None:
-    """One page, from its lease on."""
+    """Download one page, from its lease on."""
     number, now = next(numbers), time.monotonic()
     holds.heard(0, now, 1)
     hold = Hold(

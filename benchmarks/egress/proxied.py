@@ -1,4 +1,4 @@
-"""Pages a second through one tinyproxy beside direct, and what CPU time a page takes more."""
+"""Compare pages per second through one tinyproxy and directly, and the extra CPU time per page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def tinyproxy(folder: str) -> AsyncIterator[int]:
 
 
 async def through(on: Stage, table: PoolTable) -> Speed:
-    """One of our crawlers, from an empty frontier, by these pools."""
+    """Measure one cluster crawler, from an empty frontier, with these pools."""
     frontier = await on.prepare()
     await frontier.pools.copy(table)
     crawler = (sys.executable, "-P", "-m", "crawling", "link")

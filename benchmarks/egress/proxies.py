@@ -1,4 +1,4 @@
-"""What the book of proxies costs: Redis' time for a full report, a worker's for a choice."""
+"""Measure the book of proxies: Redis' time for a full report, a worker's for a choice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def proxies() -> tuple[Proxy, ...]:
 
 
 def report(ids: list[str]) -> ProxyReport:
-    """What a busy worker tells in half a second: outcomes, some rests, uses and what was spent."""
+    """Return a busy worker's report of half a second: outcomes, some rests, uses and spend."""
     told = random.sample(ids, OUTCOMES)
     site = f"site{random.randrange(SITES)}.example"
     return ProxyReport(
@@ -54,7 +54,7 @@ def report(ids: list[str]) -> ProxyReport:
 
 
 def page(number: int) -> Page:
-    """One of some site."""
+    """Return a page of a site."""
     domain = f"site{number % SITES}.example"
     hold = Hold(
         token=str(number),

@@ -1,4 +1,4 @@
-"""What a page in a browser takes: CPU time and memory of crawler and browser, pages a second.
+"""Measure a page in a browser: CPU time and memory of crawler and browser, pages per second.
 
 Each page has twelve requests (five scripts, five images, a style sheet, a fetch), of which images
 are not loaded. A crawler's client renders four at a time, through the gateway; site and crawler are
@@ -125,7 +125,7 @@ class _Crawler:
         self._numbers = iter(range(1_000_000))
 
     async def fetch(self, url: str) -> None:
-        """One page, whole."""
+        """Download one complete page."""
         now = time.monotonic()
         self.holds.heard(0, now, 1)
         hold = Hold(
@@ -173,7 +173,7 @@ async def measure(redis: Redis) -> Figures:
 
 
 async def _beside(port: int) -> Figures:
-    """The same pages by scrapy-playwright, if there is one."""
+    """Measure the same pages with scrapy-playwright, if installed."""
     if not (python := os.environ.get("BENCH_PLAYWRIGHT")):
         return {}
     urls = [f"http://127.0.0.1:{port}/{n}" for n in range(PAGES + _WARM)]
@@ -186,7 +186,7 @@ async def _beside(port: int) -> Figures:
 
 
 def _figures_of(process: subprocess.Popen[bytes]) -> Figures:
-    """What a crawler that tells of its phases takes, with all that it has started."""
+    """Return the cost of a crawler that reports its phases, with all its child processes."""
     assert process.stdin
     assert process.stdout
     _come(process.stdout, b"warm")

@@ -1,4 +1,4 @@
-"""What a page costs a worker that greets its site like a browser, beside one that does not."""
+"""Compare the cost of a page for a worker with a browser's TLS profile and for one without."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZE = 20 * 1024
 
 
 async def asking(on: Stage, tls: str | None) -> Speed:
-    """One of our crawlers, from an empty frontier, with this profile."""
+    """Measure one cluster crawler, from an empty frontier, with this profile."""
     await on.prepare(tls=tls)
     crawler = (sys.executable, "-P", "-m", "crawling", "link")
     profiles = {"CRAWLSTREAM_TLS_PROFILES": f"default,{PROFILE}"}

@@ -47,7 +47,7 @@ _ROLE_OF_MODULE = {
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What crawlers did in the measured time."""
+    """Figures of crawlers in the measured time."""
 
     pages_per_s: float
     cpu_ms: Mapping[str, float]
@@ -67,7 +67,7 @@ class Stage:
     """How results are packed."""
 
     async def cluster(self, spider: str = "link", *, workers: int = 1) -> Speed:
-        """So many of our crawlers, of one spider, from an empty frontier."""
+        """Measure ``workers`` cluster crawlers of one spider, from an empty frontier."""
         await self.prepare(spider)
         crawler = (sys.executable, "-P", "-m", "crawling", spider)
         return await self.speed(crawler, count=workers, env=self.environment)
@@ -80,7 +80,7 @@ class Stage:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Where our processes find everything, a spider that delivers nothing included."""
+        """Environment of the cluster's processes, including a spider that delivers nothing."""
         found = environment(self.redis, self.kafka, self.folder)
         path = python_path("benchmarks")
         ours = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "lib.quiet"}
@@ -94,7 +94,7 @@ class Stage:
         env: Mapping[str, str] | None = None,
         at_the_edges: Callable[[Sequence[int]], Awaitable[None]] | None = None,
     ) -> Speed:
-        """So many processes of a crawler, once all of them are at work.
+        """Measure several processes of a crawler, once all of them work.
 
         ``at_the_edges`` is called with their ids as the measured time begins, and as it ends.
         """

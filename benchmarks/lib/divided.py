@@ -32,14 +32,14 @@ INCOMING, LINKS = "incoming", "links"
 
 @asynccontextmanager
 async def several_redis(first: Redis, number: int) -> AsyncIterator[Sequence[Redis]]:
-    """So many Redis, of which one is there already."""
+    """Run ``number`` Redis servers, of which the first runs already."""
     async with AsyncExitStack() as stack:
         others = [await stack.enter_async_context(own_redis()) for _ in range(number - 1)]
         yield [first, *others]
 
 
 async def open_divided(servers: Sequence[Redis], number: int) -> Frontiers:
-    """An empty frontier of so many partitions under one rule; homes have nothing to be told."""
+    """Open an empty frontier of ``number`` partitions under one rule, with restored homes."""
     for redis in servers:
         await redis.flushall()
     frontiers = Frontiers(
@@ -60,7 +60,7 @@ async def open_divided(servers: Sequence[Redis], number: int) -> Frontiers:
 
 
 async def restore(frontiers: Frontiers, partition: int) -> None:
-    """Tell a home that there is nothing that it has forgotten."""
+    """Mark a home as restored, with nothing lost."""
     home = frontiers[partition].home
     try:
         await home.labels([])

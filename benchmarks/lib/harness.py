@@ -1,7 +1,7 @@
-"""What every benchmark shares: a Redis of its own, a yardstick of the minute, one report.
+"""Shared parts of every benchmark: a Redis of its own, a yardstick of the minute, one report.
 
-Absolute figures wander with the machine; the yardstick says how calm it was. What a figure is about
-is Redis' own CPU time, which other processes disturb least; the wall clock stands beside it.
+Absolute figures vary with the machine; the yardstick shows how calm it was. The main figure is
+Redis' own CPU time, which other processes disturb least; wall-clock time is reported too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Figures = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What one figure should reach; ``more`` says whether more is better."""
+    """Goal of one figure; ``more``: whether more is better."""
 
     floor: float
     goal: float
@@ -49,11 +49,11 @@ class Line:
 
 @dataclass(slots=True)
 class Cost:
-    """What Redis spent while a ``measured`` block ran."""
+    """Redis' cost while a ``measured`` block ran."""
 
     wall_s: float = 0
     cpu_us: float = 0
-    """Of Redis' main thread, networking included."""
+    """CPU time of Redis' main thread, including networking."""
     script_us: float = 0
     """Inside the operations, by the wall."""
     calls: float = 0

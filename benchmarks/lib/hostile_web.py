@@ -49,7 +49,7 @@ class HostileSite(CrawlerSite):
 
 
 async def serve(port: int, hostile_in_ten: int) -> None:
-    """Serve the healthy hosts for ever; their links lead to the hostile ones, too."""
+    """Serve the healthy hosts until killed; their links lead to the hostile ones, too."""
     beginnings = [web.beginning(page) for page in front_pages(port, hostile_in_ten)]
     make = partial(web.Site, port, web.LINKS, web.PAGE_SIZE, beginnings)
     every_host = "0.0.0.0"  # noqa: S104  addresses of 127.0.0.0/8

@@ -27,13 +27,13 @@ URL_SIZE = 77
 LINKS_PER_CALL = 1_000
 
 WIDE_OPEN = ThrottleRule(hits=1_000_000, window_s=1, moderated=False, concurrency=1_000_000)
-"""Every domain may always be asked: the deepest backlog there can be."""
+"""Every domain may always be visited: the deepest possible backlog."""
 SPACED = ThrottleRule(hits=1_000, window_s=1, concurrency=1_000)
 """Evenly spaced, as the default rule is, but so closely that there is always something due."""
 
 
 def domain_name(number: int) -> str:
-    """Of 20 characters."""
+    """Return a name of 20 characters."""
     return f"host-{number:07d}.example"
 
 

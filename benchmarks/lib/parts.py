@@ -1,4 +1,4 @@
-"""What a page costs by part of the crawler process, as ``lib.sampling`` tells them apart."""
+"""Measure the cost of a page by part of the crawler process, as ``lib.sampling`` divides it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Sampled:
 
 
 async def by_part(on: Stage, way: str) -> Figures:
-    """One turn of ``engine`` or ``lane``: ms of CPU a page."""
+    """Measure ``engine`` or ``lane`` once: ms of CPU per page."""
     sampled = _Sampled(Path(on.folder) / f"{way}.json")
     await on.prepare()
     env = {

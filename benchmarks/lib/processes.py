@@ -33,7 +33,7 @@ SETTINGS = {
     "LOG_LEVEL": "WARNING",
     "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
 }
-"""What is set otherwise than by default, in every process of ours."""
+"""Settings that differ from the defaults in every process of the cluster."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def running(*argv: str, folder: str, **env: str) -> Iterator[int]:
 
 @asynccontextmanager
 async def own_kafka(folder: str, *, partitions: int = 1, frontier: int = 1) -> AsyncIterator[str]:
-    """The address of a Kafka that has our topics, for a frontier of so many partitions."""
+    """Run a Kafka with the cluster's topics, for ``frontier`` partitions; yield its address."""
     server = servers.kafka(Path(folder), port=free_block(2), jars=find_jars())
     servers.format_kafka(server)
     with running(*server.argv, folder=folder):
@@ -64,7 +64,7 @@ async def own_kafka(folder: str, *, partitions: int = 1, frontier: int = 1) -> A
 
 
 def environment(redis: Redis, kafka: str, folder: str) -> Mapping[str, str]:
-    """What a process of ours needs to know."""
+    """Return the environment of a process of the cluster."""
     return {
         **SETTINGS,
         "REDIS_HOST": "127.0.0.1",
@@ -76,7 +76,7 @@ def environment(redis: Redis, kafka: str, folder: str) -> Mapping[str, str]:
 
 
 def divided(found: Mapping[str, str], partitions: int) -> Mapping[str, str]:
-    """The same for a frontier of so many partitions, in the one Redis."""
+    """Return the environment for a frontier of ``partitions`` in the one Redis."""
     return {
         **found,
         "CRAWLSTREAM_PARTITIONS": str(partitions),

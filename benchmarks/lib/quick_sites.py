@@ -1,4 +1,4 @@
-"""A thousand sites that are asked every other second, beside one that is asked once a minute."""
+"""A thousand sites that are visited every other second, and one that is visited once a minute."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Quick:
         return cls(filler, hold, frontier.session("worker", "link"))
 
     async def rate(self, seconds: float) -> float:
-        """Pages a second of the quick sites, by themselves."""
+        """Return the pages per second of the quick sites alone."""
         rate, _ = await self.rate_while(asyncio.sleep(0), at_least_s=seconds)
         return rate
 
     async def rate_while(
         self, work: Awaitable[object], *, at_least_s: float
     ) -> tuple[float, float]:
-        """The same while something else is done, and how long that took."""
+        """Return the rate during other work, and the seconds that the work took."""
         crawling = asyncio.ensure_future(self._crawl())
         try:
             await asyncio.sleep(WARM_UP_S)
@@ -73,7 +73,7 @@ class Quick:
             crawling.cancel()
 
     async def fill_slow(self, count: int, carry: Callable[[], Awaitable[None]]) -> None:
-        """Put so many links into the slow site, and carry; where Redis is full, carry first."""
+        """Put ``count`` links into the slow site, and carry; if Redis is full, carry first."""
         first, latest = 0, time.monotonic()
         while first < count:
             size = min(LINKS_PER_CALL, count - first)
@@ -98,5 +98,5 @@ class Quick:
 
 
 def _found() -> list[Links]:
-    """What a page leads to."""
+    """Return the links of a page."""
     return [links(domain_name(random.randrange(SITES)), 1) for _ in range(LINKS_A_PAGE)]

@@ -17,5 +17,5 @@ class QuietSpider(LinkSpider):
     name = "quiet"
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
-        """What the page leads to."""
+        """Yield the requests for the links of a page."""
         return (each for each in super().parse(response, **kwargs) if isinstance(each, Outlinks))

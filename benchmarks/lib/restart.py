@@ -17,10 +17,10 @@ from crawlstream_cli.local.ports import free_block
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """What a copy of all that Redis has takes."""
+    """Cost of a copy of all data of Redis."""
 
     fork_ms: float
-    """For which it answers nobody."""
+    """Milliseconds of the fork, in which Redis answers no client."""
     save_s: float
     load_s: float
 

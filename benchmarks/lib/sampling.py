@@ -74,7 +74,7 @@ class Sampler:
         new.rename(self._path)
 
     def take(self, _number: int, frame: FrameType | None) -> None:
-        """One sample: all since the last one."""
+        """Record a sample for the time since the last one."""
         now_s = time.thread_time()
         part = ""
         while frame is not None and not part:

@@ -48,7 +48,7 @@ class Running:
                 await sink.send(pages[start : start + _A_LIST])
 
     async def until(self, delivered: int) -> None:
-        """Wait until so many have been stored for good."""
+        """Wait until ``delivered`` results have been stored permanently."""
         process = psutil.Process(self.pid)
         while await asyncio.to_thread(self._delivered) < delivered:
             if process.status() == psutil.STATUS_ZOMBIE:
@@ -82,7 +82,7 @@ def pipeline(sink: str, folder: str, found: Mapping[str, str]) -> Iterator[Runni
 
 @asynccontextmanager
 async def carrying(redis: Redis, sink: str, *, folder: str = "") -> AsyncIterator[Running]:
-    """The same, with a Kafka of its own; ``{folder}`` in ``sink`` is a folder that goes away."""
+    """Run a pipeline with its own Kafka; ``{folder}`` in ``sink`` is a temporary folder."""
     # The one before still counts as alive there, and would have to be described alike.
     await redis.flushall()
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as made:
@@ -106,7 +106,7 @@ async def records_per_s(redis: Redis, sink: str) -> float:
 
 
 async def files_per_s(redis: Redis, which: str) -> Figures:
-    """The same into files of one format, which are complete after seconds at the latest."""
+    """Measure a pipeline into files of one format, which are complete within seconds."""
     sink = f'kind = "files", path = "{{folder}}/out", format = "{which}", max_age = "2s"'
     return {"records_per_s": await records_per_s(redis, sink)}
 

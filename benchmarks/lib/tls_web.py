@@ -1,7 +1,7 @@
 """The synthetic web behind TLS: a few hosts that keep connections, or many that close each.
 
 Run as a program with a port, numbers of links and bytes, and ``keeps`` or ``closes``. The port
-above tells how many pages were asked for, without TLS.
+above returns how many pages were requested, without TLS.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ClosingSite(Site):
 
 
 def context() -> ssl.SSLContext:
-    """With a certificate that nobody vouches for."""
+    """Return a context with a self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bench")])
     now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
@@ -61,7 +61,7 @@ def context() -> ssl.SSLContext:
 
 
 async def serve(port: int, links: int, size: int, *, keeps: bool) -> None:
-    """Serve for ever."""
+    """Serve until killed."""
     loop = asyncio.get_running_loop()
     beginnings: Sequence[bytes] = [
         beginning(url(port, host, 0)) for host in range(KEPT_HOSTS if keeps else CLOSED_HOSTS)

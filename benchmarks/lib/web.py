@@ -1,7 +1,7 @@
 """A synthetic web on 127.0.0.0/8: a thousand hosts, twenty links a page, one kilobyte; no storage.
 
 Run as a program with a port, and with other numbers of links and bytes if wanted, it serves until
-it is killed. Every page is a function of its URL; ``/served`` tells how many pages were asked for.
+it is killed. Every page is a function of its URL; ``/served`` returns the number of requests.
 It shares its machine with the crawlers, so it spends little: a page is put together from parts.
 """
 
@@ -27,7 +27,7 @@ def url(port: int, host: int, page: int) -> str:
 
 
 def address(host: int) -> str:
-    """Of a host by its number."""
+    """Return the address of a host by its number."""
     return f"127.1.{host // 250}.{1 + host % 250}"
 
 
@@ -98,7 +98,7 @@ class Site(asyncio.Protocol):
 async def serve(
     port: int, links: int = LINKS, size: int = PAGE_SIZE, *, kind: type[Site] = Site
 ) -> None:
-    """Serve for ever."""
+    """Serve until killed."""
     loop = asyncio.get_running_loop()
     every_host = "0.0.0.0"  # noqa: S104  a thousand addresses of 127.0.0.0/8
     server = await loop.create_server(

@@ -45,7 +45,7 @@ http {{
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """What the pages of a web look like."""
+    """Shape of the pages of a web."""
 
     links: int = web.LINKS
     size: int = web.PAGE_SIZE
@@ -63,7 +63,7 @@ class ServedWeb:
     seeds: Sequence[str]
     """They lead everywhere."""
     hosts: Sequence[str] | None
-    """Those that links may lead to; None: it has no others."""
+    """Hosts that links may lead to; None: it has no others."""
     served: Callable[[], int]
     """How many pages have been asked for so far; OSError before it serves any."""
 
@@ -116,7 +116,7 @@ def counting_web(port: int) -> ServedWeb:
 
 
 def seeds(port: int, count: int = SEEDS) -> Sequence[str]:
-    """Of so many hosts of the synthetic web; they lead everywhere."""
+    """Return seeds of ``count`` hosts of the synthetic web; they lead everywhere."""
     return [web.url(port, host, 0) for host in range(count)]
 
 

@@ -74,7 +74,7 @@ async def looks(frontiers: Frontiers) -> Figures:
     async def links_topic() -> str:
         return LINKS
 
-    # Nothing is remembered of what the clocks of homes end, for they end nothing.
+    # No ends by the clocks of homes are recorded, for they end nothing.
     no_sink: Any = None
     labelling = Labelling(frontiers)
     duties = [
@@ -141,7 +141,7 @@ async def finished(kafka: Kafka, settled_at: Mapping[str, float]) -> Sequence[fl
 
 
 async def measure(redis: Redis) -> Figures:
-    """Delays by themselves, the rate of looks, delays beside it."""
+    """Measure delays alone, the rate of looks, and delays under that rate."""
     frontiers = await open_divided([redis], NUMBER)
     runs = Runs(frontiers)
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:

@@ -84,7 +84,7 @@ def hosts_of(partition: int) -> Iterator[str]:
 
 
 async def delays_ms(kafka: str, folder: str, env: Mapping[str, str]) -> Sequence[float]:
-    """One page after the other."""
+    """Measure one page after the other."""
     monitor = running(*MONITOR, folder=folder, **env)
     with monitor, running(*CRAWLER, folder=folder, **env):
         async with serving(Site()) as site, KafkaSink(Kafka([kafka])) as sink:
@@ -97,7 +97,7 @@ async def delays_ms(kafka: str, folder: str, env: Mapping[str, str]) -> Sequence
 
 
 async def origin_of_a_page(kafka: str, frontiers: Frontiers) -> LinkOrigin:
-    """What the links of a page carry that was fed, and is held from now on."""
+    """Return the origin of the links of a page that was fed and is leased from now on."""
     host = next(hosts_of(1 - READ_BY))
     session = frontiers.session(1 - READ_BY, "holder", SPIDER)
     async with KafkaSink(Kafka([kafka])) as sink:
@@ -145,7 +145,7 @@ async def _queued(redis: Redis, frontiers: Frontiers) -> int:
 async def rate(
     redis: Redis, frontiers: Frontiers, kafka: str, folder: str, env: Mapping[str, str]
 ) -> Figures:
-    """One run over a topic that is full."""
+    """Measure one run over a full topic."""
     with running(*MONITOR, folder=folder, **env):
         origin = await origin_of_a_page(kafka, frontiers)
     different = await fill(kafka, origin)
@@ -168,7 +168,7 @@ async def rate(
 
 
 async def measure(redis: Redis) -> Figures:
-    """The delay, then the rate, whose links nobody fetches."""
+    """Measure the delay, then the rate; the links of the latter are not downloaded."""
     frontiers = await open_divided([redis], NUMBER)
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         async with own_kafka(folder, frontier=NUMBER) as kafka:

@@ -1,8 +1,8 @@
-"""What a page costs all Redis together where the frontier is divided, beside one that is whole.
+"""Compare the cost of a page for all Redis together between divided and undivided frontiers.
 
 A page is leased, has 20 children of which 70 % are known, and settles; those of its children that
 lie in other partitions are packed as for Kafka, fifty pages together, and applied there: those of
-800 pages in as few calls as kafka-monitor makes, for so many pages come in the 80 ms for which
+800 pages in as few calls as kafka-monitor makes, since so much arrives in the 80 ms for which
 crawlers gather links where Redis is busy all the time. (`eager_`: after every fifty pages of each
 partition, as where Redis is idle in between, and little depends on what it costs.) One worker
 leaves out nearly all that it has put before; divided, that is all that it has sent, and in each
@@ -56,7 +56,7 @@ class Worker:
     sessions: Sequence[WorkerSession]
     settles: list[list[Settle]]
     sent: LinkCache
-    """What it has sent: it does not do so again."""
+    """Links that it has sent and does not send again."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Load:
     workers: Iterator[Worker]
     web: Web
     offsets: list[int]
-    """Of the links of each partition: where the next record goes."""
+    """Offset of the next record in the links of each partition."""
     is_eager: bool = False
     """True if links are applied once each partition has had an exchange."""
 
@@ -153,7 +153,7 @@ class Load:
 
 
 def merged(groups: Sequence[Links]) -> list[Links]:
-    """Those of one domain together, each once, as a crawler gathers them."""
+    """Return the links by domain, each once, as a crawler gathers them."""
     by_domain = dict[str, Links]()
     entries = defaultdict[str, dict[str, bytes]](dict)
     for group in groups:
@@ -184,7 +184,7 @@ async def measure(redis: Redis) -> Figures:
 async def _rounds(
     servers: list[Redis], *, workers: int, is_eager: bool = False
 ) -> tuple[list[Costs], dict[int, float]]:
-    """What a page costs each Redis in each round, by number of partitions; how fast all are."""
+    """Return a page's cost for each Redis by round and partitions, and the rate of all."""
     left, loads = [*servers], dict[int, Load]()
     for number in NUMBERS:
         loads[number] = await Load.of([left.pop() for _ in range(number)], workers)

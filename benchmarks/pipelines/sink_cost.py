@@ -1,4 +1,4 @@
-"""What an archive costs the crawl: pages a second with a pipeline beside ÷ without, at 20 KB."""
+"""Measure an archive's cost to the crawl: pages per second with a pipeline ÷ without, at 20 KB."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 
 async def measure(redis: Redis) -> Figures:
-    """One turn of each, on the same web in the same minutes."""
+    """Measure each once, on the same web in the same minutes."""
     async with stage(redis, Web(size=20 * 1024)) as on:
         without = await on.cluster()
         sink = f'kind = "files", path = "{on.folder}/out", format = "jsonl.zst"'

@@ -29,7 +29,7 @@ create trigger tell after insert on pages for each row execute function tell();
 
 
 class Listener(threading.Thread):
-    """Notes when each page was committed: PostgreSQL tells it then, and not before."""
+    """Notes when each page was committed: PostgreSQL notifies it then, and not before."""
 
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
@@ -59,7 +59,7 @@ async def fed(one: Running, pages: Sequence[Out]) -> dict[str, float]:
 
 
 async def measure(redis: Redis) -> Figures:
-    """One page at a time, so that none waits for others."""
+    """Measure one page at a time, so that none waits for others."""
     pages = [Out(TOPICS.crawled, each.value or b"", b"%032x" % each.offset) for each in records()]
     with postgres() as server:
         url = server.make_database("bench")

@@ -31,7 +31,7 @@ def large(number: int) -> Out:
 
 
 async def most_mib(redis: Redis, which: str, pages: list[Out]) -> float:
-    """Of a pipeline into files."""
+    """Return the most memory, in MiB, of a pipeline into files."""
     sink = f'kind = "files", path = "{{folder}}/out", format = "{which}", max_age = "5s"'
     async with carrying(redis, sink) as one:
         for page in pages:

@@ -1,7 +1,7 @@
-"""What worker processes cost a pipeline: its CPU a page with a stage that does nothing ÷ without.
+"""Measure the cost of worker processes: CPU per page with a stage that does nothing ÷ without.
 
 The pages are stored as they are in either case, as JSON lines. What the workers themselves take is
-told beside it: they decode each page again.
+reported too: they decode each page again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ stage = [{{use = "where", python = "everything:wanted"}}]
 
 
 class Spent(NamedTuple):
-    """Of one turn over all pages."""
+    """Cost of one turn over all pages."""
 
     ours_s: float
     """CPU of the pipeline, threads included."""
@@ -80,7 +80,7 @@ async def turn(pages: list[Record], stages: str = "") -> Spent:
 
 
 def _workers_s() -> float:
-    """CPU of the processes that we have started and that live."""
+    """Return the CPU seconds of running child processes."""
     times = [child.cpu_times() for child in psutil.Process().children()]
     return sum(each.user + each.system for each in times)
 

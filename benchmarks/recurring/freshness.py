@@ -1,10 +1,10 @@
-"""A memory that visits pages as often as they change, beside one interval for all.
+"""Compare a memory that visits pages as often as they change with one interval for all.
 
 At the same cost. A site has pages that change at random moments, each at a rate of its own: from
 every few seconds to once in half an hour. A cluster crawls it once; then its memory visits it, with
-``per_day`` set to six visits a second. The same again with ``power = 0``, a fixed interval. The
+``per_day`` set to six visits a second. It repeats this with ``power = 0``, a fixed interval. The
 referee is the site: it knows when each page has changed, and its log says when each was fetched, or
-found unmodified. What is measured begins when the memory has learnt for some minutes.
+found unmodified. Measurement begins when the memory has learnt for some minutes.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Changing:
 
 
 def _web(began: float, ends: float) -> Sequence[Changing]:
-    """The same pages for each rule, which change in the same way."""
+    """Return the same pages for each rule, with the same changes."""
     chance = random.Random(7)
     pages = []
     for number in range(PAGES):
@@ -145,7 +145,7 @@ async def _judged(redis: Redis, power: float) -> Figures:
         fresh.append(_fresh_s(one, visits, begins, ends) / MEASURE_S)
         for moment in (m for m in one.moments if begins <= m < ends):
             seen = bisect_right(visits, moment)
-            # What nobody has seen in the end was not seen for so long at least.
+            # A change that was never seen counts as unseen until the end.
             delays.append((visits[seen] if seen < len(visits) else ends) - moment)
         counted = [v for v in log if v.path == one.path and begins <= v.at < ends]
         fetched += len(counted)

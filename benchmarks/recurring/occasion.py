@@ -1,4 +1,4 @@
-"""What it costs intake to know each seed of a firing again: one bit in Redis a seed.
+"""Measure the cost of recognising each seed of a firing: one bit in Redis per seed.
 
 The same seeds are taken in with and without an occasion, in turns, so that a slow minute is slow
 for both. Ten thousand seeds are of one firing, as those of a schedule or of a client's feed.

@@ -67,7 +67,7 @@ async def _fed(kafka: Kafka) -> list[int]:
 
 
 async def measure(redis: Redis) -> Figures:
-    """One moment at which all are due."""
+    """Measure one moment at which all are due."""
     frontier = Frontier(redis, KEYS)
     await create_frontier(frontier.scripts)
     await frontier.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))

@@ -1,4 +1,4 @@
-"""What a memory costs its pipeline's process: results learnt, and pages that are due claimed.
+"""Measure a memory's cost to its pipeline: results learnt and due pages claimed.
 
 In PostgreSQL, with a row for each of 300,000 pages. Counted is the CPU of this process, which does
 what the pipeline's does, and not that of the server.
@@ -36,7 +36,7 @@ AGO_S = 20 * 86_400
 
 
 def _result(number: int, turn: int) -> bytes:
-    """What a crawler says of a page: one in three has changed."""
+    """Return a crawler's result of a page: one in three has changed."""
     url = f"http://{number % 1_000}.example.com/articles/2026/11/{number:08d}"
     at = time.gmtime(time.time() - AGO_S + turn * 86_400 + number / PAGES)
     version = turn if number % 3 == 0 else 0
