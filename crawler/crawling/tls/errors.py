@@ -1,5 +1,5 @@
-"""What libcurl says to a call that cannot be."""
+"""The error for a call that libcurl rejects."""
 
 
 class CurlError(Exception):
-    """A defect of ours, or of this libcurl: no request fails by it."""
+    """A bug in crawlstream or in this libcurl; failed requests do not raise it."""

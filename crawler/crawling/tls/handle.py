@@ -46,9 +46,9 @@ class Curl:
     def __init__(self, target: str) -> None:
         """``target`` is the browser, as curl_cffi calls it."""
         self.raw: Any = lib.curl_easy_init()
-        """libcurl's own; None: closed."""
+        """The handle of libcurl; None once it is closed."""
         self.called: dict[int, Callable[..., Any]] = {}
-        """By option, what libcurl calls."""
+        """Python functions that libcurl calls, by option."""
         self._self = ffi.new_handle(self)
         self._words = ffi.new("char []", _MESSAGE_SIZE)
         self._lists: dict[int, Any] = {}
@@ -92,13 +92,13 @@ class Curl:
         self._lists[option] = made
 
     def _set_body(self, body: bytes) -> None:
-        """The body of a request, which libcurl makes no copy of."""
+        """Set the body of a request and keep a reference, as libcurl does not copy it."""
         self._body = ffi.from_buffer(body)
         self._set(pycurl.POSTFIELDSIZE_LARGE, ffi.new("int64_t *", len(body)))
         self._set(pycurl.POSTFIELDS, self._body)
 
     def getinfo(self, figure: int) -> Any:
-        """A figure of the latest transfer."""
+        """Return a figure of the latest transfer."""
         kind = figure & _KIND
         value = ffi.new(_FIGURES[kind])
         if number := lib.curl_easy_getinfo(self.raw, figure, value):
@@ -108,25 +108,25 @@ class Curl:
         return _text(value[0]) if value[0] else ""
 
     def pause(self, what: int) -> None:
-        """Read no more, or go on."""
+        """Pause or resume reading."""
         if number := lib.curl_easy_pause(self.raw, what):
             raise CurlError(f"pause: {number}")
 
     def begin(self) -> None:
-        """The next transfer may leave its connection to others."""
+        """Begin a transfer, whose connection may be used again after it."""
         self.is_over = False
         if self._is_spoilt:
             self._is_spoilt = False
             self.setopt(pycurl.FORBID_REUSE, 0)
 
     def spoil(self) -> None:
-        """This one is given up: by HTTP/2 its connection would be used again all the same."""
+        """Give up this transfer and forbid using its connection again, as HTTP/2 would."""
         self._is_spoilt = True
         self.setopt(pycurl.FORBID_REUSE, 1)
 
     @property
     def socket(self) -> int:
-        """That of the latest transfer, if it is still open; else -1."""
+        """Return the socket of the latest transfer if it is still open, else -1."""
         number = ffi.new("uintptr_t *")
         failed = lib._curl_easy_getinfo_socket(self.raw, pycurl.ACTIVESOCKET, number)  # noqa: SLF001
         found = int(ffi.cast("int", number[0]))
@@ -134,11 +134,11 @@ class Curl:
 
     @property
     def words(self) -> str:
-        """What libcurl says of its latest error."""
+        """Return libcurl's message for its latest error."""
         return _text(self._words)
 
     def close(self) -> None:
-        """Let go of it; it is in no engine any more."""
+        """Free the handle; no engine may still contain it."""
         if self.raw is None:
             return
         lib.curl_easy_cleanup(self.raw)
@@ -163,12 +163,12 @@ def _call(data: Any, option: int, *given: Any) -> Any:
 
 
 def callback(shape: str, error: int) -> Callable[[Callable[..., int]], Any]:
-    """Makes a function that libcurl can call; ``error`` is its answer should it raise."""
+    """Make a function that libcurl can call; it returns ``error`` if it raises."""
     decorate: Callable[[Callable[..., int]], Any] = ffi.callback(shape, error=error)
     return decorate
 
 
-# What libcurl calls.
+# Functions that libcurl calls.
 
 
 @callback("size_t(char *, size_t, size_t, void *)", error=_STOP)
@@ -214,4 +214,4 @@ _CALLBACKS: Final = {
     pycurl.OPENSOCKETFUNCTION: (_on_socket, CurlOpt.OPENSOCKETDATA),
     pycurl.PREREQFUNCTION: (_on_request, CurlOpt.PREREQDATA),
 }
-"""What libcurl calls, and the option for what it is given then."""
+"""By option, the function that libcurl calls, and the option for its data pointer."""

@@ -22,7 +22,7 @@ _ONE_BY_ONE = 0
 
 
 def libcurl_of(profile: str) -> Libcurl:
-    """The libcurl that greets like the browser of a profile."""
+    """Return the libcurl that greets like the browser of a profile."""
     return Libcurl(lambda: Curl(TARGETS[profile]), CurlMulti, MOST_KEPT)
 
 
@@ -35,7 +35,7 @@ class CurlMulti:
         self._handles: dict[Any, Curl] = {}
         self._number = ffi.new("int *")
         self.called: dict[int, Callable[..., Any]] = {}
-        """By option, what libcurl calls."""
+        """Python functions that libcurl calls, by option."""
         self.setopt(pycurl.M_PIPELINING, _ONE_BY_ONE)
 
     def setopt(self, option: int, value: Any) -> None:
@@ -59,18 +59,18 @@ class CurlMulti:
         _check(lib.curl_multi_add_handle(self._multi, curl.raw))
 
     def remove_handle(self, curl: Curl) -> None:
-        """Its transfer is over, or shall be."""
+        """Remove a handle; if its transfer is in progress, give the transfer up."""
         if self._handles.pop(curl.raw, None):
             if not curl.is_over:
                 curl.spoil()
             _check(lib.curl_multi_remove_handle(self._multi, curl.raw))
 
     def socket_action(self, fd: int, events: int) -> None:
-        """A socket is ready, or a time is over."""
+        """Notify libcurl that a socket is ready or a timer has expired."""
         _check(lib.curl_multi_socket_action(self._multi, fd, events, self._number))
 
     def info_read(self) -> tuple[int, list[Curl], list[tuple[Curl, int, str]]]:
-        """Whose transfers are over, well or with an error; and how many more there are: none."""
+        """Return 0 (no more messages), the complete handles, and the failed ones with errors."""
         complete: list[Curl] = []
         failed: list[tuple[Curl, int, str]] = []
         while message := lib.curl_multi_info_read(self._multi, self._number):
@@ -84,7 +84,7 @@ class CurlMulti:
         return 0, complete, failed
 
     def _cut(self, fd: int) -> None:
-        """Break off the connection of a transfer that has failed: by HTTP/2 it would be kept."""
+        """Cut the connection of a failed transfer, which HTTP/2 would otherwise keep."""
         if fd >= 0 and fd not in {
             other.socket for other in self._handles.values() if not other.is_over
         }:
@@ -106,7 +106,7 @@ def _check(number: int) -> None:
         raise CurlError(words.decode())
 
 
-# What libcurl calls.
+# Functions that libcurl calls.
 
 
 @callback("int(void *, int, int, void *, void *)", error=-1)
@@ -125,4 +125,4 @@ _CALLBACKS: Final = {
     pycurl.M_SOCKETFUNCTION: (_on_socket, CurlMOpt.SOCKETDATA),
     pycurl.M_TIMERFUNCTION: (_on_timer, CurlMOpt.TIMERDATA),
 }
-"""What libcurl calls, and the option for what it is given then."""
+"""By option, the function that libcurl calls, and the option for its data pointer."""

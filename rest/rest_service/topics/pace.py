@@ -15,9 +15,10 @@ _SITES_TOLD = 10
 
 
 def pace_of(seeds: Sequence[CrawlRequest], table: ThrottleTable | None) -> dict[str, Any]:
-    """Pages, the least seconds that they take, and the slowest sites; without rules nothing.
+    """Return the pages, the least seconds that they take, and the slowest sites.
 
-    Where links are followed without a limit nobody knows how many pages there are.
+    Without rules or seeds, only the pages are known. Where links are followed without a limit,
+    the number of pages is unknown, and the seconds are None.
     """
     if table is None or not seeds:
         return {"pages": len(seeds), "seconds": None, "sites": []}

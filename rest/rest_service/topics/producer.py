@@ -1,4 +1,4 @@
-"""What many requests feed at the same time, as one list: one wake-up for all of them."""
+"""Records of concurrent requests, sent to Kafka as one list: one wake-up for all."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.errors import CrawlstreamError
 
 MAX_RECORDS = 500
-"""Of one list, unless a single request has more."""
+"""Maximum records of one list, unless a single request has more."""
 
 Send = Callable[[Sequence[Out]], Awaitable[object]]
 _Waiting = tuple[Sequence[Out], asyncio.Future[None]]
 
 
 class Feeder:
-    """Sends one list at a time; what comes meanwhile is the next one.
+    """Sends one list at a time; records that arrive meanwhile form the next list.
 
     ``send`` is a sink's. Each request gets the verdict on its own records only.
     """
@@ -29,7 +29,7 @@ class Feeder:
     async def feed(self, records: Sequence[Out]) -> None:
         """Return when Kafka has them; errors as of ``Sink.send``.
 
-        Cancelling does not take back what is under way.
+        Cancelling does not withdraw records that are being sent.
         """
         verdict: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((records, verdict))
@@ -45,7 +45,7 @@ class Feeder:
             self._sending = None
 
     def _next_list(self) -> Sequence[_Waiting]:
-        """The longest beginning of what waits that is no longer than a list may be."""
+        """Take the oldest pending requests, as many as fit into one list."""
         length = count = 0
         for records, _ in self._waiting:
             if count and length + len(records) > MAX_RECORDS:
@@ -71,7 +71,7 @@ class Feeder:
 
 
 def _own(error: Exception | None, records: Sequence[Out]) -> Exception | None:
-    """The error that concerns these records; None if they are in Kafka."""
+    """Return the error that concerns these records; None if they are in Kafka."""
     if not isinstance(error, NotAcknowledged | RecordTooLarge):
         return error
     named = {id(record) for record in error.records}

@@ -1,4 +1,4 @@
-"""The replies of the cluster, by uuid: to whoever waits for them, else kept for a poll."""
+"""Replies of the cluster by uuid: passed to the waiting clients, else kept for a poll."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from crawlstream.bus.tail import end_offsets, read_topic
 KEPT_S = 3600.0
 KEPT_REPLIES = 10_000
 KEPT_BYTES = 64 * 1024 * 1024
-"""What nobody polls is dropped after an hour, and the oldest first when there is too much."""
+"""Limits of replies that wait for a poll; above a limit, the oldest are dropped first."""
 
 MaySee = Callable[[object], bool]
-"""True if somebody may see what is about an application."""
+"""Return True if the client may see replies about an application."""
 _Expected = tuple[asyncio.Future[bytes], MaySee]
 
 log = structlog.get_logger()
@@ -32,7 +32,7 @@ def _everything(_appid: object) -> bool:
 
 
 class Replies:
-    """Hands each reply to those who expect it; keeps, within bounds, what nobody expects."""
+    """Passes each reply to the clients that expect it; keeps the others within bounds."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -44,9 +44,9 @@ class Replies:
     def expecting(
         self, uuid: str, may_see: MaySee = _everything
     ) -> Iterator[asyncio.Future[bytes]]:
-        """A future of the reply, for the length of the block; begin it before asking.
+        """Yield a future of the reply for the length of the block; enter it before the request.
 
-        A reply about an application that the client may not see is none to it.
+        The future ignores replies about applications that the client may not see.
         """
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         waiting = self._expected.setdefault(uuid, [])
@@ -59,7 +59,7 @@ class Replies:
                 self._expected.pop(uuid, None)
 
     def arrived(self, uuid: str, reply: bytes) -> None:
-        """A reply has come: its JSON as bytes."""
+        """Pass on or keep a reply that has arrived, as bytes of JSON."""
         waiting = [
             future
             for future, may_see in self._expected.get(uuid, ())
@@ -71,7 +71,7 @@ class Replies:
             self._keep(uuid, reply)
 
     def take(self, uuid: str, may_see: MaySee = _everything) -> bytes | None:
-        """The reply that was kept, which is forgotten by this; None if there is none to see."""
+        """Remove and return the kept reply; None if there is none that the client may see."""
         self._drop_old()
         if uuid not in self._kept or not may_see(_appid_of(self._kept[uuid][1])):
             return None
@@ -104,19 +104,19 @@ class Replies:
 
 
 class ReplyReader:
-    """The one reader of the outbound topic, whoever waits; reads on where it was interrupted."""
+    """The only reader of the outbound topic; it resumes where it was interrupted."""
 
     def __init__(self, kafka: Kafka, topic: str, replies: Replies) -> None:
         self.liveness = Liveness("replies")
         self.is_reading = False
-        """True if a reply to what is asked now would be seen."""
+        """True if the reply to a request sent now would be read."""
         self._kafka = kafka
         self._topic = topic
         self._replies = replies
         self._offsets: dict[int, int] = {}
 
     async def run(self) -> None:
-        """Read until cancelled; a Kafka that is away is waited for."""
+        """Read until cancelled; retry while Kafka is unavailable."""
         self._offsets = dict(await self.liveness.retry(self._find_end))
         self.is_reading = True
         while True:
@@ -133,7 +133,7 @@ class ReplyReader:
 
 
 def _uuid_of(value: bytes) -> str | None:
-    """What a reply answers to; None for what is no reply to anybody."""
+    """Return the uuid of the request that a reply answers; None if it has none."""
     uuid = _field(value, "uuid")
     return uuid if isinstance(uuid, str) else None
 

@@ -16,7 +16,7 @@ from rest_service.http.envelope import RequestRefused
 from rest_service.http.inputs import parse_json
 
 MAX_SEEDS = 10_000
-"""In one request: what is fed at once is checked at once, in this process."""
+"""Maximum seeds of one request, as this process checks all of them at once."""
 NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
 CSV = "text/csv"
 _ERRORS_TOLD = 100
@@ -25,14 +25,14 @@ _BAD = "The request body is not valid."
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One seed as it will be fed, and as it was understood."""
+    """A seed as bytes for Kafka, and the request decoded from them."""
 
     raw: bytes
     request: CrawlRequest
 
 
 def read_seeds(body: bytes, kind: str, limits: RequestLimits) -> Sequence[Seed]:
-    """The seeds of a body of a media type; all of them are good, or Refused names each bad one."""
+    """Return the seeds of a body; RequestRefused names the bad ones, if there are any."""
     raws = list(islice(_split(body, kind), MAX_SEEDS + 1))
     if not raws or len(raws) > MAX_SEEDS:
         raise RequestRefused(422, f"A request must contain 1 to {MAX_SEEDS} seeds.", code="invalid")
