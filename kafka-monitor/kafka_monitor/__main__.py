@@ -36,7 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def feed(settings: Settings, text: str) -> int:
-    """Send one record as it is; 0 when Kafka has it. Whether it is a request is told on topics."""
+    """Send one record unchanged; 0 when Kafka has it.
+
+    Topics report whether it is a valid request.
+    """
     try:
         raw = text.encode("utf-8", "surrogateescape")
         parse_object(raw, RequestLimits())

@@ -1,4 +1,4 @@
-"""What a kafka-monitor is made of: for a frontier of one partition, or of several."""
+"""Parts of a kafka-monitor: for a frontier of one partition, or of several."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a kafka-monitor works with."""
+    """Clients and settings that a kafka-monitor works with."""
 
     settings: Settings
     frontiers: Frontiers
@@ -61,14 +61,14 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """What one process does."""
+    """Coroutines of one process, with their liveness."""
 
     source: Source
     loop: IntakeLoop
     helpers: Sequence[Coroutine[Any, Any, None]]
-    """What runs beside, for ever."""
+    """Coroutines that run permanently while the loop runs."""
     livenesses: Sequence[Liveness]
-    """Of the helpers."""
+    """Liveness of the helpers."""
     stop: Callable[[], Awaitable[None]] = _nothing
     """Ends what they leave behind."""
 

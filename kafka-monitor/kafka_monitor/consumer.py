@@ -1,9 +1,9 @@
-"""One consumer for requests and for spilled links: read from the frontier's position, once each.
+"""Consumer of requests and of spilled links: reads from the frontier's position, each record once.
 
-The position in the frontier is the truth, and moves with the effects of a batch, in one script. So
-a batch that begins behind it is applied in part or not at all, and one that begins after it, a
-*gap*, is not applied: its partition is read again from the position. The group's commit in Kafka is
-a hint for lag tools and for the recovery of a lost Redis.
+The position in the frontier is authoritative: one script writes it together with the effects of a
+batch. A batch that begins before the position is therefore applied in part or not at all. A batch
+that begins after it is a *gap*: it is not applied, and its partition is read again from the
+position. The group's commit in Kafka is a hint for lag tools and for the recovery of a lost Redis.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ log = structlog.get_logger()
 
 
 class PartitionConsumer:
-    """Batches of one topic, and what is done when a partition is to be read from elsewhere.
+    """Batches of one topic, with seek where a partition has to be read from another offset.
 
-    Services that do not answer are waited for, as ``liveness`` tells.
+    Waits for services that do not answer, and reports them through ``liveness``.
     """
 
     def __init__(self, source: Source, locate: Locate, *, liveness: Liveness) -> None:
@@ -59,7 +59,7 @@ class PartitionConsumer:
             self._source.ask(lost.where)
 
     async def commit(self, partition: int, offset: int) -> None:
-        """Tell Kafka how far a partition has taken effect, about once a second."""
+        """Commit to Kafka how far a partition has taken effect, about once a second."""
         await self._source.commit({partition: offset})
 
     def pause(self) -> None:

@@ -41,7 +41,7 @@ from kafka_monitor.poison import DEATHS, PoisonDetector
 from kafka_monitor.rejections import RejectedRecord
 
 TRIES = 3
-"""Attempts at something that fails for a reason nobody knows."""
+"""Attempts at a step that fails for an unknown reason."""
 
 PAUSE_S = 0.1
 ASKED_LATELY_S = 600
@@ -58,7 +58,7 @@ class WayIn(Protocol):
     """Lets batches take effect: as `FrontierIntake`, or in several partitions."""
 
     def pack(self, batch: IntakeBatch) -> Any:
-        """What ``apply`` takes."""
+        """Return the batch in the form that ``apply`` takes."""
 
     async def apply(self, batch: Any) -> IntakeResult:
         """Let a batch take effect, with its position; PositionGap, FrontierFull, Unavailable."""
@@ -77,7 +77,7 @@ class Standing(Protocol):
         """Up to where all has taken effect everywhere, once it has ``reached`` an offset."""
 
     def caught_up(self) -> dict[int, int]:
-        """The same by partition, where it has gone up without new records."""
+        """Return positions by partition that have gone up without new records."""
 
     async def misplaced(self) -> dict[int, str]:
         """Topic UUID by partition, of those to be read from an earlier offset on."""
@@ -89,7 +89,7 @@ class Standing(Protocol):
         """Return whether a seed of a lost Redis is not to be crawled again."""
 
     def steer_again(self, effect: Command | ScheduleChange) -> Effect | None:
-        """What becomes of a command of the past that is no question."""
+        """Return the effect of an old command that is repeated, unless it is a query."""
 
     async def note_steering(self, batch: Batch, effects: Sequence[object]) -> None:
         """Have Kafka remember stops, pauses and resumes of a batch before they take effect."""
@@ -105,7 +105,7 @@ class JudgedBatch:
     handled: Mapping[str, int]
     """Records by the class name of their handler, for the counters."""
     packed: object = None
-    """The effects as they travel; None if somebody has made one that cannot."""
+    """Effects in their packed form; None if a plugin has made one that cannot be packed."""
 
 
 class Intake:
@@ -166,7 +166,7 @@ class Intake:
         return await _thrice("put", lambda: self._frontier.apply(packed))
 
     async def note_told(self, batch: Batch) -> None:
-        """What was refused of a batch has been told; PositionGap, Unavailable: it is not noted."""
+        """Note that rejections of a batch are published; PositionGap, Unavailable: not noted."""
         try:
             await self._frontier.apply(self._pack(replace(batch, start=batch.next), ()))
         except CrawlstreamError:
@@ -194,9 +194,9 @@ class Intake:
         )
 
     async def _judge_again(self, record: Record) -> Effect | None:
-        """What a record of the past does to a new frontier: seeds of unfinished crawls enter.
+        """Return the effect of an old record on a new frontier: seeds of unfinished crawls enter.
 
-        What was asked lately may not have been answered, and is asked again.
+        A recent query may still be unanswered, so it is repeated.
         """
         try:
             handler, request = self._router.route(record.value)
@@ -237,7 +237,7 @@ class Intake:
 
 
 def _seen(seed: Seed) -> Seen | None:
-    """What is left of a seed whose run is over: its occasion is not to take effect again."""
+    """Return the memory of a seed whose run is over: its occasion must not take effect again."""
     if seed.occasion is None:
         return None
     return Seen(
@@ -249,7 +249,7 @@ def _seen(seed: Seed) -> Seen | None:
 
 
 async def _thrice(step_name: str, step: Callable[[], Awaitable[T]]) -> T:
-    """Try something up to three times; the errors that we know go up at once."""
+    """Try a step up to three times; known errors are raised at once."""
 
     def note(error: Exception, left: int) -> None:
         log.warning(step_name, outcome="failed", error=repr(error), tries_left=left)
@@ -258,5 +258,5 @@ async def _thrice(step_name: str, step: Callable[[], Awaitable[T]]) -> T:
 
 
 def sentence_of(error: Exception) -> str:
-    """An error that nobody expected, as a problem of the whole record."""
+    """Return an unexpected error as a problem of the whole record."""
     return f"$: {type(error).__name__}: {str(error)[:LONGEST_TEXT]}"

@@ -35,8 +35,11 @@ LOOK_EVERY_S = 2.0
 """How soon a Redis that lost everything is noticed while nothing is fed."""
 
 BROKEN_AFTER = 3
-"""When so many records in a row cannot be put, or a bare position cannot, the fault is not theirs:
-the frontier is waited for like any service that is away, instead of rejecting all that comes."""
+"""Number of failures in a row after which the frontier counts as unavailable.
+
+If this number of consecutive records cannot be put, or a bare position cannot, the records are not
+the cause: the loop waits for the frontier instead of rejecting every record.
+"""
 
 log = structlog.get_logger()
 
@@ -86,7 +89,7 @@ class IntakeLoop:
                     task.cancel()
 
     async def _poll(self) -> Sequence[Batch]:
-        """What has arrived already, or else what comes once nothing is under way any more."""
+        """Return batches that have arrived, or wait for some once none is in progress."""
         batches = await self._consumer.poll(0)
         if not batches:
             await self._settled()
@@ -139,9 +142,9 @@ class IntakeLoop:
             ) from error
 
     async def _look_after_positions(self) -> None:
-        """Notice a Redis that was lost, and a late stop, also while no records come that tell.
+        """Notice a lost Redis and a late stop, also while no records arrive that would show it.
 
-        Requests go on during the look: of several partitions one may not answer.
+        Requests continue during the look: one of several partitions may not answer.
         """
         if self._looking is None:
             if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
@@ -156,7 +159,7 @@ class IntakeLoop:
             misplaced = await looking
             if misplaced is None:
                 misplaced = await self.liveness.retry(self._recovery.misplaced)
-        except Exception as error:  # noqa: BLE001  a frontier that is broken is told by what is put
+        except Exception as error:  # noqa: BLE001 put fails if the frontier is broken
             log.warning("poll", outcome="not_looked", error=repr(error))
             return
         for partition, topic_id in misplaced.items():
@@ -165,7 +168,7 @@ class IntakeLoop:
             await self._consumer.commit(partition, settled)
 
     async def _misplaced(self) -> Mapping[int, str] | None:
-        """What is to be read again; None where the look failed, and has to be repeated."""
+        """Return partitions to read again; None where the look failed and has to be repeated."""
         with suppress(Exception):
             return await self._recovery.misplaced()
         return None
@@ -189,11 +192,12 @@ class IntakeLoop:
             await self._settle(JudgedBatch(batch, (), rejected, {}))
 
     async def _settle(self, judged: JudgedBatch) -> None:
-        """Rejections and stops first, then effects and position: what breaks is repeated.
+        """Publish rejections and stops first, then apply effects and position; repeat on failure.
 
-        What the frontier did not admit (a cap, a crawl stopped since) is told after: only the
-        frontier knows, and it has counted it. It answers that again, whoever asks, until it hears
-        that it was told: so it is told also after a lost answer, and after a death.
+        Seeds that the frontier did not admit (a cap, a crawl stopped since) are reported
+        afterwards: only the frontier knows them, and it has counted them. It returns them again to
+        every caller until it is notified that they were published, so they are reported also after
+        a lost answer or a crash.
         """
         begun = time.monotonic()
         await self.liveness.retry(partial(self._rejects.publish, judged.rejected))

@@ -1,4 +1,4 @@
-"""What a kafka-monitor tells Prometheus."""
+"""Prometheus metrics of a kafka-monitor."""
 
 from __future__ import annotations
 

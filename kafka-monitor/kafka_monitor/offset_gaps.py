@@ -48,7 +48,7 @@ class OffsetGapPolicy:
 
 
 def problem_of(paused: Mapping[int, OutOfRange]) -> str:
-    """What health says of partitions that stay paused; empty if none does."""
+    """Return the health problem of partitions that stay paused; empty if none does."""
     return "; ".join(f"partition {p}: {_sentence(where)}" for p, where in paused.items())
 
 

@@ -1,10 +1,10 @@
-"""A record that kills whoever reads it: found without a cost for all others, and rejected.
+"""Poison: a record that kills its reader is found at no cost for other records, and rejected.
 
-A monitor that dies leaves its partition where it was. Whoever is assigned a partition notes where
-it begins; one that begins where it began before may hold such a record, and is read *carefully* at
-first: record by record, with a note in Redis of each before it is judged, taken back after. The
-note that is found three times in the end, its first death being the one that nobody noted, names
-the record.
+A monitor that dies leaves its partition at its position. A monitor that is assigned a partition
+notes where it begins. If it begins where the last one began, the partition may hold such a record,
+and is read *carefully* at first: record by record, with a note of each in Redis before it is
+judged, deleted afterwards. A note that is found three times names the record; the first death
+counts as one, although it left no note.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class PoisonDetector:
         self._careful_until: dict[int, int] = {}
 
     def noting(self, locate: Locate) -> Locate:
-        """The same answer, noted if Redis has room and answers; errors as of ``locate``."""
+        """Return the answer of ``locate``, noted if Redis has room and answers.
+
+        Errors as of ``locate``.
+        """
 
         async def located(topic_id: str, partition: int) -> int | None:
             position = await locate(topic_id, partition)
@@ -57,7 +60,7 @@ class PoisonDetector:
 
     @asynccontextmanager
     async def watch(self, batch: Batch) -> AsyncIterator[bool]:
-        """Note what is judged in the block, if it is to be careful; tells whether it is poison."""
+        """Note records judged in the block, if it is to be careful; yield whether it is poison."""
         if not batch.records or self.most(batch) > 1:
             yield False
             return

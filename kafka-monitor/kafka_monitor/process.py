@@ -1,4 +1,4 @@
-"""One kafka-monitor process: its clients, its loop, its orderly end."""
+"""Process of a kafka-monitor: its clients, its loop, its orderly end."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def run(settings: Settings) -> None:
     """Move requests until SIGTERM or SIGINT."""
     configure(settings, "kafka-monitor")
     async with open_frontiers(settings) as frontiers:
-        # A plugin that is wrong is told of before any server is asked.
+        # A faulty plugin is reported before any server is called.
         router = _router(settings, frontiers.root)
         await _work(settings, frontiers, router)
 
@@ -137,7 +137,7 @@ def _router(settings: Settings, frontier: Frontier) -> Router:
 
 
 async def _before(kafka: Kafka, topics: Topics) -> Missing:
-    """Whether partitions without data were there before: Kafka knows earlier epochs of them."""
+    """Return which partitions without data existed before: Kafka knows earlier epochs of them."""
     records = await read_all(kafka, topics.runs)
     return "lost" if any((r.key or b"").startswith(Topics.HOME_KEYS) for r in records) else "new"
 

@@ -45,7 +45,7 @@ log = structlog.get_logger()
 
 
 class Recall:
-    """Brings back what was spilled; safe beside any number of others in the same group."""
+    """Brings spilled requests back; several instances may run in the same group."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Recall:
         )
 
     async def _read(self, batch: Batch) -> Sequence[SpillRecord]:
-        """The records that can be read; of the others the world is told."""
+        """Return the records that can be read; report the others."""
         found: list[SpillRecord] = []
         rejected: list[RejectedRecord] = []
         for record in batch.records:
@@ -175,9 +175,10 @@ class Recall:
                 await consumer.place(self._topic_id, partition)
 
     async def _note_passed(self) -> None:
-        """Measure where the topic ends, and tell the frontier when recall has come there.
+        """Measure the end of the topic, and notify the frontier when recall has reached it.
 
-        What was spilled before and is not recalled by then is lost: the frontier lets it fail.
+        Requests that were spilled before and are not recalled by then are lost: the frontier fails
+        them.
         """
         due = time.monotonic() - self._measured_at > PASS_EVERY_S
         if self._measured is None and self._topic_id and due:
@@ -199,16 +200,16 @@ class Recall:
         self._topic_id = topic_id
         position = (await self._overflow.positions()).get((topic_id, partition))
         if position is None:
-            # What was recalled may be lost with the position, in Redis' last second, though it is
-            # committed: all that there is is read, and what means nothing any more is ignored.
+            # Recalled requests may be lost with the position, in Redis' last second, although it is
+            # committed. Therefore everything is read, and records that are obsolete are ignored.
             found = await partition_offsets(self._kafka, self._topic, group=self._group)
             position = await self._overflow.begin(topic_id, partition, found[partition].oldest)
         return position
 
     async def _decide(self, gap: OutOfRange) -> int | None:
-        """Go on where the topic begins, if somebody has deleted what was to come back.
+        """Continue at the beginning of the topic if records to recall have been deleted.
 
-        So if it lost its end, too: what comes back twice is ignored by its name.
+        If the topic has lost its end, too: a request that comes back twice is ignored by its name.
         """
         if gap.has_lost_records:
             log.error("recall", outcome="lost_records", partition=gap.partition, at=gap.position)

@@ -1,12 +1,13 @@
-"""Redis is disposable: where each partition goes on, and what of a lost Redis begins again.
+"""Recovery from a lost Redis: the position of each partition, and the records that are read again.
 
-A frontier without a position of a partition that the group has committed was lost. Its records are
-read again from the oldest: below the committed offset only the crawl requests take effect whose
-crawl has not come to its end, as ``<prefix>.runs`` tells; above it everything does. What had been
-refused, answered or stopped is not refused, answered or stopped again.
+Redis is disposable. A frontier without a position of a partition that the group has committed was
+lost. Its records are read again from the oldest. Below the committed offset only crawl requests
+take effect, and only if ``<prefix>.runs`` does not have the end of their crawl; above it every
+record takes effect. Records that were refused, answered or stopped are not refused, answered or
+stopped again.
 
 A position below the committed one is that of an old copy of Redis (or of a log that lost its last
-second): the frontier is told what became of its runs since, and the records from its position on
+second): the frontier receives the endings of its runs since, and the records from its position on
 are read again in the same way.
 """
 
@@ -134,7 +135,7 @@ class Recovery:
         return {}
 
     def reached(self) -> dict[int, tuple[str, int]]:
-        """Topic UUID and next offset to read, by partition that was ever ours."""
+        """Topic UUID and next offset to read, by partition that was ever assigned to it."""
         return {p: (topic_id, self._reached[p]) for p, topic_id in self._located.items()}
 
     async def misplaced(self) -> dict[int, str]:
@@ -142,7 +143,7 @@ class Recovery:
 
         The frontier has forgotten them, wholly or in part, or wants seeds of theirs once more.
         """
-        # What takes effect while they are asked is no reason to read again.
+        # Effects applied while the calls run are not a reason to read again.
         reached, placed = {**self._reached}, self.placed
         known, again = await self._positions.known(), await self._positions.again()
         if self.placed != placed:
@@ -195,7 +196,8 @@ class Recovery:
             return
         if (await self._epoch_ends({partition: epoch}))[partition] >= position:
             return
-        # A person puts it elsewhere, while no monitor runs: until then nobody looks after it.
+        # A person sets the position elsewhere, while no monitor runs; until then no monitor reads
+        # it.
         self._located.pop(partition, None)
         found = (await self._offsets_lately())[partition]
         raise LostRecords(
@@ -203,7 +205,7 @@ class Recovery:
         )
 
     async def _check(self, topic_id: str, partition: int, position: int) -> None:
-        """Tell a frontier that went back in time what became of its runs since."""
+        """Send to a frontier that went back in time the endings of its runs since."""
         found = await self._offsets_lately()
         until = self._applied(topic_id, partition, found[partition])
         told = await self._positions.lost_until(topic_id, partition)
@@ -233,7 +235,7 @@ class Recovery:
         """Where a partition begins that the frontier has no position of."""
         records = await self._read_runs()
         if not records:
-            # Before the first effect, so that a loss is told from the first start.
+            # Before the first effect, so that a loss is noticed from the first start.
             await self._sink.send([Out(self._topics.runs, runs.EPOCH, runs.EPOCH_KEY)])
         else:
             await self._schedules.recall(marks_of(records))
@@ -260,11 +262,12 @@ class Recovery:
         found: Mapping[int, PartitionOffsets],
         known: Mapping[tuple[str, int], int],
     ) -> dict[int, int]:
-        """How far each partition had taken effect that the frontier knows nothing, or less, of.
+        """Return applied offsets of partitions whose position in the frontier is missing or lower.
 
-        Of those that are nobody's at this moment, too: a run that begins in a new partition must
-        have no number of a run that began in one of these, and a run that came back may get seeds
-        from there. ``found`` is older than ``known``, so that what takes effect now is not lost.
+        This includes partitions that are not assigned at this moment: a run that begins in a new
+        partition must not have the number of a run that began in one of these, and a run that came
+        back may get seeds from there. ``found`` is older than ``known``, so that an effect applied
+        meanwhile does not count as lost.
         """
         lost = {}
         for partition, one in found.items():
@@ -276,7 +279,7 @@ class Recovery:
         return lost
 
     def _applied(self, topic_id: str, partition: int, found: PartitionOffsets) -> int:
-        """How far a partition has taken effect, by the group's commit and by what we have seen."""
+        """Return the applied offset of a partition, by the group's commit and by this process."""
         applied = found.applied
         if self._located.get(partition) == topic_id:
             applied = max(applied, self._reached[partition])

@@ -1,4 +1,4 @@
-"""What cannot take effect goes back: whole and with its reason, and to the client as a reply."""
+"""Rejected records: published whole with a reason, and sent to the client as a reply."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class RejectionPublisher:
     async def mark(
         self, reason: str, sentence: str, *, partition: int, offset: int, place: str = ""
     ) -> None:
-        """Tell of records of ``incoming`` that are gone, from an offset on; errors as above.
+        """Report records of ``incoming`` that are lost, from an offset on; errors as above.
 
-        ``place`` stands for the offset in the key where that does not tell one loss from another.
+        ``place`` stands for the offset in the key where the offset does not distinguish two losses.
         """
         topic = self._topics.incoming
         rejection = Rejection(
@@ -93,7 +93,7 @@ class RejectionPublisher:
 
 
 def not_admitted(records: Sequence[Record], refused: Mapping[int, str]) -> list[RejectedRecord]:
-    """Those that the frontier has refused, by offset."""
+    """Return the records that the frontier has refused, by offset."""
     return [
         RejectedRecord(record, reason, [f"$: not admitted to the frontier: {reason}"])
         for record in records

@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class ScheduleMemory:
-    """Brings back what ``<prefix>.schedules`` tells, before any record takes effect."""
+    """Restores schedules from ``<prefix>.schedules``, before any record takes effect."""
 
     def __init__(self, known: Schedules, kafka: Kafka, topics: Topics) -> None:
         self._known = known
@@ -30,9 +30,9 @@ class ScheduleMemory:
         self._topic = topics.schedules
 
     async def recall(self, runs: Sequence[RunMark]) -> None:
-        """Tell Redis what it has forgotten; KafkaUnavailable, RedisUnavailable: ask again.
+        """Send Redis the schedules that it has lost; KafkaUnavailable, RedisUnavailable: retry.
 
-        ``runs`` are what Kafka remembers of these.
+        ``runs`` are the records that Kafka keeps of these.
         """
         await self._known.remind(runs)
         marks = marks_of(await read_all(self._kafka, self._topic))
@@ -42,7 +42,7 @@ class ScheduleMemory:
 
 
 def marks_of(records: Sequence[Record]) -> list[ScheduleMark]:
-    """The marks in records, schedules first; one that cannot be read is told and left out."""
+    """Return the marks in records, schedules first; report and omit one that cannot be read."""
     marks = []
     for record in records:
         try:

@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 class StopLookahead:
-    """Looks through what waits in our partitions whenever ``is_wanted`` was set."""
+    """Looks through the backlog of the assigned partitions whenever ``is_wanted`` was set."""
 
     def __init__(
         self,

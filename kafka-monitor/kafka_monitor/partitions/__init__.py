@@ -1,7 +1,7 @@
-"""Where the frontier has several partitions: see docs/partitions.md.
+"""Intake for a frontier of several partitions: see docs/partitions.md.
 
 `intake` enrolls seeds at the homes of their crawls and has partitions take them. `links` applies
-what partitions found for each other. `homes` tells a home that has gone back what Kafka knows.
-`positions` says where the reading of requests begins. A partition that is away or full is left
-behind (`leaving`), and `catch_up` has it read later what the others have read.
+links that partitions found for each other. `homes` reminds a home that has gone back of the records
+in Kafka. `positions` returns where the reading of requests begins. `leaving` leaves an unavailable
+or full partition behind, and `catch_up` has it read later the records that the others have read.
 """

@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 
 class CatchUp:
-    """Has partitions catch up, each beside the others."""
+    """Has partitions catch up, all at the same time."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class CatchUp:
         pauses = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             try:
-                # Whether it answers at all is asked first: nobody waits for that.
+                # Find out first whether the partition answers: nothing else waits for that.
                 begin = await self._begin(cursors, partition)
                 if begin < cursors.reached:
                     await self._read(cursors, partition, begin)
@@ -113,7 +113,7 @@ class CatchUp:
         return min(found.values())
 
     def _others(self, cursors: Cursors, partition: int) -> list[int]:
-        """Those that could not take seeds of its crawls, if it was away."""
+        """Return partitions that could not take seeds of its crawls, if it was unavailable."""
         if not cursors.left[partition].is_away:
             return []
         return [p for p in range(len(self._frontiers)) if p not in cursors.left]
@@ -145,7 +145,7 @@ class CatchUp:
             yield Batch(topic_id, number, begin, until, records)
 
     async def _let(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Repeat a step while it lacks room, or somebody does not answer."""
+        """Repeat a step while it lacks room or a server does not answer."""
         await until_available(
             step,
             backoff=Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S),
@@ -156,7 +156,7 @@ class CatchUp:
     async def _settle(
         self, cursors: Cursors, partition: int, part: Batch, effects: list[Effect]
     ) -> None:
-        """Let records take effect; what is refused of them is told."""
+        """Apply records, and report those that are refused."""
         left = cursors.left[partition]
         batch = IntakeBatch(
             topic_id=part.topic_id,
@@ -213,7 +213,7 @@ class CatchUp:
         taking = {taker: take(taker) for taker in takers - left}
         taken = await self._leaving.each(cursors, taking, waits_for=partition)
         failpoint("late_taken")
-        # What other homes have said of seeds has been told before.
+        # Refusals by other homes have been reported before.
         stopped = enrolled[partition].stopped if is_asked_first else ()
         return {
             **dict.fromkeys(stopped, "stopped"),

@@ -20,7 +20,7 @@ class LeftBehind:
     """It does not answer, and is not asked as a home; else it only has no room for seeds."""
     catching_up: asyncio.Task[None] | None = None
     telling: tuple[int, int] = (0, 0)
-    """Offsets of the records that it is given just now: what it refuses of them is told then."""
+    """Offsets of the records in progress: their refusals are reported with them."""
 
 
 @dataclass(slots=True)
@@ -39,16 +39,16 @@ class Cursors:
     left: dict[int, LeftBehind] = field(default_factory=dict)
     """Partitions that are away or full."""
     untold: set[int] = field(default_factory=set)
-    """Partitions that have refused seeds, until they hear that this was told."""
+    """Partitions that have refused seeds and have not been notified that this is published."""
     next: IntakeBatch | None = None
     """The batch, without its records, that all have to come to."""
     moving: asyncio.Task[None] | None = None
     again_below: int = 0
     """Seeds may enter once more below it, as homes say."""
     past: int = 0
-    """What schedules were told below it has been done, perhaps in a Redis that was lost."""
+    """Offset below which schedule changes were made, perhaps in a Redis that was lost."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Of a batch, or of the moment in which a partition is found to have caught up."""
+    """Lock of a batch, and of the moment in which a partition is found to have caught up."""
 
     @property
     def reached(self) -> int:
@@ -61,7 +61,7 @@ class Cursors:
         return frozenset(p for p, each in self.left.items() if each.is_away)
 
     def is_even_at(self, offset: int) -> bool:
-        """Whether all have come to an offset, and none further, but for those left behind."""
+        """Return whether all have come exactly to an offset, but for those left behind."""
         positions = [*self._of_homes.values(), *self._of_others.values()]
         return all(position == offset for position in positions)
 
@@ -78,7 +78,7 @@ class Cursors:
         return max(self.settled_before, min(reached, *known))
 
     def told_elsewhere(self, but: int = -1) -> list[tuple[int, int]]:
-        """What partitions that catch up are about to tell."""
+        """Return the offsets whose refusals partitions that catch up are about to report."""
         return [each.telling for p, each in self.left.items() if p != but and each.telling[1]]
 
     @property

@@ -1,11 +1,11 @@
-"""Homes of crawls, and what Kafka remembers for them.
+"""Homes of crawls, and the records that Kafka keeps for them.
 
-A home that goes back to an earlier moment has forgotten stops, expiries and endings, and with which
-numbers crawls have begun. So what ends a generation is on `<prefix>.runs` before it takes effect,
-what begins before partitions hear of it, each ending before another run is worked for; and in a new
-epoch of its Redis a home does nothing before it has been told of them, and of the
-occasions that have taken effect; partition 0 of schedules, too. A mark of the new epoch comes
-first: whatever an earlier one still writes behind it does not count.
+A home that goes back to an earlier moment has lost stops, expiries and endings, and the numbers
+with which crawls have begun. Therefore `<prefix>.runs` receives each ending of a generation before
+it takes effect, each beginning before partitions are notified of it, and each ending before work
+for another run begins. In a new epoch of its Redis a home does nothing before it has received these
+records and the occasions that have taken effect; partition 0 receives schedules, too. A mark of the
+new epoch comes first: records that an earlier epoch still writes behind it do not count.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 
 class Homes:
-    """Asks homes, and restores those that have to be told first what they may have forgotten."""
+    """Calls homes, and first restores the records that a home may have lost."""
 
     def __init__(
         self, frontiers: Frontiers, sink: Sink, kafka: Kafka, topics: Topics, *, dedupe_ms: int
@@ -95,7 +95,7 @@ class Homes:
             log.warning("homes", outcome="restored", partition=partition, marks=len(marks))
 
     async def _remind(self, partition: int, records: Sequence[Record]) -> None:
-        """Tell of occasions that took effect in runs with this home; partition 0 of schedules."""
+        """Send occasions that took effect in runs with this home; to partition 0 schedules, too."""
         home_of = self._frontiers.partitions.home
         its = [mark for mark in marks_of(records) if home_of(mark.crawl) == partition]
         if self._frontiers[partition] is self._frontiers.root:
@@ -104,7 +104,7 @@ class Homes:
             await self._frontiers[partition].schedules.remind(its)
 
     def _marks(self, partition: int, records: Sequence[Record]) -> Sequence[HomeMark]:
-        """Of its crawls, also those that were at another home before the frontier was moved."""
+        """Return marks of its crawls, also those of another home before the frontier was moved."""
         values = [
             record.value
             for record in records

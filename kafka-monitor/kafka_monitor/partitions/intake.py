@@ -1,9 +1,9 @@
-"""Requests on their way into a frontier of several partitions.
+"""Intake of requests into a frontier of several partitions.
 
-Homes enroll the seeds and commands of their crawls, in record order; with what they say of each
-seed, the partitions of their domains take them. Every home and every partition has a position of
-its own: one that a batch does not concern is told shortly after it, and one that is away or full is
-left behind, and catches up.
+Homes enroll the seeds and commands of their crawls, in record order. With the homes' answer for
+each seed, the partitions of the domains take the seeds. Every home and every partition has a
+position of its own. The position of one that a batch does not concern is moved shortly after the
+batch. One that is unavailable or full is left behind, and catches up.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kafka_monitor.partitions.steps import Steps
 MOVE_AFTER_S = 0.2
 """So long after a batch, positions are brought on that nothing has moved; runs wait for it."""
 MOVE_AGAIN_S = 2.0
-"""The same, once somebody did not answer."""
+"""Seconds before the positions are moved again, once a partition did not answer."""
 
 log = structlog.get_logger()
 
@@ -76,7 +76,7 @@ class DividedIntake:
         cursors.past = max(committed, known.enrolled.get(0, 0) if known else 0)
         away, lowest = answers.missing.keys(), list[int]()
         for p, (enrolled, reached, again) in answers.by_partition.items():
-            # What is to be brought to a partition may lie before its position.
+            # Records to bring to a partition may lie before its position.
             cursors.enrolled[p], cursors.taken[p] = enrolled, reached.of_all(but=away)
             lowest += [enrolled, reached.lowest(but=away)]
             if again is not None:
@@ -94,7 +94,7 @@ class DividedIntake:
 
     async def misplaced(self) -> Sequence[Place]:
         """Kafka partitions of which some partition has gone back to an earlier position."""
-        # What takes effect while they are asked is no reason to read again.
+        # Effects applied while the calls run are not a reason to read again.
         known = {
             place: (cursors, {**cursors.enrolled}, {**cursors.taken})
             for place, cursors in self._cursors.items()
@@ -169,7 +169,7 @@ class DividedIntake:
             raise FrontierFull(WHILE_MOVED)
 
     async def _note_repeated(self, enrolled: Sequence[Enrolled]) -> int:
-        """Count what came again of firings, by schedule; how much that was."""
+        """Count firings that were read again, by schedule; return their number."""
         repeated = Counter[str]()
         for one in enrolled:
             repeated.update(one.repeated)
@@ -257,7 +257,7 @@ class DividedIntake:
                 log.warning("put", outcome="behind", error=str(failed[0]))
 
     async def stop(self) -> None:
-        """End what is under way."""
+        """End tasks in progress."""
         for cursors in self._cursors.values():
             await self._leaving.end(cursors)
 

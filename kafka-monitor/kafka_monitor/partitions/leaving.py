@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class HomeAway(RedisUnavailable):
-    """It is not the partition that was asked which does not answer, but a home."""
+    """A home does not answer, although the partition that was called does."""
 
     def __init__(self, text: str, home: int) -> None:
         super().__init__(text)
@@ -42,10 +42,10 @@ class Leaving:
     async def each(
         self, cursors: Cursors, work: Mapping[int, Awaitable[T]], *, waits_for: int = -1
     ) -> dict[int, T]:
-        """What partitions answer, without those that are left behind from now on.
+        """Return the answers of partitions, without those that are left behind from now on.
 
-        RedisUnavailable, FrontierFull: one is to be waited for, as the one that ``waits_for`` names
-        always is. Any other error of one of them is raised.
+        RedisUnavailable, FrontierFull: a partition has to be waited for, always so for the one that
+        ``waits_for`` names. Any other error of a partition is raised.
         """
         began = time.monotonic()
         ended = await asyncio.gather(*work.values(), return_exceptions=True)
@@ -58,7 +58,7 @@ class Leaving:
             elif not isinstance(answer, RedisUnavailable | FrontierFull):
                 raise answer
             elif isinstance(answer, HomeAway):
-                # Who was asked is there, and has to be asked again, without the seeds of that home.
+                # The partition is up: retry without the seeds whose home is down.
                 self._may_leave(cursors, answer.home, answer, began=began)
                 waiting.append(answer)
             elif partition == waits_for or not self._may_leave(
@@ -105,6 +105,6 @@ class Leaving:
         log.info("put", outcome="caught_up", frontier_partition=partition)
 
     async def end(self, cursors: Cursors) -> None:
-        """End what is under way; who is left behind, is so until somebody begins again."""
+        """End tasks in progress; partitions stay left behind until the next beginning."""
         tasks = [each.catching_up for each in cursors.left.values()]
         await end([task for task in [*tasks, cursors.moving] if task])

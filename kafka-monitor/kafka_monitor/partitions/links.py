@@ -34,16 +34,16 @@ from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
 
 POLL_S = 0.5
 LOOK_EVERY_S = 2.0
-"""How soon it is noticed that a partition has gone back, also while nothing comes for it."""
+"""Seconds until a partition that has gone back is noticed, also while no record arrives for it."""
 RECORDS_AT_ONCE = 20
-"""So many are decoded while Redis has those before them: a few calls, a few milliseconds."""
+"""Records decoded at once while Redis applies the ones before: a few calls, a few milliseconds."""
 FAILED_PAUSE_S = 5.0
 
 log = structlog.get_logger()
 
 
 class LinkReader:
-    """Applies what partitions found for others; safe beside any number of others in the group."""
+    """Applies links that partitions found for others; several instances may run in the group."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class LinkReader:
         self._group = f"{group}.links"
         self._requests = partial(partition_offsets, kafka, topics.incoming, group=group)
         self._reached: dict[int, tuple[str, int]] = {}
-        """Topic UUID and position, by partition that was ever ours."""
+        """Topic UUID and position, by partition that was ever assigned to this process."""
         self._taking: dict[int, asyncio.Task[None]] = {}
         """The batch that is being applied, by partition."""
         self._looking: asyncio.Task[None] | None = None
@@ -113,7 +113,7 @@ class LinkReader:
         self._taking[batch.partition] = asyncio.create_task(self._take(source, batch))
 
     def _note_ended(self) -> None:
-        """Forget batches that have been applied; raise what nobody expected of one."""
+        """Forget batches that have been applied; raise the unexpected error of one."""
         for partition in [p for p, task in self._taking.items() if task.done()]:
             self._taking.pop(partition).result()
 
@@ -131,7 +131,7 @@ class LinkReader:
             looking.result()
 
     async def _look(self, source: Source) -> None:
-        # What is applied while they are asked is no reason to read again.
+        # Records applied while the calls run are not a reason to read again.
         before = {**self._reached}
         try:
             answers = await self._frontiers.ask(lambda frontier: frontier.positions.known())
@@ -194,7 +194,7 @@ class LinkReader:
         return admitted
 
     async def _decode(self, batch: Batch) -> LinkBatch:
-        """The records that can be read; of the others the world is told."""
+        """Return the records that can be read; report the others."""
         found: list[LinkRecord] = []
         rejected: list[RejectedRecord] = []
         for record in batch.records:
@@ -215,7 +215,7 @@ class LinkReader:
     async def _locate(self, topic_id: str, partition: int) -> int:
         """Where a partition of the frontier has come to; Unavailable while it has no room."""
         if partition >= len(self._frontiers):
-            # From before the frontier was moved into fewer: what came of it was moved, too.
+            # Records from before the move into fewer partitions: their links were moved, too.
             found = await partition_offsets(self._kafka, self._topic, group=self._group)
             return found[partition].end
         frontier = self._frontiers[partition]
@@ -242,7 +242,7 @@ class LinkReader:
                 raise Unavailable(f"the seeds of partition {number} are read again first")
 
     async def _decide(self, gap: OutOfRange) -> int | None:
-        """Say what Kafka has lost, and go on behind it; None where nobody knows what follows."""
+        """Report records that Kafka has lost, and return the next offset; None if it is unknown."""
         sentence = (
             f"Kafka has lost links to partition {gap.partition}: it has read up to"
             f" {gap.position}, and the log goes from {gap.log_start} to {gap.log_end}"

@@ -20,11 +20,11 @@ from kafka_monitor.partitions.intake import DividedIntake
 
 STEERING = frozenset({"stop", "pause", "resume", "reprioritize"})
 ANSWERED_S = 600
-"""What was asked so long ago has been answered, or nobody waits for it any more."""
+"""Seconds after which a query has been answered, or its client no longer waits."""
 
 
 class DividedPositions:
-    """What `IntakeLoop` asks of positions; see `Recovery` for a frontier of one partition."""
+    """Positions as `IntakeLoop` uses them; see `Recovery` for a frontier of one partition."""
 
     def __init__(self, intake: DividedIntake, kafka: Kafka, topics: Topics, *, group: str) -> None:
         self._intake = intake
@@ -51,7 +51,7 @@ class DividedPositions:
         return settled
 
     def caught_up(self) -> dict[int, int]:
-        """The same by Kafka partition, where it was less than was reached."""
+        """Return positions by Kafka partition that were lower than the offset reached."""
         return {each: self.settled(each, self._committed[each]) for each in [*self._unsettled]}
 
     async def misplaced(self) -> dict[int, str]:
@@ -67,9 +67,9 @@ class DividedPositions:
         return False
 
     def steer_again(self, effect: Command | ScheduleChange) -> Effect | None:
-        """What a home has forgotten of a crawl is done to it again.
+        """Return the effect again if a home has forgotten it.
 
-        Who asked for it long ago has been answered; lately, may not have been.
+        An old query has been answered long ago; a recent one may not have been.
         """
         if not isinstance(effect, Command) or effect.name not in STEERING:
             return None

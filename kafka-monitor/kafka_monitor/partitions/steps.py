@@ -1,4 +1,4 @@
-"""What homes and partitions are asked to do with records: one home, one partition at a time."""
+"""Calls of homes and partitions with records: one home, one partition at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DRAW_AGAIN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 class Steps:
-    """Each can be repeated; RedisUnavailable: who was asked does not answer."""
+    """Each call can be repeated; RedisUnavailable: the server that was called does not answer."""
 
     def __init__(self, frontiers: Frontiers, homes: Homes, labelling: Labelling) -> None:
         self._frontiers = frontiers

@@ -1,1 +1,1 @@
-"""The kinds of request: each a schema and a handler. ``docs/plugins.md`` tells how one is added."""
+"""Kinds of request, each a schema and a handler; ``docs/plugins.md`` explains how to add one."""

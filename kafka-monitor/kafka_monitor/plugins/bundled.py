@@ -20,9 +20,9 @@ class BuiltInHandler(Handler):
     _build: Callable[[Mapping[str, Any], RequestLimits], Request]
 
     async def admit(self, request: Any) -> None:
-        """InvalidRequest refuses what may not be asked now, valid as it is; Unavailable waits.
+        """Raise InvalidRequest for a valid request that is not allowed now; Unavailable: wait.
 
-        Records of the past, which are read again after a loss of Redis, are not asked about.
+        Old records, which are read again after a loss of Redis, are not checked.
         """
         del request
 

@@ -14,7 +14,7 @@ class ScheduleHandler(BuiltInHandler, kind=SCHEDULE):
     """Has a schedule set, removed, paused, resumed, fired or shown."""
 
     async def handle(self, request: ScheduleRequest, record: Record) -> ScheduleChange:
-        """What is done to the schedule, with the record's position."""
+        """Return the change of the schedule, with the record's position."""
         return ScheduleChange(
             offset=record.offset,
             timestamp_ms=record.timestamp_ms,

@@ -31,7 +31,7 @@ from kafka_monitor.plugins.bundled import BuiltInHandler
 
 PATTERNS = 1000
 LONGEST_PATTERN = 2048
-"""Bytes; with ``PATTERNS`` of them it is what is remembered of former seeds: a few MB at most."""
+"""Bytes; with ``PATTERNS`` this bounds the cache of former seeds: a few MB at most."""
 
 _URL = re.compile(
     rb'"url"\s*:\s*"([!#-\[\]-~]{1,2083})"'
@@ -68,9 +68,9 @@ class _KnownPools:
         self._until = 0.0
 
     async def refusal(self, name: str, appid: str) -> str:
-        """Why an application may not name a pool, as a sentence; empty if it may.
+        """Return why an application may not name a pool, as a sentence; empty if it may.
 
-        RedisUnavailable where nobody knows yet.
+        RedisUnavailable if this is not known yet.
         """
         if self._pools and time.monotonic() >= self._until:
             self._table = await self._pools.table(self._table)
@@ -111,7 +111,7 @@ class ScraperHandler(BuiltInHandler, kind=SCRAPER):
         before, after = raw[: match.start(1)], raw[match.end() :]
         if len(before) + len(after) > LONGEST_PATTERN:
             return
-        # What was found may stand deeper, or be one of several: a stand-in tells.
+        # The match may stand deeper, or be one of several: parsing with a stand-in shows it.
         rest = parse_object(before + _STAND_IN + b'"' + after, limits)
         if rest.get("url") == _STAND_IN.decode() and "occasion" not in rest:
             if len(self._around) >= PATTERNS:
@@ -119,7 +119,7 @@ class ScraperHandler(BuiltInHandler, kind=SCRAPER):
             self._around[before, after] = request.pattern
 
     def build(self, fields: Mapping[str, Any], limits: RequestLimits) -> RequestedSeed:
-        """The seed; InvalidRequest or InvalidUrl tells why it cannot be crawled.
+        """Return the seed; InvalidRequest or InvalidUrl gives the reason why it cannot be crawled.
 
         ``limits`` are those of the process: the same in every call.
         """
