@@ -28,11 +28,13 @@ BLOCK_MS = 1000
 """Longest wait for actions, and so for the notice of a stop."""
 
 TRIES = 3
-"""Attempts at an action that fails for a reason nobody knows."""
+"""Attempts at an action that fails for an unknown reason."""
 
 TAKEN_OVER_TIMES = 20
-"""An action that was taken over so often kills its monitors: it is answered without a try. Far more
-than the bad luck of one that was at hand whenever a monitor died of something else."""
+"""Number of takeovers after which an action is answered without a try: it kills its monitors.
+
+The number is far above that of an action that was in progress by chance whenever a monitor died.
+"""
 
 PAUSE_S = 0.1
 LONGEST_TEXT = 500

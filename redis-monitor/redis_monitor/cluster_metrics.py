@@ -22,14 +22,14 @@ from redis_monitor.partitions.links_lag import LinksLag
 
 EVERY_S = 10.0
 STEPS_A_LOOK = 3
-"""Domains are looked at every so many steps: they are thousands, of which the busiest are told."""
+"""Steps between looks at domains: of thousands only the busiest are published."""
 BUSIEST = 20
-"""Domains that are told by name: each is three series."""
+"""Number of domains that have series of their own: each is three series."""
 _KAFKA_S = 15.0
 
 
 class ClusterMetrics:
-    """Looks, and tells; safe beside any number of others."""
+    """Collects and publishes cluster metrics; several instances may run."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ClusterMetrics:
         frontier: Frontiers,
         is_watched: Callable[[], bool],
     ) -> None:
-        """``is_watched`` answers whether ZooKeeper tells of changed rules."""
+        """Keep the sources; ``is_watched`` returns whether ZooKeeper reports changed rules."""
         links = settings.topics.links
         self._links = LinksLag(frontier, kafka, links) if len(frontier) > 1 else None
         self._settings = settings
@@ -51,7 +51,7 @@ class ClusterMetrics:
         self._incoming, self._group = settings.topics.incoming, settings.kafka_group
 
     async def step(self) -> float:
-        """Look once; KafkaUnavailable after all else was told."""
+        """Look once; KafkaUnavailable after all other figures were published."""
         metrics.ZOOKEEPER.set(self._is_watched())
         disk = shutil.disk_usage(existing(Path(self._settings.home)))
         metrics.DISK_FREE.set(disk.free)

@@ -1,4 +1,4 @@
-"""A page that nobody could fetch: told as a failure, kept as a request."""
+"""Dead letters: pages that could not be fetched, reported as failures and kept as requests."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from crawlstream.model.url import entry_id, fingerprint
 from crawlstream.wire import events, jsontext, rejects
 
 _NOT_A_FIELD = frozenset({"seed_url", "site", "uuid"})
-"""What a profile has beyond a crawl request."""
+"""Fields of a profile that a crawl request does not have."""
 _CREDENTIALS = frozenset({"cookie", "cookies", "headers"})
 """Fields that only the site of the crawl's seed receives."""
 _OF_SPIDERS = ("callback", "meta", "headers", "cookies", "salt")
-"""What an entry has of its spider or its redirects; a request of a client cannot have it."""
+"""Fields of an entry from its spider or redirects; a client's request cannot have them."""
 
 _WHY = {
     "killed_worker": "killed each worker that held it",
@@ -61,7 +61,7 @@ def dead_letter(owed: OutboxRecord, hold: Hold, topics: Topics) -> Sequence[Out]
 
 
 def lost_spill(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
-    """Pages that waited in Kafka and are not there any more: nobody knows which they were."""
+    """Report pages that were spilled to Kafka and are lost: which pages is unknown."""
     crawl = FrontierKeys.crawl_field(owed.crawl)
     problem = f"$: {owed.links} spilled pages of run {owed.run} of {crawl} were lost in Kafka"
     rejection = Rejection(reason=owed.reason, errors=[problem], raw=None, topic=topics.overflow)
@@ -70,7 +70,7 @@ def lost_spill(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
 
 
 def lost_on_shelf(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
-    """Pages of a long queue that the shelf does not have any more: nobody knows which they were."""
+    """Report pages of a long queue that the shelf has lost: which pages is unknown."""
     crawl = FrontierKeys.crawl_field(owed.crawl)
     problem = (
         f"$: {owed.links} shelved pages of run {owed.run} of {crawl} in {owed.domain} were lost"
@@ -82,7 +82,7 @@ def lost_on_shelf(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
 
 
 def put_aside(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
-    """What this version cannot read, such as an entry of another one: kept as it is."""
+    """Keep an entry that this version cannot read, such as one of another version, unchanged."""
     crawl = FrontierKeys.crawl_field(owed.crawl)
     problem = f"$: a {owed.kind} of run {owed.run} of {crawl} that this version cannot read"
     rejection = Rejection(
@@ -107,9 +107,9 @@ def cut(record: Out, topics: Topics) -> Out | None:
 
 
 def _losses(owed: OutboxRecord, hold: Hold) -> Iterator[str]:
-    """Return sentences about what a replay of the page does not restore.
+    """Return sentences about the parts of the page that a replay does not restore.
 
-    Conditions are no loss: without them the whole page comes.
+    Conditions are not listed: without them the whole page comes.
     """
     entry = hold.entry
     headers = {name: each for name, each in entry.headers.items() if name.lower() not in CONDITIONS}

@@ -1,8 +1,8 @@
-"""The audit: whether every page that was admitted is accounted for, and the frontier at a glance.
+"""Audit: checks that every page that was admitted is accounted for, and publishes cluster figures.
 
-Every few seconds the ledgers of all crawls that are remembered are added up, some of them a call.
-What they leave over, the *residual*, is 0 at every instant; anything else is a defect of ours, is
-said aloud, and stands in ``/metrics`` and in ``crawlstream status``.
+Every few seconds the ledgers of all known crawls are added up, some of them a call. The rest, the
+*residual*, is 0 at every instant. Any other value is a bug of crawlstream: it is logged, and shown
+in ``/metrics`` and in ``crawlstream status``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check_ending(ending: OutboxRecord) -> None:
 
 
 class LedgerAudit:
-    """Adds the ledgers up, and tells the cluster's figures; safe beside any number of others."""
+    """Adds up the ledgers, and publishes the cluster's figures; several instances may run."""
 
     def __init__(self, frontier: Frontiers) -> None:
         self._frontier = frontier

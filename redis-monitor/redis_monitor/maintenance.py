@@ -16,9 +16,9 @@ log = structlog.get_logger()
 
 
 class Maintenance:
-    """Asks the frontier to look after itself; safe beside any number of others.
+    """Calls the frontier's maintenance; several instances may run.
 
-    It sleeps until the next thing falls due, or the frontier says that something did.
+    It sleeps until the next item falls due, or the frontier notifies it.
     """
 
     def __init__(self, maintenance: FrontierMaintenance, sleeper: Sleeper) -> None:
@@ -26,7 +26,7 @@ class Maintenance:
         self._sleeper = sleeper
 
     async def step(self) -> float:
-        """One step of maintenance, then sleep."""
+        """Make one step of maintenance, then sleep."""
         tended = await self._maintenance.tend()
         if tended.ended or tended.reaped:
             log.info("reap", ended=tended.ended, workers=tended.reaped)

@@ -1,6 +1,7 @@
-"""What a redis-monitor tells Prometheus: the cluster's figures, and what it has done itself.
+"""Prometheus metrics of a redis-monitor: the cluster's figures, and its own work.
 
-Gauges are of the whole cluster, so every redis-monitor tells the same: take ``max``, not ``sum``.
+Gauges are of the whole cluster, so every redis-monitor reports equal values: take ``max``, not
+``sum``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the frontier owes the world, on its way from the outbox to Kafka.
+"""Publisher of the frontier's outbox: takes records from Redis to Kafka.
 
-An effect and the debt of its record are made by one script, so neither is without the other. The
+One script makes an effect and puts its record into the outbox, so neither is without the other. The
 record is deleted from the outbox after Kafka has it; a crash in between repeats it with its key.
 """
 
@@ -65,7 +65,7 @@ class OutboxPublisher:
         self._liveness = liveness
 
     async def step(self) -> float:
-        """Publish what is owed, in its order, then let the frontier forget it."""
+        """Publish the records of the outbox, in order, then let the frontier delete them."""
         owed = await self._streams.owed(count=COUNT, block_ms=BLOCK_MS)
         if not owed:
             return 0.0
@@ -132,7 +132,7 @@ class OutboxPublisher:
         return [*marks, self._mark(owed), event, *self._expired(owed)]
 
     def _mark(self, owed: OutboxRecord) -> Out:
-        """What a Redis made anew will be told of the run; before the world is told of its end."""
+        """Return the mark of a run that a new Redis will receive; it precedes the run's ending."""
         mark = RunMark(
             crawl=owed.crawl,
             run=owed.run,

@@ -1,4 +1,4 @@
-"""What a redis-monitor does for each partition by itself: one that is away pauses only its own."""
+"""Duties of a redis-monitor for each partition: an unavailable one pauses only its own."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class PartitionDuties:
         self._tally = tally
 
     def actions(self, context: Context) -> Sequence[PeriodicTask]:
-        """Answer what was asked of each partition."""
+        """Answer the actions requested of each partition."""
         return [self._answering(p, context) for p in range(len(self._frontiers))]
 
     def outboxes(self) -> Sequence[PeriodicTask]:
-        """Publish what each partition owes."""
+        """Publish the outbox of each partition."""
         return [self._publishing(p) for p in range(len(self._frontiers))]
 
     @asynccontextmanager

@@ -17,7 +17,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 log = structlog.get_logger()
 
 Step = Callable[[], Awaitable[float]]
-"""One piece of bounded work; answers how many seconds to wait before the next one."""
+"""Piece of bounded work; returns the seconds to wait before the next one."""
 
 
 class PeriodicTask:
@@ -28,7 +28,7 @@ class PeriodicTask:
         self.liveness = liveness
         self.name = f"{liveness.name} ({of})" if of else liveness.name
         self.failure = ""
-        """What the last step failed with, "" if it did not."""
+        """Error of the last step, "" if it did not fail."""
         self._step = step
 
     async def run(self, stop: asyncio.Event) -> None:

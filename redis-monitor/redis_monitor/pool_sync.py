@@ -28,10 +28,10 @@ class PoolSync(TableSync[PoolTable]):
         self._editor = PoolEditor(hosts, path)
 
     async def be_first(self) -> None:
-        """Return when Redis has pools; ZooKeeperUnavailable while nobody can tell which.
+        """Return when Redis has pools; ZooKeeperUnavailable while the pools are unknown.
 
-        Without them a page of a pool that all pages use would leave directly. Where the node
-        cannot be read nobody knows whether there is such a pool: then all pages wait.
+        Without them a page of a pool that all pages use would leave directly. Where the node cannot
+        be read, the existence of such a pool is unknown: then all pages wait.
         """
         await self._begin()
         if await self._in_force() is not None:

@@ -1,4 +1,4 @@
-"""One redis-monitor process: its clients, its tasks, its orderly end."""
+"""Process of a redis-monitor: its clients, its tasks, its orderly end."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What the tasks work with."""
+    """Clients and settings that the tasks work with."""
 
     settings: Settings
     topics: Topics
@@ -140,7 +140,7 @@ async def run(settings: Settings) -> None:
 async def _resources(
     settings: Settings, consumer: str, *, stop: asyncio.Event, stack: AsyncExitStack
 ) -> tuple[Resources, Collection[int]]:
-    """What the tasks work with, and the partitions that are away."""
+    """Return the resources of the tasks, and the partitions that are unavailable."""
     topics = settings.topics
     shelf = await stack.enter_async_context(shelf_of(settings))
     frontiers = await stack.enter_async_context(open_frontiers(settings, _limits(settings), shelf))

@@ -1,9 +1,9 @@
-"""Which partitions a redis-monitor looks after: several share them, by who is alive.
+"""Shares of partitions: several redis-monitors divide them by the heartbeats of the processes.
 
 Each partition is looked after by the two redis-monitors that rank highest for it (rendezvous
-hashing): the death of one leaves no partition alone, and of those that stay none changes hands
-without need. That two or more look after the same partition is always safe; it only costs calls.
-So whoever cannot tell who is alive looks after all of them.
+hashing): the death of one leaves no partition alone, and partitions of the others change hands only
+where needed. Two or more for one partition is always safe; it only costs calls. A redis-monitor
+that cannot find out which are alive looks after all partitions.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from redis_monitor.periodic import Step
 
 LOOK_EVERY_S = 2.0
 CARERS = 2
-"""Redis-monitors for each partition, if there are so many."""
+"""Redis-monitors for each partition, if as many are alive."""
 
 log = structlog.get_logger()
 
 
 class Sharing:
-    """What one redis-monitor looks after; until it has looked for others, everything."""
+    """Partitions of one redis-monitor; until it has looked for others, all of them."""
 
     def __init__(self, frontiers: Frontiers, name: str) -> None:
         """``name`` is that of its heartbeat."""
@@ -40,7 +40,7 @@ class Sharing:
         return partition in self._ours
 
     def duty(self, partition: int, step: Step) -> Step:
-        """A step that is only made while the partition is one of ours."""
+        """Return a step that runs only while the partition is assigned to this process."""
         if len(self._frontiers) == 1:
             return step
 

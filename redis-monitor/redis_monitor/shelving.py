@@ -15,14 +15,14 @@ log = structlog.get_logger()
 
 
 class Shelving:
-    """Carries chunks of pages to and from the shelf; safe beside any number of others."""
+    """Carries chunks of pages to and from the shelf; several instances may run."""
 
     def __init__(self, stocking: Stocking, sleeper: Sleeper) -> None:
         self._stocking = stocking
         self._sleeper = sleeper
 
     async def step(self) -> float:
-        """One step of it, then sleep."""
+        """Make one step, then sleep."""
         done = await self._stocking.step()
         counts = {"shelved": done.shelved, "restocked": done.restocked, "lost": done.lost}
         for outcome, pages in counts.items():

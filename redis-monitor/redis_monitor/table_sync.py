@@ -47,11 +47,11 @@ class TableSync(ABC, Generic[T]):
     """
 
     event: str
-    """Of what is logged."""
+    """Event name in the log."""
     what: str
-    """What people call the table, in the plural."""
+    """Everyday name of the table, in the plural."""
     remedy: str
-    """What a person does about a table that is refused."""
+    """Remedy for a table that is refused."""
 
     def __init__(self, watch: Watch[T]) -> None:
         self._watch = watch(self._on_table, self._on_alarm)
@@ -76,7 +76,7 @@ class TableSync(ABC, Generic[T]):
 
     @abstractmethod
     def _size(self, table: T) -> dict[str, Any]:
-        """What the log says of a table beside its version."""
+        """Return the log's fields about a table besides its version."""
 
     async def _before_first(self) -> None:
         """Redis has lost all: what must be done before a table is copied."""

@@ -1,4 +1,4 @@
-"""The actions: a request in, the reply's bytes out. ``docs/plugins.md`` tells how one is added."""
+"""Actions: a request in, the reply's bytes out; ``docs/plugins.md`` explains how to add one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from redis_monitor.actions.zookeeper import ZookeeperMonitor
 
 
 def load_actions(context: Context) -> Mapping[str, Action]:
-    """Ours and the installed ones, a user's may replace ours. ConfigError names a faulty one."""
+    """Return the bundled actions and the installed ones, which may replace bundled ones.
+
+    ConfigError names a faulty one.
+    """
     ours: list[Action] = [
         InfoMonitor(context),
         StopMonitor(context),

@@ -1,4 +1,4 @@
-"""stats: what the processes counted, who is alive, what waits."""
+"""stats: counters of the processes, living processes, backlogs."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from redis_monitor.notify.webhook import Webhook
 
 
 def notifying(settings: Settings, cluster: Cluster) -> Sequence[Coroutine[Any, Any, None]]:
-    """What sends notices until it is cancelled; nothing where nobody wants any."""
+    """Return the coroutines that send notices until cancelled; none if no channel is set."""
     channels = [
         Channel(
             transport,

@@ -1,4 +1,4 @@
-"""One way to tell people: endings from the events topic, problems as they come."""
+"""Channel of notices: endings from the events topic, and problems as they come."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NotAccepted(NotDelivered):
 
 
 class Transport(Protocol):
-    """What takes notices away."""
+    """Sender of notices."""
 
     name: str
 
@@ -131,7 +131,7 @@ class Channel:
             log.warning("notify", outcome=outcome, **told)
 
     async def _locate(self, _topic_id: str, partition: int) -> int | None:
-        """Behind what was sent; a channel that is new tells what comes from now on."""
+        """Return the offset behind the notices sent; a new channel begins at the end."""
         known = (await partition_offsets(self._kafka, self._topic, group=self._group))[partition]
         if known.committed is not None:
             return known.committed
@@ -140,7 +140,7 @@ class Channel:
 
 
 async def _oldest(where: OutOfRange) -> int:
-    """Where to go on when Kafka does not hold the position: what is left is told."""
+    """Return the oldest offset if Kafka does not have the position: the rest is reported."""
     return where.log_start
 
 
@@ -165,5 +165,5 @@ def ending_of(event: CrawlEvent, cluster: str) -> Notice:
 
 
 def name_of(*parts: str) -> str:
-    """The same name whenever and by whomever a notice is made."""
+    """Return the name of a notice, equal at every time and in every process."""
     return "msg_" + blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""What is wrong with the cluster: looked for again and again, told when it begins and ends."""
+"""Problems of the cluster: looked for periodically, reported when they begin and end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What is looked at, and who looks."""
+    """Cluster to look at, and the process that looks."""
 
     frontier: Frontiers
     kafka: Kafka
@@ -45,7 +45,7 @@ class Cluster:
 
 @dataclass(slots=True)
 class _Sight:
-    """A problem: since when it is there or gone, and whether it was told."""
+    """Problem: since when it is there or gone, and whether it was reported."""
 
     text: str
     changed_at: float
@@ -54,7 +54,7 @@ class _Sight:
 
 
 class ProblemLog:
-    """Problems over time: which are to be told of now."""
+    """Problems over time: returns the changes that are due for a report."""
 
     def __init__(self, after_s: float) -> None:
         self._after_s = after_s
@@ -63,7 +63,7 @@ class ProblemLog:
     def note(self, there: Mapping[str, str], now: float) -> list[Change]:
         """Take a look's problems, code -> sentence; ``(event, code, sentence)`` of each change.
 
-        What comes or goes for less than ``after_s`` is no change.
+        A problem that comes or goes for less than ``after_s`` does not count as a change.
         """
         for code, text in there.items():
             sight = self._known.setdefault(code, _Sight(text, now))
@@ -86,7 +86,7 @@ class ProblemLog:
 
 @dataclass(slots=True)
 class _Owed:
-    """A change that is the leader's to tell; since when this leader has it."""
+    """Change that the leader has to report; since when this leader has it."""
 
     change: Change
     leader: str
@@ -94,10 +94,10 @@ class _Owed:
 
 
 class OwedChanges:
-    """Changes until they are told: by this process, or by a leader that has outlived them.
+    """Changes until they are reported: by this process, or by a leader that has outlived them.
 
-    A process is taken for alive until its heartbeat has expired, so whoever leads may be dead:
-    what is left to it is kept until it has beaten again.
+    A process counts as alive until its heartbeat has expired, so the leader may be dead: its
+    changes are kept until it has sent another heartbeat.
     """
 
     def __init__(self, mine: str) -> None:
@@ -109,7 +109,7 @@ class OwedChanges:
         self._owed += [_Owed(change, leader, now) for change in changes]
 
     def due(self, leader: str, now: float) -> Sequence[Change]:
-        """What this process has to tell now, in its order; forgets what the leader has told."""
+        """Return the changes that this process has to report now, in order; forget the leader's."""
         owed, self._owed = self._owed, []
         if leader == self._mine:
             return [one.change for one in owed]
@@ -121,7 +121,7 @@ class OwedChanges:
 
 
 class ProblemWatch:
-    """Looks at the cluster, and tells its channels what has changed."""
+    """Looks at the cluster, and notifies its channels of changes."""
 
     def __init__(
         self, cluster: Cluster, tell: Callable[[Notice], object], *, after_s: float
@@ -161,7 +161,7 @@ class ProblemWatch:
             processes = await living_in(self._cluster.frontier.heartbeats)
             state = await self._cluster.frontier.queries.state()
         except (CrawlstreamError, RedisError, OSError, TimeoutError):
-            # It cannot be known who comes first, so every process tells.
+            # The leader is unknown, so every process reports.
             self._leader = self._cluster.process.name
             return found | {REDIS_DOWN.code: REDIS_DOWN.text}
         mine = self._cluster.process.name

@@ -102,7 +102,7 @@ async def _resolved(host: str, port: int) -> Sequence[Address]:
 
 
 def _status(line: bytes) -> int:
-    """Of ``HTTP/1.1 204 No Content``; ValueError if it is no such line."""
+    """Return the status of ``HTTP/1.1 204 No Content``; ValueError for any other line."""
     parts = line.split()
     if len(parts) < 2 or not parts[0].startswith(b"HTTP/") or not parts[1].isdigit():
         raise ValueError("the answer is not HTTP")

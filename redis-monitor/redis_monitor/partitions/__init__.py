@@ -1,1 +1,1 @@
-"""What a frontier of several partitions needs beside: see docs/partitions.md."""
+"""Duties for a frontier of several partitions, besides the others: see docs/partitions.md."""

@@ -1,4 +1,4 @@
-"""Ends runs that are over in all partitions or whose time is, and has partitions hear of it."""
+"""Ends runs that are over in all partitions or whose time is over, and notifies partitions."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ from crawlstream_frontier.wake import Sleeper
 IDLE_S, BUSY_S = 1.0, 0.1
 """Pause between two looks of a home: where it has no run that might be over, and where it has."""
 TIMES = 4
-"""A pause is so many times as long as the step before it, up to IDLE_S."""
+"""Factor: a pause lasts this many times as long as the step before it, up to IDLE_S."""
 RUNS_A_LOOK = 200
 READ_WITHIN_MS = 1_000
 """So long after its last seed a run does not expire: partitions may be about to read it."""
 FULL_LOOK_S = 5.0
-"""A run that has work in some partition is looked at in the others, too, so often: what has work
-there and is not confirmed is asked about."""
+"""Seconds between looks at all other partitions of a run that has work in some partition.
+
+Such a look confirms contexts that have work in the partition and are not confirmed.
+"""
 FULL_LOOKS = 20
-"""So many of these a step: with thousands of open runs they come round less often."""
+"""Number of these in a step: with thousands of open runs each is looked at less often."""
 FORGET_S = 60.0
-"""What was seen so long ago is of runs that others have ended."""
+"""Seconds after which a look is forgotten: its runs have been ended by other processes."""
 
 log = structlog.get_logger()
 
@@ -54,13 +56,13 @@ class _Busy(NamedTuple):
 
 
 class Endings:
-    """The duty of one home; safe beside any number of others.
+    """Duty of one home; several instances may run.
 
-    A run is over if one look at all partitions says so, in whatever order they are looked at; a
-    partition that does not answer leaves all runs open. A run that had work in some partition is
-    looked at there first, and left alone as long as it has: most open runs cost one report, not
-    one of each partition. A run whose time is over ends whoever answers, as soon as Kafka remembers
-    that; and so does what a crawl remembers of its pages.
+    A run is over if one look at all partitions shows it, in any order; a partition that does not
+    answer leaves all runs open. A run that had work in some partition is looked at there first, and
+    left alone as long as it has work: most open runs cost one report, not one of each partition. A
+    run whose time is over ends as soon as Kafka has the record, also if partitions do not answer;
+    so does the memory of pages of a crawl.
     """
 
     def __init__(
@@ -75,9 +77,10 @@ class Endings:
         dedupe_ms: int,
         links_topic: Callable[[], Awaitable[str]],
     ) -> None:
-        """``sleeper`` is woken when the home has something new.
+        """Keep the clients; ``sleeper`` is woken when the home has something new.
 
-        ``links_topic`` answers the UUID of the topic of links, and is asked once.
+        ``links_topic`` returns the UUID of
+        the topic of links, and is called once.
         """
         self._outbound = outbound
         self._dedupe_ms = dedupe_ms
@@ -93,12 +96,12 @@ class Endings:
         self._busy: dict[ContextKey, _Busy] = {}
 
     async def step(self) -> float:
-        """Tell and look once, then sleep."""
+        """Notify partitions and look once, then sleep."""
         await self._sleeper.sleep(await self.look())
         return 0.0
 
     async def look(self) -> float:
-        """Tell what is to be told, and look at some runs; how long to wait then."""
+        """Notify partitions, and look at some runs; return the seconds to wait then."""
         began = time.monotonic()
         told = await self._tell()
         runs, passed = await self._home.quiet(self._grace_ms, start=self._start, most=RUNS_A_LOOK)
@@ -110,14 +113,14 @@ class Endings:
         return min(max(BUSY_S, TIMES * (time.monotonic() - began)), IDLE_S)
 
     def _go_on(self, passed: int) -> None:
-        """The next step looks at the runs behind these, or begins anew."""
+        """Move on: the next step looks at the runs behind these, or begins again."""
         self._start += passed
         if passed < RUNS_A_LOOK:
             self._start, since = 0, time.monotonic() - FORGET_S
             self._busy = {run: busy for run, busy in self._busy.items() if busy.looked_at > since}
 
     async def _perhaps_over(self, runs: Sequence[OpenRun]) -> Sequence[OpenRun]:
-        """Those that have nothing left where they had something the last time."""
+        """Return the runs that have nothing left where they had something the last time."""
         now, left, due = time.monotonic(), list[OpenRun](), FULL_LOOKS
         busy = defaultdict[int, list[OpenRun]](list)
         for run in runs:
@@ -137,7 +140,7 @@ class Endings:
         return left
 
     async def _look(self, runs: Sequence[OpenRun]) -> None:
-        """One look at all partitions; ends the runs that are over."""
+        """Look once at all partitions; end the runs that are over."""
         if not runs:
             return
         self._topic_id = self._topic_id or await self._links_topic()
@@ -161,7 +164,7 @@ class Endings:
         self._busy.pop(run.context, None)
 
     def _confirm(self, partition: int, runs: Sequence[OpenRun], look: Look) -> None:
-        """Ask about contexts that nobody may lease from, or that wait for credits."""
+        """Request contexts that no worker may lease from, or that wait for credits."""
         pairs = [*zip(runs, look.reports, strict=True)]
         unconfirmed = [
             Question(run.context)
@@ -191,9 +194,9 @@ class Endings:
         return Out(topic, wire.encode_home(self._partition, mark), key, partition=0)
 
     async def _tell(self) -> int:
-        """Tell partitions what is new, and their home what they answer; how many were told.
+        """Notify partitions of news, and return their answers to their home; how many were sent.
 
-        Those that do not answer, or still have pages in flight, are told the next time.
+        Partitions that do not answer, or still have pages in flight, are notified the next time.
         """
         by_partition = defaultdict[int, list[Tell]](list)
         for tell in await self._home.tells():
@@ -208,7 +211,7 @@ class Endings:
                 continue
             await self._home.told(answers)
             told += len(answers)
-            # What was changed is asked for at once: a paused crawl, say, is in no worker's way.
+            # Changed contexts are requested at once: a paused crawl, for example, delays no worker.
             changed = [Question(tell.context) for tell in tells if tell.what == "changed"]
             self._labelling.ask(partition, changed)
         return told

@@ -20,7 +20,7 @@ class Homes:
         self._home = home
 
     def marks(self, owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
-        """What the home is told of an ending, should it go back to before it."""
+        """Return the marks of an ending that the home receives if it goes back to before it."""
         if owed.generation is None:
             return ()
         mark = HomeMark(

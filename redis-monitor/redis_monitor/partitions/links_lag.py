@@ -16,7 +16,7 @@ from redis_monitor import metrics
 
 @dataclass(slots=True)
 class Waiting:
-    """What a partition has not read of its links, from one look to the next."""
+    """Links that a partition has not read, from one look to the next."""
 
     position: int = 0
     """The last that is known: of one that is away, the one before."""
@@ -36,7 +36,7 @@ class Waiting:
 
 
 class LinksLag:
-    """Looks at Kafka and at all partitions, and tells."""
+    """Looks at Kafka and at all partitions, and reports the lag."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LinksLag:
         self._waiting = defaultdict[int, Waiting](Waiting)
 
     async def look(self) -> None:
-        """Look once; KafkaUnavailable, RedisUnavailable: nothing was told."""
+        """Look once; KafkaUnavailable, RedisUnavailable: nothing was reported."""
         self._topic_id = self._topic_id or await topic_id_of(self._kafka, self._topic)
         answers = await self._frontiers.ask(lambda each: each.positions.known())
         # Positions first: a record that comes meanwhile counts as waiting, none is passed over.
@@ -68,7 +68,7 @@ class LinksLag:
         )
 
     def tell(self, found: Mapping[int, tuple[int, int | None]]) -> None:
-        """Tell of each partition, whose end and position these are; None: it does not answer."""
+        """Report each partition, with its end and position; None: it does not answer."""
         for p, (end, position) in found.items():
             records, seconds = self._waiting[p].look(self._clock(), end, position)
             metrics.LINKS_LAG.labels(f"{p}").set(records)

@@ -59,14 +59,14 @@ class Firing:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A firing with its seeds, which nobody else has brought to its end."""
+    """Firing with its seeds, which no other process has completed."""
 
     firing: Firing
     feed: Feed
     first_number: int
 
     def turn(self) -> Turn:
-        """What became of the schedule, once they are fed."""
+        """Return the state of the schedule after its seeds are fed."""
         planned, firing = self.firing.plan, self.firing
         last_number = self.first_number + self.feed.count - 1
         return Turn(
@@ -80,7 +80,7 @@ class Loaded:
 
 
 class ScheduleDuty:
-    """Fires what is due; safe beside any number of others."""
+    """Fires schedules that are due; several instances may run."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class ScheduleDuty:
         return await self._liveness.retry(partial(self._known.done, turn))
 
     async def _fire(self, firings: Sequence[Firing]) -> list[Turn]:
-        """Feed the seeds; answers what became of firings that nobody else has ended."""
+        """Feed the seeds; return the turns of firings that no other process has completed."""
         found = await asyncio.gather(*map(self._load, firings))
         loaded = [one for one in found if isinstance(one, Loaded)]
         records = chain.from_iterable(map(self._records, loaded))
@@ -198,9 +198,9 @@ def _hindrance(state: ScheduleState, under_way: States, now: int) -> str:
 
 
 def _decide(state: ScheduleState, planned: Plan, hindrance: str) -> Firing | Turn:
-    """A firing, or what is told of one that does not happen.
+    """Return a firing, or the report of one that does not happen.
 
-    One that has begun goes on as it was decided: the crawl under way may be its own.
+    A firing that has begun continues as it was decided: the crawl in progress may be its own.
     """
     turn = Turn(state=state, last=planned.last, due=planned.due, skips=planned.skips)
     if planned.firing is None:
@@ -219,7 +219,7 @@ def _decide(state: ScheduleState, planned: Plan, hindrance: str) -> Firing | Tur
 
 
 def _without(firing: Firing, why: str) -> Turn:
-    """What is told of a firing that has no seeds."""
+    """Return the report of a firing that has no seeds."""
     planned = firing.plan
     return Turn(
         state=firing.state,

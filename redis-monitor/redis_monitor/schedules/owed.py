@@ -1,4 +1,4 @@
-"""What the frontier owes the world about schedules, as records."""
+"""Records of schedules in the frontier's outbox."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlstream.wire import events, schedules
 
 
 def records_of(owed: OwedSchedule, topics: Topics) -> Sequence[Out]:
-    """What a Redis made anew will be told; then the event, if anything happened."""
+    """Return the mark for a new Redis, then the event, if anything happened."""
     mark, event = owed.mark, owed.event
     key = topics.schedule_key(mark.appid, mark.name)
     fired = topics.schedule_key(mark.appid, mark.name, is_fired=True)

@@ -1,4 +1,4 @@
-"""What is to be done about a schedule that is due: from its state and the time, nothing else."""
+"""Plan of a schedule that is due: from its state and the time, nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRACE_S = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be done, if nothing is in the way."""
+    """Plan of a firing, if nothing prevents it."""
 
     last: int
     """The latest time that is dealt with by this."""
@@ -31,16 +31,16 @@ class Plan:
     """The time that it fires for."""
     late_s: int = 0
     is_asked: bool = False
-    """True if somebody asked for this firing."""
+    """True if a client requested this firing."""
     skips: Sequence[Skip] = ()
     """Times at which it does not fire, whatever is in the way."""
 
 
 def plan(state: ScheduleState, now: int) -> Plan:
-    """Of all that is due the latest time fires, unless it is too late; the others are missed.
+    """Return the plan: the latest due time fires, unless it is too late; the others are missed.
 
-    What somebody has asked for comes after that, and whether the schedule is paused or not. A
-    firing that has begun, whose seeds may have been fed in part, comes before anything else.
+    A requested firing comes after that, also if the schedule is paused. A firing that has begun,
+    whose seeds may have been fed in part, comes first.
     """
     state = _believed(state, now)
     schedule, after = state.schedule, max(state.last, state.since)

@@ -16,7 +16,7 @@ from crawlstream.wire.schedules import encode_inline
 from crawlstream.wire.tables import read_seeds
 
 MOST_BYTES = 8 << 20
-"""Of a file; as much is in memory while it is fed."""
+"""Largest file in bytes; all of it is in memory while it is fed."""
 WITHIN_S = 10.0
 """A file that has not been read by then is tried again later."""
 _THREADS = 4
@@ -28,11 +28,11 @@ class NoSeeds(CrawlstreamError):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What a firing feeds."""
+    """Seeds of a firing."""
 
     count: int
     digest: str
-    """Of the seeds: others have another one."""
+    """Digest of the seeds: other seeds have another one."""
     read: Callable[[], Iterable[Mapping[str, object]]]
     """All of them, each time from the first."""
 
@@ -46,7 +46,7 @@ class SeedReader:
         self._threads = ThreadPoolExecutor(_THREADS, "seeds")
 
     async def feed_of(self, schedule: Schedule) -> Feed:
-        """What to feed for a schedule now; NoSeeds, or StoreUnavailable: ask again."""
+        """Return the feed of a schedule now; NoSeeds, or StoreUnavailable: retry."""
         if schedule.seeds_from is None:
             digest = _digest(encode_inline(schedule))
             return Feed(len(schedule.seeds), digest, lambda: schedule.seeds)
