@@ -58,7 +58,7 @@ def open_sink(
 
 
 def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
-    """What the sink of a pipeline keeps beside the pages, on a connection of its own."""
+    """Open the notes that a pipeline's sink keeps, on a connection of its own."""
     sink = pipeline.sink
     with _blaming(pipeline):
         if isinstance(sink, FilesConfig):
@@ -69,7 +69,7 @@ def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
 
 
 def prove(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> None:
-    """Have the store show that it can do what is asked of it. ConfigError, Unavailable."""
+    """Check that the store supports the pipeline. ConfigError, Unavailable."""
     with _blaming(pipeline):
         if isinstance(pipeline.sink, FilesConfig):
             with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  a device
@@ -157,13 +157,13 @@ def open_visits(pipeline: Pipeline, sink: PagesSink) -> VisitStore:
 
 
 def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
-    """What reads of failures learns by the base of the same visits."""
+    """Return the effect by which a reader of failures updates the memory of the same visits."""
     notes = Notebook(pipeline.name.removesuffix(OF_FAILURES), pipeline.edition)
     return MemoryEffect(pipeline.name, sink, pipeline.visits or Visits(), notes)
 
 
 def make_maker(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> RowMaker:
-    """What makes the rows of a pipeline; ConfigError."""
+    """Return the maker of a pipeline's rows; ConfigError."""
     sink, bodies = pipeline.sink, None
     if not isinstance(sink, SqlSink):
         columns = columns_of(shape) if isinstance(sink, PluginSink) else ()
@@ -179,7 +179,7 @@ def make_maker(settings: Settings, pipeline: Pipeline, shape: Shape | None = Non
 
 
 def crawl_of(settings: Settings) -> Crawl:
-    """What files say of where their pages come from."""
+    """Return the origin of pages that files name."""
     robots = "obey" if settings.robotstxt_obey else "ignore"
     return Crawl(f"crawlstream/{__version__}", user_agent=settings.user_agent, robots=robots)
 

@@ -1,7 +1,7 @@
-"""Pipelines that end: when all that their sources held at the start is stored.
+"""Pipelines that end: when all records that their sources held at the start are stored.
 
-Where each source ends is noted before anything is read. What comes later is left to the next run,
-and so is nothing else: files that are open when the end has been read are complete then.
+The end of each source is noted before anything is read. Later records are left to the next run, and
+nothing else is: files that are open when the end has been read are completed then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pipeline_service.flow import Flow
 
 _LOOK_EVERY_S = 0.5
 _ASK_EVERY_S = 5.0
-"""Stores are asked seldom: only what others have stored meanwhile is news."""
+"""Stores are queried seldom: only records that other processes have stored meanwhile are news."""
 
 log = structlog.get_logger()
 
@@ -39,11 +39,11 @@ class Goal:
     topic_id: str
     ends: Mapping[int, int]
     stored: dict[int, int] = field(default_factory=dict)
-    """What the store said last; it only grows."""
+    """Last answer of the store; it only grows."""
 
     @property
     def is_read(self) -> bool:
-        """Return whether all is stored, by whomever, or in our open files."""
+        """Return whether all is stored, by any process, or in open files of this one."""
         return all(
             max(self.flow.read_up_to.get(number, 0), self.stored.get(number, 0)) >= end
             for number, end in self.ends.items()
@@ -56,7 +56,7 @@ class Goal:
 
 
 class Goals:
-    """Those of all pipelines of a process."""
+    """Goals of all pipelines of a process."""
 
     def __init__(self, settings: Settings, goals: Sequence[Goal]) -> None:
         self._settings = settings

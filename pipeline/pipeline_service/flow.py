@@ -1,4 +1,4 @@
-"""The loop of one pipeline: read, decode, where, stage, write; and what its process tells of it."""
+"""Loop of one pipeline: read, decode, where, stage, write; and the reports of its process."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from pipeline_service.workers.pool import StagesLost
 POLL_S = 0.5
 """Longest wait for records, and so for the notice of a stop."""
 RECORDS, BYTES = 200, 8 * 1024 * 1024
-"""Of one step, and so of what is lost on the CPU when a stop comes."""
+"""Limits of one step, and so of the work that is lost on the CPU when a stop comes."""
 
 _LONGEST_WHY = 500
 """Characters of a sink's reason in a log."""
 
 Proof = Callable[[], None]
-"""Has a store show that it can do what is asked of it; blocks. ConfigError, Unavailable."""
+"""Checks that a store supports its pipeline; blocks. ConfigError, Unavailable."""
 
 log = structlog.get_logger()
 
@@ -51,14 +51,14 @@ class Flow:
         staging: Staging,
         proof: Proof | None = None,
     ) -> None:
-        """``proof`` is what the store still owes before anything is written."""
+        """``proof`` is the check that the store must pass before anything is written."""
         self.pipeline = pipeline
         self.sink = sink
         self.broken = ""
         """Why nothing is done until an operator has helped; empty: all is well."""
         self.source: Source | None = None
         self.ends: dict[int, int] = {}
-        """Offset behind the last record of each partition, when the source was asked last."""
+        """Offset behind the last record of each partition, when the source was last queried."""
         self.read_up_to: dict[int, int] = {}
         """Offset behind the last record that the sink has been given, by partition."""
         self.liveness = Liveness("write", pause=self._pause, resume=self._resume)
@@ -72,7 +72,7 @@ class Flow:
 
     @property
     def waiting_for(self) -> str:
-        """What holds it up; empty: nothing."""
+        """Reason for which it waits; empty: it does not."""
         waiting = self.liveness.waiting_for or self.sink.trouble or self._trouble
         if waiting or self.source is None:
             return waiting
@@ -84,7 +84,7 @@ class Flow:
         return self.sink.stored
 
     def told(self, topics: Topics) -> Mapping[str, Any]:
-        """What other processes see of it: see `stats.pipelines`."""
+        """Return its state for other processes: see `stats.pipelines`."""
         standings = self.sink.standings
         return {
             "edition": self.pipeline.edition,
@@ -203,7 +203,7 @@ class Flow:
                 judged = refused.without(judged)
 
     def _is_flooded(self, judged: Sequence[Judged]) -> bool:
-        """Return whether so many records in a row are no pages that the fault is not theirs."""
+        """Return whether invalid records in a row reach the limit for unsuitable sources."""
         most = self.pipeline.stop_after_undelivered
         for each in judged:
             self._in_a_row = Counter({each.reason: self._in_a_row[each.reason] + 1})
@@ -220,7 +220,7 @@ class Flow:
         self.liveness.beat(ahead_s=ahead_s)
 
     async def _commit(self, source: Source) -> None:
-        """Tell lag tools how far the store is, of partitions of which it holds anything."""
+        """Commit the store's progress for lag tools, of partitions of which it holds anything."""
         durable = {
             number: each.position
             for number, each in self.sink.standings.items()

@@ -1,4 +1,4 @@
-"""What a pipeline process tells Prometheus."""
+"""Prometheus metrics of a pipeline process."""
 
 from __future__ import annotations
 

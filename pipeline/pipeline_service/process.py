@@ -1,4 +1,4 @@
-"""One pipeline process: its clients, a flow for each of its pipelines, its orderly end."""
+"""Process of pipelines: its clients, a flow for each of its pipelines, its orderly end."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ log = structlog.get_logger()
 
 
 def load_pipelines(settings: Settings, names: Sequence[str]) -> Sequence[Pipeline]:
-    """Those of the names, or all of the file; ConfigError."""
+    """Return the named pipelines, or all of the file; ConfigError."""
     return chosen(load(Path(settings.pipelines), os.environ), names)
 
 
@@ -101,9 +101,9 @@ def _rights(pipelines: Sequence[Pipeline], topics: Topics) -> Rights:
 async def _prove_all(
     settings: Settings, stagings: Sequence[Staging]
 ) -> Mapping[Staging, Proof | None]:
-    """Have each store show what it can do; the proofs that a store which is away owes. ConfigError.
+    """Check each store; return the checks that remain for unavailable stores. ConfigError.
 
-    Such a one holds up its own pipeline, not the others.
+    An unavailable store delays its own pipeline, not the others.
     """
 
     async def owed(staging: Staging) -> Proof | None:
@@ -166,15 +166,15 @@ def _serve(settings: Settings, flows: Sequence[Flow]) -> AbstractAsyncContextMan
         settings.metrics_port,
         partial(_health, flows),
         host=settings.metrics_host,
-        # Started by hand beside a cluster, it takes whatever port is free.
+        # Started by hand next to a cluster, it takes any free port.
         or_any_port="SUPERVISOR_ENABLED" not in os.environ,
     )
 
 
 async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Heartbeat:
-    """Say who we are; without Redis that waits.
+    """Register this process; without Redis that waits.
 
-    ConfigError: an equal has another file, or Redis refuses us.
+    ConfigError: an equal process has another file, or Redis refuses this one.
     """
     values = {f"[pipeline.{each.pipeline.name}]": each.pipeline.digest for each in flows}
     heartbeat = Heartbeat(
@@ -210,7 +210,7 @@ def _flow(
 
 
 def _visitor(settings: Settings, pipeline: Pipeline, sink: Sink) -> Visitor | None:
-    """What visits the pages of a memory; None where they are only remembered."""
+    """Return the visitor of a memory; None if pages are only remembered."""
     assert isinstance(pipeline.sink, PagesSink)
     if pipeline.visits is None:
         return None
@@ -272,7 +272,7 @@ async def _drain(working: Mapping[asyncio.Task[None], Flow]) -> None:
 
 
 async def _observe(settings: Settings, flow: Flow, *, kafka: Kafka, sink: Sink) -> None:
-    """Tell how far the store is: of runs that have ended, and of each partition."""
+    """Report the store's progress: of runs that have ended, and of each partition."""
     structlog.contextvars.bind_contextvars(pipeline=flow.pipeline.name)
     kept = open_kept(settings, flow.pipeline)
     reporter = RunReporter(
@@ -291,14 +291,14 @@ async def _observe(settings: Settings, flow: Flow, *, kafka: Kafka, sink: Sink) 
 
 
 def _topic_of_first(flow: Flow) -> str | None:
-    """The source's UUID, if we read its first partition."""
+    """Return the source's UUID, if this process reads its first partition."""
     return None if flow.broken else flow.sink.topics.get(0)
 
 
 async def _watch_lag(kafka: Kafka, flow: Flow, kept: Kept, topic: str) -> None:
-    """Tell how far the store is behind the source, of each partition that we have had.
+    """Report the lag of the store behind the source, of each partition ever assigned here.
 
-    The store is asked, for a partition may be another process' by now.
+    The store is queried, for a partition may belong to another process by now.
     """
     while True:
         try:

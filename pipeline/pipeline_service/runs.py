@@ -1,10 +1,10 @@
-"""When all pages of a run that has ended are in the store: the account of the run, as an event.
+"""Stored runs: once all pages of a run that has ended are in the store, its account is an event.
 
-Whoever reads partition 0 of the source follows `<prefix>.events`. At an ending it notes where the
-source ends: every result of the run is before that, for results are acknowledged before their page
-is done. When the store has come past it in all partitions, their accounts are added up, told on
-`<prefix>.events`, and kept as ``runs/<run>.json``. That is done at least once: two processes
-may do it, and write the same.
+The process that reads partition 0 of the source follows `<prefix>.events`. At an ending it notes
+the end of the source: every result of the run is before that, for results are acknowledged before
+their page is done. When the store has passed it in all partitions, their accounts are added up,
+published on `<prefix>.events`, and kept as ``runs/<run>.json``. That happens at least once: two
+processes may do it, and write equal records.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class RunReporter:
         self._began = 0.0
 
     async def run(self, topic_id: Callable[[], str | None]) -> None:
-        """Follow for ever, while ``topic_id`` names the source: it is None without partition 0."""
+        """Follow permanently, while ``topic_id`` names the source; None: no partition 0."""
         while True:
             try:
                 if (name := topic_id()) is not None:

@@ -38,9 +38,9 @@ class Staging:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.shape: Shape | None = None
-        """Of the rows, if they are not the pages themselves; known once it is open."""
+        """Shape of rows, if they are not the pages themselves; known once it is open."""
         self.judge = Judge(pipeline.expect)
-        """Of the items of a run."""
+        """Judge of the items of a run."""
         self.pipeline = pipeline
         self._runner: Runner | None = None
         self._took = [STAGE_SECONDS.labels(pipeline.name, spec.label) for spec in pipeline.stage]
@@ -64,10 +64,10 @@ class Staging:
     async def run(
         self, judged: Sequence[Judged], beat: Beat, is_known: Callable[[str], bool]
     ) -> Sequence[Judged]:
-        """The same records, their pages as the stages have left them. ConfigError, StagesLost.
+        """Return the records, their pages as the stages have left them. ConfigError, StagesLost.
 
-        Repeats of a page that ``is_known``, or that comes twice, are not asked for: what became of
-        it the first time stays.
+        Repeats of a page that ``is_known``, or that comes twice, are not staged: the first outcome
+        stays.
         """
         if self._runner is None:
             return judged
@@ -77,7 +77,7 @@ class Staging:
         return [each if each.page is None else self._after(each, next(outcomes)) for each in judged]
 
     async def run_one(self, judged: Judged) -> Judged:
-        """The same of one record by itself, wherever its page has been before."""
+        """Stage one record by itself, wherever its page has been before."""
         (after,) = await self.run([judged], lambda _: None, lambda _: False)
         return after
 

@@ -1,1 +1,1 @@
-"""What a person asks of pipelines; each command prints and answers its exit code."""
+"""Commands about pipelines; each prints and returns its exit code."""

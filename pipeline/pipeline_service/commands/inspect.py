@@ -34,11 +34,11 @@ class Found:
     place: str
     """Where its pages are, for people."""
     told: Mapping[str, Mapping[str, Any]]
-    """What was told of runs that have ended, by the run's name."""
+    """Reports of runs that have ended, by the run's name."""
 
     @property
     def account(self) -> Account:
-        """Of all partitions."""
+        """Account of all partitions."""
         return summed(each.account for each in self.standings.values())
 
     @property
@@ -145,7 +145,7 @@ def _cell(value: object) -> str:
 
 
 def _reported(kept: Kept) -> Mapping[str, Mapping[str, Any]]:
-    """What was told of runs that have ended, by the run's name."""
+    """Return the reports of runs that have ended, by the run's name."""
     found: dict[str, Mapping[str, Any]] = {}
     for name in kept.names("runs"):
         told: Any = jsontext.loads(kept.get(name) or b"{}")

@@ -16,12 +16,12 @@ EXIT_FAILED = 1
 
 
 def say(text: str) -> None:
-    """One line on standard output."""
+    """Print one line on standard output."""
     sys.stdout.write(f"{printable(text)}\n")
 
 
 def complain(text: str) -> None:
-    """What is wrong, as one line on standard error."""
+    """Print an error as one line on standard error."""
     sys.stderr.write(f"pipeline: {printable(' '.join(text.split()))}\n")
 
 

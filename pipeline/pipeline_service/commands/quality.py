@@ -15,7 +15,7 @@ _KEYS = ("items", "fields", "score", "expect", "ok")
 
 
 def quality_of(tally: Tally, ending: Mapping[str, Any]) -> dict[str, Any]:
-    """As it was told when the run was stored; before that the numbers, which nothing judges."""
+    """Return the quality reported when the run was stored; before that the numbers, not judged."""
     if "items" in ending:
         return {key: ending[key] for key in _KEYS if key in ending}
     counted = Judge().record(tally.quality, pages=tally.wanted)

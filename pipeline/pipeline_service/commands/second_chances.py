@@ -53,7 +53,7 @@ async def undelivered(settings: Settings, options: argparse.Namespace) -> int:
 
 
 async def _find(settings: Settings, pipeline: Pipeline) -> Sequence[Undelivered]:
-    """Those of a pipeline's edition, each once, as they stand on the topic."""
+    """Return the entries of a pipeline's edition, each once, as they stand on the topic."""
     kafka, topic = kafka_of(settings), settings.topics.undelivered
     found: dict[str, Undelivered] = {}
     reading = read_topic(kafka, topic, from_beginning=True, follow=False)
@@ -69,7 +69,7 @@ async def _find(settings: Settings, pipeline: Pipeline) -> Sequence[Undelivered]
 
 
 def _id(one: Undelivered) -> str:
-    """What people call it: its place in the source."""
+    """Return the name of an entry for people: its place in the source."""
     return f"{one.rejection.partition}-{one.rejection.offset}"
 
 

@@ -1,10 +1,10 @@
-"""The memory of pages: what is known of each URL, and when it is to be visited again.
+"""Memory of pages: the state of each URL, and the time of its next visit.
 
-``seen``     what a result, or a page that failed, says of a URL
-``page``     what is known of a URL, and what it is after it was heard of again
-``visitor``  claims pages that are due, and feeds them as seeds
-``sql``      its table in PostgreSQL or SQLite
+    ``seen``     the news of a URL in a result, or in a page that failed
+    ``page``     the state of a URL, and its state after news
+    ``visitor``  claims pages that are due, and feeds them as seeds
+    ``sql``      its table in PostgreSQL or SQLite
 
-Memory and position are one transaction (`sql.effect`), so a record counts once whoever dies.
-Nothing is fetched beside the frontier: a visit is a seed on `<prefix>.incoming`.
+Memory and position are one transaction (`sql.effect`), so a record counts once, also after a crash.
+Every fetch goes through the frontier: a visit is a seed on `<prefix>.incoming`.
 """

@@ -31,7 +31,7 @@ class SeenMaker:
     def rows(
         self, judged: Sequence[Judged], is_known: Callable[[str], bool] = lambda _: False
     ) -> Sequence[Row]:
-        """Of the records whose ids are not known; no two rows have one key."""
+        """Return rows of the records whose ids are not known; no two rows have one key."""
         chosen: dict[str, Judged] = {}
         for each in judged:
             if each.id and not is_known(each.id):

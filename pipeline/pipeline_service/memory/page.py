@@ -1,4 +1,4 @@
-"""What is known of a page, and what it is after it was heard of again: pure functions."""
+"""State of a page, and its state after news: pure functions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pipeline_service.memory.seen import Seen, Sight
 from pipeline_service.spec.rule import DAY_S, NOTHING, Experience, Rule
 
 GONE_AFTER = 2
-"""So many answers in a row that it is not there, and a page counts as gone."""
+"""Number of answers in a row that the page is not there, after which it counts as gone."""
 WHOLE_EVERY = 10
-"""So often a page is asked for whole, to find out whether its validators tell the truth."""
+"""Visits between two fetches without validators, which check that the validators are right."""
 _RETRY_S, _LONGEST_RETRY_S = 3_600.0, 7 * DAY_S
 _MOST_DOUBLINGS = 20
 _MOVED_TIMES = 4.0
-"""As seldom a page is asked that only leads to another one."""
+"""Factor of the interval for a page that only redirects to another one."""
 _SPREAD = 0.05
-"""Of an interval, to either side, so that what was fed at once does not stay so."""
+"""Share of an interval, to either side, so that pages fed at once do not stay together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class KnownPage:
     domain: str
     spiderid: str
     status: int | None = None
-    """Of the last answer; None: there was none."""
+    """Status of the last answer; None: there was none."""
     signature: str | None = None
     etag: str | None = None
     last_modified: str | None = None
@@ -58,9 +58,9 @@ class KnownPage:
     interval_s: float = 0.0
     next_visit: float = 0.0
     asked: int = 0
-    """Visits in a row that nothing was heard of."""
+    """Visits in a row without news."""
     last_id: str = ""
-    """Of the record that has told of it last."""
+    """Id of the last record with news of the page."""
 
     @property
     def is_gone(self) -> bool:
@@ -81,7 +81,7 @@ def is_news(page: KnownPage | None, seen: Seen) -> bool:
 
 
 def learn(page: KnownPage | None, seen: Seen, rule: Rule) -> KnownPage | None:
-    """What is known after news; None: of a page that is not known, and is not to be by this."""
+    """Return the state after news; None: of an unknown page that does not enter by this news."""
     if page is None:
         return _first(seen, rule) if seen.enters else None
     heard: dict[str, Any] = {
@@ -125,7 +125,7 @@ def _first(seen: Seen, rule: Rule) -> KnownPage:
 
 
 def _visited(page: KnownPage, seen: Seen, rule: Rule) -> KnownPage:
-    """A page that is there: whether it has changed tells how often it does."""
+    """Return a page that is there: whether it has changed updates its rate of change."""
     is_whole = seen.sight is Sight.THERE
     changed = is_whole and page.signature not in (None, seen.signature)
     has_old = (seen.etag or seen.last_modified) is not None and (
@@ -169,6 +169,6 @@ def _planned(page: KnownPage, seen: Seen, rule: Rule, times: float = 1.0) -> Kno
 
 
 def _at(page: KnownPage, seen: Seen, pause_s: float) -> KnownPage:
-    # The same for the same record, so that a repetition says the same.
+    # Equal for equal records, so that a repetition has an equal result.
     share = zlib.crc32(seen.id.encode("utf-8", "replace")) % 1024 / 1023
     return replace(page, next_visit=seen.at + pause_s * (1 - _SPREAD + 2 * _SPREAD * share))

@@ -1,4 +1,4 @@
-"""What a record says of a URL: that it was there, unchanged, gone, elsewhere, or failed."""
+"""News of a URL in a record: it was there, unchanged, gone, elsewhere, or failed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sight(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What one record says of one URL."""
+    """News of one URL in one record."""
 
     key: str
     appid: str
@@ -42,14 +42,14 @@ class Seen:
     domain: str
     spiderid: str
     id: str
-    """Of the record."""
+    """Id of the record."""
     at: float
     """Epoch seconds."""
     sight: Sight
     status: int | None = None
     """None: there was no response."""
     signature: str | None = None
-    """What changes with the page; None where its content did not come."""
+    """Signature that changes with the page; None if its content did not come."""
     etag: str | None = None
     last_modified: str | None = None
 
@@ -60,7 +60,7 @@ class Seen:
 
 
 class Listed(NamedTuple):
-    """What a sitemap says of a page."""
+    """Entry of a page in a sitemap."""
 
     key: str
     changed_at: float
@@ -74,7 +74,7 @@ def key_of(appid: str, url: str) -> str:
 
 
 def seen_in(page: Delivered, signature: str | None, now: float) -> Iterator[Seen]:
-    """What a result says: of its page, and of the pages that have led there by redirects.
+    """Yield news of a result: of its page, and of the pages that redirected to it.
 
     A crawler's clock that is ahead of ``now`` does not count.
     """
@@ -96,7 +96,7 @@ def seen_in(page: Delivered, signature: str | None, now: float) -> Iterator[Seen
 
 
 def listed_in(page: Delivered, now: float) -> Iterator[Listed]:
-    """The pages of a sitemap or feed whose time of change it tells; none is in the future."""
+    """Yield the pages of a sitemap or feed that have a time of change; none is in the future."""
     for (url, _), lastmod in zip(page.links, page.lastmods, strict=False):
         changed_at = _time_of(lastmod)
         if changed_at is not None and changed_at <= now:
@@ -116,7 +116,7 @@ def _time_of(text: str) -> float | None:
 
 
 def seen_failed(event: PageFailed, at: float) -> Iterator[Seen]:
-    """What the event of a page without a result says, told at a time in epoch seconds."""
+    """Yield news of the event of a page without a result, at a time in epoch seconds."""
     yield from _of_url(
         event.url,
         appid=event.crawl.appid,
@@ -128,7 +128,7 @@ def seen_failed(event: PageFailed, at: float) -> Iterator[Seen]:
 
 
 def _of_url(url: str, **about: Any) -> Iterator[Seen]:
-    """Nothing of what is no URL: it could not be a seed."""
+    """Yield nothing for an invalid URL: it could not be a seed."""
     try:
         clean = link_url(url)
     except InvalidUrl:
@@ -146,7 +146,7 @@ def _sight_of(status: int) -> Sight:
 
 
 def _header(page: Delivered, name: str) -> str | None:
-    """The one value of a header; None for what could not be asked with."""
+    """Return the one value of a header; None for a value that a request could not send."""
     found = [values for each, values in page.response_headers.items() if each.lower() == name]
     if len(found) != 1 or len(found[0]) != 1:
         return None

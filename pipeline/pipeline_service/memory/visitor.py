@@ -1,4 +1,4 @@
-"""Feeds the pages of a memory that are due, as seeds: nothing is fetched beside the frontier."""
+"""Feeds the due pages of a memory as seeds: every fetch goes through the frontier."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Visitor:
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
     async def run(self) -> None:
-        """Feed what is due for ever; while the database is away, try again."""
+        """Feed due pages permanently; while the database is unavailable, retry."""
         try:
             while True:
                 try:

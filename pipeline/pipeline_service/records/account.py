@@ -1,7 +1,7 @@
-"""What became of what was read: ``read = delivered + repeats + filtered + undelivered``.
+"""Account of the records read: ``read = delivered + repeats + filtered + undelivered``.
 
 It is kept with the position, in the store: each finished segment has the account of all records of
-its partition up to its end. So nothing is ever added up twice, whoever dies.
+its partition up to its end. So no record is added up twice, also after a crash.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipeline_service.spec.quality.counts import Quality
 MOST_RUNS = 1_000
 """Whose accounts are kept, those that were read of last; the total is of all there ever were."""
 MOST_JUDGED = 100
-"""Of these the quality is kept, too."""
+"""Number of these whose quality is kept, too."""
 KEPT_MS = 14 * 24 * 3600 * 1000
 
 
@@ -36,7 +36,7 @@ class Tally:
     lost: int = 0
     """Offsets that Kafka had deleted before they were read; not among those read."""
     quality: Quality = field(default_factory=Quality)
-    """Of the items of pages that were no repeats, where the pipeline counts them."""
+    """Quality of the items of pages that were not repeats, where the pipeline counts them."""
 
     @property
     def is_closed(self) -> bool:
@@ -61,18 +61,18 @@ class Tally:
         self.quality.add(other.quality)
 
     def numbers(self) -> dict[str, Any]:
-        """What became of records, as an object of JSON."""
+        """Return the counts of records, as an object of JSON."""
         numbers = {name: getattr(self, name) for name in _NUMBERS}
         return numbers | {name: dict(sorted(getattr(self, name).items())) for name in _REASONS}
 
     def as_record(self) -> dict[str, Any]:
-        """The same, and the quality of their items where it is counted."""
+        """Return the counts, and the quality of their items where it is counted."""
         is_counted = self.quality.is_counted or self.quality.is_cut
         return self.numbers() | (self.quality.as_record() if is_counted else {})
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Tally:
-        """Of such an object; KeyError, TypeError, ValueError for anything else."""
+        """Read such an object; KeyError, TypeError, ValueError for anything else."""
         return cls(
             read=int(record["read"]),
             delivered=int(record["delivered"]),
@@ -89,12 +89,12 @@ _REASONS = ("filtered", "undelivered")
 
 
 def run_name(crawl: CrawlKey, run: int) -> str:
-    """What an account calls a run: no two are called alike."""
+    """Return the name of a run in an account: no two runs have one name."""
     return "\t".join((crawl.appid, crawl.crawlid, crawl.spiderid, str(run)))
 
 
 def run_of(page: Delivered) -> str:
-    """The same of the run that a page belongs to."""
+    """Return the name of the run that a page belongs to."""
     return run_name(CrawlKey(page.spiderid, page.appid, page.crawlid), page.run)
 
 
@@ -105,8 +105,10 @@ class Account:
         self.total = Tally()
         self.runs: dict[str, Tally] = {}
         self._seen: dict[str, int] = {}
-        """Latest time of a record of a run, in epoch ms: the records', so that it is no matter
-        who counts, and when."""
+        """Latest time of a record of a run, in epoch ms.
+
+        It is the records' time, so the process and the time of the count do not matter.
+        """
 
     def count(
         self,
@@ -119,7 +121,7 @@ class Account:
     ) -> None:
         """Count a record: ``delivered``, ``repeats``, ``filtered`` or ``undelivered``.
 
-        ``run`` is None where nobody knows which one it is of; ``quality`` is of its items.
+        ``run`` is None where it is unknown; ``quality`` is of its items.
         """
         tallies = [self.total]
         if run is not None:
@@ -159,7 +161,7 @@ class Account:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Account:
-        """Of such an object; KeyError, TypeError, ValueError for anything else."""
+        """Read such an object; KeyError, TypeError, ValueError for anything else."""
         account = cls()
         account.total = Tally.of_record(record["total"])
         for run, told in record["runs"].items():

@@ -24,27 +24,27 @@ class Judged:
 
     record: Record
     page: Delivered | None = None
-    """What is to be written; None: nothing."""
+    """Page to write; None: nothing."""
     value: bytes = b""
     """The page's record as it may be written."""
     run: str | None = None
     """The run that it counts for, where it can be read."""
     id: str = ""
-    """Of the page, wanted or not; empty: it is none."""
+    """Id of the page, wanted or not; empty: the record is not a page."""
     filtered: str = ""
     """Why it is left out, as a code."""
     reason: str = ""
     """Why it is undelivered, as a code."""
     errors: Sequence[str] = ()
-    """The same in sentences."""
+    """Errors as sentences."""
     stage: str = ""
     """Which stage has refused it; empty: it did not come to one."""
     is_repeat: bool = False
-    """True if its page has come before, so that no stage was asked."""
+    """True if its page has come before, so that no stage was called."""
     rows: Sequence[Row] | None = None
-    """What is written in place of the page; None: the page as it is."""
+    """Rows to write in place of the page; None: the page unchanged."""
     quality: Quality | None = None
-    """Of its items, where they are counted."""
+    """Quality of its items, where they are counted."""
     failed: PageFailed | None = None
     """A page that has no result, where such are read."""
 
@@ -77,7 +77,7 @@ def _judge(pipeline: Pipeline, record: Record) -> Judged:
 
 
 def _judge_event(pipeline: Pipeline, record: Record) -> Judged:
-    """Of events only pages that failed are wanted; what is none is left to those whose it is."""
+    """Judge an event: only pages that failed are wanted; other events are left to their readers."""
     event = None if record.unread else events.decode_page_failed(record.value or b"")
     name = f"{record.partition}-{record.offset}"
     if event is None:

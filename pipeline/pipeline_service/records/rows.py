@@ -1,8 +1,8 @@
-"""How the rows of a pipeline look whose stages make something else of a page than itself.
+"""Rows of a pipeline whose stages do not store the page itself.
 
-A row is the page with fields beside it, until a function of the user makes items: then it is an
-item, with what tells where it comes from. In either case it has ``id``, the page's; an item has
-``n``, too, its number on the page, and what is marked as invalid has ``_errors``.
+A row is the page with additional fields, until a user's function makes items: then it is an item,
+with fields about its origin. In either case it has ``id``, the page's; an item has ``n``, too, its
+number on the page, and an invalid row has ``_errors``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipeline_service.stages.fields import kept_names
 from pipeline_service.stages.metadata import FIELDS as METADATA
 
 OF_AN_ITEM = ("appid", "crawlid", "spiderid", "run", "url", "timestamp")
-"""Columns of its page that an item has beside ``id`` and ``n``, unless it has fields so called."""
+"""Columns of its page in an item besides ``id`` and ``n``, unless it has fields so called."""
 ERRORS, REST = "_errors", "_extra"
 _BIGGEST = 1 << 63
 _KEYS = ("id", "n")
@@ -29,19 +29,19 @@ _KEYS = ("id", "n")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is stored as one row."""
+    """Row of a store."""
 
     page: Delivered
     value: bytes
     """The page's record."""
     fields: Mapping[str, Any]
     number: int | None = None
-    """Of an item on its page, from 0 on; None: the page itself."""
+    """Number of an item on its page, from 0 on; None: the page itself."""
     errors: Sequence[str] = ()
 
     @property
     def key(self) -> str:
-        """Its name for ever: the page's, and of an item its number as well."""
+        """Permanent name of the row: the page's, and of an item its number as well."""
         return self.page.id if self.number is None else f"{self.page.id}:{self.number}"
 
 
@@ -70,7 +70,7 @@ class Shape:
 
     @property
     def fields(self) -> Collection[str]:
-        """Those that stages make, as far as they are known before."""
+        """Fields that stages make, as far as they are known before."""
         return self._made.keys()
 
     def record(self, row: Row) -> bytes:

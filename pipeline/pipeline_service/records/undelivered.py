@@ -35,7 +35,7 @@ class UndeliveredPublisher:
             await self._send(outs)
 
     async def mark(self, where: OutOfRange) -> None:
-        """Tell of records that Kafka has deleted before they were read; errors as above."""
+        """Report records that Kafka has deleted before they were read; errors as above."""
         sentence = (
             f"Kafka had deleted the records from offset {where.position} to"
             f" {where.log_start - 1} before they were read"
@@ -54,7 +54,7 @@ class UndeliveredPublisher:
         try:
             await self._sink.send(outs)
         except RecordTooLarge as error:
-            # The topic is narrower than ours are made: what it holds then is the reason alone.
+            # The topic allows smaller records than crawlstream's topics: send the reason alone.
             bare = [undelivered.decode(out.value) for out in error.records]
             await self._sink.send(
                 [

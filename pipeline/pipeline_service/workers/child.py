@@ -22,7 +22,7 @@ from pipeline_service.workers import frames
 
 EXIT_MEMORY = 86
 _FLUSH_S = 0.05
-"""What is done is told so soon, while the next record is at hand: the parent counts its seconds."""
+"""Seconds until finished records are reported while others run: the parent counts them."""
 
 
 def main(parent: int, number: int) -> None:
@@ -30,7 +30,7 @@ def main(parent: int, number: int) -> None:
     tie_to(parent)
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_IGN)
-    # Whatever code of the user prints is no answer of ours.
+    # Output printed by the user's code must not mix with the answers.
     os.dup2(2, 1)
     with socket.socket(fileno=number) as connection:
         asked = _read(connection)
@@ -66,7 +66,7 @@ def _tell(connection: socket.socket, done: list[bytes]) -> None:
 
 
 def _limit_memory(memory_mb: int) -> None:
-    """Of the address space; macOS takes no such limit."""
+    """Limit the address space; macOS takes no such limit."""
     if sys.platform == "linux" and memory_mb:
         limit = memory_mb << 20
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

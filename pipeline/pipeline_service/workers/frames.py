@@ -16,9 +16,9 @@ from pipeline_service.stages.draft import TOO_LARGE
 
 LENGTH = struct.Struct(">I")
 MOST_BYTES = 32 << 20
-"""Of a message of a worker; a message to it has the records of one at least."""
+"""Largest message of a worker in bytes; a message to it has at least one record."""
 MOST_ROW_BYTES = 8 << 20
-"""Of the rows of one page."""
+"""Largest rows of one page in bytes."""
 
 
 def pack(value: object) -> bytes:

@@ -19,15 +19,15 @@ from pipeline_service.workers.worker import START_S, Worker, WorkerLost
 
 STAGE_KILLED, STAGE_TIMEOUT = "stage_killed", "stage_timeout"
 RECORDS = 32
-"""Of one message."""
+"""Records in one message."""
 RENEWED_AFTER = 10_000
 """Records of one worker: what code of users leaks ends with it."""
 _DEATHS = 3
-"""Of workers by one record, before it is undelivered."""
+"""Deaths of workers by one record, before it is undelivered."""
 _STARTS = 3
 
 Beat = Callable[[float], None]
-"""Told that work goes on, and for how many seconds nothing may be heard of it."""
+"""Called while work continues, with the seconds for which no further call may come."""
 Died = Callable[[str], None]
 """Told of a worker that has died: ``killed``, ``memory`` or ``timeout``."""
 
@@ -36,13 +36,13 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a worker may take."""
+    """Limits of a worker."""
 
     workers: int
     timeout_s: float = 30.0
-    """Of one record."""
+    """Seconds for one record."""
     memory_mb: int = 1024
-    """Of the address space of a worker; 0: whatever there is."""
+    """Address space of a worker in MB; 0: unlimited."""
 
 
 class Pool:
@@ -98,10 +98,10 @@ class Pool:
         return outcomes
 
     async def _done(self, slot: int, values: Sequence[bytes], beat: Beat) -> Sequence[Outcome]:
-        """Of one message; if its worker is lost, the rest is done one by one."""
+        """Return outcomes of one message; if its worker is lost, the rest is done one by one."""
         done: list[Outcome] = []
         lost = await self._attempt(slot, values, done, beat)
-        # Somebody has killed that worker: the first that kills another one, it is assumed.
+        # An unknown record has killed that worker: assume the first that kills another one.
         before = 1 if lost else 0
         while len(done) < len(values):
             if await self._alone(slot, values[len(done)], done, beat, before=before):
@@ -113,7 +113,7 @@ class Pool:
     async def _alone(
         self, slot: int, value: bytes, done: list[Outcome], beat: Beat, *, before: int
     ) -> bool:
-        """Add the outcome of a record; whether it has cost workers, beside those ``before``."""
+        """Add the outcome of a record; return whether it cost workers, besides those ``before``."""
         deaths = 0
         while lost := await self._attempt(slot, [value], done, beat):
             deaths += 1

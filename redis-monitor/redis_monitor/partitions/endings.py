@@ -79,8 +79,7 @@ class Endings:
     ) -> None:
         """Keep the clients; ``sleeper`` is woken when the home has something new.
 
-        ``links_topic`` returns the UUID of
-        the topic of links, and is called once.
+        ``links_topic`` returns the UUID of the topic of links, and is called once.
         """
         self._outbound = outbound
         self._dedupe_ms = dedupe_ms

@@ -1,4 +1,4 @@
-"""What is asked of a memory's table, within transactions of others."""
+"""Statements for a memory's table, within transactions of others."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ class MemoryTable:
         return list(pages_of(self.ask(transaction, f"select {COLUMNS} from {{}} {rest}", *values)))
 
     def ask(self, transaction: Transaction, statement: str, *values: object) -> Sequence[Any]:
-        """What a statement answers, in which ``{}`` stands for the table."""
+        """Return the answer of a statement, in which ``{}`` stands for the table."""
         return transaction.execute(statement.format(self._name), values)

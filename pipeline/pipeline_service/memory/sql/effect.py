@@ -91,7 +91,7 @@ class MemoryEffect:
         """Have a table that fits, and its indexes. ConfigError."""
         is_new = not transaction.columns(self._name)
         self._table.prepare(database, transaction, has_begun=has_begun)
-        # To ask for an index that is there would wait for whoever writes, and have others wait.
+        # Creating an index that exists would wait for all writers, and block others.
         for column in ("next_visit", "claimed_until") if is_new else ():
             transaction.execute(
                 f"create index {quoted(f'{self._name[:40]}_{column}')}"
@@ -164,9 +164,9 @@ class MemoryEffect:
         return self._rule
 
     def _locked(self, transaction: Transaction, said: Sequence[Seen]) -> dict[str, KnownPage]:
-        """The pages that are known, which nobody else changes until the transaction ends.
+        """Return the pages that are known, locked until the transaction ends.
 
-        One that is not known yet has a row without content then, if it is to enter.
+        A page that is not known yet has a row without content then, if it is to enter.
         """
         keys = {seen.key for seen in said}
         known = {page.key: page for page in self._selected(transaction, keys)}

@@ -1,9 +1,9 @@
-"""Visits in the memory's database: which pages are due, whose turn they are, what that costs.
+"""Visits in the memory's database: pages that are due, their order, and their cost.
 
-A *claim* is a number of pages that are fed at once. It is a note before it is fed, so that a feeder
-that dies is followed by one that feeds the same again, under the same occasions. The note is the
-lock: one process claims at a time. What nothing is heard of is due again when its claim is over,
-each time twice as late.
+A *claim* is a number of pages that are fed at once. It is noted before it is fed, so that after the
+death of a feeder another one feeds these pages again, under equal occasions. The note is the lock:
+one process claims at a time. A page without news is due again when its claim is over, each time
+twice as late.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ class VisitStore:
         self._database.close()
 
     def interrupt(self) -> None:
-        """Have the call under way fail; from another thread."""
+        """Make the call in progress fail; from another thread."""
         self._database.interrupt()
 
     def claim(self, owner: str) -> Claim | None:
-        """What ``owner`` is to feed now; None: nothing is due, or another one is at it.
+        """Return the pages for ``owner`` to feed now; None: none is due, or another one feeds.
 
-        It stays the same until ``fed`` is called.
+        The claim does not change until ``fed`` is called.
         """
         with self._transaction() as transaction:
             state, now = self._notes.lock(transaction, STATE), transaction.now()
@@ -160,7 +160,7 @@ class VisitStore:
         return found
 
     def status(self) -> Mapping[str, Any]:
-        """What there is, and what visits come to; counts all pages."""
+        """Return numbers of pages, and the cost of their visits; counts all pages."""
         with self._transaction() as transaction:
             now = transaction.now()
             told = self._table.ask(
@@ -231,7 +231,7 @@ class VisitStore:
         )
 
     def _put_off(self, transaction: Transaction, found: Sequence[Any], until: float) -> None:
-        """Wait for pages until then; those that nothing was heard of before, for longer."""
+        """Postpone pages until then; pages that had no news before, for longer."""
         length_s = self._visits.answer_within
         for asked in sorted({int(times or 0) for _, times in found}):
             keys = [str(key) for key, times in found if int(times or 0) == asked]
@@ -245,7 +245,7 @@ class VisitStore:
             )
 
     def _read_claim(self, transaction: Transaction, told: Mapping[str, Any]) -> Claim:
-        """Pages with the numbers that they have whoever feeds them."""
+        """Return the pages with their numbers, equal for every feeder."""
         keys = told["keys"]
         pages = self._table.pages(transaction, f"where id in ({marks_of(keys)}) order by id", *keys)
         crawl = VisitCrawl(
@@ -280,7 +280,7 @@ class VisitStore:
         return min(BASE_EVERY_S, 20 * self._visits.look_every_s)
 
     def _save(self, state: dict[str, Any], now: float) -> None:
-        """Add what may be visited since it was asked last; ``saved`` is what is left."""
+        """Add the visits that became allowed since the last call; ``saved`` is the rest."""
         per_day, most = self._visits.per_day, float(MOST_AT_ONCE)
         if per_day is not None:
             most = max(per_day * _SAVED_S / DAY_S, 1.0)
@@ -308,9 +308,9 @@ class VisitStore:
 
 
 def _new_occasion(state: dict[str, Any], now: float) -> int:
-    """Choose the time of a claim, one that no claim had; changes the state.
+    """Choose the time of a claim, different from that of every other claim; changes the state.
 
-    Where the clock jumps, the latest of before is kept beside that of now: it may jump back.
+    Where the clock jumps, the latest time before the jump is kept, too: the clock may jump back.
     """
     latest: list[int] = state.pop("latest", [state.pop("at", 0)])
     at = max(int(now), *(known + 1 for known in latest if known <= now + _AHEAD_S), 0)
