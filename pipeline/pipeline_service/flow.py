@@ -203,7 +203,7 @@ class Flow:
                 judged = refused.without(judged)
 
     def _is_flooded(self, judged: Sequence[Judged]) -> bool:
-        """Return whether invalid records in a row reach the limit for unsuitable sources."""
+        """Return whether undelivered records in a row reach the pipeline's limit."""
         most = self.pipeline.stop_after_undelivered
         for each in judged:
             self._in_a_row = Counter({each.reason: self._in_a_row[each.reason] + 1})

@@ -1,1 +1,1 @@
-"""What the file of a pipeline says: read once, checked as a whole, frozen values."""
+"""Specification of pipelines in their file: read once, checked as a whole, frozen values."""

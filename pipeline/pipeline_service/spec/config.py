@@ -60,7 +60,7 @@ class FilesSink:
     format: str = "jsonl.zst"
     partition_by: Sequence[str] = ("date",)
     max_bytes: int = 256 * 1024 * 1024
-    """Of a file, compressed."""
+    """Largest file in bytes, compressed."""
     max_records: int = 200_000
     max_age: float = 900.0
     """Seconds after the first record of a file."""
@@ -81,24 +81,24 @@ class Pipeline:
     where: Where = field(default_factory=Where)
     edition: int = 1
     repeats: int = 250_000
-    """Ids of a partition that are remembered, to tell a repeat."""
+    """Number of remembered ids of a partition, to recognize a repeat."""
     keep_secrets: bool = False
     stop_after_undelivered: int = 1_000
     """Records in a row for one reason; 0: go on whatever comes."""
     on_gap: str = "skip"
-    """``skip`` what Kafka has deleted before it was read, or ``stop`` there."""
+    """``skip`` records that Kafka has deleted before they were read, or ``stop`` there."""
     stage: Sequence[StageSpec] = ()
     workers: int | None = None
     """Processes that run the stages; 0: a thread runs them. None: one, if they need any."""
     timeout: float = 30.0
     """Seconds for the stages of one page, in a worker process."""
     memory_mb: int = 1024
-    """Of a worker process; 0: whatever there is."""
+    """Memory of a worker process in MB; 0: unlimited."""
     expect: Sequence[Expectation] = ()
     visits: Visits | None = None
-    """Of the pages of a memory; None: there are none."""
+    """Visits to the pages of a memory; None: there are none."""
     folder: str = field(default="", repr=False, compare=False)
-    """Of the file of the pipelines, where modules of stages are looked for."""
+    """Folder of the file of the pipelines, in which modules of stages are looked for."""
 
     @property
     def worker_count(self) -> int:
@@ -129,7 +129,7 @@ class Pipeline:
 
     @property
     def failures(self) -> Pipeline:
-        """What reads of failures into the same memory."""
+        """Return the pipeline that reads failures into this memory."""
         return replace(
             self,
             name=f"{self.name}{OF_FAILURES}",
@@ -161,12 +161,14 @@ class Pipeline:
 
     @property
     def digest(self) -> str:
-        """What its processes must have in common, in short; secrets cannot be told from it."""
+        """Digest of the settings that its processes must have in common; it does not reveal
+        secrets.
+        """
         return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
 
 
 def load(file: Path, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
-    """The pipelines of a file, by name; ConfigError."""
+    """Return the pipelines of a file; ConfigError."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -198,7 +200,7 @@ def read(
 
 
 def chosen(pipelines: Mapping[str, Pipeline], names: Sequence[str]) -> Sequence[Pipeline]:
-    """Those of the names, all where there are none; ConfigError for one that is unknown."""
+    """Return the named pipelines, all if there are no names; ConfigError for an unknown name."""
     for name in names:
         whole = name.removesuffix(OF_FAILURES)
         if whole != name and whole in pipelines:
@@ -227,7 +229,7 @@ def _pipeline(name: str, value: Any, environment: Mapping[str, str], folder: Pat
 
 
 def _with_memory(pipeline: Pipeline, where: str) -> Pipeline:
-    """With the stage that tells whether a page has changed."""
+    """Return the pipeline with the stage that finds out whether a page has changed."""
     sink = pipeline.sink
     if not isinstance(sink, PagesSink):
         if pipeline.visits is not None:

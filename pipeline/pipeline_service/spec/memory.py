@@ -1,4 +1,4 @@
-"""What the file of the pipelines says of a memory of pages, and of visits to them."""
+"""Settings of a memory of pages, and of visits to them, in the file of the pipelines."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ class PagesSink(SqlSink):
 
     table: str = "memory"
     signature: str = BY_TEXT
-    """What tells that a page has changed: its visible ``text``, its ``body``, or a field that a
-    stage makes."""
+    """Source of the signature that changes with a page.
+
+    It is the visible ``text``, the ``body``, or a field that a stage makes.
+    """
     mask_digits: bool = False
     """Digits of the text do not count."""
 
@@ -48,7 +50,7 @@ class Visits:
     in_flight: int = 10_000
     """Pages that are waited for, at most."""
     answer_within: float = 21_600.0
-    """Seconds; nothing heard of a page for so long, or up to twice as long, it is due again."""
+    """Seconds; a page without news for this time, or up to twice as long, is due again."""
     crawl: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the crawl requests that visits are."""
 
@@ -68,7 +70,7 @@ class Visits:
 
 
 def read_pages(table: Mapping[str, Any], where: str) -> PagesSink:
-    """Of a table of TOML; ConfigError."""
+    """Read a table of TOML; ConfigError."""
     known(table, OWN_KEYS, where)
     if "url" not in table:
         raise ConfigError(
@@ -78,7 +80,7 @@ def read_pages(table: Mapping[str, Any], where: str) -> PagesSink:
 
 
 def read_visits(value: Any, where: str) -> Visits:
-    """Of a table of TOML; ConfigError."""
+    """Read a table of TOML; ConfigError."""
     told = dict(table(value, where))
     bounds = _read_bounds(told.pop("bounds", []), f"{where}.bounds")
     own: dict[str, Any] = {key: told.pop(key) for key in ("min", "max") if key in told}

@@ -16,7 +16,7 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
 
 
 def known(table: Mapping[str, Any], names: Sequence[str], where: str) -> None:
-    """ConfigError for a key that nobody would read."""
+    """Raise ConfigError for an unknown key."""
     for key in table:
         if key not in names:
             raise ConfigError(f"{where}: unknown key {key!r}; known: {', '.join(names)}")

@@ -19,11 +19,11 @@ import re2
 DAY_S = 86_400.0
 BASE_S, POWER = 0.66 * DAY_S, 0.4
 _FIRST_CHANGES, _FIRST_INTERVALS = 0.5, 12
-"""What is added to what was found: a page's changes, and the shortest intervals for them."""
+"""Prior of the estimate: changes of a page, and the shortest intervals for them."""
 _KEPT = 0.9
-"""Of what earlier visits count, at each visit."""
+"""Weight of earlier visits that remains at each visit."""
 _STEPS = 8
-"""Of the pace between an interval and one that is twice as long."""
+"""Steps of the pace between an interval and one that is twice as long."""
 _SLOWEST = 800
 _SHORTEST_S, _LONGEST_S = 1e-3, 1e10
 """Between these a base is looked for."""
@@ -31,10 +31,10 @@ _SHORTEST_S, _LONGEST_S = 1e-3, 1e10
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What visits have found so far; all three count the latest ones more."""
+    """Results of visits so far; all three weight the latest ones more."""
 
     visits: float = 0.0
-    """Those that there was one before."""
+    """Number of visits after an earlier one."""
     changes: float = 0.0
     span_s: float = 0.0
     """Between the first of them and the last."""
@@ -82,18 +82,18 @@ class Rule:
     """The interval of a page by how often it changes."""
 
     base_s: float = BASE_S
-    """Of a page that changes once a day."""
+    """Interval of a page that changes once a day."""
     power: float = POWER
     """0: all pages alike; 1: in proportion to their changes."""
     bounds: Sequence[Bounds] = (Bounds(),)
     """The first that are for a page count; the last are for any."""
 
     def bounds_of(self, url: str, domain: str) -> Bounds:
-        """Those of a page."""
+        """Return the bounds of a page."""
         return next(each for each in self.bounds if each.are_for(url, domain))
 
     def pace(self, rate: float) -> int:
-        """What an interval is a multiple of the base by, as steps of its logarithm."""
+        """Return the ratio of an interval to the base, as steps of its logarithm."""
         steps = round(-self.power * math.log2(rate) * _STEPS)
         return min(max(steps, -_SLOWEST), _SLOWEST)
 
@@ -117,15 +117,15 @@ class Paced:
 
 
 def visits_a_day(base_s: float, pages: Collection[Paced]) -> float:
-    """What visits of all pages come to."""
+    """Return the visits of all pages a day."""
     of_each = (each.pages / each.bounds.keep(base_s * factor(each.pace)) for each in pages)
     return DAY_S * sum(of_each)
 
 
 def base_for(per_day: float, pages: Collection[Paced]) -> float | None:
-    """The base by which all pages come to so many visits a day; None without pages.
+    """Return the base for which all pages need ``per_day`` visits a day; None without pages.
 
-    Where bounds do not allow that, it is the end that comes next to it.
+    Where bounds do not allow that, it is the end that comes closest.
     """
     if not pages:
         return None
@@ -137,12 +137,12 @@ def base_for(per_day: float, pages: Collection[Paced]) -> float | None:
 
 
 def freshness(rate: float, age_s: float) -> float:
-    """How likely it is that a page has not changed since it was seen, so many seconds ago."""
+    """Return the probability that a page has not changed in the ``age_s`` since it was seen."""
     return math.exp(-rate * max(age_s, 0) / DAY_S)
 
 
 def paced(rows: Mapping[tuple[int, float, float], int]) -> Sequence[Paced]:
-    """Of the numbers of pages by pace, shortest and longest interval."""
+    """Return pages by pace, of their numbers by pace, shortest and longest interval."""
     return [
         Paced(pace, Bounds(least_s=least_s, most_s=most_s), pages)
         for (pace, least_s, most_s), pages in rows.items()

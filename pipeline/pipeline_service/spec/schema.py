@@ -1,4 +1,4 @@
-"""What a JSON Schema says of the fields of an item, without an item."""
+"""Fields of an item in its JSON Schema, found without an item."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from pipeline_service.spec.quality.counts import MOST_FIELDS
 
 _LEVELS = 5
-"""Of objects in objects, whose fields are told as ``a.b``."""
+"""Levels of objects in objects, whose fields are named ``a.b``."""
 
 
 def properties(schema: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
@@ -67,7 +67,7 @@ def _declared(
 
 
 def _choices(rule: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The one choice beside null, as optional fields of models have it."""
+    """Return the one choice besides null, as optional fields of models have it."""
     for word in ("anyOf", "oneOf"):
         choices = rule.get(word)
         if isinstance(choices, list):

@@ -1,4 +1,4 @@
-"""What the file of the pipelines may say of the sinks that hold rows."""
+"""Settings of the sinks that hold rows, in the file of the pipelines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMES = ("postgresql", "sqlite")
 BODIES = ("none", "bytes", "ref")
 ON_REPEAT = ("keep", "replace")
 GROUP = "crawlstream.sinks"
-"""Of entry points; one names what makes a sink's store, ``plugins.sinks.MakeStore``."""
+"""Group of entry points; an entry point names a maker of a store, ``plugins.sinks.MakeStore``."""
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _SCHEME = re.compile(r"([a-z]+)://")
@@ -38,7 +38,7 @@ class SqlSink:
 
     @property
     def scheme(self) -> str:
-        """One of SCHEMES."""
+        """Scheme, an element of SCHEMES."""
         return self.url.partition("://")[0]
 
 
@@ -54,18 +54,18 @@ class KafkaSink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginSink:
-    """The sink of a package that is installed beside crawlstream."""
+    """Sink of a package that is installed besides crawlstream."""
 
     kind: str
     """Name of its entry point in GROUP."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What it makes of them is its own matter."""
+    """Options that only the sink interprets."""
 
 
 def read_plugin(
     kind: object, table: Mapping[str, Any], where: str, *, ours: Iterable[str]
 ) -> PluginSink:
-    """Of a table of TOML whose ``kind`` is none of ``ours``; ConfigError."""
+    """Read a table of TOML whose ``kind`` is not in ``ours``; ConfigError."""
     installed = sorted(entry.name for entry in entry_points(group=GROUP))
     if not isinstance(kind, str) or kind not in installed:
         raise ConfigError(f"{where}.kind: expected one of {', '.join([*ours, *installed])}")
@@ -73,7 +73,7 @@ def read_plugin(
 
 
 def read_kafka(table: Mapping[str, Any], where: str) -> KafkaSink:
-    """Of a table of TOML; ConfigError."""
+    """Read a table of TOML; ConfigError."""
     known(table, [each.name for each in fields(KafkaSink)], where)
     if "topic" not in table:
         raise ConfigError(f'{where}: missing: topic = "a topic\'s whole name"')
@@ -87,7 +87,7 @@ def _topic(value: Any, where: str) -> str:
 
 
 def read_sql(table: Mapping[str, Any], where: str) -> SqlSink:
-    """Of a table of TOML; ConfigError."""
+    """Read a table of TOML; ConfigError."""
     known(table, [each.name for each in fields(SqlSink)], where)
     if "url" not in table:
         raise ConfigError(

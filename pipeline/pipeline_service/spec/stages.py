@@ -14,7 +14,7 @@ from pipeline_service.spec.where import Where
 
 KINDS = ("where", "page", "text", "signature", "fields", "clean", "validate", "python")
 RESERVED = frozenset({"id", "n", "_errors", "_extra"})
-"""What each row has of its own, and so no field may be called."""
+"""Reserved fields that each row has, and so names that no other field may have."""
 ON_INVALID = ("mark", "drop", "undelivered")
 _FUNCTION = re.compile(r"python:([\w.]+:[\w.]+)\Z")
 _TARGET = re.compile(r"[\w.]+:[\w.]+\Z")
@@ -24,12 +24,12 @@ _SCHEMA_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class StageSpec:
-    """One ``[[pipeline.NAME.stage]]``."""
+    """Specification of a ``[[pipeline.NAME.stage]]``."""
 
     kind: str
-    """One of KINDS."""
+    """Kind, an element of KINDS."""
     label: str
-    """What accounts and metrics call it: its kind, or the name of its function."""
+    """Name in accounts and metrics: its kind, or the name of its function."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Values of JSON; a schema that was a file is here in full."""
 
@@ -48,7 +48,7 @@ class StageSpec:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a chain is made of; plain enough to be sent to another process."""
+    """Plan of a chain; plain enough to be sent to another process."""
 
     stages: Sequence[StageSpec]
     counted: Sequence[str] = ()

@@ -18,7 +18,7 @@ _OF_A_CRAWL = ("appid", "crawlid", "spiderid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """What a page must be; None: anything."""
+    """Conditions for a page; None: any value."""
 
     appid: frozenset[str] | None = None
     crawlid: frozenset[str] | None = None
@@ -31,7 +31,7 @@ class Where:
 
     @classmethod
     def read(cls, table: Mapping[str, Any], where: str) -> Where:
-        """Of a table of TOML; ConfigError."""
+        """Read a table of TOML; ConfigError."""
         names = [each.name for each in fields(cls)]
         for key in table:
             if key not in names:

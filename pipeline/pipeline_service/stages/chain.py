@@ -25,18 +25,18 @@ from pipeline_service.stages.validate import Validate
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One row, as stages have made it."""
+    """Row that stages have made."""
 
     fields: Mapping[str, Any]
     number: int | None = None
-    """Of an item; None: the page itself."""
+    """Number of an item; None: the page itself."""
     errors: Sequence[str] = ()
-    """What is invalid, as sentences."""
+    """Errors of invalid fields, as sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one page."""
+    """Outcome of one page."""
 
     rows: Sequence[Made] | None = None
     """None: the page as it is, unless one of the next two says that it is not stored."""
@@ -45,13 +45,13 @@ class Outcome:
     reason: str = ""
     """Why it is undelivered, as a code."""
     errors: Sequence[str] = ()
-    """The same in sentences."""
+    """Errors as sentences."""
     stage: str = ""
     """Which stage has refused it."""
     quality: Quality | None = None
-    """Of its items, where they are counted."""
+    """Quality of its items, where they are counted."""
     seconds: Sequence[float] = ()
-    """What the stages that it has come to have taken, in their order."""
+    """Seconds of the stages that have run, in their order."""
 
 
 class Chain:
@@ -74,7 +74,7 @@ class Chain:
         return None if self._validate is None else self._validate.schema
 
     def run(self, result: Delivered) -> Outcome:
-        """What becomes of a page; MemoryError alone gets out of it."""
+        """Return the outcome of a page; MemoryError is the only error that is raised."""
         if self._validate is not None:
             self._validate.quality = Quality()
         seconds: list[float] = []
@@ -91,7 +91,7 @@ class Chain:
         return Outcome(**told, seconds=seconds, quality=self._quality(drafts))
 
     def _drafts(self, page: Page, seconds: list[float]) -> list[Draft]:
-        """What the stages make of a page; adds what each of them takes."""
+        """Return the drafts that the stages make of a page; append the seconds of each."""
         drafts = [Draft()]
         for label, step in zip(self._labels, self._steps, strict=True):
             began = time.perf_counter()

@@ -19,11 +19,11 @@ class Draft:
     """A row in the making: the page itself, or one item of it."""
 
     fields: dict[str, Any] = field(default_factory=dict)
-    """What stages have made, by name."""
+    """Fields that stages have made."""
     number: int | None = None
-    """Of an item, from 0 on, in the order of the page; None: the page itself."""
+    """Number of an item, from 0 on, in the order of the page; None: the page itself."""
     errors: Sequence[str] = ()
-    """What is invalid, as sentences."""
+    """Errors of invalid fields, as sentences."""
 
 
 class Filtered(CrawlstreamError):
@@ -43,7 +43,7 @@ class Refused(CrawlstreamError):
 
 
 class Step(Protocol):
-    """One stage of a pipeline, ready to run."""
+    """Stage of a pipeline, ready to run."""
 
     def run(self, page: Page, drafts: list[Draft]) -> list[Draft]:
-        """What becomes of the rows of a page; Filtered, Refused."""
+        """Return the rows that the stage makes of the rows of a page; Filtered, Refused."""

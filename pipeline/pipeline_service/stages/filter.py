@@ -24,7 +24,7 @@ class Filter:
             self._is_wanted = load(options["python"])
 
     def run(self, page: Page, drafts: list[Draft]) -> list[Draft]:
-        """Those that are wanted."""
+        """Return the wanted drafts."""
         if reason := self._where.refuses(page):
             raise Filtered(reason)
         if self._is_wanted is not None:

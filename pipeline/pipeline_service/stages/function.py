@@ -16,7 +16,7 @@ from pipeline_service.stages.page import Page, with_fields
 from pipeline_service.stages.plain import plain_fields
 
 MOST_ITEMS = 10_000
-"""Of one page."""
+"""Largest number of items of one page."""
 _LONGEST_ERROR = 500
 
 
@@ -78,7 +78,7 @@ def load(target: str) -> Callable[[Page], Any]:
 
 
 def load_any(target: str) -> Any:
-    """What ``module:name`` names; ConfigError."""
+    """Return the object named by ``module:name``; ConfigError."""
     module, _, path = target.partition(":")
     try:
         found: Any = import_module(module)

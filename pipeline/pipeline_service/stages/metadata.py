@@ -55,7 +55,7 @@ def metadata(page: Page) -> dict[str, Any]:
 
 
 def _metas(root: Any, attribute: str) -> dict[str, str]:
-    """The content of ``<meta>`` by name in lower case; the first of a name counts."""
+    """Return the content of each ``<meta>`` name in lower case; the first of a name counts."""
     found: dict[str, str] = {}
     for meta in root.iter("meta"):
         name = (meta.get(attribute) or "").strip().lower()

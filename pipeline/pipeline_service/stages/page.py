@@ -1,4 +1,4 @@
-"""What a stage is given: a result, typed, with its text and its tree."""
+"""Input of a stage: a result, typed, with its text and its tree."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Page(Delivered):
     """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """What earlier stages have made of the page, or of this item of it."""
+    """Fields that earlier stages have made of the page, or of this item of it."""
 
     @cached_property
     def text(self) -> str:
@@ -52,7 +52,7 @@ class Page(Delivered):
 
     @property
     def is_html(self) -> bool:
-        """Whether the site calls it HTML, or XML and it is XHTML, or nothing and it is text."""
+        """True if the site calls it HTML, or XML and it is XHTML, or nothing and it is text."""
         if self.mime in XML:
             return is_xhtml(self.body)
         if self.mime:
@@ -61,12 +61,12 @@ class Page(Delivered):
 
 
 def page_of(result: Delivered) -> Page:
-    """The same as a page."""
+    """Return the result as a page."""
     return Page(**{name: getattr(result, name) for name in _NAMES})
 
 
 def with_fields(page: Page, made: Mapping[str, Any]) -> Page:
-    """The same page, with other fields of earlier stages; its text and tree are kept."""
+    """Return the page with other fields of earlier stages; its text and tree are kept."""
     other = object.__new__(Page)
     for name in _NAMES:
         object.__setattr__(other, name, getattr(page, name))

@@ -24,7 +24,7 @@ def plain_fields(item: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any, path: str, levels: int = _LEVELS) -> Any:
-    """The same of one value; ``path`` is what errors call it."""
+    """Return one value as plain data; ``path`` is its name in errors."""
     if isinstance(value, Enum):
         value = value.value
     if value is None or isinstance(value, bool):

@@ -26,7 +26,7 @@ _LONGEST = 200
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with an item."""
+    """Error of an item."""
 
     field: str
     """``a.b`` for one in an object; empty: the item itself."""
@@ -49,7 +49,7 @@ class Validate:
     """Counts the quality of items; marks, drops or refuses those that are not valid."""
 
     def __init__(self, options: Mapping[str, Any], more: Sequence[str]) -> None:
-        """``more`` are fields that are counted beside those of the schema."""
+        """``more`` are fields that are counted besides those of the schema."""
         self._handling: str = options["on_invalid"]
         self._checker: Checker = (
             _Model(options["model"]) if "model" in options else _JsonSchema(options["schema"])
@@ -61,7 +61,7 @@ class Validate:
             )
         self.declared = tuple(dict.fromkeys((*more, *declared(self.schema))))
         self.quality = Quality()
-        """Of the items since it was last set."""
+        """Quality of the items since it was last set."""
 
     def run(self, page: Page, drafts: list[Draft]) -> list[Draft]:
         """The valid ones, and the others as ``on_invalid`` says."""

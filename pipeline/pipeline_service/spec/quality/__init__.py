@@ -1,5 +1,5 @@
-"""How good the items of a run are: which fields are there, which are valid, which rules fail.
+"""Quality of the items of a run: fields that are there, fields that are valid, rules that fail.
 
-``counts``    numbers of fields, which add up whoever counts them
-``expect``    what the file of the pipelines expects of them, and whether a run meets it
+    ``counts``    numbers of fields, which add up over all processes
+    ``expect``    bounds in the file of the pipelines, and whether a run meets them
 """

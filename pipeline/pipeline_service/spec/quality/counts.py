@@ -9,7 +9,7 @@ from typing import Any
 
 MOST_FIELDS = 100
 MOST_RULES = 20
-"""Of a field; errors of others count as ``other``."""
+"""Largest number of rules of a field; errors of others count as ``other``."""
 WHOLE = "$"
 """The item itself, in place of one of its fields."""
 _OTHER = "other"
@@ -17,7 +17,7 @@ _OTHER = "other"
 
 @dataclass(slots=True)
 class FieldCount:
-    """Of how many items a field is there, and fits."""
+    """Number of items in which a field is there, and fits."""
 
     present: int = 0
     """Not null, and no empty text, list or object."""
@@ -34,13 +34,13 @@ class FieldCount:
 
 @dataclass(slots=True)
 class Quality:
-    """Of some items: those of a page, or those of a run."""
+    """Quality of some items: those of a page, or those of a run."""
 
     items: int = 0
     fields: dict[str, FieldCount] = field(default_factory=dict)
-    """By name, ``a.b`` for one in an object; ``$`` has errors of items as a whole."""
+    """Counts by field, ``a.b`` for one in an object; ``$`` has errors of items as a whole."""
     is_cut: bool = False
-    """True if counts of some items were forgotten, so that nothing can be told of all."""
+    """True if counts of some items were forgotten, so that the numbers are not of all."""
 
     def count(
         self, item: Mapping[str, Any], declared: Iterable[str], errors: Sequence[tuple[str, str]]
@@ -70,14 +70,14 @@ class Quality:
                 ours.note(rule, count)
 
     def forget(self) -> None:
-        """Drop all numbers; from now on nothing can be told of them."""
+        """Drop all numbers; from now on none are reported."""
         self.is_cut = self.is_cut or self.is_counted
         self.items = 0
         self.fields.clear()
 
     @property
     def is_counted(self) -> bool:
-        """Return whether there is anything to be told."""
+        """Return whether there are numbers to report."""
         return bool(self.items or self.fields)
 
     def as_record(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Quality:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Quality:
-        """Of such an object; KeyError, TypeError, ValueError for anything else."""
+        """Read such an object; KeyError, TypeError, ValueError for anything else."""
         fields = {
             str(name): FieldCount(int(present), int(valid), Counter(errors))
             for name, (present, valid, errors) in record["fields"].items()

@@ -1,4 +1,4 @@
-"""What the file of the pipelines expects of the items of a run, and whether a run meets it."""
+"""Expectations of the items of a run in the file of the pipelines, and their check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One bound."""
+    """Bound of one share."""
 
     field: str
     """``items``: the number of items of a run."""
@@ -27,7 +27,7 @@ class Expectation:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the bound for people."""
         return f"{self.field}.{self.what}"
 
 
@@ -70,16 +70,16 @@ def fields_of(expect: Sequence[Expectation]) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """What the items of a run are judged by."""
+    """Judge of the items of a run."""
 
     expect: Sequence[Expectation] = ()
     required: frozenset[str] = frozenset()
     """Fields that the score is taken of; none: all that are counted."""
 
     def record(self, quality: Quality, *, pages: int) -> dict[str, Any]:
-        """The quality of a run of so many pages that the pipeline wants, as its event tells it.
+        """Return the quality of a run with this number of wanted pages, for its event.
 
-        Fields are judged only where there are items. Empty: there is nothing to be told, or some
+        Fields are judged only where there are items. Empty: there are no numbers to report, or some
         of the counts were forgotten.
         """
         if quality.is_cut or not pages or not (quality.is_counted or self.expect):
@@ -103,7 +103,7 @@ class Judge:
 
 
 def _shares(quality: Quality) -> Mapping[str, Any]:
-    """Of each field the shares of items, and errors by rule."""
+    """Return the shares of items by field, and errors by rule."""
     told: dict[str, Any] = {}
     for name, counted in sorted(quality.fields.items()):
         share = {"present": counted.present, "valid": counted.valid} if name != WHOLE else {}
