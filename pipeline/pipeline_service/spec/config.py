@@ -161,8 +161,9 @@ class Pipeline:
 
     @property
     def digest(self) -> str:
-        """Digest of the settings that its processes must have in common; it does not reveal
-        secrets.
+        """Digest of the settings that its processes must have in common.
+
+        It does not reveal secrets.
         """
         return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
 
