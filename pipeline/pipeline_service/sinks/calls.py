@@ -1,4 +1,4 @@
-"""Calls of a store, which block: on a thread, one at a time, and none for ever."""
+"""Calls of a store, which block: on a thread, one at a time, and each with an end."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ T = TypeVar("T")
 
 
 class Interruptible(Protocol):
-    """A store whose call under way can be made to fail."""
+    """Store whose call in progress can be made to fail."""
 
     def interrupt(self) -> None:
         """Have it fail; from another thread."""
 
 
 class Calls:
-    """Those of one store."""
+    """Calls of one store."""
 
     def __init__(self, store: Interruptible) -> None:
         self._store = store
         self._turn = threading.Lock()
 
     async def ask(self, call: Callable[[], T]) -> T:
-        """What a call answers, or raises.
+        """Return the answer of a call, or raise its error.
 
-        One that hangs, or whose caller is cancelled, is interrupted: the thread is soon free.
+        A call that hangs, or whose caller is cancelled, is interrupted: the thread is soon free.
         """
         working = asyncio.ensure_future(asyncio.to_thread(partial(self._in_turn, call)))
         try:
@@ -48,6 +48,6 @@ class Calls:
 
 
 def _seen(working: asyncio.Future[Any]) -> None:
-    """What it raised stays with it: whoever was cancelled does not ask any more."""
+    """Retrieve the error of a call whose caller was cancelled and does not need it."""
     if not working.cancelled():
         working.exception()

@@ -1,4 +1,4 @@
-"""What a flow asks of a sink, and what others ask of what a sink keeps beside the pages."""
+"""Interface of a sink for a flow, and of the notes that a sink keeps with the pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SinkRefused(CrawlstreamError):
         self.problems = problems
 
     def without(self, judged: Sequence[Judged]) -> Sequence[Judged]:
-        """The same records, those that are refused as undelivered ones."""
+        """Return the records, refused ones as undelivered."""
         return [self._judged(each) for each in judged]
 
     def _judged(self, judged: Judged) -> Judged:
@@ -49,13 +49,13 @@ class Sink(Protocol):
     """Writes what was judged of batches, each partition in its order."""
 
     trouble: str
-    """What keeps pages from being written; empty: nothing."""
+    """Reason why pages cannot be written; empty: they can."""
     stored: int
     """Records that this process has stored, or accounted for."""
 
     @property
     def topics(self) -> Mapping[int, str]:
-        """UUID of the source, by partition that we know the position of."""
+        """UUID of the source, by partition whose position is known here."""
 
     @property
     def standings(self) -> Mapping[int, Standing]:
@@ -75,7 +75,7 @@ class Sink(Protocol):
         """
 
     def knows(self, number: int, page_id: str) -> bool:
-        """Return whether a page of a partition has come before, as far as is remembered."""
+        """Return whether a page of a partition has come before, as far as the memory goes back."""
 
     async def tick(self, live: Liveness) -> Mapping[int, int]:
         """Finish what is old enough; answers where to read on, by partition, if elsewhere."""
@@ -88,7 +88,7 @@ class Sink(Protocol):
 
 
 class Kept(Protocol):
-    """What a sink keeps beside the pages; calls block and raise Unavailable."""
+    """Notes that a sink keeps with the pages; calls block and raise Unavailable."""
 
     place: str
     """Where the pages are, for people; without secrets."""
@@ -103,7 +103,7 @@ class Kept(Protocol):
         """Keep a small text."""
 
     def names(self, folder: str) -> Sequence[str]:
-        """Of all that are kept below a folder."""
+        """Return the names of all notes below a folder."""
 
     def close(self) -> None:
         """Let go of the store."""

@@ -1,8 +1,8 @@
-"""A topic of Kafka as a store of rows: rows and notes in one transaction.
+"""Topic of Kafka as a store of rows: rows and notes in one transaction.
 
-Notes are records of the compacted topic `<prefix>.pipelines`. Of each position there is one
-producer, by the name of its transactions: whoever takes a partition over fences the one before.
-Without transactions everything is there at least once.
+Notes are records of the compacted topic `<prefix>.pipelines`. Each position has one producer, by
+the name of its transactions: a process that takes a partition over fences the one before. Without
+transactions each row is written at least once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class KafkaStore:
     def __init__(
         self, kafka: Kafka, topic: str, *, notes: str, owner: str, exactly_once: bool
     ) -> None:
-        """``notes`` is the topic of notes; ``owner`` tells whose they are."""
+        """``notes`` is the topic of notes; ``owner`` is their pipeline."""
         self._kafka = kafka
         self._topic = topic
         self._notes = notes
@@ -38,7 +38,7 @@ class KafkaStore:
         self._open: dict[str | None, Transactions] = {}
         """Producers by the note that each of them is for; None: of those without one."""
         self._known: dict[str, str | None] = {}
-        """What the notes of positions are, as far as we have read or written them."""
+        """Notes of positions, as far as this process has read or written them."""
 
     def open(self) -> None:
         """Have the topics. SinkUnavailable, ConfigError."""
@@ -69,7 +69,7 @@ class KafkaStore:
         """Every call ends by itself in time."""
 
     def take_over(self, name: str) -> None:
-        """Fence whoever has written the note before. SinkUnavailable."""
+        """Fence the process that has written the note before. SinkUnavailable."""
         if (before := self._open.pop(name, None)) is not None:
             before.close()
         self._known.pop(name, None)
@@ -86,13 +86,14 @@ class KafkaStore:
         return {key[len(begin) :].decode(): found[key].decode() for key in wanted}
 
     def keep(self, notes: Notes) -> None:
-        """Write notes for which nobody else is responsible. SinkUnavailable."""
+        """Write notes that belong to no partition. SinkUnavailable."""
         self._write(None, self._as_records(notes))
 
     def write(self, change: Change) -> bool:
-        """Write rows and notes in one transaction; False if somebody else has written before.
+        """Write rows and notes in one transaction; False if another process has written before.
 
-        SinkUnavailable: perhaps it is written all the same. RowsRefused: nothing was written.
+        SinkUnavailable: they may be written although the call failed. RowsRefused: nothing was
+        written.
         """
         self._producer(change.name)
         if change.name not in self._known:
@@ -135,7 +136,7 @@ class KafkaStore:
         return self._open[name]
 
     def _forget(self, name: str | None) -> None:
-        """What has failed is not used again, and what was known may be otherwise by now."""
+        """Drop a producer that failed, and the note that may have changed since."""
         if (failed := self._open.pop(name, None)) is not None:
             failed.close()
         if name is not None:
@@ -157,5 +158,5 @@ class KafkaStore:
         return f"{self._owner}{_SEPARATOR}{name}".encode()
 
     def _name(self, name: str) -> str:
-        """Of transactions: one for each note of each pipeline of this cluster."""
+        """Return the name of transactions: one for each note of each pipeline of this cluster."""
         return f"{self._notes}/{self._owner}/{name}"

@@ -1,4 +1,4 @@
-"""What sinks keep beside the pages: in a folder of files, or in a store of rows."""
+"""Notes that sinks keep with the pages: in a folder of files, or in a store of rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class KeptInFiles:
         self._store.put(f"{_LOG}/{name}", value)
 
     def names(self, folder: str) -> Sequence[str]:
-        """Of all that are kept below a folder."""
+        """Return the names of all notes below a folder."""
         return [name[len(_LOG) + 1 :] for name in self._store.list(f"{_LOG}/{folder}")]
 
     def close(self) -> None:
@@ -70,11 +70,11 @@ class KeptInRows:
             self._store.keep({name: value.decode()})
 
     def names(self, folder: str) -> Sequence[str]:
-        """Of all that are kept below a folder."""
+        """Return the names of all notes below a folder."""
         return sorted(self._read(f"{folder}/"))
 
     def close(self) -> None:
-        """Let go of the store, though somebody may wait for its answer in vain."""
+        """Close the store, also while a caller waits for its answer in vain."""
         if not self._turn.acquire(timeout=_PATIENCE_S):
             self._store.interrupt()
             self._turn.acquire()
@@ -90,7 +90,7 @@ class KeptInRows:
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        """Have the store for the length of a block; opened anew after an error."""
+        """Open the store for the length of a block; opened again after an error."""
         with self._turn:
             if not self._is_open:
                 self._store.open()

@@ -20,7 +20,7 @@ _LONGEST_NAME = 63
 
 
 def columns_of(shape: Shape | None, *, with_body: bool = True) -> Sequence[Column]:
-    """Of rows; ``shape`` is of those that are not the pages themselves."""
+    """Return the columns of rows; ``shape`` is of rows that are not the pages themselves."""
     columns = COLUMNS if shape is None else shape.columns
     return [column for column in columns if with_body or column.name != BODY]
 
@@ -78,7 +78,7 @@ class RowMaker:
     def rows(
         self, judged: Sequence[Judged], is_known: Callable[[str], bool] = lambda _: False
     ) -> Sequence[Row]:
-        """Of the pages whose ids are not known; no two rows have one key. StoreUnavailable."""
+        """Return rows of pages whose ids are not known; no two have one key. StoreUnavailable."""
         chosen: dict[str, Judged] = {}
         for each in judged:
             if not each.id or is_known(each.id):

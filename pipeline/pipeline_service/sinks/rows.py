@@ -1,9 +1,9 @@
-"""Any store of rows as a sink: rows, position and account in one transaction.
+"""Sink on any store of rows: rows, position and account in one transaction.
 
 The position of a partition is a note, ``<topic>-<partition>/position``, which holds the total of
-its account as well; ``…/run/<run>`` are the accounts of its runs. Whoever writes names the text
-that the position had when it was read: if it has another one by now, somebody else has written, and
-the reading goes on from there. So a process that was frozen changes nothing.
+its account as well; ``…/run/<run>`` are the accounts of its runs. A writer names the text that the
+position had when it was read: if it has changed, another process has written, and reading continues
+from there. So a process that was frozen changes nothing.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Maker(Protocol):
     """Makes rows."""
 
     def rows(self, judged: Sequence[Judged], is_known: Callable[[str], bool]) -> Sequence[Row]:
-        """Of the records whose ids are not known; no two rows have one key. StoreUnavailable."""
+        """Return rows of records whose ids are not known; no two have one key. StoreUnavailable."""
 
 
 @dataclass(slots=True)
 class Part:
-    """One partition of the source, as far as this process knows."""
+    """State of a partition of the source, as far as this process knows it."""
 
     number: int
     topic_id: str = ""
@@ -57,7 +57,7 @@ class Part:
     """The text of its position in the store; None: there is none."""
     account: Account = field(default_factory=Account)
     window: Window = field(default_factory=lambda: Window("", 0))
-    """Pages that the store itself does not tell of: those without rows, or all."""
+    """Ids of pages that the store itself does not have: those without rows, or all."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -78,7 +78,7 @@ class RowsSink:
 
     @property
     def topics(self) -> Mapping[int, str]:
-        """UUID of the source, by partition that we know the position of."""
+        """UUID of the source, by partition whose position is known here."""
         return {n: part.topic_id for n, part in self._parts.items() if part.topic_id}
 
     @property
@@ -121,7 +121,7 @@ class RowsSink:
             return None if is_ours else self._elsewhere(part, 0 if known else batch.start)
 
     def knows(self, number: int, page_id: str) -> bool:
-        """Return whether a page of a partition has come before, as far as is remembered."""
+        """Return whether a page of a partition has come before, as far as the kept ids go back."""
         part = self._parts.get(number)
         return part is not None and page_id in part.window
 
@@ -171,7 +171,7 @@ class RowsSink:
         return {**self._store.read(f"{place}/"), **self._store.read(notes_of(place))}
 
     async def _write(self, part: Part, step: Step, live: Liveness) -> bool:
-        """Write a step; False if somebody else has written, and then we know where to go on."""
+        """Write a step; False if another process has written: the position is read again."""
         change = self._change(part.note, step)
         try:
             with SINK_SECONDS.labels(self._pipeline.name).time():
@@ -233,7 +233,7 @@ class RowsSink:
         return Change(POSITION.format(step.place), expected, step.rows, step.settle)
 
     def _elsewhere(self, part: Part, start: int) -> int:
-        """Where to go on; at ``start`` if nobody has written anything that is there now."""
+        """Return where to read on; ``start`` if the store has no position."""
         if part.next is None:
             part.next = start
         return part.next
@@ -265,7 +265,7 @@ class _TakenOver(Exception):
 
 
 class _Undone(Exception):
-    """What was tried is not to be kept."""
+    """Raised to undo a transaction."""
 
 
 def _undo(_: object) -> Notes:

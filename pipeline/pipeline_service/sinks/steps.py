@@ -1,4 +1,4 @@
-"""One step of a partition in a store of rows: which notes go with which rows."""
+"""Step of a partition in a store of rows: the notes that go with its rows."""
 
 from __future__ import annotations
 

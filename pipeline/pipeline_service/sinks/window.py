@@ -1,7 +1,7 @@
-"""The ids of the last pages of a partition of which the store itself cannot tell that it had them.
+"""Window of the ids of the last pages of a partition that the store itself cannot look up.
 
-They are notes in a ring, ``ids/<place>/<slot>``, each of a few hundred ids: what a transaction
-adds is written with it, and the oldest are overwritten.
+They are notes in a ring, ``ids/<place>/<slot>``, each of a few hundred ids: the ids that a
+transaction adds are written with it, and the oldest are overwritten.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _IDS = "ids/{}/{}"
 
 
 def notes_of(place: str) -> str:
-    """What the names of its notes begin with."""
+    """Return the prefix of the names of its notes."""
     return _IDS.format(place, "")
 
 
 class Window:
-    """What is remembered of one partition."""
+    """Kept ids of one partition."""
 
     def __init__(self, place: str, most: int) -> None:
         """``most``: how many ids at least, once there were as many; 0: none."""
@@ -38,7 +38,7 @@ class Window:
 
     @classmethod
     def of_notes(cls, notes: Mapping[str, str], place: str, most: int) -> Window:
-        """What was kept; BrokenChain."""
+        """Read the kept notes; BrokenChain."""
         window = cls(place, most)
         begin = notes_of(place)
         try:
@@ -73,7 +73,7 @@ class Window:
             self._known.difference_update(_split(self._ring.pop(number)))
 
     def _with(self, page_ids: Sequence[str]) -> dict[int, bytes]:
-        """What becomes of the last note, and notes behind it."""
+        """Return the new last note, and notes behind it."""
         if not self._slots or not page_ids:
             return {}
         number = max(self._ring, default=0)

@@ -1,15 +1,15 @@
-"""The chain of claims of one partition: whose each segment is, and how far the store has come.
+"""Chain of claims of one partition: the owner of each segment, and the position of the store.
 
 Below ``_log/<topic>-<partition>/``, ``<start>`` being the offset where a segment begins:
 
-``<start>.json``        the claim, created exclusively and never changed: the segment ends at `next`
-``<start>.ids``         16 bytes for each page that was read, put with the data
-``<start>.done.json``   files and account; whoever makes a segment again writes the same
-``origin.json``         where a pipeline that does not begin at the oldest record has begun
-``latest``              start of the last finished segment: a hint, where to begin to walk
+    ``<start>.json``        the claim, created exclusively and never changed: it ends at `next`
+    ``<start>.ids``         16 bytes for each page that was read, put with the data
+    ``<start>.done.json``   files and account; each writer of a segment writes equal ones
+    ``origin.json``         beginning of a pipeline that does not begin at the oldest record
+    ``latest``              start of the last finished segment: a hint, where to begin to walk
 
-The chain ends where nobody has claimed the next offset. A claim without ``done`` is the work of
-somebody who died, or is frozen: it is made again, to exactly its end, under the same names.
+The chain ends at the first offset that is not claimed. A claim without ``done`` is the work of a
+process that died, or is frozen: the segment is made again, to exactly its end, under equal names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CLAIM = re.compile(r"(\d{20})\.json\Z")
 
 
 class BrokenChain(CrawlstreamError):
-    """What is in the store is not what a pipeline has written."""
+    """The store's contents were not written by a pipeline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Claim:
     files: Sequence[str] = ()
     """Their names in the store."""
     by: str = ""
-    """Who made it: no two writers call themselves alike."""
+    """Name of the writer that made it: no two writers have one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class End:
     is_finished: bool
     """True if all of it is in the store."""
     account: Account
-    """Of all finished segments."""
+    """Account of all finished segments."""
     origin: int | None
-    """Where to begin while there is no claim; None: nobody has said so."""
+    """Offset to begin at while there is no claim; None: it is not set."""
 
     @property
     def position(self) -> int | None:
@@ -98,7 +98,7 @@ class Chain:
         return End(last, is_finished=False, account=before, origin=None)
 
     def repeats(self, last: Claim | None, most: int) -> Repeats:
-        """What is remembered of the segments up to ``last``."""
+        """Return the ids of the segments up to ``last`` that are kept against repeats."""
         known = Repeats(most)
         while last is not None and not known.is_full:
             ids = self._store.get(self._named(last.start, "ids")) or b""
@@ -111,13 +111,13 @@ class Chain:
         return None if claim.previous is None else self._claim(claim.previous)
 
     def begin(self, offset: int) -> int:
-        """Note where the chain is to begin, unless somebody has; answers where that is."""
+        """Note where the chain begins, unless it is noted; return where that is."""
         self._store.create(f"{self._folder}/origin.json", _encoded({"start": offset}))
         origin = self._origin()
         return offset if origin is None else origin
 
     def claim(self, claim: Claim) -> bool:
-        """Make a claim; False if somebody else has claimed its first offset."""
+        """Make a claim; False if another writer has claimed its first offset."""
         name = self._named(claim.start, "json")
         record = {
             "v": _VERSION,
@@ -129,7 +129,7 @@ class Chain:
         }
         if self._store.create(name, _encoded(record)):
             return True
-        # Perhaps it is our own, and only its answer was lost.
+        # Perhaps this writer has made it, and only the answer was lost.
         there = self._claim(claim.start)
         return there is not None and there.by == claim.by
 
@@ -200,7 +200,7 @@ class Chain:
 
 
 def topic_name(topic_id: str) -> str:
-    """What tells a topic from another of its name, in 8 characters."""
+    """Return 8 characters that distinguish a topic from another of its name."""
     try:
         return UUID(topic_id).hex[:8]
     except ValueError:

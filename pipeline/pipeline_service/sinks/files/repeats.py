@@ -1,9 +1,9 @@
-"""Which pages are in the store already: the ids of the last segments of a partition.
+"""Repeats: the ids of the last segments of a partition, whose pages are in the store already.
 
-A page comes again when its crawler died between publishing and settling it, under the same id, and
-so in the same partition, soon after. What is remembered is a function of the chain of segments
-alone: whole segments, the newest, as few as have so many ids. So whoever makes a segment again
-leaves out the same repeats.
+A page comes again when its crawler died between publishing and settling it, under its id, and so in
+its partition, soon after. The kept ids are a function of the chain of segments alone: whole
+segments, the newest, as few as reach the number. So every process that makes a segment again leaves
+out equal repeats.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from pipeline_service.sinks.files.repeats import Repeats, short
 from pipeline_service.spec.config import FilesSink
 
 MOST_FILES = 64
-"""Of a segment: one more value to partition by, and it is closed."""
+"""Largest number of files of a segment: one more value to partition by, and it is closed."""
 _LONGEST_VALUE = 150
 """Characters of a folder's name; more, and a hash stands for the rest."""
 
@@ -63,7 +63,7 @@ class Spool:
 
     @property
     def is_short(self) -> bool:
-        """Return whether its disk is nearly full, whoever has filled it."""
+        """Return whether its disk is nearly full, for any reason."""
         return shutil.disk_usage(self._folder).free < LEAST_FREE_BYTES
 
     def close(self) -> None:
@@ -128,12 +128,12 @@ class Segment:
         self._opened_at = time.monotonic()
 
     def __contains__(self, name: bytes) -> bool:
-        """Return whether a page has come before, in it or in those that are remembered."""
+        """Return whether a page has come before, in this segment or in the kept ids."""
         return name in self._known or name in self._ids
 
     @property
     def ids(self) -> bytes:
-        """Of its pages, those that are not wanted as well, one after the other."""
+        """Ids of its pages, including pages that are not wanted, one after the other."""
         return b"".join(self._ids)
 
     @property
@@ -196,7 +196,7 @@ class Segment:
         if not judged.id:
             count("undelivered", judged.reason)
             return
-        # Whatever becomes of a page is remembered: done = read - repeats holds for each of a run.
+        # Keep the id of every page: done = read - repeats holds for each of a run.
         name = short(judged.id)
         if judged.is_repeat or name in self:
             count("repeats")
@@ -232,7 +232,7 @@ class Segment:
 
 
 def written(judged: Judged, shape: Shape | None, which: str) -> Iterator[tuple[bytes, object]]:
-    """What a format takes of a page: its record, and what its columns are taken of."""
+    """Yield the parts of a page for a format: its record, and the source of its columns."""
     if judged.rows is None or shape is None:
         yield judged.value, judged.page
         return

@@ -1,10 +1,10 @@
-"""The sink of files: claim, put, finish.
+"""Sink of files: claim, put, finish.
 
-A segment is encoded in the spool. Then its claim is created, and only who has created it puts the
-segment's files, whose names follow from the claim alone. Whoever finds a claim that is not finished
-makes the segment again, to exactly its end, under the same names. So a death anywhere costs the
-work of one segment, and a process that was frozen is refused when it comes back: it drops what it
-has, and reads on from where others have come.
+A segment is encoded in the spool. Then its claim is created, and only the process that has created
+it puts the segment's files, whose names follow from the claim alone. A process that finds a claim
+that is not finished makes the segment again, to exactly its end, under equal names. So a crash
+costs the work of one segment. A process that was frozen is refused when it comes back: it drops its
+segment, and reads on from the position that others have reached.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Part:
-    """One partition of the source, as far as this process knows."""
+    """State of a partition of the source, as far as this process knows it."""
 
     number: int
     topic_id: str = ""
@@ -49,13 +49,13 @@ class Part:
     last: Claim | None = None
     """The last finished segment."""
     redo: Claim | None = None
-    """A claim that nobody has finished: the segment that is made again."""
+    """Claim that is not finished: its segment is made again."""
     next: int | None = None
     """Offset of the next record to be written; None: the oldest."""
     durable: int | None = None
     """Offset of the first record that is not in the store for good."""
     account: Account = field(default_factory=Account)
-    """Of all finished segments."""
+    """Account of all finished segments."""
     known: Repeats = field(default_factory=lambda: Repeats(0))
     segment: Segment | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -77,7 +77,7 @@ class FilesSink:
         """``shape`` is of rows that are not the pages themselves."""
         self.parts: dict[int, Part] = {}
         self.trouble = ""
-        """What keeps pages from being written; empty: nothing."""
+        """Reason why pages cannot be written; empty: they can."""
         self.stored = 0
         """Records of the segments that were finished here."""
         self._pipeline = pipeline
@@ -91,7 +91,7 @@ class FilesSink:
 
     @property
     def topics(self) -> Mapping[int, str]:
-        """UUID of the source, by partition that we know the position of."""
+        """UUID of the source, by partition whose position is known here."""
         return {n: part.topic_id for n, part in self.parts.items() if part.chain}
 
     @property
@@ -128,7 +128,7 @@ class FilesSink:
             return await self._write(part, judged, batch.next, live)
 
     def knows(self, number: int, page_id: str) -> bool:
-        """Return whether a page of a partition has come before, as far as is remembered."""
+        """Return whether a page of a partition has come before, as far as the kept ids go back."""
         part, name = self.parts.get(number), short(page_id)
         if part is None or part.segment is None:
             return part is not None and name in part.known
@@ -236,7 +236,7 @@ class FilesSink:
         return part.next
 
     async def _finish(self, part: Part, why: str, live: Liveness) -> int | None:
-        """Claim, put, finish; answers where to read on if somebody else has claimed it."""
+        """Claim, put, finish; return where to read on if another process has claimed it."""
         segment, chain = part.segment, part.chain
         assert segment is not None
         assert chain is not None
@@ -271,7 +271,8 @@ class FilesSink:
     ) -> None:
         for name in claim.files:
             if name not in files:
-                # Of one who made it otherwise, before the file of the pipelines was changed.
+                # File of a writer that named it differently, before the file of the pipelines was
+                # changed.
                 await live.retry(partial(asyncio.to_thread, self._store.remove, name))
         for name, file in files.items():
             await live.retry(partial(self._put_file, name, file, live))
@@ -284,7 +285,7 @@ class FilesSink:
         live.beat()
 
     async def _give_way(self, part: Part, live: Liveness) -> int | None:
-        """Somebody else has claimed it: what we have is theirs to write."""
+        """Drop the segment: another process has claimed it and writes its records."""
         CLAIMS_LOST.labels(self._pipeline.name).inc()
         log.warning("claim", outcome="lost", partition=part.number, position=part.durable)
         await live.retry(partial(self._load, part, part.topic_id))
@@ -313,7 +314,7 @@ def _told(file: Written) -> Mapping[str, object]:
 
 
 def files_of(pipeline: Pipeline) -> Files:
-    """What the file says of the files of a pipeline that writes some."""
+    """Return the file settings of a pipeline that writes files."""
     assert isinstance(pipeline.sink, Files)
     return pipeline.sink
 

@@ -1,8 +1,8 @@
-"""PostgreSQL and SQLite: one transaction for what a pipeline writes and how far it has come.
+"""PostgreSQL and SQLite: one transaction for the rows of a pipeline and its position.
 
-``database``  what is asked of either: transactions, and errors by what is done about them
+``database``  interface of both: transactions, and errors by their remedy
 ``postgres``  PostgreSQL, by psycopg
 ``sqlite``    SQLite, of the standard library
-``store``     notes in a table of theirs, and an effect in the same transaction
+``store``     notes in a table of theirs, and an effect in their transaction
 ``table``     the effect of rows: a table of pages, or of items
 """

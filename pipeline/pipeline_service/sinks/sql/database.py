@@ -1,4 +1,4 @@
-"""What is asked of a database: transactions, and errors by what is done about them."""
+"""Interface of a database: transactions, and errors by their remedy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Transaction(Protocol):
     """Statements that take effect together; parameters are ``%s``, times aware."""
 
     lock: str
-    """Ends a ``select`` whose rows nobody else may change until the transaction ends."""
+    """End of a ``select`` that locks its rows until the transaction ends."""
     lock_free: str
-    """The same of rows that nobody else has locked: others are left out."""
+    """End of a ``select`` that locks its rows, and leaves out rows that are locked already."""
 
     def now(self) -> float:
         """The database's time, in epoch seconds."""
@@ -26,7 +26,7 @@ class Transaction(Protocol):
         """Run a statement; the rows that it answers."""
 
     def stage(self, table: str, columns: Sequence[str], rows: Sequence[Tuple]) -> None:
-        """Bring rows where ``insert`` finds them; holds nobody up."""
+        """Bring rows where ``insert`` finds them; blocks no other writer."""
 
     def insert(self, table: str, columns: Sequence[str], *, replace: bool) -> Collection[object]:
         """Insert what was staged; answers the keys (of the first column) that are new.
@@ -35,7 +35,7 @@ class Transaction(Protocol):
         """
 
     def alone(self) -> None:
-        """Have nobody else make or change tables of ours until the transaction ends."""
+        """Lock the tables of crawlstream against other makers until the transaction ends."""
 
     def columns(self, table: str) -> Mapping[str, str]:
         """Name and type of each column of a table; none where there is no such table."""
@@ -57,13 +57,13 @@ class Database(Protocol):
     """How it calls what a column holds."""
 
     def open(self) -> None:
-        """Connect anew. ConfigError where that can never succeed."""
+        """Connect again. ConfigError where that can never succeed."""
 
     def close(self) -> None:
         """Let go of the connection."""
 
     def interrupt(self) -> None:
-        """Have the call under way fail; from another thread."""
+        """Make the call in progress fail; from another thread."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Statements that are committed at the block's end, or undone when it raises."""

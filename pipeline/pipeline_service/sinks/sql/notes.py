@@ -28,16 +28,16 @@ class Notebook:
         )
 
     def select(self, transaction: Transaction, text: str, *, of: str) -> Mapping[str, str]:
-        """Notes by name, of which a condition with one parameter is true."""
+        """Return notes, keyed with their names, that meet a condition with one parameter."""
         found = transaction.execute(
             f"select name, value from {TABLE} where {_OWN} and {of}", (*self._owner, text)
         )
         return {str(name): str(value) for name, value in found}
 
     def take_turn(self, transaction: Transaction, name: str, expected: str | None) -> bool:
-        """Lock a note: nobody else changes it from now on. False: it is another one than that.
+        """Lock a note until the transaction ends. False: its text is not the expected one.
 
-        ``expected`` None: there is to be none, and an empty one is made.
+        ``expected`` None: there must not be one, and an empty one is made.
         """
         if expected is None:
             found = transaction.execute(
@@ -68,11 +68,11 @@ class Notebook:
                 )
 
     def get(self, transaction: Transaction, name: str) -> Mapping[str, Any]:
-        """What a note says that is an object of JSON; empty where there is none."""
+        """Return a note as an object of JSON; empty where there is none."""
         return _object(self.select(transaction, name, of="name = %s").get(name))
 
     def lock(self, transaction: Transaction, name: str) -> dict[str, Any]:
-        """The same, locked: nobody else changes it until the transaction ends."""
+        """Return a note as an object of JSON, locked until the transaction ends."""
         transaction.execute(
             f"insert into {TABLE} (pipeline, edition, name, value) values (%s, %s, %s, '')"
             " on conflict (pipeline, edition, name) do nothing",

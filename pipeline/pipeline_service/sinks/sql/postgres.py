@@ -49,7 +49,7 @@ _SESSION = (
     "set lock_timeout = '10s'",
     "set statement_timeout = '25s'",
     "set client_min_messages = 'warning'",
-    # What is committed is on the disk, whatever a role or database has as its default.
+    # Commits are on the disk, also if the default of a role or database is another.
     (
         "select set_config('synchronous_commit', 'on', false)"
         " where current_setting('synchronous_commit') in ('off', 'local')"
@@ -59,7 +59,7 @@ _INCOMING = "crawlstream_incoming"
 
 
 class Postgres:
-    """One connection to PostgreSQL."""
+    """Connection to PostgreSQL."""
 
     types = TYPES
 
@@ -71,7 +71,7 @@ class Postgres:
         """The columns of the temporary table, as a list; empty: there is none."""
 
     def open(self) -> None:
-        """Connect anew. SinkUnavailable, ConfigError."""
+        """Connect again. SinkUnavailable, ConfigError."""
         self.close()
         try:
             self._connection = psycopg.connect(
@@ -79,7 +79,7 @@ class Postgres:
                 application_name=self._application,
                 connect_timeout=CONNECT_S,
                 tcp_user_timeout=20_000,
-                # A machine that has died while we wait for its answer says nothing at all.
+                # A machine that dies while a call waits for its answer sends nothing at all.
                 keepalives_idle=10,
                 keepalives_interval=5,
                 keepalives_count=3,
@@ -103,7 +103,7 @@ class Postgres:
                 connection.close()
 
     def interrupt(self) -> None:
-        """Cut the connection; whoever waits for an answer is told at once."""
+        """Cut the connection; a call that waits for an answer fails at once."""
         connection = self._connection
         if connection is not None:
             with (
@@ -157,7 +157,7 @@ class _Transaction:
         return float(self.execute("select extract(epoch from now())")[0][0])
 
     def stage(self, table: str, columns: Sequence[str], rows: Iterable[Tuple]) -> None:
-        """Bring rows where ``insert`` finds them; holds nobody up."""
+        """Bring rows where ``insert`` finds them; blocks no other writer."""
         names = ", ".join(map(quoted, columns))
         if not self._database.has_incoming(names):
             self.execute(f"drop table if exists {_INCOMING}")
@@ -192,7 +192,7 @@ class _Transaction:
         return {str(name): str(declared) for name, declared in found}
 
     def alone(self) -> None:
-        """Have nobody else make or change tables of ours until the transaction ends."""
+        """Lock the tables of crawlstream against other makers until the transaction ends."""
         self.execute("select pg_advisory_xact_lock(hashtext('crawlstream'))")
 
     def has_unique(self, table: str, column: str) -> bool:
@@ -213,7 +213,7 @@ class _Transaction:
 
 
 def _judged(error: BaseException) -> RowsRefused | SinkUnavailable | None:
-    """What is to be done about an error; None: it is none of the database's."""
+    """Return an error by its remedy; None: it is not an error of the database."""
     if isinstance(error, UnicodeEncodeError | OverflowError):
         return RowsRefused(f"PostgreSQL cannot hold it: {error}")
     if not isinstance(error, psycopg.Error):
@@ -225,6 +225,6 @@ def _judged(error: BaseException) -> RowsRefused | SinkUnavailable | None:
 
 
 def _said(error: psycopg.Error) -> str:
-    """What the server says, on one line."""
+    """Return the server's message, on one line."""
     said = error.diag.message_primary or str(error)
     return " ".join(said.split())

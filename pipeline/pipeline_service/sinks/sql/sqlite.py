@@ -44,7 +44,7 @@ _OF_THE_ROWS = (
 
 
 class Sqlite:
-    """One connection to a file."""
+    """Connection to a file."""
 
     types = TYPES
 
@@ -53,7 +53,7 @@ class Sqlite:
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Connect anew, and make the file if there is none. SinkUnavailable, ConfigError."""
+        """Connect again, and make the file if there is none. SinkUnavailable, ConfigError."""
         self.close()
         try:
             self._connection = sqlite3.connect(
@@ -75,7 +75,7 @@ class Sqlite:
                 connection.close()
 
     def interrupt(self) -> None:
-        """Have the statement under way fail."""
+        """Make the statement in progress fail."""
         if self._connection is not None:
             self._connection.interrupt()
 
@@ -98,7 +98,7 @@ class Sqlite:
             raise
 
     def fits(self, kind: Kind, declared: str) -> bool:
-        """Whether a column of a declared type can hold a kind: in SQLite each holds anything."""
+        """Return whether a column can hold a kind: in SQLite every column holds anything."""
         return True
 
 

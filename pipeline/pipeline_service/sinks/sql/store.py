@@ -1,7 +1,7 @@
-"""Notes in a table, and an effect in the same transaction.
+"""Notes in a table, and an effect in their transaction.
 
 ``crawlstream_notes`` is one table for all pipelines of a database: position and accounts of each
-partition, and what was told of runs. Whoever has locked the row of a position writes.
+partition, and reports of runs. The process that has locked the row of a position writes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipeline_service.sinks.sql.notes import Notebook
 
 
 class Effect(Protocol):
-    """What rows do to a database, in the transaction that moves the position."""
+    """Effect of rows on a database, in the transaction that moves the position."""
 
     def prepare(self, database: Database, transaction: Transaction, *, has_begun: bool) -> None:
         """Have the tables that it needs. ConfigError.
@@ -25,17 +25,17 @@ class Effect(Protocol):
         """
 
     def stage(self, transaction: Transaction, rows: Sequence[Row]) -> None:
-        """Bring rows to the database; nobody waits for us yet."""
+        """Bring rows to the database; no lock is held yet."""
 
     def apply(self, transaction: Transaction, rows: Sequence[Row]) -> Collection[str]:
         """Have what was staged take effect; answers the keys that were there before."""
 
     def committed(self) -> None:
-        """What was applied last is there for good."""
+        """Note that the last applied effect is committed."""
 
 
 class NoEffect:
-    """Of one who only looks at notes."""
+    """Effect of a reader that only looks at notes."""
 
     def prepare(self, database: Database, transaction: Transaction, *, has_begun: bool) -> None:
         """Nothing is needed."""
@@ -85,7 +85,7 @@ class SqlStore:
         self._database.close()
 
     def interrupt(self) -> None:
-        """Have the call under way fail; from another thread."""
+        """Make the call in progress fail; from another thread."""
         self._database.interrupt()
 
     def take_over(self, name: str) -> None:
@@ -98,14 +98,15 @@ class SqlStore:
             return self._notes.select(transaction, prefix, of=of)
 
     def keep(self, notes: Notes) -> None:
-        """Write notes for which nobody else is responsible. SinkUnavailable."""
+        """Write notes that belong to no partition. SinkUnavailable."""
         with self._database.transaction() as transaction:
             self._notes.put(transaction, notes)
 
     def write(self, change: Change) -> bool:
-        """Write rows and notes in one transaction; False if somebody else has written before.
+        """Write rows and notes in one transaction; False if another process has written before.
 
-        SinkUnavailable: perhaps it is written all the same. RowsRefused: nothing was written.
+        SinkUnavailable: they may be written although the call failed. RowsRefused: nothing was
+        written.
         """
         try:
             with self._database.transaction() as transaction:
@@ -119,10 +120,10 @@ class SqlStore:
         return True
 
     def _take_turn(self, transaction: Transaction, change: Change) -> None:
-        """Lock the position: nobody else moves it from now on. _Undone: it is another one."""
+        """Lock the position until the transaction ends. _Undone: it is not the expected one."""
         if not self._notes.take_turn(transaction, change.name, change.expected):
             raise _Undone
 
 
 class _Undone(Exception):
-    """What the transaction did is not to be kept."""
+    """Raised to undo a transaction."""

@@ -67,7 +67,7 @@ class TableEffect:
         return {row.key for row in rows if row.key not in new}
 
     def committed(self) -> None:
-        """There is nothing to be told."""
+        """Do nothing: the table keeps no state."""
 
     def _values(self, row: Row) -> Mapping[str, object]:
         if "\x00" in row.key:
