@@ -86,7 +86,7 @@ class KafkaStore:
         return {key[len(begin) :].decode(): found[key].decode() for key in wanted}
 
     def keep(self, notes: Notes) -> None:
-        """Write notes that belong to no partition. SinkUnavailable."""
+        """Write notes that have no other writer. SinkUnavailable."""
         self._write(None, self._as_records(notes))
 
     def write(self, change: Change) -> bool:

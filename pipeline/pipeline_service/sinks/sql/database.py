@@ -35,7 +35,7 @@ class Transaction(Protocol):
         """
 
     def alone(self) -> None:
-        """Lock the tables of crawlstream against other makers until the transaction ends."""
+        """Exclude other changes of crawlstream's tables until the transaction ends."""
 
     def columns(self, table: str) -> Mapping[str, str]:
         """Name and type of each column of a table; none where there is no such table."""

@@ -192,7 +192,7 @@ class _Transaction:
         return {str(name): str(declared) for name, declared in found}
 
     def alone(self) -> None:
-        """Lock the tables of crawlstream against other makers until the transaction ends."""
+        """Exclude other changes of crawlstream's tables until the transaction ends."""
         self.execute("select pg_advisory_xact_lock(hashtext('crawlstream'))")
 
     def has_unique(self, table: str, column: str) -> bool:

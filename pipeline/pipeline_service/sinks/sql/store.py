@@ -98,7 +98,7 @@ class SqlStore:
             return self._notes.select(transaction, prefix, of=of)
 
     def keep(self, notes: Notes) -> None:
-        """Write notes that belong to no partition. SinkUnavailable."""
+        """Write notes that have no other writer. SinkUnavailable."""
         with self._database.transaction() as transaction:
             self._notes.put(transaction, notes)
 
