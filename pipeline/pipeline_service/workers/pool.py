@@ -101,7 +101,7 @@ class Pool:
         """Return outcomes of one message; if its worker is lost, the rest is done one by one."""
         done: list[Outcome] = []
         lost = await self._attempt(slot, values, done, beat)
-        # One of the records has killed that worker: assume the first that kills another one.
+        # A record has killed that worker: assume the first that kills another one.
         before = 1 if lost else 0
         while len(done) < len(values):
             if await self._alone(slot, values[len(done)], done, beat, before=before):
