@@ -1,5 +1,5 @@
-"""What the cluster knows of its ways out.
+"""Knowledge of the cluster about its ways out.
 
-The pools of proxies in force (``pools``), how they do (``book``), the TLS profiles that sites take
-(``handshakes``).
+The pools of proxies in force (``pools``), their health (``book``), the TLS profiles that sites
+accept (``handshakes``).
 """

@@ -1,6 +1,6 @@
-"""The shared book: what the cluster knows of its proxies, told and heard in one operation.
+"""The shared book: the cluster's experience with its proxies, written and read in one operation.
 
-Nothing in it is needed to send safely; what is lost with Redis is learnt anew.
+Safe sending does not depend on it; if Redis loses it, workers learn it again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from crawlstream_frontier.codec.book import Caller, pack_report, unpack_answer, 
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 LIVE_MS = 15_000
-"""A worker that has used proxies lately counts for so long after each call."""
+"""Time after each call for which a worker counts as a user of proxies."""
 _NO_WORKER = ""
 _DAY_S = 86_400
 
@@ -37,10 +37,10 @@ class BookSession:
         self._since, self._page = "", -1
 
     async def exchange(self, report: ProxyReport, *, is_user: bool) -> BookAnswer:
-        """Tell what was learnt and hear what others have; the first answer is all there is.
+        """Report experience and return that of others; the first answer is the whole book.
 
         ``is_user``: whether this worker uses proxies now. RedisUnavailable, FrontierFull: the
-        report may have taken effect; the same one may be told again, and nothing counts twice.
+        report may have taken effect; it may be sent again, and nothing counts twice.
         """
         live_ms = LIVE_MS if is_user else 0
         caller = Caller(self._call, self._worker, live_ms, self._since, self._page)
@@ -51,28 +51,28 @@ class BookSession:
 
 
 class ProxyBook:
-    """The book as people and monitors read it; every method: RedisUnavailable."""
+    """The book for operators and monitors; every method: RedisUnavailable."""
 
     def __init__(self, scripts: Scripts) -> None:
         self._scripts = scripts
 
     def session(self, worker: str) -> BookSession:
-        """The book for a worker of this name."""
+        """Return the session of a worker of this name."""
         return BookSession(self._scripts, worker)
 
     async def ban(self, *bans: ProxyBan) -> None:
-        """Let proxies not be used for sites for a while, or be used again."""
+        """Ban proxies from sites for a while, or lift the ban."""
         caller = Caller(0, _NO_WORKER, 0, "", -1)
         await self._scripts.run("proxies", pack_report(caller, ProxyReport(bans=bans)))
 
     async def health(self) -> Mapping[str, ProxyHealth]:
-        """Of each proxy that was used, by its id."""
+        """Return the health of each used proxy, by its id."""
         with our_errors():
             packed = await self._scripts.redis.hgetall(self._scripts.keys.proxy_health())
         return {proxy.decode(): unpack_health(told) for proxy, told in packed.items()}
 
     async def rests(self) -> Sequence[ProxyNews]:
-        """Who is out, rests or is banned now, the last to end first."""
+        """Return the proxies that are out, rest or are banned now, the last to end first."""
         since, page, found = "", -1, list[ProxyNews]()
         while True:
             caller = Caller(0, _NO_WORKER, 0, since, page)
@@ -83,14 +83,14 @@ class ProxyBook:
                 return found
 
     async def states(self, table: PoolTable) -> Sequence[PoolState]:
-        """All pools of a table and how their proxies do, by name."""
+        """Return all pools of a table and the health of their proxies, by pool."""
         if table.is_needless:
             return ()
         spent = await self.spent(sorted(table.pools))
         return states_of(table, await self.health(), await self.rests(), spent)
 
     async def spent(self, pools: Sequence[str]) -> Mapping[str, PoolSpend]:
-        """Requests and bytes of these pools on this day, in UTC."""
+        """Return the requests and bytes of these pools on this day, in UTC."""
         key = self._scripts.keys.proxy_spent(str(int(time.time() / _DAY_S)))
         fields = [f"{pool} {what}" for pool in pools for what in ("requests", "bytes")]
         if not fields:

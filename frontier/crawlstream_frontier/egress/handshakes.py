@@ -1,4 +1,4 @@
-"""Which TLS profile of its pool a site is asked with, for the whole cluster."""
+"""TLS profile of its pool that a site gets, for the whole cluster."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 REMEMBERED_MS: Final = 86_400_000
-"""After so long a site is asked with the first profile of its pool again."""
+"""Time after which a site gets the first profile of its pool again."""
 
 
 class Handshakes:
-    """Notes of sites that are asked with another profile than the first; all: RedisUnavailable."""
+    """Notes of sites that get another profile than the first; all: RedisUnavailable."""
 
     def __init__(self, scripts: Scripts) -> None:
         self._scripts = scripts
 
     async def profile(self, pool: str, domain: str) -> str | None:
-        """The profile that the pages of a pool have on a domain; None: the first of the pool."""
+        """Return the profile of a pool for a domain; None: the first of the pool."""
         with our_errors():
             noted = await self._scripts.redis.get(self._scripts.keys.tls(pool, domain))
         return noted.decode() if noted else None
@@ -27,10 +27,10 @@ class Handshakes:
     async def failed(
         self, pool: str, domain: str, profile: str, profiles: Sequence[str]
     ) -> tuple[str, bool]:
-        """A handshake by ``profile`` has failed; the one from now on, of the pool's ``profiles``.
+        """Report a failed handshake with ``profile``; return the next one of ``profiles``.
 
-        And whether that was decided now: others may have failed before. FrontierFull: Redis has no
-        room for the note.
+        Also returns whether this call moved on: others may have failed before. FrontierFull: Redis
+        has no room for the note.
         """
         told = pool, domain, profile, pack(list(profiles)), REMEMBERED_MS
         coming, has_moved = unpack(await self._scripts.run("rotate", *told))

@@ -1,4 +1,4 @@
-"""The proxy pools in force: the table that crawlers and kafka-monitors go by."""
+"""The proxy pools in force: the table that crawlers and kafka-monitors use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawlstream_frontier.scripts import Scripts, our_errors
 
 
 class ProxyPools:
-    """The pools of one frontier, for all who read them and for whoever copies them there.
+    """The pools of one frontier, for all readers and for the process that copies them there.
 
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
     """
@@ -18,9 +18,9 @@ class ProxyPools:
         self._scripts = scripts
 
     async def table(self, known: PoolTable | None = None) -> PoolTable | None:
-        """The pools in force; None before the first.
+        """Return the pools in force; None before the first.
 
-        ``known`` comes back as it is where it still is the latest, for one short question.
+        ``known`` is returned itself if it is still the latest, after one short query.
         """
         key = self._scripts.keys.proxies()
         with our_errors():
@@ -32,7 +32,7 @@ class ProxyPools:
         return unpack_pools(blob) if blob else None
 
     async def copy(self, table: PoolTable, *, adopt: bool = False) -> bool:
-        """Let a table rule; False: it is older than the one in force, or of another node."""
+        """Put a table in force; False: it is older than the present one, or of another node."""
         version = str(table.czxid), str(table.mzxid)
         forced = "1" if adopt else ""
         ids = pack([proxy.id for pool in table.pools.values() for proxy in pool.proxies])

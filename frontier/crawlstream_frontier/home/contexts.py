@@ -1,4 +1,4 @@
-"""What a partition has of crawls: told for which run it works, and looked at."""
+"""Contexts of a partition: labelled with the run they work for, and looked at."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from crawlstream_frontier.positions import late_in
 from crawlstream_frontier.scripts import Scripts
 
 LINKS_A_GRANT = GROUPS_PER_CALL
-"""Each of them may be of another domain."""
+"""Each of the links may be of another domain."""
 
 
 class Contexts:
@@ -35,13 +35,13 @@ class Contexts:
         self._scripts = scripts
 
     async def epoch(self) -> int:
-        """The epoch of Redis: labels that are asked for from now on are for it."""
+        """Return the epoch of Redis, for labels that are requested from now on."""
         return (await self.look([])).redis_epoch
 
     async def label(self, redis_epoch: int, labels: Sequence[Label]) -> int:
-        """Tell what homes have said since Redis was in this epoch; in any other nothing is done.
+        """Store labels requested in this epoch of Redis; no-op in any other epoch.
 
-        Answers how many took effect: what is not there, or knows something newer, does not.
+        Returns how many took effect: missing contexts and those with newer labels ignore theirs.
         """
         packed = pack_labels(redis_epoch, labels)
         if not labels:
@@ -50,7 +50,7 @@ class Contexts:
         return cast(int, applied)
 
     async def tell(self, tells: Sequence[Tell]) -> list[Told]:
-        """Tell what homes want this partition to hear; its answers are for ``Home.told``."""
+        """Deliver changes from homes to this partition; return its answers for ``Home.told``."""
         if not tells:
             return []
         _, reports = unpack(await self._scripts.run("label", pack_tells(tells)))
@@ -59,24 +59,24 @@ class Contexts:
     async def count(
         self, context: ContextKey, *, home_epoch: int = 0, give_back: bool = False
     ) -> Draw:
-        """The account of credits that a context has, and how many it wants.
+        """Return the account of credits of a context, and how many it wants.
 
-        What an earlier epoch of the home than ``home_epoch`` has granted does not count any more.
-        ``give_back``: what nothing here waits for.
+        Grants from an earlier epoch of the home than ``home_epoch`` are ignored from now on.
+        ``give_back``: return credits that nothing here waits for.
         """
         packed = pack_count(context, home_epoch, give_back=give_back)
         return unpack_draw(unpack(await self._scripts.run("count", packed)))
 
     async def granted(self, context: ContextKey, grant: Grant) -> Draw:
-        """Tell what the home has granted; some of the links that are ready enter, or are refused.
+        """Store a grant of the home; admit or refuse some of the links that are ready.
 
-        Answers what the context wants then.
+        Returns the credits that the context wants then.
         """
         packed = pack_grant(context, grant, LINKS_A_GRANT)
         return unpack_draw(unpack(await self._scripts.run("granted", packed)))
 
     async def look(self, contexts: Iterable[ContextKey]) -> Look:
-        """What is true of contexts, and of the partition, at one moment; in their order."""
+        """Return the state of contexts, and of the partition, at one moment; in their order."""
         asked = [
             part
             for crawl, generation in contexts

@@ -47,18 +47,18 @@ from crawlstream_frontier.positions import read_positions
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 RUNS_A_CALL = 200
-"""Runs that a home is asked about at once."""
+"""Runs that one query to a home returns."""
 FATES_A_CALL = 200
-"""Fates that a home is told at once, so that no call takes long."""
+"""Fates restored in one call, so that no call takes long."""
 _NOTHING_NOTED: Mapping[int, ToNote] = {}
 
 
 class Home:
-    """What a home is told of its crawls, and says of them.
+    """Calls to the home of crawls.
 
-    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe. But for
-    ``begin``, ``restore`` and those about runs they raise NotRestored, and do nothing, where what
-    Kafka knows has not been told in this epoch of Redis.
+    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe. Except
+    ``begin``, ``restore`` and those about runs they raise NotRestored, and do nothing, until the
+    records in Kafka have been restored in this epoch of Redis.
     """
 
     def __init__(self, scripts: Scripts) -> None:
@@ -67,14 +67,14 @@ class Home:
         self._keys = scripts.keys
 
     async def begin(self, topic_id: str, kafka_partition: int, offset: int) -> int:
-        """Let a Kafka partition be enrolled from ``offset`` on, unless it is; answers where."""
+        """Set a Kafka partition's first offset to enroll unless it has one; return it."""
         key, field = self._keys.enrolled(), f"{topic_id}:{kafka_partition}"
         with our_errors():
             await self._redis.hsetnx(key, field, offset)
             return int(await self._redis.hget(key, field))
 
     async def enrolled(self) -> Mapping[tuple[str, int], int]:
-        """Next offset to enroll, by topic UUID and Kafka partition."""
+        """Return the next offset to enroll, by topic UUID and Kafka partition."""
         with our_errors():
             return read_positions(await self._redis.hgetall(self._keys.enrolled()))
 
@@ -84,10 +84,10 @@ class Home:
         noted: Mapping[int, ToNote] = _NOTHING_NOTED,
         begun: Sequence[Begun] = (),
     ) -> Enrolled:
-        """Let consecutive records take effect: what is said to its crawls, or to schedules.
+        """Apply consecutive records: seeds and commands for its crawls and schedules.
 
-        ``noted``: what Kafka remembers, by the offset of the record that has to wait for it;
-        ``begun``: what it remembers of crawls in the answer before. Seeds below the position are
+        ``noted``: notes in Kafka, by the offset of the record that has to wait for its note;
+        ``begun``: crawls of the previous answer that Kafka has. Seeds below the position are
         answered again. PositionGap: records before the batch are missing.
         """
         try:
@@ -106,9 +106,9 @@ class Home:
         )
 
     async def again(self) -> Mapping[tuple[str, int], int]:
-        """First offset whose seeds may enter once more, by topic UUID and Kafka partition.
+        """Return the first offset to read again, by topic UUID and Kafka partition.
 
-        They were written after a stop, and read before it.
+        Its seeds were written after a stop, and read before it.
         """
         with our_errors():
             fields = await self._redis.hgetall(self._keys.again())
@@ -117,19 +117,19 @@ class Home:
         )
 
     async def reread(self, batch: IntakeBatch) -> None:
-        """Partitions have the seeds of these records that were to enter once more."""
+        """Note that partitions have the seeds of these records that entered once more."""
         place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
         await self._scripts.run("reread", pack(place))
 
     async def labels(self, questions: Sequence[Question]) -> list[Label]:
-        """What is true of some contexts, in the order of the questions."""
+        """Return the labels of some contexts, in the order of the questions."""
         _, redis_epoch, labels = await self._ask("labels", pack_questions(questions))
         return unpack_labels(redis_epoch, questions, labels)
 
     async def draw(
         self, context: ContextKey, draws: Mapping[int, Draw], *, asker: int, counted_in: int = 0
     ) -> Grant | NoGrant:
-        """Hear the accounts of partitions, and grant credits to the one that asks.
+        """Record the accounts of partitions, and grant credits to the requesting one.
 
         ``counted_in``: the epoch of the home in which all of them were counted; 0: they were not.
         """
@@ -139,30 +139,30 @@ class Home:
     async def quiet(
         self, grace_ms: int, *, start: int = 0, most: int = 200
     ) -> tuple[list[OpenRun], int]:
-        """Open runs that have had no seed for ``grace_ms``: each begins a look.
+        """Return open runs that have had no seed for ``grace_ms``: each begins a look.
 
-        Of all of them, at most so many from ``start`` on; how many there were, those included of
-        which Kafka does not have the ending before.
+        At most a limited number from ``start`` on; also their total number, including runs whose
+        predecessor's ending is not in Kafka.
         """
         _, redis_epoch, runs, passed = await self._ask("quiet", grace_ms, start, most)
         return unpack_runs(redis_epoch, runs), passed
 
     async def overdue(self, grace_ms: int, dedupe_ms: int, *, most: int = 50) -> Overdue:
-        """What the home's clock ends, to be remembered by Kafka and then to be told to ``lapse``.
+        """Return the ends that are due by the home's clock, for Kafka and then for ``lapse``.
 
-        A run whose time is over, ``grace_ms`` after its last seed; what a crawl without a run has
-        seen, ``dedupe_ms`` after it, or as long as its seeds have said.
+        A run ends when its time is over, ``grace_ms`` after its last seed; a crawl forgets its
+        pages ``dedupe_ms`` after its last run, or after the time that its seeds set.
         """
         _, redis_epoch, notes, next_ms = await self._ask("overdue", grace_ms, dedupe_ms, most)
         found = [unpack_note(redis_epoch, note) for note in notes]
         return Overdue([one for one in found if one], None if next_ms < 0 else next_ms)
 
     async def lapse(self, note: ToNote) -> bool:
-        """Kafka remembers it: let it take effect, unless the generation has ended otherwise."""
+        """Apply an end that Kafka has, unless the generation has ended otherwise."""
         return await self._scripts.run("lapse", pack_lapse(note)) == 1
 
     async def runs(self, crawls: Sequence[CrawlKey]) -> Mapping[CrawlKey, RunAtHome]:
-        """The latest runs of those of these crawls that the home knows."""
+        """Return the latest runs of these crawls, if the home knows them."""
         found: dict[CrawlKey, RunAtHome] = {}
         for start in range(0, len(crawls), RUNS_A_CALL):
             asked = crawls[start : start + RUNS_A_CALL]
@@ -171,30 +171,30 @@ class Home:
         return found
 
     async def under_way(self) -> int:
-        """How many runs are open, or end just now."""
+        """Return the number of runs that are open or ending."""
         with our_errors():
             is_open = await self._redis.zcard(self._keys.open_runs())
             return int(is_open + await self._redis.hlen(self._keys.closing()))
 
     async def finish(self, run: OpenRun, ledger: Mapping[str, int]) -> bool:
-        """End a run that a look has found to be over, unless anything has changed since it began.
+        """End a run that a look found to be over, unless anything has changed since.
 
         ``ledger``: the counters of all reports, summed.
         """
         return await self._scripts.run("finish", pack_finish(run, ledger)) == 1
 
     async def published(self, crawl: CrawlKey, run: int) -> None:
-        """Kafka has the ending of a run: the next one may be worked for."""
+        """Note that Kafka has the ending of a run, so that the next one may be worked for."""
         await self._scripts.run("published", pack([FrontierKeys.crawl_field(crawl), run]))
 
     async def restore(
         self, redis_epoch: int, marks: Sequence[HomeMark], *, dedupe_ms: int = 600_000
     ) -> bool:
-        """Tell a home that may have gone back what Kafka knows of its generations and runs.
+        """Restore generations and runs from Kafka in a home that may have gone back.
 
-        First have Kafka remember that this epoch has begun; then read up to there. ``marks`` are
-        those that survive (``survivors``), in the order of the log. ``dedupe_ms``: so long after
-        its last run a crawl remembers its pages. False: the home is in another epoch.
+        First write the beginning of this epoch to Kafka; then read up to there. ``marks`` are
+        those that survive (``survivors``), in the order of the log. ``dedupe_ms``: time after
+        its last run for which a crawl remembers its pages. False: another epoch of the home.
         """
         for start in range(0, max(len(marks), 1), FATES_A_CALL):
             part = marks[start : start + FATES_A_CALL]
@@ -206,15 +206,15 @@ class Home:
         return True
 
     async def tells(self, most: int = 100) -> list[Tell]:
-        """Some of what partitions are to hear."""
+        """Return some of the changes to deliver to partitions."""
         _, tells = await self._ask("tells", most)
         return unpack_tells(tells)
 
     async def told(self, answers: Iterable[Told]) -> int:
-        """What partitions have answered to tells; answers how many of these are done.
+        """Record the partitions' answers to changes; return how many changes are done.
 
-        A stop is replied to when all have answered, and its ending is owed when nothing of its
-        generation is in flight any more; until then its tells stay.
+        A stop is answered when all have replied, and its ending is published when nothing of its
+        generation is in flight any more; until then its changes stay.
         """
         _, done = await self._ask("told", pack_told(answers))
         return cast(int, done)

@@ -1,4 +1,4 @@
-"""A partition reads Kafka: seeds of its domains, and links that other partitions found."""
+"""Reading of Kafka by a partition: seeds of its domains, and links from other partitions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LinkBatch:
     def parts(self) -> Iterator[LinkBatch]:
         """Cut into batches that a script takes at once; they leave no offset uncovered.
 
-        Many records fit where they lead to the same domains, for these come together.
+        Many records fit if they lead to the same domains, because their links are joined.
         """
         start, part = self.start, list[LinkRecord]()
         links = groups = size = 0
@@ -58,25 +58,25 @@ class LinkBatch:
 
 
 class Reached(NamedTuple):
-    """How far a Kafka partition of requests has been read."""
+    """Positions in a Kafka partition of requests."""
 
     position: int
     late: Mapping[int, int]
-    """The same by home, of those whose seeds are further behind."""
+    """Position by home, for homes whose seeds are further behind."""
     untold: Sequence[int]
-    """Offsets of seeds that were refused, perhaps without having been told."""
+    """Offsets of refused seeds whose refusal may be unpublished."""
 
     def of_all(self, but: Collection[int] = ()) -> int:
-        """Up to here the seeds of all homes have been read, or of all but some."""
+        """Return the position that the seeds of all homes, or of all but some, have reached."""
         return min([self.position, *(at for home, at in self.late.items() if home not in but)])
 
     def lowest(self, but: Collection[int] = ()) -> int:
-        """Where to begin, if the seeds of some homes are left out."""
+        """Return where to begin, if the seeds of some homes are left out."""
         return min([self.of_all(but), *self.untold])
 
 
 class Reading:
-    """Lets records take effect in one partition, each exactly once, with its position.
+    """Applies records in one partition, each exactly once, with its position.
 
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
     """
@@ -88,14 +88,14 @@ class Reading:
         self._sites = HostSites(ThrottleRules(scripts))
 
     async def begin(self, topic_id: str, kafka_partition: int, offset: int) -> int:
-        """Let a Kafka partition be read from ``offset`` on, unless it is; answers where.
+        """Set a Kafka partition's first offset unless it has one; return where reading begins.
 
-        That is before its position if the refusal of a seed may not have been told.
+        That is before its position if the refusal of a seed may be unpublished.
         """
         return (await self.reached(topic_id, kafka_partition, offset)).lowest()
 
     async def reached(self, topic_id: str, kafka_partition: int, offset: int) -> Reached:
-        """The same; answers all that is known of it."""
+        """Begin as ``begin`` does; return all positions."""
         key, field = self._keys.positions(), f"{topic_id}:{kafka_partition}"
         with our_errors():
             await self._redis.hsetnx(key, field, offset)
@@ -109,12 +109,12 @@ class Reading:
     async def take(
         self, batch: IntakeBatch, stamps: Mapping[int, Stamp], seeds_of: SeedsOf = _OF_ONE_HOME
     ) -> Taken:
-        """Let seeds enter, with what their homes have said of each.
+        """Admit seeds, stamped by their homes.
 
         Of the records of ``batch``, seeds of this partition's domains are left; its ``next`` covers
-        the others, but for those of homes that are absent. PositionGap: records before it are
-        missing. FrontierFull: seeds wait. OutdatedStamp: a run has expired since, its home is to be
-        asked again.
+        the others, except those of absent homes. PositionGap: records before it are
+        missing. FrontierFull: seeds wait. OutdatedStamp: a run has expired since, its home must
+        stamp the seed again.
         """
         packed = pack_take(batch, stamps, self._sites.of_seed, seeds_of)
         applied, refused, unconfirmed, short = await self._run("take", packed)
@@ -126,7 +126,7 @@ class Reading:
         )
 
     async def apply(self, batch: LinkBatch) -> Applied:
-        """Let links enter, as many as one of ``batch.parts()`` has.
+        """Admit links, as many as one of ``batch.parts()`` has.
 
         PositionGap: records before it are missing, or some of them are in. FrontierFull: Redis has
         no room for links.

@@ -1,5 +1,5 @@
-"""A frontier of several partitions: what goes from one to another; see docs/partitions.md.
+"""A frontier of several partitions, and the calls between them; see docs/partitions.md.
 
-``confirm`` goes from one to the other, ``labelling`` beside other work.
-``frontiers`` has all of them, and finds the one that has a domain or a crawl.
+``confirm`` carries labels between partitions and homes, ``labelling`` does so in the background.
+``frontiers`` has all partitions, and finds the one of a domain or a crawl.
 """

@@ -1,4 +1,4 @@
-"""Asking partitions at once: what they answer, and which of them do not."""
+"""Calls to several partitions at once: their answers, and the partitions without one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.scripts import our_errors
 
 ANSWER_S = 2.0
-"""How long one of several partitions may take to answer before the others go on without it."""
+"""Time for one of several partitions to answer before the others continue without it."""
 
 T = TypeVar("T")
 Question = Callable[[Frontier], Awaitable[T]]
@@ -22,44 +22,44 @@ Question = Callable[[Frontier], Awaitable[T]]
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[T]):
-    """What partitions answered; those that did not are named, and nothing is guessed of them."""
+    """Answers of partitions; those without an answer are named, and nothing is assumed of them."""
 
     by_partition: Mapping[int, T]
     missing: Mapping[int, str]
-    """Why, by partition."""
+    """Reason by partition."""
 
     @property
     def values(self) -> Sequence[T]:
-        """In the order of the partitions."""
+        """Return the answers in the order of the partitions."""
         return [self.by_partition[p] for p in sorted(self.by_partition)]
 
 
 class Asking(Protocol):
-    """Whatever can ask the partitions; see ``Frontiers``."""
+    """An object that can query the partitions; see ``Frontiers``."""
 
     partitions: Partitions
 
     def __getitem__(self, partition: int) -> Frontier:
-        """The partition with this number."""
+        """Return the partition with this number."""
         ...
 
     def name(self, partition: int) -> str:
-        """What people call a partition."""
+        """Return a partition's name in messages."""
         ...
 
     def machine(self, partition: int) -> str:
-        """The server that a partition is on now."""
+        """Return the server that a partition is on now."""
         ...
 
     async def ask(self, question: Question[T], *, within_s: float = ANSWER_S) -> Answers[T]:
-        """Ask all of them; RedisUnavailable: none answers."""
+        """Query all of them; RedisUnavailable: none answers."""
         ...
 
 
 async def ask_all(
     frontiers: Mapping[int, Frontier], question: Question[T], *, within_s: float = ANSWER_S
 ) -> Answers[T]:
-    """Ask several partitions at once.
+    """Query several partitions at once.
 
     RedisUnavailable: none answered. Any other error of one of them is raised.
     """
@@ -82,7 +82,7 @@ class _Missing:
 
 
 async def _in_time(answer: Awaitable[T], within_s: float) -> T | _Missing:
-    """What is answered, or why nothing is."""
+    """Return the answer, or the reason why there is none."""
     try:
         with our_errors():
             async with asyncio.timeout(within_s):

@@ -1,4 +1,4 @@
-"""Between partitions and homes: labels are asked for and told, and a run is found to be over."""
+"""Labels between homes and partitions, and the check whether a run is over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlstream_frontier.home.contexts import Contexts
 from crawlstream_frontier.home.home import Home
 
 ENDS = ("done", "failed", "redirected", "stopped", "expired")
-"""Counters of entries that came to their end."""
+"""Counters of ended entries."""
 
 
 async def confirm(
@@ -20,10 +20,10 @@ async def confirm(
     redis_epoch: int,
     questions: Sequence[Question],
 ) -> int:
-    """Ask the homes of contexts, and tell the partition; answers how many labels took effect.
+    """Fetch labels from homes and store them in the partition; return how many took effect.
 
     ``redis_epoch`` is that of the partition, from before. RedisUnavailable, NotRestored: a home
-    cannot say; those of other homes may have been told.
+    cannot answer; the labels of other homes may be stored.
     """
     by_home = defaultdict[Home, list[Question]](list)
     for question in questions:
@@ -37,7 +37,7 @@ async def confirm(
 def is_over(
     run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: str, *, home: int
 ) -> bool:
-    """Whether a run is over, as far as one look at each partition tells, in their order.
+    """Return True if a run is over, by one look at each partition, in their order.
 
     ``reports``: the place of the run's context in each look. ``home``: that of its crawl. Every
     partition was idle, has read the seeds that were enrolled, and the links that any of them needs
@@ -57,9 +57,9 @@ def is_over(
 
 
 def summed(run: OpenRun, looks: Sequence[Look], reports: int) -> Mapping[str, int]:
-    """The counters of a run in all partitions together; some may still have those of another.
+    """Return the counters of a run in all partitions together; leave out those of other runs.
 
-    One may have heard that it was over, from a home that has gone back to before that.
+    A partition may have stored that it was over, from a home that has gone back since.
     """
     total = Counter[str]()
     for look in looks:

@@ -1,7 +1,7 @@
-"""Credits of page limits are carried between partitions and the homes of crawls.
+"""Credits of page limits, carried between partitions and the homes of crawls.
 
-Who meets links that wait for credits has them carried, beside its work; intake waits for those of
-its seeds. Any number of processes may do so at once, and each may die: what waits is met again.
+A process that meets links waiting for credits has them carried in the background; intake waits for
+its seeds' credits. Any number of processes may do so at once, and each may die: the links remain.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from crawlstream_frontier.home.home import Home
 from crawlstream_frontier.partitions.asking import Asking
 
 AGAIN_S, SELDOM_S = 0.02, 1.0
-"""Pause before what is undecided is asked again: the longer, the more often that was in vain."""
+"""Pause before an undecided request is repeated: it grows with each attempt without success."""
 
 log = structlog.get_logger()
 
 
 class Drawn(NamedTuple):
-    """What has become of what a partition wanted."""
+    """Outcome of a partition's request for credits."""
 
     is_all: bool
     """All of it was granted, or refused."""
@@ -37,7 +37,7 @@ class Drawn(NamedTuple):
 
 
 class Credits:
-    """Carries credits until nothing waits for any; one task a partition and context."""
+    """Carries credits until no link waits for any; one task per partition and context."""
 
     def __init__(self, frontiers: Asking) -> None:
         self._frontiers = frontiers
@@ -45,7 +45,7 @@ class Credits:
         self._again = set[tuple[int, ContextKey]]()
 
     def carry(self, partition: int, contexts: Iterable[ContextKey]) -> None:
-        """Have credits of these carried to a partition soon."""
+        """Carry credits of these contexts to a partition soon."""
         for context in contexts:
             key = partition, context
             if key in self._tasks:
@@ -55,7 +55,7 @@ class Credits:
             task.add_done_callback(partial(self._ended, key))
 
     async def stop(self) -> None:
-        """End what is under way."""
+        """Cancel the running tasks."""
         await end(self._tasks.values())
 
     def _ended(self, key: tuple[int, ContextKey], _: asyncio.Task[None]) -> None:
@@ -82,7 +82,7 @@ class Credits:
             await asyncio.sleep(0 if drawn.is_all else pause_s)
 
     async def draw(self, partition: int, context: ContextKey) -> Drawn:
-        """Draw what a partition wants; Unavailable: somebody who must answer does not."""
+        """Draw credits for a partition; Unavailable: a needed partition does not answer."""
         contexts, home = self._contexts(partition), self._home(context)
         draw, is_any = await contexts.count(context), False
         while draw.wanted or draw.ready:
@@ -99,7 +99,7 @@ class Credits:
     async def _ask(
         self, home: Home, context: ContextKey, partition: int, draw: Draw
     ) -> Grant | NoGrant:
-        """What the home grants; if that is too little, others give back what they do not need."""
+        """Return the home's grant; if it is too small, others first return unneeded credits."""
         grant = await home.draw(context, {partition: draw}, asker=partition)
         if isinstance(grant, NoGrant) and grant.why == "COUNT":
             counted = await self._count(context, grant.home_epoch)
@@ -111,7 +111,7 @@ class Credits:
         return grant
 
     async def _count(self, context: ContextKey, home_epoch: int) -> Mapping[int, Draw]:
-        """The accounts of all partitions; RedisUnavailable: one does not answer."""
+        """Return the accounts of all partitions; RedisUnavailable: one does not answer."""
         every = range(self._frontiers.partitions.number)
         draws = await together(
             self._contexts(p).count(context, home_epoch=home_epoch) for p in every
@@ -119,7 +119,7 @@ class Credits:
         return dict(zip(every, draws, strict=True))
 
     async def _give_back(self, context: ContextKey, holders: Iterable[int]) -> Mapping[int, Draw]:
-        """Their accounts, without what they do not need; of those that answer."""
+        """Return the accounts of those that answer, without the credits that they do not need."""
         given_back = {}
         for partition in holders:
             try:

@@ -1,6 +1,6 @@
-"""The partitions of a frontier, each as a ``Frontier`` of its own; one object a process.
+"""The partitions of a frontier, each as a ``Frontier`` of its own; one object per process.
 
-With one partition it holds one ``Frontier``, and asking it costs what asking that one costs.
+With one partition it has one ``Frontier``, and a call costs the same as a call of that one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Server:
     """A Redis, or a Redis Cluster, that has partitions."""
 
     name: str
-    """As people know it: ``host:port``."""
+    """Name in messages: ``host:port``."""
     redis: Redis
     """For commands."""
     waiting: Redis
@@ -47,7 +47,7 @@ class Server:
 
 
 class Frontiers:
-    """Finds the partition for whatever is asked; nobody else makes a hash tag."""
+    """Finds the partition of a domain, crawl or host; no other class makes a hash tag."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Frontiers:
         return self.of(domain_key(host))
 
     async def site_of(self, host: str) -> str:
-        """What requests to a host are counted under, by the rules in force; RedisUnavailable."""
+        """Return the site that counts requests to a host, by the rules; RedisUnavailable."""
         table = await self.rules.table()
         return table.site_of(host) if table else domain_key(host)
 
@@ -99,14 +99,14 @@ class Frontiers:
 
     @property
     def root(self) -> Frontier:
-        """The partition that has what belongs to no domain and no crawl; docs/keys.md."""
+        """The partition with the data of no domain and no crawl; docs/keys.md."""
         return self._frontiers[0]
 
     @property
     def heartbeats(self) -> Sequence[tuple[Redis, FrontierKeys]]:
-        """Where processes tell that they live: twice, in partitions that are far from each other.
+        """The two places of processes' heartbeats, in partitions that are far from each other.
 
-        One of them may be away. ``Heartbeat``, ``living`` and ``wish`` take them.
+        One of them may be unavailable. ``Heartbeat``, ``living`` and ``wish`` take them.
         """
         chosen = [self._frontiers[p].scripts for p in sorted({0, len(self) // 2})]
         return [(scripts.redis, scripts.keys) for scripts in chosen]
@@ -117,11 +117,11 @@ class Frontiers:
         return self._servers
 
     def name(self, partition: int) -> str:
-        """What people call a partition: its number, and where it is."""
+        """Return a partition's name in messages: its number and server."""
         return f"partition {partition} ({self.machine(partition)})"
 
     def machine(self, partition: int) -> str:
-        """The server that a partition is on now: of a cluster, the node with its slot."""
+        """Return the server that a partition is on now: in a cluster, the node with its slot."""
         server = self._servers[partition]
         client: object = server.redis
         if not isinstance(client, RedisCluster):
@@ -140,22 +140,22 @@ class Frontiers:
     def session(
         self, partition: int, worker: str, spiderid: str, *, group: str = ""
     ) -> WorkerSession:
-        """What a worker of this name uses of one partition; ``group`` is its egress group."""
+        """Return the session of a worker in one partition; ``group`` is its egress group."""
         scripts = self._frontiers[partition].scripts
         return WorkerSession(scripts, worker, spiderid, group=group, partition=partition)
 
     def sleeper(self, partition: int, name: str) -> Sleeper:
-        """Hears of one partition that there is work for ``name``."""
+        """Return a sleeper that one partition wakes when it has work for ``name``."""
         return Sleeper(self._servers[partition].waiting, self.partitions.keys(partition), name)
 
     @property
     def queries(self) -> FrontierQueries:
-        """Questions to the whole frontier."""
+        """Queries of the whole frontier."""
         return self.root.queries if len(self) == 1 else DividedQueries(self)
 
     @property
     def inspector(self) -> Inspector:
-        """Questions about single pages and domains."""
+        """Inspection of single pages and domains."""
         return self.root.inspector if len(self) == 1 else DividedInspector(self)
 
     @property
@@ -170,7 +170,7 @@ class Frontiers:
 
     @property
     def book(self) -> ProxyBook:
-        """How proxies do."""
+        """The book of the proxies."""
         return self.root.book
 
     @property
@@ -179,7 +179,7 @@ class Frontiers:
         return self.root.schedules if len(self) == 1 else DividedSchedules(self)
 
     async def ask(self, question: Question[T], *, within_s: float = ANSWER_S) -> Answers[T]:
-        """Ask all partitions at once; one alone takes the time that it needs.
+        """Query all partitions at once; a single one may take its time.
 
         RedisUnavailable: none answered. Any other error of one of them is raised.
         """

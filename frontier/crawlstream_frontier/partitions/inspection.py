@@ -1,4 +1,4 @@
-"""Where single pages and domains are, in a frontier of several partitions."""
+"""Inspection of pages and domains in a frontier of several partitions."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from crawlstream_frontier.partitions.asking import Asking, Question, T
 
 
 class DividedInspector(Inspector):
-    """As ``Inspector``: a page and a domain are known in one partition, which is asked."""
+    """As ``Inspector``; queries the one partition that has the page or domain."""
 
     def __init__(self, frontiers: Asking) -> None:
         self._frontiers = frontiers
 
     async def crawls(self, most: int) -> Sequence[CrawlKey]:
-        """Up to ``most`` crawls that are remembered."""
+        """Return up to ``most`` known crawls."""
         answers = await self._frontiers.ask(lambda frontier: frontier.inspector.crawls(most))
         found = {crawl for part in answers.values for crawl in part}
         return sorted(found, key=FrontierKeys.crawl_field)[:most]
 
     async def page(self, crawl: CrawlKey, url: str) -> PageReport | None:
-        """What a crawl knows of a page; None for an unknown crawl."""
+        """Return the state of a page in a crawl; None for an unknown crawl."""
         domain = domain_key(host_of(url))
         report = await self._of(domain, lambda frontier: frontier.inspector.page(crawl, url))
         return report or await self._never(crawl)
 
     async def domain(self, domain: str, view: str = "") -> DomainReport:
-        """A domain's rule and state, and what waits in it; ``domain`` may be a host with a rule."""
+        """Return a domain's rule, state and waiting entries; may be a host with a rule."""
         return await self._of(
             domain_key(domain), lambda frontier: frontier.inspector.domain(domain, view)
         )
@@ -42,7 +42,7 @@ class DividedInspector(Inspector):
         return await self._of(domain_key(host), lambda frontier: frontier.rules.table())
 
     async def _never(self, crawl: CrawlKey) -> PageReport | None:
-        """A crawl of which the partition of a page has nothing at all; None: it is unknown."""
+        """Return the report of a page that its partition does not know; None: unknown crawl."""
         answers = await self._frontiers.ask(
             lambda frontier: frontier.queries.crawl_state(crawl, with_domains=False)
         )
@@ -51,7 +51,7 @@ class DividedInspector(Inspector):
         return None
 
     async def _of(self, domain: str, question: Question[T]) -> T:
-        """Ask the partition of a domain; RedisUnavailable names it."""
+        """Query the partition of a domain; RedisUnavailable names it."""
         p = self._frontiers.partitions.of(domain)
         try:
             return await question(self._frontiers[p])

@@ -1,4 +1,4 @@
-"""Partitions ask for which runs they work; what a home says is told to the one that asks."""
+"""Fetch run labels from home partitions and store them in the partitions that need them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ log = structlog.get_logger()
 
 
 class Labelling:
-    """Asks homes beside the reading, a partition's questions together, and never waits for one.
+    """Queries homes in the background, a partition's questions together, without waiting.
 
-    What cannot be answered now is dropped: whoever leases, or looks, asks again.
+    A question without an answer now is dropped: the next lease or look asks it again.
     """
 
     def __init__(self, frontiers: Frontiers) -> None:
@@ -29,10 +29,10 @@ class Labelling:
         self._open: defaultdict[int, set[Question]] = defaultdict(set)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.credits = Credits(frontiers)
-        """Carries what questions of credits ask for."""
+        """Carries credits for questions about credits."""
 
     def ask(self, partition: int, questions: Iterable[Question]) -> None:
-        """Have these answered soon."""
+        """Answer these questions soon."""
         for question in questions:
             if question.is_of_credits:
                 self.credits.carry(partition, [question.context])
@@ -43,7 +43,7 @@ class Labelling:
             task.add_done_callback(lambda _: self._tasks.pop(partition, None))
 
     async def stop(self) -> None:
-        """End what is under way."""
+        """Cancel the running queries."""
         await end(self._tasks.values())
         await self.credits.stop()
 

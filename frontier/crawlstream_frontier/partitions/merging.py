@@ -1,4 +1,4 @@
-"""One figure of those of several partitions: sums, maxima, unions."""
+"""Merges the answers of several partitions: sums, maxima, unions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crawlstream.model.partitions.messages import Look, RunAtHome
 from crawlstream.model.state import UNDER_WAY, CrawlState, DomainBacklog, FrontierState
 
 _BESIDE_NAME = 60
-"""Bytes of a listed domain beside its name."""
+"""Bytes of a listed domain without its name."""
 _LEDGER = (
     *("admitted", "queued", "delayed", "held", "spilled", "shelved"),
     *("done", "failed", "redirected", "stopped", "expired", "body_bytes"),
@@ -26,10 +26,10 @@ _COUNTS = (
 def merge_crawl(
     parts: Sequence[CrawlState], missing: Collection[int], *, listed_bytes: int
 ) -> CrawlState:
-    """One crawl by what the partitions that have it tell; the first of ``parts`` is its home's.
+    """Merge one crawl from the partitions that have it; the first of ``parts`` is its home's.
 
-    Its latest run is the largest number that any of them knows; a partition that has an earlier one
-    has nothing of it yet. ``listed_bytes``: what its domains may take in an answer.
+    Its latest run is the largest number in any of them; a partition with an earlier one
+    has no pages of it yet. ``listed_bytes``: size limit of its domains in an answer.
     """
     run = max(part.run for part in parts)
     now = [part for part in parts if part.run == run]
@@ -55,10 +55,10 @@ def merge_crawl(
 
 
 def as_home_says(state: CrawlState | None, crawl: CrawlKey, said: RunAtHome) -> CrawlState:
-    """A crawl as its home has it: which run is the latest, and how it is.
+    """Return a crawl with the latest run and state of its home.
 
-    ``state`` is what partitions tell, None: nothing; of an earlier run its counters are none of the
-    latest one, of which no partition has anything yet. A home that has gone back knows less.
+    ``state`` is merged from partitions, None: no data; counters of an earlier run do not count for
+    the latest, of which no partition has pages yet. A home that has gone back knows less.
     """
     if state is not None and state.run > said.run:
         return state
@@ -84,7 +84,7 @@ def as_home_says(state: CrawlState | None, crawl: CrawlKey, said: RunAtHome) -> 
 
 
 def in_transit(looks: Mapping[int, tuple[Look, Collection[str]]]) -> int:
-    """Records that partitions have not read, as far as a context needs them, which was looked at.
+    """Return the number of unread records that a context of the looks still needs.
 
     ``looks``: of each partition, with the topics of requests; any other topic has links.
     """
@@ -113,7 +113,7 @@ def merge_frontier(
 ) -> FrontierState:
     """The counters of all partitions that answered.
 
-    ``crawls`` is how many runs their homes know to be under way, ``workers`` how many are
+    ``crawls`` is the number of running runs by their homes, ``workers`` the number
     registered in any; ``servers`` has the server of each partition: the memory of one counts once.
     """
     states = [parts[p] for p in sorted(parts)]
@@ -136,9 +136,9 @@ def merge_frontier(
 
 
 def _state(states: Sequence[str]) -> str:
-    """The state of a run of which each partition may have heard something else yet.
+    """Return the state of a run while partitions may have different states of it.
 
-    What a person said counts as soon as any has heard it; a run is over when it is everywhere.
+    A pause or stop counts as soon as any partition has it; a run is over when it is everywhere.
     """
     for state in ("paused", *reversed(UNDER_WAY), "running"):
         if state in states:
@@ -164,7 +164,7 @@ def _backlog(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Mapping[str, M
 def _listed(
     domains: Sequence[DomainBacklog], listed_bytes: int
 ) -> tuple[Sequence[DomainBacklog], bool]:
-    """As many as there is room for, and whether some were left out."""
+    """Return as many domains as there is room for, and whether some were left out."""
     for number, domain in enumerate(domains):
         listed_bytes -= len(domain.domain) + _BESIDE_NAME
         if listed_bytes < 0:

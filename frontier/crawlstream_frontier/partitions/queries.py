@@ -1,4 +1,4 @@
-"""Questions to a frontier of several partitions: all are asked, and their answers are merged."""
+"""Queries of a frontier of several partitions: all are queried, and their answers merged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from crawlstream_frontier.scripts import our_errors
 
 
 class DividedQueries(FrontierQueries):
-    """As ``FrontierQueries``; what it tells names the partitions that did not answer.
+    """As ``FrontierQueries``; answers name the partitions without an answer.
 
     Every method raises RedisUnavailable when no partition answers.
     """
@@ -33,7 +33,7 @@ class DividedQueries(FrontierQueries):
         self._frontiers = frontiers
 
     async def crawl_state(self, crawl: CrawlKey, *, with_domains: bool = True) -> CrawlState | None:
-        """The ledger of a crawl's latest run, added up; None where nobody remembers the crawl."""
+        """Return the ledger of a crawl's latest run, added up; None for an unknown crawl."""
         answers = await self._frontiers.ask(
             lambda frontier: frontier.queries.crawl_state(crawl, with_domains=with_domains)
         )
@@ -48,7 +48,7 @@ class DividedQueries(FrontierQueries):
     async def crawls(
         self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
     ) -> Sequence[CrawlState]:
-        """The crawls that are remembered anywhere, by name."""
+        """Return the crawls that any partition knows, under their names."""
         answers = await self._frontiers.ask(
             lambda frontier: frontier.queries.crawls(
                 spiderid=spiderid, appid=appid, with_domains=with_domains
@@ -59,7 +59,7 @@ class DividedQueries(FrontierQueries):
     async def with_lanes(
         self, crawls: Iterable[CrawlState], spiders: Collection[str]
     ) -> Sequence[CrawlState]:
-        """The same crawls, with whom those wait for that may wait for a missing crawler alone."""
+        """Return the crawls with the lanes of those that wait only for a missing crawler."""
         found = {state.crawl: state for state in crawls}
 
         async def look(frontier: Frontier) -> Sequence[CrawlState]:
@@ -76,7 +76,7 @@ class DividedQueries(FrontierQueries):
         ]
 
     async def states(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, CrawlState]:
-        """The ledgers of those of these crawls that are remembered, without their domains."""
+        """Return the ledgers of the known ones of these crawls, without their domains."""
         asked = list(crawls)
 
         async def look(frontier: Frontier) -> Sequence[CrawlState]:
@@ -86,7 +86,7 @@ class DividedQueries(FrontierQueries):
         return {state.crawl: state for state in await self._all(answers, asked)}
 
     async def state(self) -> FrontierState:
-        """Counters of the frontier."""
+        """Return the counters of the frontier."""
 
         async def look(frontier: Frontier) -> tuple[FrontierState, Collection[bytes], int]:
             scripts = frontier.scripts
@@ -108,7 +108,7 @@ class DividedQueries(FrontierQueries):
     async def _all(
         self, answers: Answers[Sequence[CrawlState]], also: Iterable[CrawlKey] = ()
     ) -> Sequence[CrawlState]:
-        """The crawls in the answers, and those of ``also`` that only their homes know, by name."""
+        """Return the crawls in the answers, and those of ``also`` known only at home."""
         found: dict[CrawlKey, dict[int, CrawlState]] = defaultdict(dict)
         for p, states in answers.by_partition.items():
             for state in states:
@@ -121,7 +121,7 @@ class DividedQueries(FrontierQueries):
         return [every[crawl] for crawl in sorted(every, key=FrontierKeys.crawl_field)]
 
     async def _at_homes(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, RunAtHome]:
-        """What homes say of crawls; those of a home that does not answer are not in it."""
+        """Return the runs of crawls by their homes, except homes that do not answer."""
         by_home = defaultdict[Frontier, list[CrawlKey]](list)
         for crawl in crawls:
             by_home[self._frontiers[self._frontiers.partitions.home(crawl)]].append(crawl)
@@ -135,7 +135,7 @@ class DividedQueries(FrontierQueries):
         return {crawl: run for said in answers.values for crawl, run in said.items()}
 
     async def _in_transit(self, context: ContextKey) -> int:
-        """How many records of links partitions have to read that pages of a crawl have written."""
+        """Return the number of link records from a crawl's pages that partitions must read."""
 
         async def look(frontier: Frontier) -> tuple[Look, Collection[str]]:
             requests = {topic for topic, _ in await frontier.home.enrolled()}

@@ -1,4 +1,4 @@
-"""Schedules of a frontier of several partitions: they are in the first, occasions at homes."""
+"""Schedules of a frontier of several partitions: stored in the first, occasions at homes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = structlog.get_logger()
 
 
 class DividedSchedules(Schedules):
-    """As ``Schedules``; whether the last seed of a firing has taken effect, homes tell."""
+    """As ``Schedules``; homes know whether the last seed of a firing has taken effect."""
 
     def __init__(self, frontiers: Asking) -> None:
         super().__init__(frontiers[0].scripts)
         self._frontiers = frontiers
 
     async def due(self, by: str, *, most: int) -> DueSchedules:
-        """Those whose time has come; seeds are awaited as long as no home has had the last one."""
+        """Lend due schedules; seeds are awaited as long as no home has had the last one."""
         found = await super().due(by, most=most)
         return replace(found, due=[await self._as_homes_say(state) for state in found.due])
 
@@ -34,7 +34,7 @@ class DividedSchedules(Schedules):
         return replace(state, is_awaited=not any(answers.values))
 
     async def note_repeated(self, repeated: Mapping[str, int]) -> None:
-        """Count records of firings that came again, by the key of their schedule; for people."""
+        """Count repeated records of firings, by the key of their schedule; for display."""
         try:
             await self._count_repeated(repeated)
         except RedisUnavailable as error:

@@ -1,4 +1,4 @@
-"""The tables of ZooKeeper in all partitions: each has a copy, by which it goes."""
+"""The tables of ZooKeeper in all partitions: each has and obeys its own copy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawlstream_frontier.partitions.asking import Asking
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
 COPY_S = 60.0
-"""How long a partition may take to look at all of its domains by new rules."""
+"""Time for a partition to check all of its domains by new rules."""
 
 
 class DividedRules(ThrottleRules):
@@ -19,21 +19,21 @@ class DividedRules(ThrottleRules):
         self._frontiers = frontiers
 
     async def table(self) -> ThrottleTable | None:
-        """The oldest of the tables in force; None where a partition has none."""
+        """Return the oldest of the tables in force; None if a partition has none."""
         tables = (await self._frontiers.ask(lambda frontier: frontier.rules.table())).values
         if None in tables:
             return None
         return min(filter(None, tables), key=lambda table: (table.czxid, table.mzxid))
 
     async def copy(self, table: ThrottleTable, *, adopt: bool = False) -> bool:
-        """Let a table rule everywhere; False: it is older than one in force."""
+        """Put a table in force everywhere; False: it is older than one in force."""
         answers = await self._frontiers.ask(
             lambda frontier: frontier.rules.copy(table, adopt=adopt), within_s=COPY_S
         )
         return all(answers.values)
 
     async def agree(self, scope: str, *, by_force: bool = False) -> None:
-        """Let limits be kept for each of these words; ConfigError where another was first."""
+        """Keep limits for each of these words; ConfigError if another value was set before."""
         await self._frontiers.ask(lambda frontier: frontier.rules.agree(scope, by_force=by_force))
 
 
@@ -44,14 +44,14 @@ class DividedPools(ProxyPools):
         self._frontiers = frontiers
 
     async def table(self, known: PoolTable | None = None) -> PoolTable | None:
-        """The oldest of the pools in force; None where a partition has none."""
+        """Return the oldest of the pools in force; None if a partition has none."""
         tables = (await self._frontiers.ask(lambda frontier: frontier.pools.table(known))).values
         if None in tables:
             return None
         return min(filter(None, tables), key=lambda table: (table.czxid, table.mzxid))
 
     async def copy(self, table: PoolTable, *, adopt: bool = False) -> bool:
-        """Let a table rule everywhere; False: it is older than one in force."""
+        """Put a table in force everywhere; False: it is older than one in force."""
         answers = await self._frontiers.ask(
             lambda frontier: frontier.pools.copy(table, adopt=adopt), within_s=COPY_S
         )
