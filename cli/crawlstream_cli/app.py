@@ -32,9 +32,9 @@ class Verb:
     panel: str
     """The heading under which the help lists it."""
     joins_cluster: bool = True
-    """Whether it works with the cluster that runs in the home, rather than on it."""
+    """True if it uses the cluster that runs in the home directory; false if it manages it."""
     passes_options: bool = False
-    """Whether options that it does not know are somebody else's."""
+    """True if unknown options are passed on to another program."""
 
     def is_installed(self) -> bool:
         """Return whether its package is here; chaos comes with a checkout only."""
@@ -266,9 +266,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _load_env_file() -> None:
-    """Take ``.env`` into the environment, so that child processes are told the same.
+    """Load ``.env`` into the environment, so that child processes use it, too.
 
-    A person is told which file it was: in somebody else's folder it may lead to other servers.
+    A person sees which file it was: in another user's folder it may lead to other servers.
     """
     file = Path(".env")
     if not file.is_file():

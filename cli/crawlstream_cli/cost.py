@@ -42,19 +42,19 @@ _SECONDS = {Over.QUARTER: 900, Over.HOUR: 3600, Over.DAY: 86_400, Over.WEEK: 604
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a million pages cost."""
+    """Costs of a million pages."""
 
     currency: str
     pages_per_hour: float
     per_hour: Mapping[str, float]
-    """What runs now, by kind or name."""
+    """Costs of running processes, by their kind."""
     per_million_pages: Mapping[str, float]
-    """The same per million pages, and the costs per page."""
+    """Costs per million pages: of the processes, and of the pages themselves."""
     total: float
 
 
 def cost_of(prices: Prices, running: Mapping[str, int], pages_per_hour: float) -> Cost:
-    """What a million pages cost at this pace; ``running`` counts processes by kind."""
+    """Return the costs of a million pages at this pace; ``running`` counts processes by kind."""
     per_hour: dict[str, float] = {
         kind: price * running.get(kind, 0)
         for kind, price in prices.hourly.items()
@@ -68,7 +68,7 @@ def cost_of(prices: Prices, running: Mapping[str, int], pages_per_hour: float) -
 
 
 def counted(reply: Mapping[str, Any], over_s: int) -> tuple[Mapping[str, int], float]:
-    """Processes by kind, and pages an hour (responses with 2xx), from a reply to ``stats: all``."""
+    """Return processes by kind, and pages per hour (status 2xx), from a reply to ``stats: all``."""
     running = {kind: sum(map(len, reply[kind].get("nodes", {}).values())) for kind in _MONITORS}
     pages = 0
     for statuses in reply["crawler"]["spiders"].values():
@@ -128,7 +128,7 @@ def cost(
 
 
 async def _proxies(over_s: int, pages_per_hour: float) -> Mapping[str, float]:
-    """What the traffic of each pool with a price costs, for a million pages of all."""
+    """Return the traffic costs of each pool with a price, for a million pages of all."""
     settings = load_settings()
     async with cluster_frontier(settings) as frontier:
         table = await frontier.pools.table() or PoolTable()

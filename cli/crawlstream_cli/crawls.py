@@ -1,4 +1,4 @@
-"""``crawlstream crawls``: every crawl that is remembered, and how far it is."""
+"""``crawlstream crawls``: every crawl that is known, and its progress."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _columns(found: Sequence[CrawlState], spiders: Collection[str] | None) -> It
 
 
 def _state(crawl: CrawlState, spiders: Collection[str] | None) -> Text:
-    """What it does, or whom it waits for."""
+    """Return the state, or the reason why it waits."""
     if waits := waiting_for(crawl, spiders):
         return cell(waits, "red")
     ends = f" {until(crawl.paused_until)}" if crawl.paused_until else ""

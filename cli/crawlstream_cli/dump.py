@@ -123,7 +123,7 @@ async def _topics(settings: Settings) -> list[str]:
 
 
 def render(record: Record, view: View) -> str:
-    """One record as text; what is not JSON is shown as Python would write it."""
+    """Return a record as text; a value that is not JSON is shown in Python's notation."""
     try:
         value = jsontext.loads(record.value or b"null")
     except ValueError:

@@ -41,7 +41,7 @@ Request = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Input:
-    """What is fed, and what is added to it."""
+    """Input of a feed, and the fields to add to it."""
 
     file: IO[bytes]
     is_table: bool
@@ -166,7 +166,7 @@ def _warn(checked: Checked) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Fed:
-    """What a feed has done."""
+    """Result of a feed."""
 
     count: int
     topic: str
@@ -185,7 +185,7 @@ class _Fed:
         }
 
     def sentences(self) -> Iterator[str]:
-        """The same for people, and what to do next."""
+        """Yield the result for people, and the next step."""
         if not self.count:
             yield f"{counted(self.checked.good, 'request')} would be taken; nothing was sent."
             return
@@ -223,7 +223,7 @@ def _progress() -> Iterator[Callable[[int], object]]:
 
 @contextmanager
 def _opened(source: str, *, twice: bool) -> Iterator[IO[bytes]]:
-    """What is behind the argument; ``twice``: it can be read again."""
+    """Open the source that the argument names; ``twice``: it can be read again."""
     if source == "-" and not twice:
         yield sys.stdin.buffer
     elif source == "-":

@@ -71,9 +71,9 @@ def info(
 
 
 def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterator[tuple[str, str]]:
-    """What a reply to ``info`` tells a person; ``now`` is in epoch seconds.
+    """Yield the rows of a reply to ``info`` for a person; ``now`` is in epoch seconds.
 
-    ``badge``: what it does in place of its state.
+    ``badge``: text in place of its state.
     """
     spider, failed = reply["spiderid"], sum(reply["failed"].values())
     ended = reply["done"] + reply["redirected"] + failed
@@ -116,7 +116,7 @@ def _bar(ended: int, admitted: int) -> str:
 
 
 def _pace(reply: Mapping[str, Any], ended: int, *, now: float) -> str:
-    """Pages a second since the start, and how long the rest takes at that."""
+    """Return pages per second since the start, and how long the rest takes at that pace."""
     is_running = reply["state"] == "running"
     took_s = (now if is_running else reply["last_activity"]) - reply["started"]
     if not ended or took_s <= 0:

@@ -40,7 +40,7 @@ _NOT_IN_HOSTS = frozenset(":?#\\")
 
 
 class Kind(StrEnum):
-    """What is asked about."""
+    """Kind of object to inspect."""
 
     URL = "url"
     DOMAIN = "domain"
@@ -99,7 +99,7 @@ def _meant(crawlid: str, appid: str | None, spider: str | None) -> CrawlKey:
 
 
 def kind_of(what: str) -> Kind:
-    """What a person most likely means."""
+    """Return the kind that a person most likely means."""
     if "/" in what:
         return Kind.URL
     if "." not in what:
@@ -108,7 +108,7 @@ def kind_of(what: str) -> Kind:
 
 
 async def _url(url: str, crawl: CrawlKey | None) -> UrlReport:
-    """What one crawl, or each that is remembered, knows of a page."""
+    """Return the state of a page in one crawl, or in each that is known."""
     settings = load_settings()
     async with shelf_of(settings) as shelf, cluster_frontier(settings, shelf) as frontier:
         inspector = frontier.inspector
@@ -122,7 +122,7 @@ async def _url(url: str, crawl: CrawlKey | None) -> UrlReport:
 
 
 async def _domain(host: str) -> DomainReport:
-    """What is known of the site that a host is counted under."""
+    """Return the state of the site under which a host is counted."""
     settings = load_settings()
     async with cluster_frontier(settings) as frontier:
         return await frontier.inspector.domain(await frontier.site_of(host))

@@ -135,6 +135,6 @@ def option(name: str, value: str | None) -> tuple[str, ...]:
 
 
 def hand_over(*arguments: str) -> None:
-    """Become the pipeline process, which is no part of the core."""
+    """Replace this process by the pipeline process, which does not belong to the core."""
     argv = (sys.executable, "-P", "-m", "pipeline_service", *arguments)
     os.execv(sys.executable, argv)  # noqa: S606  no shell

@@ -26,11 +26,11 @@ from crawlstream_cli.common.words import counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What a new Redis would be told."""
+    """Contents of a new Redis after recovery."""
 
     partitions: Mapping[int, PartitionOffsets]
     unfinished: Mapping[CrawlKey, int]
-    """Number of the run under way, by crawl: these begin again."""
+    """Number of the open run, by crawl: these begin again."""
     ended: int
     """Runs that are over, and stay so."""
     out_of_reach: frozenset[CrawlKey]

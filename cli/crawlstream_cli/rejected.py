@@ -1,7 +1,7 @@
-"""``crawlstream rejected``: what took no effect, why, and how it gets a second chance.
+"""``crawlstream rejected``: requests and pages that took no effect, the reasons, and replays.
 
-Whoever may write to the incoming topic decides how much is rejected, so the topic is walked
-through, never held: of all that was rejected, only what is shown, or fed next, is in memory.
+Clients that write to the incoming topic decide how much is rejected, so the topic is read as a
+stream: only the rejections that are shown, or fed next, are in memory.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ rejected = typer.Typer(
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One rejection under the name by which a person calls it."""
+    """A rejection with the id that a person uses for it."""
 
     id: str
-    """``topic-partition-offset`` of the record; of a page that killed its workers, the page's."""
+    """Id: ``topic-partition-offset`` of the record; the page's id for a page that killed its
+    workers."""
     rejection: Rejection
     at_ms: int
     """When it was rejected."""
@@ -70,7 +71,7 @@ class Item:
 
 @dataclass(slots=True)
 class _Fed:
-    """What a replay has done."""
+    """Result of a replay."""
 
     replayed: int = 0
     without_bytes: int = 0
@@ -158,7 +159,7 @@ async def _latest(
 
 
 async def _named(settings: Settings, names: Sequence[str]) -> Sequence[Item]:
-    """Those of these names, in their order; CrawlstreamError if there is none of a name."""
+    """Return the items with these ids, in their order; CrawlstreamError for an unknown id."""
     wanted = dict.fromkeys(names)
     found: dict[str, Item] = {}
     async with aclosing(_items(settings)) as items:
@@ -291,7 +292,7 @@ def _as_json(item: Item, *, with_text: bool) -> dict[str, Any]:
 
 
 def _plain_console() -> Console:
-    """What clients wrote is not markup."""
+    """Return a console that does not interpret clients' text as markup."""
     return stdout_console(markup=False, highlight=False)
 
 

@@ -1,4 +1,4 @@
-"""``crawlstream stats``: what the cluster has done, as any client is told."""
+"""``crawlstream stats``: counters of the cluster, as any client gets them."""
 
 from __future__ import annotations
 

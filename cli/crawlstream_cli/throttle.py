@@ -42,7 +42,7 @@ Domain = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the rules as JSON.")]
 
 _MOST_NAMES = 20
-"""Of hosts in one sentence."""
+"""Maximum number of hosts in one sentence."""
 
 
 @throttle.command("get")
@@ -237,7 +237,7 @@ def why(table: ThrottleTable | None, host: str) -> str:
 
 
 def standing_rows(report: DomainReport, source: str) -> Sequence[tuple[str, str]]:
-    """What there is to say of a domain, by name."""
+    """Return the rows that describe a domain."""
     is_open = report.rule is not None and report.rule.effective_hits > 0
     delay_s = report.crawl_delay_ms / 1000
     unsure = f", {report.unreported} of them not yet confirmed as sent" if report.unreported else ""
@@ -307,7 +307,7 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
 
 
 def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:
-    """What a person should know of a rule that is for a part of a domain, or comes from above."""
+    """Return notes about a rule for a part of a domain, or one inherited from a parent domain."""
     host = fold_host(domain or DEFAULT)
     if host == DEFAULT:
         return ()
@@ -322,7 +322,7 @@ def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:
 
 
 def _asked(table: ThrottleTable, domain: str | None) -> ThrottleTable:
-    """What is asked about: all rules, or beside the default only the one that a domain obeys."""
+    """Return the requested rules: all, or the default and the rule that applies to a domain."""
     if domain is None:
         return table
     own = {} if domain == DEFAULT else {domain: table.rule_for(fold_host(domain))}

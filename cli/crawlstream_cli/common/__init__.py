@@ -1,1 +1,1 @@
-"""What several commands share: asking the cluster, showing the answer, warnings."""
+"""Code shared by several commands: requests to the cluster, output, warnings."""

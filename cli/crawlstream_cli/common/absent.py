@@ -1,4 +1,4 @@
-"""Whether anybody would crawl: the processes of a cluster, as they tell of themselves in Redis."""
+"""Check for crawlers of a spider, by the heartbeats of the cluster's processes in Redis."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One request in, its answer out: how a person's command talks to the cluster.
+"""Requests of commands to the cluster, and their answers.
 
-Commands are clients like any other: they write to the incoming topic and read what comes out.
+Commands are clients like any other: they write to the incoming topic and read the outbound one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def open_sink(settings: Settings) -> AsyncIterator[Sink]:
 
 
 def kafka_is_silent(settings: Settings) -> KafkaUnavailable:
-    """What to tell a person when Kafka does not answer."""
+    """Return the error for a person when Kafka does not answer."""
     return KafkaUnavailable(
         f"Kafka does not answer at {', '.join(settings.kafka_hosts)}:"
         " start a cluster with `./crawlstream up -d`, or set KAFKA_HOSTS"
@@ -103,7 +103,7 @@ async def ask(
 
 
 def refusal(reply: Mapping[str, Any]) -> str | None:
-    """Why the cluster refused what was asked; None if it did not."""
+    """Return why the cluster refused a request; None if it did not."""
     if reply.get("action") == "rejected":
         errors = (in_words(str(error)) for error in reply.get("errors", ()))
         return "; ".join(errors) or "the request was rejected"

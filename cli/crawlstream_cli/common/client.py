@@ -1,4 +1,4 @@
-"""The cluster's Redis, as commands ask it: what goes wrong is told with what to do about it."""
+"""The cluster's Redis for commands; its errors name the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from crawlstream_frontier.shelves.shelf import Shelf
 async def cluster_frontier(
     settings: Settings, shelf: Shelf | None = None
 ) -> AsyncIterator[Frontiers]:
-    """The cluster's frontier; RedisUnavailable tells a person what to do.
+    """Open the cluster's frontier; RedisUnavailable names the remedy.
 
     ConfigError: it belongs to another cluster than the settings name.
     """

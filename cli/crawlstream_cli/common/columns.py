@@ -30,14 +30,14 @@ class Column:
 
     @property
     def width(self) -> int:
-        """What it takes at least."""
+        """Minimum width."""
         widest = max((cell.cell_len for cell in self.cells), default=0)
         bound = widest if self.narrowest is None else min(widest, self.narrowest)
         return max(bound, len(self.name)) + _GAP
 
 
 def cell(text: object, style: str = "") -> Text:
-    """What stands in a table, whoever wrote it: nothing of it is markup, or obeyed."""
+    """Return the text of a table cell, without markup and control characters from any source."""
     return Text(printable(str(text)), style)
 
 
@@ -63,7 +63,7 @@ def print_columns(console: Console, columns: Sequence[Column]) -> None:
 
 
 def fitting(columns: Sequence[Column], width: int) -> tuple[Sequence[Column], Sequence[str]]:
-    """The columns that have room in so many characters, and the names of the others."""
+    """Return the columns that fit into ``width`` characters, and the names of the others."""
     shown, left_out = list(columns), []
     while sum(column.width for column in shown) > width:
         dispensable = max(shown, key=lambda column: column.spare)

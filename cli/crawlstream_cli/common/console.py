@@ -1,7 +1,8 @@
-"""What commands show: a terminal has a width and obeys escape sequences, a pipe and a file do not.
+"""Output of commands: a terminal has a width and obeys escape sequences, a pipe and a file do not.
 
-Ids, URLs and bodies are others' text. All output of commands goes through here, where what a
-terminal would obey is written out; a program that reads it is given the bytes as they are.
+Ids, URLs and bodies are written by clients and sites. All output of commands goes through here,
+where control characters for terminals are escaped; a program that reads it gets the bytes as they
+are.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ class PrintableConsole(Console):
 
 
 def stdout_console(**options: Any) -> Console:
-    """Standard output; as wide as anything needs it unless somebody looks."""
+    """Return standard output; as wide as the text unless a person reads it."""
     is_seen = sys.stdout.isatty() or "COLUMNS" in os.environ
     return PrintableConsole(width=None if is_seen else _UNBOUNDED, **options)
 
 
 def stderr_console() -> Console:
-    """Standard error, where people are told how it goes."""
+    """Return standard error, for messages about progress."""
     return PrintableConsole(stderr=True)
 
 

@@ -1,4 +1,4 @@
-"""One crawl from its first request to its ending, as a client sees it on the topics."""
+"""A crawl from its first request to its ending, as a client sees it on the topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from crawlstream_cli.common.ask import ends_of, refusal, send
 
 ENDINGS = ("crawl_finished", "crawl_stopped", "crawl_expired")
 FIRST_FAILED = 3
-"""Failed pages that are kept by name."""
+"""Number of failed pages that are kept with their URLs."""
 _CLOCKS_DIFFER_MS = 60_000
 """So much the clocks of those that write records may be behind the frontier's."""
 OnResult = Callable[[bytes, Mapping[str, Any]], None]
@@ -29,7 +29,7 @@ OnResult = Callable[[bytes, Mapping[str, Any]], None]
 
 @dataclass(slots=True)
 class Progress:
-    """What a crawl has brought so far."""
+    """Results and events of a crawl so far."""
 
     results: int = 0
     repeats: int = 0
@@ -39,11 +39,11 @@ class Progress:
     failed: Counter[str] = field(default_factory=Counter)
     """Pages that ended without a result, by reason."""
     details: dict[str, str] = field(default_factory=dict)
-    """What the first page that failed for a reason told about it, where it did."""
+    """Details of the first page that failed for a reason, where it had any."""
     first_failed: dict[str, str] = field(default_factory=dict)
     """The first pages that ended without a result: URL -> reason."""
     accepted: bool = False
-    """Whether the cluster has taken at least one seed."""
+    """True if the cluster has accepted at least one seed."""
     refused: dict[str, str] = field(default_factory=dict)
     """Seeds that were refused: uuid of the request -> why."""
     last_url: str = ""
@@ -57,7 +57,7 @@ class Progress:
 
     @property
     def has_fetched(self) -> bool:
-        """Whether any page came; its spider may have published nothing of it."""
+        """Return whether any page came; its spider may have published nothing of it."""
         return bool(self.results or self.announced)
 
     @property
@@ -72,7 +72,7 @@ class Progress:
 
     @property
     def finished(self) -> bool:
-        """Whether the crawl came to its own end, with every seed taken."""
+        """Return whether the crawl ended by itself, with every seed accepted."""
         return bool(self.ending and self.ending["event"] == "crawl_finished" and not self.refused)
 
 
@@ -110,7 +110,7 @@ class Follower:
         return await self._follow(crawled, events, self._refusals(topics.outbound, outbound))
 
     async def feed(self, *, patience_s: float) -> Progress:
-        """Feed only; return when each seed is taken or refused, or after so many seconds."""
+        """Feed only; return when each seed is accepted or refused, or the time is over."""
         topic = self._settings.topics.outbound
         (start,) = await ends_of(self._settings, topic)
         await send(self._settings, self._requests)

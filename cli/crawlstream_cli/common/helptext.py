@@ -10,7 +10,7 @@ _WORDS = {bool: "", int: "N", float: "NUMBER", str: "TEXT"}
 
 
 def readable(command: Any) -> Any:
-    """The same command, and all below it, with help that is wrapped by the terminal's width."""
+    """Return the command with help that is wrapped to the terminal's width, as its subcommands'."""
     command.help = _paragraphs(command.help or "")
     context = typer.Context(command, help_option_names=["--help", "-h"])
     for parameter in command.get_params(context):

@@ -50,7 +50,7 @@ class LogState:
         )
 
     def offset(self, begin: str) -> int:
-        """What ``--from`` means; CrawlstreamError if the partition holds no such offset."""
+        """Return the offset for ``--from``; CrawlstreamError if it is not in the partition."""
         named = {"begin": self.oldest, "end": self.end, "loss": self.loss}
         offset = named[begin] if begin in named else int(begin) if begin.isdecimal() else None
         if offset is None:
@@ -88,7 +88,7 @@ async def recover_partition(
 
 
 async def lost_logs(settings: Settings) -> Sequence[str]:
-    """A sentence for each partition that waits for a person; Unavailable if nobody tells."""
+    """Return a sentence for each partition that waits for a person, or raise Unavailable."""
     async with redis_client(settings) as redis:
         states = await _look(settings, Frontier(redis, settings.keys).positions)
     return [
@@ -101,9 +101,9 @@ async def lost_logs(settings: Settings) -> Sequence[str]:
 
 
 async def _look(settings: Settings, positions: Positions) -> Mapping[int, LogState]:
-    """Partitions that have taken effect.
+    """Return the partitions that have taken effect.
 
-    Where to comes first: what takes effect after that is in Kafka when Kafka is asked.
+    Reads positions first: records that take effect after that are in Kafka when it is queried.
     """
     topic, kafka = settings.topics.incoming, kafka_of(settings)
     topic_id = await topic_id_of(kafka, topic)

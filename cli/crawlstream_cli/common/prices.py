@@ -50,9 +50,9 @@ class Prices:
     hourly: Mapping[str, float] = field(default_factory=dict)
     """A process of each of :data:`KINDS`, with its share of a machine, for an hour."""
     monthly: Mapping[str, float] = field(default_factory=dict)
-    """What is there whatever is crawled: Redis, Kafka, disks."""
+    """Fixed costs, independent of the crawls: Redis, Kafka, disks."""
     per_million_pages: Mapping[str, float] = field(default_factory=dict)
-    """What pages bring along: traffic, storage; pools of proxies have prices of their own."""
+    """Costs of pages: traffic, storage; pools of proxies have prices of their own."""
 
 
 def read_prices(text: str, source: str) -> Prices:

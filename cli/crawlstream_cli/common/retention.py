@@ -1,4 +1,4 @@
-"""Warnings that Kafka may forget seeds of crawls that are still under way."""
+"""Warnings that Kafka may delete seeds of running crawls."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ NEAR = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionFacts:
-    """What Kafka tells of the runs under way, and of what it keeps."""
+    """Running crawls, and the retention of their seeds, according to Kafka."""
 
     marks: Mapping[CrawlKey, RunMark]
     begun_ms: Mapping[CrawlKey, int]
     """When each run was noted, in epoch ms."""
     partitions: Mapping[int, PartitionOffsets]
     retention_ms: int
-    """-1: for ever."""
+    """Retention in ms; -1: without a limit."""
 
 
 async def retention_warnings(settings: Settings, *, now_ms: int) -> Sequence[str]:
-    """One sentence for each crawl under way that a loss of Redis would cost seeds, now or soon.
+    """Return a sentence for each running crawl that would lose seeds with Redis, now or soon.
 
-    KafkaUnavailable if Kafka does not tell.
+    KafkaUnavailable if Kafka does not answer.
     """
     topics, kafka = settings.topics, kafka_of(settings)
     records, partitions, kept_ms = await asyncio.gather(

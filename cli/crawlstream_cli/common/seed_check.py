@@ -17,27 +17,27 @@ from crawlstream_cli.common.words import in_words
 
 _MOST_TOLD = 20
 _MOST_CRAWLS = 2
-"""Which are told apart: one, and several."""
+"""Number of crawls to keep: enough to distinguish one from several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What stands at one place of the input."""
+    """Content of one place in the input."""
 
     place: str
-    """``line 3`` of a file of lines or rows, ``request 3`` of a document."""
+    """``line 3`` in a file of lines or rows, ``request 3`` in a document."""
     request: Mapping[str, Any] | None
     problem: str = ""
-    """Why it is no object, if it is none."""
+    """Reason why it is not an object; empty if it is."""
 
 
 @dataclass(slots=True)
 class Checked:
-    """What was found right and wrong so far."""
+    """Results of the check so far."""
 
     limits: RequestLimits
     kinds: Sequence[Handler] = field(default_factory=installed)
-    """What plugins have added."""
+    """Kinds of requests from plugins."""
     good: int = 0
     refused: int = 0
     problems: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Checked:
     """Two of the crawls that are fed, at most."""
 
     def takes(self, found: Found) -> bool:
-        """Whether the cluster would take it; noted in any case."""
+        """Return whether the cluster would accept it; note the result in any case."""
         try:
             self._check(found)
         except InvalidRequest as error:
@@ -77,9 +77,9 @@ class Checked:
 
 
 def read_found(lines: Iterable[bytes], *, is_table: bool) -> Iterator[Found]:
-    """What is in lines of JSON, in one JSON document, or in a table.
+    """Return the requests in lines of JSON, in one JSON document, or in a table.
 
-    InvalidRequest for a whole that can be read as none of these.
+    InvalidRequest if the input can be read as none of these.
     """
     if is_table:
         return (Found(f"line {number}", row) for number, row in read_rows(lines))
@@ -87,7 +87,7 @@ def read_found(lines: Iterable[bytes], *, is_table: bool) -> Iterator[Found]:
 
 
 def _of_json(lines: Iterable[bytes]) -> Iterator[Found]:
-    """One request a line; if the first line is only a beginning, all lines are one document."""
+    """Yield one request per line; all lines are one document if the first is incomplete."""
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     for number, line in numbered:
         place = f"line {number}"

@@ -1,4 +1,4 @@
-"""The User-Agent that nobody has set: it names nobody, and sites may block it."""
+"""The default User-Agent: it does not name the operator, and sites may block it."""
 
 from __future__ import annotations
 

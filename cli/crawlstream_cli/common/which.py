@@ -19,9 +19,10 @@ SPIDER = "link"
 async def which_crawl(
     settings: Settings, crawlid: str, *, appid: str | None, spider: str | None
 ) -> CrawlKey:
-    """The one crawl of this id among those that fit; CrawlstreamError if there are several.
+    """Return the only crawl with this id; CrawlstreamError if several fit.
 
-    If none is known yet, or Redis cannot be asked, the one of the default application and spider.
+    If none is known yet, or Redis does not answer, return the crawl of the default application and
+    spider.
     """
     named = CrawlKey(spider or SPIDER, appid or APPID, crawlid)
     if appid and spider:
@@ -40,7 +41,7 @@ async def which_crawl(
 
 
 def unknown_crawl(crawlid: str, appid: str | None, spider: str | None) -> CrawlstreamError:
-    """What to tell a person about a crawl that nobody knows."""
+    """Return the error for a crawl that is unknown."""
     of = " of application " + appid if appid else ""
     by = " with spider " + spider if spider else ""
     return CrawlstreamError(
@@ -88,5 +89,5 @@ def waiting_for(crawl: CrawlState, spiders: Collection[str] | None) -> str:
 
 
 def no_crawler_of(*spiders: str) -> str:
-    """The badge of what waits for a crawler."""
+    """Return the badge of a crawl that waits for a crawler."""
     return f"waiting: no crawler of {' or '.join(spiders)}"

@@ -10,7 +10,7 @@ _KIND = re.compile(r" \(read as [a-z ]*\)$")
 
 
 def in_words(problem: str) -> str:
-    """``appid: must have 3-40 characters (got 2)`` of the sentence in a rejected record."""
+    """Return ``appid: must have 3-40 characters (got 2)`` from a rejected record's sentence."""
     return _KIND.sub("", _PATH.sub("", problem))
 
 

@@ -1,4 +1,4 @@
-"""What a crawl came to: the last words, and the exit code that a script goes by."""
+"""Result of a crawl: the final messages, and the exit code for scripts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _REMEDIES = {
     "tls": "no TLS connection was possible: is it http:// rather than https://?",
     "unreachable": "there is no route to it from the crawler's machine",
 }
-"""What to do about a page that failed for a reason, where a person can do something."""
+"""Advice about a page that failed for a reason, where a person can do something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A crawl that nobody follows any more."""
+    """A crawl that the command does not follow any more."""
 
     crawl: CrawlKey
     progress: Progress
@@ -60,7 +60,7 @@ def exit_code(progress: Progress) -> int:
 
 
 def tell_json(summary: Summary) -> None:
-    """One line for programs."""
+    """Print one line for programs."""
     progress = summary.progress
     told = {
         "crawlid": summary.crawl.crawlid,
@@ -77,7 +77,7 @@ def tell_json(summary: Summary) -> None:
 
 
 def tell(summary: Summary, console: Console) -> None:
-    """What failed and why, and in the last line what came of it."""
+    """Print the failures with their reasons, and the result of the crawl in the last line."""
     for sentence, style in _sentences(summary):
         console.print(sentence, style=style, markup=False, highlight=False, soft_wrap=True)
 

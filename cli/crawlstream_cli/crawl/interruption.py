@@ -1,4 +1,4 @@
-"""Who ends the command ends what it had begun: Ctrl-C, SIGTERM, and a terminal that is closed."""
+"""Ctrl-C, SIGTERM or a closed terminal end the command and the crawl that it has begun."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def until_signal(work: Coroutine[Any, Any, T]) -> T:
-    """What the work comes to; cancelled by a signal, it may say last words before the exit.
+    """Return the result of the work; a signal cancels it, but it may still print before the exit.
 
-    A second signal cancels these too. What was ignored before (``nohup``) still is.
+    A second signal cancels that, too. Signals that were ignored before (``nohup``) still are.
     """
     return asyncio.run(_until_signal(work))
 
@@ -52,7 +52,7 @@ async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _let_go_of_terminal() -> None:
-    """Nobody reads there any more, and a write would fail before everything is stopped."""
+    """Redirect output to nowhere: writing to a closed terminal fails before all is stopped."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         if stat.S_ISCHR(os.fstat(stream).st_mode):

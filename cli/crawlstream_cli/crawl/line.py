@@ -1,4 +1,4 @@
-"""The line that tells how far a crawl is: kept alive on a terminal, repeated in a log."""
+"""The line that shows the progress of a crawl: updated on a terminal, repeated in a log."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from crawlstream_cli.common.words import by_reason
 from crawlstream_cli.crawl.watch import Watch
 
 EVERY_S = 10.0
-"""Where nobody looks at a terminal, a line is written so often."""
+"""Seconds between lines when the output is not a terminal."""
 _TICK_S = 0.2
 
 
 @asynccontextmanager
 async def living_line(console: Console, watch: Watch) -> AsyncIterator[None]:
-    """Tell how far a crawl is as long as the context lasts."""
+    """Show the progress of a crawl as long as the context lasts."""
     if not console.is_terminal:
         async with beside(_repeat(console, watch)):
             yield

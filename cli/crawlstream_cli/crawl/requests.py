@@ -19,7 +19,7 @@ _Texts = list[str] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What a person says of a crawl beside its seeds: the options of the command, by name."""
+    """Options of a crawl besides its seeds, under the names of the command's options."""
 
     depth: Annotated[
         int, typer.Option("--depth", "-d", min=0, help="Maximum link depth below a seed.")
@@ -108,7 +108,7 @@ class Wishes:
     ] = False
 
     def fields(self, seeds: Iterable[str]) -> dict[str, Any]:
-        """What all requests have in common; ConfigError for what contradicts itself."""
+        """Return the fields that all requests share; ConfigError if options are contradictory."""
         if self.scope is Scope.PREFIX and self.allow_regex:
             raise ConfigError(
                 "--scope prefix and --allow-regex exclude each other: write the prefix into the"
@@ -131,7 +131,7 @@ class Wishes:
 
 
 def hosts_of(requests: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The hosts of the seeds, each once; seeds that are no URLs have none."""
+    """Return the distinct hosts of the seeds; invalid URLs have none."""
     hosts = []
     for request in requests:
         with suppress(InvalidUrl):

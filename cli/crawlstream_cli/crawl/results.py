@@ -22,7 +22,7 @@ from crawlstream_cli.common.words import counted
 
 
 def check_output(output: Path | None) -> None:
-    """ConfigError where nobody knows in which format to write."""
+    """Raise ConfigError if the name does not determine an output format."""
     if output is None or str(output) == "-" or format_of(output.name) or _is_special(output):
         return
     endings = ", ".join(f".{each}" for each in FORMATS)
@@ -51,7 +51,7 @@ def open_results(path: Path) -> BinaryIO:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether it is a device or a pipe, whose name says nothing."""
+    """Return whether it is a device or a pipe, whose name does not determine a format."""
     return path.exists() and not path.is_file()
 
 
@@ -65,7 +65,7 @@ def _say_record(record: bytes, _: Mapping[str, Any]) -> None:
 
 
 def describe(result: Mapping[str, Any]) -> Text:
-    """One line about one result: status, URL, what it held."""
+    """Return one line about one result: status, URL, size."""
     status = int(result["status_code"])
     colour = "green" if status < 300 else "yellow" if status < 500 else "red"
     size = f"{int(result['body_size']):,} B".rjust(10)

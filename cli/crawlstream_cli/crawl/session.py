@@ -1,4 +1,4 @@
-"""One crawl, from what is said of it first to its end: fed, followed, or both."""
+"""A crawl from its introduction to its end: fed, followed, or both."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def find_crawl(
 
 
 class Session:
-    """What is told of a crawl, on standard error, and where its results go."""
+    """Reports a crawl on standard error, and stores its results."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Session:
         async with self._followed(requests) as follower:
             try:
                 await follower.run()
-            except (asyncio.CancelledError, OSError):  # Of a terminal that is gone, as well.
+            except (asyncio.CancelledError, OSError):  # OSError is raised if the terminal is gone.
                 await self._stop()
                 raise
         return self._summary(follower)
@@ -142,7 +142,7 @@ class Session:
                 yield follower
 
     async def _introduce(self, requests: Requests) -> None:
-        """What there is to know before the first page."""
+        """Print the facts to know before the first page."""
         seeds = counted(len(requests), "seed")
         self._tell(f"Crawl {self._crawl.crawlid}: {seeds}, {reach(requests[0])}")
         for sentence in await rules_told(self._settings, self._hosts):
@@ -151,7 +151,7 @@ class Session:
             self._tell(placeholder_warning(self._settings), style="yellow")
 
     async def _stop(self) -> None:
-        """Stop the crawl that nobody waits for any more."""
+        """Stop the crawl, as its result is not needed any more."""
         crawl = self._crawl
         request = {
             "action": "stop",
@@ -176,7 +176,7 @@ class Session:
         return Summary(self._crawl, follower.progress, took_s, self._output)
 
     def _command(self, verb: str) -> str:
-        """What to type about this crawl."""
+        """Return the command to type about this crawl."""
         crawl = self._crawl
         appid = "" if crawl.appid == APPID else f" --appid {crawl.appid}"
         spider = "" if crawl.spiderid == "link" else f" -s {crawl.spiderid}"

@@ -1,4 +1,4 @@
-"""How a crawl stands while it is followed: what waits, and for what, as the frontier knows."""
+"""State of a followed crawl in the frontier: its queue, and the reason why it waits."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from crawlstream_frontier.opening.servers import open_frontiers
 from crawlstream_frontier.partitions.frontiers import Frontiers
 
 SILENCE_S = 10.0
-"""So long nothing may come before it is asked whether anybody is there to bring it."""
+"""Seconds without results after which to check that crawlers are running."""
 _EVERY_S = 1.0
 _PATIENCE_S = 2.0
 _RATE_OVER_S = 60.0
 
 
 class Watch:
-    """Asks the frontier every second; a Redis that does not answer leaves nothing known.
+    """Reads the frontier's state every second; nothing is known while Redis does not answer.
 
-    ``on_absence`` is told, once each time that it changes, why nothing comes; '' once it comes.
+    ``on_absence`` is called with the reason why nothing comes, each time that it changes; '' once
+    results come.
     """
 
     def __init__(
@@ -63,13 +64,13 @@ class Watch:
 
     @property
     def rate(self) -> float:
-        """Pages a second that ended in the last minute."""
+        """Pages per second that ended in the last minute."""
         (since, before), (_, count) = self._ended[0], self._ended[-1]
         return (count - before) / max(time.monotonic() - since, _EVERY_S)
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds until what waits now is done, at its own pace and within its site's rule."""
+        """Seconds until the queue is done, at its current pace and within its site's rule."""
         rates = [self.rate] if self.rate else []
         if self.site and self.site.rule and self.site.rule.effective_hits:
             rule = self.site.rule
@@ -121,7 +122,7 @@ class Watch:
 
 
 def sites_of(hosts: Sequence[str], table: ThrottleTable | None) -> list[str]:
-    """What the requests to these hosts are counted under."""
+    """Return the sites under which requests to these hosts are counted."""
     found = map(table.site_of if table else domain_key, hosts)
     return list(dict.fromkeys(found))
 

@@ -14,7 +14,7 @@ from crawlstream_cli.demo.web import LOCAL_HOSTS_FROM, Web
 
 
 def main() -> int:
-    """Run the site until it is told to stop; 1 with one sentence where it cannot start."""
+    """Run the site until it is stopped; 1 with one sentence if it cannot start."""
     options = _options()
     web = Web(
         options.port,

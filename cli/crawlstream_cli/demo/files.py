@@ -1,4 +1,4 @@
-"""What a pipeline has written: which pages are in its files, and how often."""
+"""Output of a pipeline: the pages in its files, with their number of copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a visitor gets: the reply to a request for one page, as bytes."""
+"""Replies of the site to requests for pages, as bytes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Reply:
     body: bytes
     delay_s: float = 0.0
     first: Reply | None = None
-    """What the first visitor gets instead."""
+    """Reply to the first request; later ones get this one."""
 
 
 def reply(status: int, body: bytes, content_type: str, *extra: str, delay_s: float = 0.0) -> Reply:

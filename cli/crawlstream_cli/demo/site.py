@@ -36,10 +36,10 @@ _CHUNKED = re.compile(rb"(?i)\r\ntransfer-encoding:")
 
 
 class Site:
-    """One web, being served.
+    """A server of one web.
 
-    Where ``web.port`` is taken or an address does not exist here, :meth:`start` raises
-    SetupError with what to do about it.
+    If ``web.port`` is taken or an address does not exist here, :meth:`start` raises SetupError with
+    the remedy.
     """
 
     def __init__(self, web: Web, log: AccessLog) -> None:
@@ -125,7 +125,7 @@ def _robots(web: Web, host: str, path: str) -> Reply:
 
 
 class _Connection(asyncio.Protocol):
-    """One visitor's connection: one request after the other."""
+    """A connection of a visitor: requests one after the other."""
 
     def __init__(self, site: Site, visitor: StampedSocket) -> None:
         self._site = site
@@ -150,7 +150,7 @@ class _Connection(asyncio.Protocol):
         self._serve()
 
     def _serve(self) -> None:
-        """Answer every request that is complete, unless a slow reply is still under way."""
+        """Answer every request that is complete, unless a slow reply is still in progress."""
         while self._received and self._delayed is None and self._transport is not None:
             head, separator, rest = self._received.partition(b"\r\n\r\n")
             if not separator:

@@ -1,4 +1,4 @@
-"""What a crawl of given rules must fetch and deliver, computed by walking the model."""
+"""Expected fetches and results of a crawl with given rules, computed by walking the model."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from crawlstream_cli.demo.web import Kind, Page, Web
 
 _REDIRECTS = {Kind.MOVED: 302, Kind.MOVED_BACK: 301}
 _STATUS = {Kind.MISSING: 404, **_REDIRECTS}
-"""Of pages that are none. A redirect is a result where the rules let nobody follow it."""
+"""Status of URLs other than pages.
+
+A redirect is a result if the rules do not let a crawl follow it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """The fields of a crawl request that decide which links and redirects are followed.
 
-    ``deny_extensions`` None means the usual list of extensions that are no pages; every file of
-    the bundled web is on it. Regexes are searched in the absolute URL.
+    ``deny_extensions`` None means the usual list of file extensions other than those of pages;
+    every file of the bundled web is on it. Regexes are searched in the absolute URL.
     """
 
     maxdepth: int = 0
@@ -56,7 +59,7 @@ def expected_pages(web: Web, rules: Rules, *, seed_url: str | None = None) -> Tr
 
 
 class _Walk:
-    """One breadth-first walk."""
+    """A breadth-first walk."""
 
     def __init__(self, web: Web, rules: Rules) -> None:
         self._web = web
@@ -95,7 +98,7 @@ class _Walk:
         self._fetches[url] = 2 if page.kind is Kind.FLAKY else 1
         if page.kind in _REDIRECTS and self._follows(self._web.target(page)):
             self._redirected.add(url)
-            # A redirect is the same step of the crawl: its target is no deeper than itself.
+            # A redirect does not count as a step of the crawl: its target has the same depth.
             self._admit(self._web.target(page), depth)
             return
         self._delivered[url] = _STATUS.get(page.kind, 200)
@@ -106,7 +109,7 @@ class _Walk:
                     self._admit(self._web.pages[number], depth + 1)
 
     def _follows(self, page: Page) -> bool:
-        """Whether the rules let a crawl follow a link or redirect to this page."""
+        """Return whether the rules let a crawl follow a link or redirect to this page."""
         rules, url = self._rules, self._web.url(page)
         if rules.allowed_domains is not None and page.host not in rules.allowed_domains:
             return False

@@ -12,7 +12,7 @@ from crawlstream_cli.demo.web import Web
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a crawl delivered and what the site saw of it."""
+    """Results of a crawl, and its requests as the site saw them."""
 
     web: Web
     truth: Truth

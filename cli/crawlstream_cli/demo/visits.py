@@ -1,6 +1,6 @@
-"""Who came when: the site's access log, written by the site and read by its referees.
+"""The site's access log: written by the site, and read by the checks.
 
-One JSON object a line: ``mono`` and ``wall`` (milliseconds of arrival by the monotonic and the
+Each line is a JSON object: ``mono`` and ``wall`` (milliseconds of arrival by the monotonic and the
 wall clock), ``host``, ``method``, ``path``, ``status``, ``agent``.
 """
 
@@ -25,7 +25,7 @@ _FLUSH_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request that reached the site."""
+    """A request that reached the site."""
 
     mono: float
     """Milliseconds of the monotonic clock at arrival."""
@@ -39,7 +39,7 @@ class Visit:
 
     @property
     def document(self) -> str | None:
-        """Path of the page whose script asked for it; None: it is no such further request."""
+        """Path of the page whose script sent this request; None: not sent by a script."""
         if not self.path.startswith(FURTHER):
             return None
         return "/" + self.path.removeprefix(FURTHER).partition("/")[2]

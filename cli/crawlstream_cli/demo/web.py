@@ -24,7 +24,7 @@ _DEPTH = 3
 _SHALLOW = 0.93
 """Share of the pages within those levels."""
 _SPECIAL_EVERY = 5
-"""One page in so many is something else than a plain page."""
+"""Number of pages for one that is not a plain page."""
 _CROSSING = 0.3
 """Share of pages that lie on another host than the page they are found on."""
 _FILE_TYPES = ("zip", "pdf", "png", "mp3")
@@ -42,7 +42,7 @@ _LOOKS = (
 
 
 class Kind(StrEnum):
-    """What a visitor meets at a URL."""
+    """Content of a URL."""
 
     PAGE = "page"
     LATIN1 = "latin1"
@@ -56,9 +56,9 @@ class Kind(StrEnum):
     MISSING = "missing"
     """404."""
     IMAGE = "image"
-    """A PNG whose URL does not tell."""
+    """A PNG without an extension in its URL."""
     FILE = "file"
-    """A file whose extension tells that it is no page."""
+    """A file with an extension that pages do not have."""
     FORBIDDEN = "forbidden"
     """A page that robots.txt asks to leave alone."""
     MOVED = "moved"
@@ -79,14 +79,14 @@ _DECK = (
     Kind.FORBIDDEN,
 )
 MOVED_ROBOTS, OPEN_ROBOTS = "/moved/robots.txt", "/moved/open.txt"
-"""What a robots.txt that redirects leads to: the host's own rules, and a file that allows all."""
+"""Targets of a robots.txt that redirects: the host's own rules, and a file that allows all."""
 _LEAVES = frozenset((Kind.MISSING, Kind.IMAGE, Kind.FILE, Kind.FORBIDDEN, Kind.MOVED_BACK))
 _FOLDERS = {Kind.FORBIDDEN: "private", Kind.FILE: "files", Kind.IMAGE: "pictures"}
 
 
 @dataclass(slots=True, kw_only=True)
 class Page:
-    """One URL of the web. Numbers are those of :attr:`Web.pages`; the front page is 0."""
+    """A URL of the web. Numbers are those of :attr:`Web.pages`; the front page is 0."""
 
     number: int
     host: str
@@ -105,13 +105,15 @@ class Web:
     """``pages`` pages on ``hosts`` loopback addresses from ``first_host`` on, all on one port.
 
     ``slow_pages`` of them take ``slow_s`` seconds. Bodies have at least ``page_bytes`` bytes. With
-    ``further`` above 0 pages have no links: a script of theirs sends so many requests to their
+    ``further`` above 0 pages have no links: a script in each sends ``further`` requests to their
     host, and the first is answered with the links. With ``moves_robots`` every robots.txt redirects
-    first: on the host itself, or where there is none, to a file of another host that allows all.
-    The same arguments make the same web; the front page is the seed that finds them all.
+    first: on the host itself, or if the host has none, to a file of another host that allows all.
+
+    The same arguments make the same web; the front page is the seed from which all others are
+    found.
     """
 
-    def __init__(  # noqa: PLR0913  all but the first by name, and rarely one of them
+    def __init__(  # noqa: PLR0913 all but the first are keywords, and rarely needed
         self,
         port: int,
         *,
@@ -149,7 +151,7 @@ class Web:
         return f"{self.origin(page.host)}{page.path}"
 
     def origin(self, host: str) -> str:
-        """``http://host:port`` of one of the hosts."""
+        """``http://host:port`` for one of the hosts."""
         return f"http://{host}:{self.port}"
 
     def find(self, host: str, path: str) -> Page | None:
@@ -175,7 +177,7 @@ class Web:
         return self.origin(self.hosts[(number + 1) % len(self.hosts)]) + OPEN_ROBOTS
 
     def may_fetch(self, page: Page) -> bool:
-        """Whether the robots.txt of its host allows a page."""
+        """Return whether the robots.txt of its host allows a page."""
         return page.kind is not Kind.FORBIDDEN or self.robots(page.host) is None
 
 

@@ -1,4 +1,4 @@
-"""``crawlstream bench``: what must be fast and small, measured beside a yardstick of the minute."""
+"""``crawlstream bench``: speed and size of critical parts, relative to a yardstick measured now."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ PACKAGES = {
 _LUA = "crawlstream_frontier.scripts"
 """The module that loads the frontier's Lua."""
 _OTHER = "tests/unit/project"
-"""What looks at files that are no module: documentation, images, charts, the door."""
+"""Tests of files that are not modules: documentation, images, charts, the ``crawlstream``
+script."""
 
 
 def reached_tests(checkout: Path, since: str) -> Sequence[str]:

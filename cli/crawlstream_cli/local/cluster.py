@@ -68,7 +68,7 @@ class LocalCluster:
 
     @property
     def told(self) -> Mapping[str, str]:
-        """What commands that come later are told: addresses, what lets them in, what sites see."""
+        """Settings for commands that run later: addresses, credentials, the User-Agent."""
         given, layout = self.environment(), self._layout
         agent = {name: given[name] for name in ("USER_AGENT",) if name in given}
         return {**layout.addresses(), **layout.names(), **layout.secrets(), **agent}
@@ -82,17 +82,17 @@ class LocalCluster:
         progress: Progress = lambda _states: None,
         tied: bool = False,
     ) -> None:
-        """Start everything, with so many crawlers of each spider, and return when it is ready.
+        """Start everything, with ``spiders`` crawlers of each spider, and return when it is ready.
 
-        ``pipelines``: so many processes run the pipelines, whose file must be there then; None:
+        ``pipelines``: number of processes that run the pipelines, whose file must exist then; None:
         one, if there is a file.
 
-        ``partitions``: so many has the frontier, each on a Redis of its own; None: as many as the
-        one in the home has, else one.
+        ``partitions``: number of partitions of the frontier, each on a Redis of its own; None: as
+        many as the frontier in the home directory has, else one.
 
-        A spider of the user's own is looked for from the current directory. ``tied``: it stops
-        when the calling thread ends, whatever ends it. SetupError and ConfigError say what is in
-        the way; nothing runs then, but after NotReady, where it goes on starting unless ``tied``.
+        A user's own spider is searched from the current directory. ``tied``: the cluster stops when
+        the calling thread ends, for any reason. SetupError and ConfigError give the obstacle;
+        nothing runs then. After NotReady it goes on starting unless ``tied``.
         """
         check_spiders(spiders, self.environment())
         crawlers = scaled((), spiders, self._layout.given)
@@ -123,10 +123,10 @@ class LocalCluster:
     def scale(
         self, spiders: Mapping[str, int], *, progress: Progress = lambda _states: None
     ) -> None:
-        """Let the cluster that runs have so many crawlers of each spider; the others stay.
+        """Run ``spiders`` crawlers of each named spider in the running cluster; the others stay.
 
-        What is too much finishes its pages first. SetupError and ConfigError say what is in the
-        way; nothing has changed then.
+        Surplus crawlers finish their pages first. SetupError and ConfigError give the obstacle;
+        nothing has changed then.
         """
         with self._locked():
             former = crawlers_of(self.home)
@@ -158,17 +158,17 @@ class LocalCluster:
 
     @property
     def is_running(self) -> bool:
-        """Whether its supervisord answers, be it that it is ending all that it runs."""
+        """Return whether its supervisord answers, even while it stops all processes."""
         return self._supervisor.pid() is not None
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it is being stopped: crawlers finish their pages, servers end last."""
+        """Return whether it is being stopped: crawlers finish their pages, servers end last."""
         return self._supervisor.is_stopping
 
     @property
     def has_redis(self) -> bool:
-        """Whether its Redis is one that is started here."""
+        """Return whether its Redis is started here."""
         return "redis" in self._layout.local
 
     def redis_servers(self) -> Sequence[servers.Server]:
@@ -186,11 +186,11 @@ class LocalCluster:
         ]
 
     def processes(self) -> Sequence[ProcessInfo]:
-        """What runs now, as supervisor sees it."""
+        """Return the running processes, as supervisor sees them."""
         return self._supervisor.processes()
 
     def conditions(self, processes: Sequence[ProcessInfo]) -> Mapping[str, str]:
-        """What each that runs says of itself, by name: see `probes.condition`."""
+        """Return the condition of each running process under its name: see `probes.condition`."""
         running = {process.name: process for process in processes if process.pid is not None}
         if not running:
             return {}

@@ -1,9 +1,9 @@
-"""The crawlers of a local cluster: of which spiders, how many, and where each tells its metrics.
+"""The crawlers of a local cluster: their spiders, numbers, and metrics ports.
 
 ``conf/crawlers.conf`` in the home has a section for each, after the pattern of ``[crawler]`` in
-supervisord.conf, which includes that file. Each is a program of its own, so that one comes or goes
-while the others work on. A spider of the user's own runs where `up` was called, for there its
-module or Scrapy project is found.
+supervisord.conf, which includes that file. Each is a program of its own, so that one can start or
+stop while the others work on. A user's own spider runs in the directory where `up` was called,
+because its module or Scrapy project is found there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST = 64
 _FIRST_OFFSET = 11
 """Before it are the monitors and REST, in the row of metrics ports; pipelines are in between."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-"""What supervisord takes for the name of a program."""
+"""Form of a program's name in supervisord."""
 _FINDS = ("CRAWLSTREAM_SPIDER_MODULES", "PYTHONPATH", "SCRAPY_SETTINGS_MODULE")
 """The variables by which a spider is found."""
 _OFFSET = "CRAWLSTREAM_METRICS_OFFSET"
@@ -40,7 +40,7 @@ _RENDERS = "CRAWLSTREAM_RENDER"
 
 @dataclass(frozen=True, slots=True)
 class Crawler:
-    """One process: its name, ``crawler-SPIDER-NUMBER``, and what supervisord is told of it."""
+    """A crawler process: its name, ``crawler-SPIDER-NUMBER``, and its options for supervisord."""
 
     name: str
     offset: int
@@ -53,7 +53,7 @@ class Crawler:
         return self.name.removeprefix("crawler-").rpartition("-")[0]
 
     def another(self, name: str, offset: int) -> Crawler:
-        """One like it, at a place of its own."""
+        """Return a crawler with the same options, at a place of its own."""
         variables = re.sub(
             rf'{_OFFSET}="\d+"', f'{_OFFSET}="{offset}"', self.options["environment"]
         )
@@ -63,10 +63,10 @@ class Crawler:
 def scaled(
     crawlers: Sequence[Crawler], spiders: Mapping[str, int], environment: Mapping[str, str]
 ) -> Sequence[Crawler]:
-    """``crawlers`` with so many of each of the spiders that are named; the others stay.
+    """Return ``crawlers`` with the given number for each named spider; the others stay.
 
-    Those that are there keep their places; new ones take the first that are free. A spider that
-    has crawlers already is found where they have found it.
+    Existing crawlers keep their places; new ones take the first that are free. New crawlers of a
+    spider that has some already find it in the same place.
     """
     wanted = {f"crawler-{name}-{n + 1}": name for name in spiders for n in range(spiders[name])}
     kept = [each for each in crawlers if each.spider not in spiders or each.name in wanted]
@@ -83,7 +83,7 @@ def scaled(
 
 
 def _first(spider: str, environment: Mapping[str, str]) -> Crawler:
-    """What all crawlers of a spider are like; it has no place yet."""
+    """Return the template for all crawlers of a spider; it has no place yet."""
     return Crawler(f"crawler-{spider}-0", 0, _options(spider, environment))
 
 
@@ -178,7 +178,7 @@ def note_crawlers(home: Home, crawlers: Iterable[Crawler]) -> None:
 
 
 def note_targets(home: Home, ports: Iterable[int]) -> None:
-    """Tell Prometheus, if one watches, where the crawlers of a home are (``file_sd_configs``)."""
+    """Write the crawlers' metrics ports for Prometheus (``file_sd_configs``), if it is used."""
     named = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
     new = targets_file(home).with_suffix(".new")
     new.write_text(f"- targets: [{named}]\n")

@@ -1,8 +1,8 @@
-"""Supervisor's health listener: ends what is up but dead, so that it is started anew.
+"""Supervisor's health listener: ends processes that are up but dead, so that they are restarted.
 
-Supervisor only notices a process that ends. This one asks each process every five seconds
-whether it does anything; one that has answered before and is silent several times in a row, or
-never answers at all, is killed. That is safe: every process may be killed at any time.
+Supervisor only notices a process that ends. This listener checks every five seconds if each process
+does anything. A process that has answered before and is silent several times in a row, or never
+answers at all, is killed. That is safe: every process may be killed at any time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one process while it keeps its pid."""
+    """State of a process while it keeps its pid."""
 
     pid: int
     has_answered: bool = False

@@ -38,22 +38,22 @@ class Home:
 
     @property
     def data(self) -> Path:
-        """What the servers store."""
+        """Data of the servers."""
         return self.path / "data"
 
     @property
     def logs(self) -> Path:
-        """One rotated file a process."""
+        """Logs: one rotated file per process."""
         return self.path / "logs"
 
     @property
     def run(self) -> Path:
-        """What is true of the cluster that runs now."""
+        """State of the cluster that runs now."""
         return self.path / "run"
 
     @property
     def results(self) -> Path:
-        """What crawls have brought."""
+        """Results of crawls."""
         return self.path / "results"
 
     @property
@@ -83,7 +83,7 @@ class Home:
 
     @property
     def redis_password(self) -> str | None:
-        """What the Redis that is started here asks for; None where none ever was."""
+        """Password of the Redis that is started here; None if there never was one."""
         try:
             return self._password_file.read_text(encoding="ascii") or None
         except OSError:
@@ -127,7 +127,7 @@ def default_home() -> Home:
 
 
 def find_jars(home: Home | None = None) -> Path:
-    """The folder of Kafka's and ZooKeeper's jars; SetupError when nobody has fetched them."""
+    """Return the folder of Kafka's and ZooKeeper's jars; SetupError if they were not downloaded."""
     given = os.environ.get("CRAWLSTREAM_JARS")
     candidates = [Path(given)] if given else []
     homes = [*filter(None, [home]), default_home(), Home(repository() / ".crawlstream")]
@@ -149,7 +149,7 @@ def _refuse_unfit(path: Path) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder, or make sure that the one there is ours alone."""
+    """Make a folder, or check that an existing one belongs to this user alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise SetupError(

@@ -1,7 +1,7 @@
-"""What a cluster of one machine consists of, before anything of it runs.
+"""Parts of a cluster on one machine, before any of them runs.
 
-A server that the environment names (KAFKA_HOSTS, ZOOKEEPER_HOSTS, REDIS_HOST) is used where it
-is; the others are started here, on 127.0.0.1. Of a frontier of several partitions each has a Redis.
+A server that the environment names (KAFKA_HOSTS, ZOOKEEPER_HOSTS, REDIS_HOST) is used where it is;
+the others are started here, on 127.0.0.1. Each partition of a frontier has a Redis.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAMED_BY = {"kafka": "KAFKA_HOSTS", "zookeeper": "ZOOKEEPER_HOSTS", "redis": "R
 _PROGRAMS = {"kafka": "java", "zookeeper": "java", "redis": "redis-server"}
 
 _SEVERAL = ("REDIS_HOSTS", "REDIS_CLUSTER")
-"""What names the Redis of a frontier of several partitions."""
+"""Variables that name the Redis servers of a frontier with several partitions."""
 
 _NAMES = (
     *("KAFKA_TOPIC_PREFIX", "REDIS_DB", "CRAWLSTREAM_NAMESPACE"),
@@ -39,7 +39,7 @@ _NAMES = (
 )
 
 _Listener = tuple[str, str]
-"""Who listens on a port, and the variable that moves it."""
+"""Name of the server that listens on a port, and the variable that changes the port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +50,13 @@ class Layout:
     ports: Ports
     given: Mapping[str, str]
     crawlers: Sequence[Crawler] = ()
-    """Those that are to be started."""
+    """Crawlers to start."""
     pipelines: Path | None = None
     """The file of the pipelines; None: none are run."""
     pipeline_processes: int = 1
     """How many run them, if there is such a file."""
     partitions: int = 1
-    """Of a frontier whose Redis are started here."""
+    """Number of partitions of a frontier whose Redis are started here."""
 
     @property
     def local(self) -> frozenset[str]:
@@ -77,13 +77,13 @@ class Layout:
         return {**self.given, **self.addresses(), **self.secrets(), **self._for_supervisor()}
 
     def secrets(self) -> dict[str, str]:
-        """The variables that let a client in, and are shown to nobody."""
+        """Variables that authenticate a client; they are never shown."""
         password = self.redis_password
         return {"REDIS_PASSWORD": password} if password else {}
 
     @property
     def redis_password(self) -> str | None:
-        """What the Redis asks for that is started here: what the user says, else its own."""
+        """Password of the Redis that is started here: the user's, else a generated one."""
         return self._own_password if "redis" in self.local else None
 
     @property
@@ -112,7 +112,7 @@ class Layout:
         return {"REDIS_HOSTS": servers, "CRAWLSTREAM_PARTITIONS": number}
 
     def names(self) -> dict[str, str]:
-        """The variables that tell this cluster's topics and keys from others'."""
+        """Variables that separate this cluster's topics and keys from others'."""
         return {name: self.given[name] for name in _NAMES if name in self.given}
 
     def port_of(self, kind: str, name: str) -> int:
@@ -129,10 +129,10 @@ class Layout:
         return self.ports.metrics + offsets[name] if name in offsets else 0
 
     def condition_of(self, kind: str, name: str) -> str:
-        """What a process can do now: see `probes.condition`.
+        """Return the condition of a process: see `probes.condition`.
 
-        A Redis that is among the processes was started here, even if the environment of who asks
-        names it like any other.
+        A Redis that is among the processes was started here, even if the caller's environment names
+        it like any other.
         """
         return condition(kind, self.port_of(kind, name), self._own_password)
 
@@ -196,7 +196,7 @@ class Layout:
         return {self.ports.metrics + each.offset: _metrics_of(each.name) for each in self.crawlers}
 
     def _for_supervisor(self) -> dict[str, str]:
-        """What supervisord.conf asks the environment for, and what its programs run in."""
+        """Environment of supervisord: variables in supervisord.conf, and those for its programs."""
         counts = {
             f"CRAWLSTREAM_LOCAL_{name.upper()}": str(int(name in self.local)) for name in _NAMED_BY
         }
@@ -214,7 +214,7 @@ class Layout:
         }
 
     def _path(self) -> str:
-        """PATH, with our Python first and the Java of JAVA_HOME before any other."""
+        """Return PATH, with the folder of this Python first and then the Java of JAVA_HOME."""
         folders = [Path(sys.executable).parent]
         if java_home := self.given.get("JAVA_HOME"):
             folders.append(Path(java_home) / "bin")

@@ -23,7 +23,7 @@ def redis_names(partitions: int) -> list[str]:
 
 
 def partitions_in(home: Home) -> int:
-    """Of the frontier in a home; one where nothing has been chosen."""
+    """Return the number of partitions of the frontier in a home; one by default."""
     return _noted(home) or 1
 
 
@@ -63,7 +63,7 @@ class Stage:
     new: int
     """The number of partitions before and after it."""
     is_copied: bool
-    """Whether only the folders of data have to change places."""
+    """True if only the data folders have to be swapped."""
 
 
 def stage_of_move(home: Home) -> Stage | None:

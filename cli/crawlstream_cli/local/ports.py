@@ -40,14 +40,14 @@ class Ports:
     """Its controller listens on the next one."""
     zookeeper: int = 2181
     redis: int = 6379
-    """Of several partitions, the first one's; the others have the next ones."""
+    """Port of the first partition; further partitions have the next ports."""
     rest: int = 5343
     metrics: int = 5400
     """The first of a row: kafka-monitor +0, redis-monitor, rest, crawlers +11…, pipelines +31…"""
 
     @classmethod
     def given(cls, environment: Mapping[str, str]) -> Ports:
-        """Read the ports from variables; ConfigError names a variable that is no port."""
+        """Read the ports from variables; ConfigError names a variable with an invalid port."""
         chosen = {}
         for name in cls.__slots__:
             if text := environment.get(f"CRAWLSTREAM_{name.upper()}_PORT"):
@@ -60,7 +60,7 @@ class Ports:
 
     @classmethod
     def free(cls) -> Ports:
-        """Ports that nobody uses now, for a cluster beside others."""
+        """Return unused ports, for a cluster next to others."""
         first = free_block(6 + _METRICS_BLOCK + MOST_LOCAL)
         return cls(
             kafka=first,
@@ -72,15 +72,15 @@ class Ports:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on the port now, on 127.0.0.1, and nobody does elsewhere.
+    """Return whether a server could listen on the port at 127.0.0.1, and none listens elsewhere.
 
-    What is left of a connection of another address (TIME_WAIT) keeps nobody out.
+    Closed connections of another address (TIME_WAIT) do not keep it from listening.
     """
     return _can_bind("127.0.0.1", port) and (_can_bind("", port) or not _is_listened_on(port))
 
 
 def taken(ports: Iterable[int]) -> list[int]:
-    """Those of ``ports`` that are in use."""
+    """Return the ports among ``ports`` that are in use."""
     return [port for port in ports if not is_free(port)]
 
 

@@ -26,7 +26,7 @@ def redis_answers(port: int, timeout_s: float = 1.0, password: str | None = None
 
 
 def zookeeper_answers(port: int, timeout_s: float = 1.0) -> bool:
-    """``srvr`` tells a mode, so requests are served and not merely heard."""
+    """Return whether ZooKeeper serves requests: only then does ``srvr`` report a mode."""
     return b"\nMode: " in _ask(port, b"srvr", timeout_s)
 
 
@@ -45,7 +45,7 @@ PROBES: dict[str, Callable[[int], bool]] = {
 
 
 def process_status(port: int, timeout_s: float = 2.0) -> str:
-    """``/health`` of one of our own processes: ``ready``, ``waiting for …`` or ``starting``."""
+    """Return ``ready``, ``waiting for …`` or ``starting``, from a process's ``/health``."""
     status, said = _health(port, timeout_s)
     if status != 200:
         return "starting"
@@ -54,7 +54,7 @@ def process_status(port: int, timeout_s: float = 2.0) -> str:
 
 
 def condition(kind: str, port: int, redis_password: str | None = None) -> str:
-    """What a process of any kind can do now: ``ready``, ``waiting for …`` or ``starting``."""
+    """Return the condition of any process: ``ready``, ``waiting for …`` or ``starting``."""
     if kind == "redis":
         return "ready" if redis_answers(port, password=redis_password) else "starting"
     if kind in PROBES:
@@ -63,9 +63,9 @@ def condition(kind: str, port: int, redis_password: str | None = None) -> str:
 
 
 def is_alive(kind: str, port: int) -> bool:
-    """Whether a process does anything at all, though it may not be of use yet.
+    """Return whether a process does anything at all, even if it cannot work yet.
 
-    A Redis that loads its data, or a monitor that waits for Kafka, needs time and no new start.
+    A Redis that loads its data, or a monitor that waits for Kafka, needs time and no restart.
     """
     if kind == "redis":
         return bool(_ask(port, b"PING\r\n", 2.0))

@@ -1,4 +1,4 @@
-"""Waiting for a starting cluster: servers, then topics, then our own processes."""
+"""Waiting for a starting cluster: servers, then topics, then crawlstream's processes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from crawlstream_cli.local.layout import Layout
 from crawlstream_cli.local.supervisor import ProcessInfo, Supervisor
 
 Progress = Callable[[Mapping[str, str]], None]
-"""Is told, a few times a second, what each part is doing: ``ready`` or what it waits for."""
+"""Called a few times per second with the state of each part: ``ready`` or the reason why it
+waits."""
 
 _ELSEWHERE_S = 30
 """A Kafka that is not started here is up already, or not worth waiting for."""
 _LOOK_EVERY_S = 0.1
 _STARTS = 4
-"""What has ended after each of so many starts does not come up by itself."""
+"""Starts after which a process that always ended is not expected to come up by itself."""
 
 
 class NotReady(SetupError):
@@ -70,7 +71,7 @@ class Readiness:
             time.sleep(_LOOK_EVERY_S)
 
     def _has_stalled(self, states: Mapping[str, str]) -> bool:
-        """Whether no part has come to a state for too long; each new one buys all more time."""
+        """Return whether no part has changed its state for too long; a change extends the time."""
         if new := {*states.items()} - self._seen:
             self._seen |= new
             self._advanced_at = time.monotonic()
@@ -104,7 +105,7 @@ class Readiness:
             made.result()
 
     def _living_processes(self) -> Sequence[ProcessInfo]:
-        """What runs; a process that ends again and again is not healed by waiting."""
+        """Return the running processes; SetupError for one that ends again and again."""
         if self._supervisor.has_ended:
             raise SetupError(
                 f"supervisord has exited; its last log line: {self._last_words('supervisord')}"
@@ -137,7 +138,7 @@ class Readiness:
 
 
 def _in_short(line: str) -> str:
-    """The sentence inside a line of our own logs; other lines as they are."""
+    """Return the sentence inside a log line of crawlstream; other lines unchanged."""
     try:
         told = json.loads(line)
     except ValueError:
@@ -149,7 +150,7 @@ def _in_short(line: str) -> str:
 
 
 def _make_topics(settings: Settings, patience_s: float, given_up: Event, *, goes_on: bool) -> None:
-    """Create the topics; SetupError if Kafka does not answer in time, or nobody waits any more.
+    """Create the topics; SetupError if Kafka does not answer in time, or the wait was given up.
 
     ``goes_on``: Kafka is still starting then; NotReady.
     """

@@ -21,7 +21,7 @@ _KAFKA_HEAP = "-Xms256m -Xmx512m -XX:+UseG1GC -XX:MaxGCPauseMillis=20"
 _ZOOKEEPER_HEAP = "-Xms32m -Xmx128m -XX:+UseSerialGC"
 _JVM = (
     "-Djava.awt.headless=true -Djava.net.preferIPv4Stack=true"
-    # What these servers do on one machine is copying and unpacking, which is no Java: Java's second
+    # On one machine these servers mostly copy and unpack, which is native code: Java's second
     # compiler takes two seconds at each start, and saves nothing that could be measured.
     " -XX:TieredStopAtLevel=1"
 )
@@ -54,9 +54,10 @@ def redis(
 ) -> Server:
     """Configure Redis: every write in its log within a second, nothing ever evicted.
 
-    ``max_memory`` is in bytes, by default a quarter of the machine's, shared by so many
-    ``partitions``; ``name`` is that of its configuration and of its data. A password stands in the
-    configuration only, which is its owner's. ``keeps_all``: a write is on disk before its answer.
+    ``max_memory`` is in bytes, by default a quarter of the machine's, shared by ``partitions``
+    servers; ``name`` is the name of its configuration and of its data. The password is only in the
+    configuration, which its owner alone can read. ``keeps_all``: a write is on disk before its
+    answer.
     """
     data = _data(folder, name)
     lines = (
@@ -115,7 +116,7 @@ def kafka(folder: Path, *, port: int, jars: Path, max_record_bytes: int = 8 * _M
         "auto.create.topics.enable": "false",
         "message.max.bytes": max_record_bytes,
         "replica.fetch.max.bytes": max_record_bytes,
-        # One member or two join at once here; waiting for more only delays the first record.
+        # Here one or two members join at once; waiting for more only delays the first record.
         "group.initial.rebalance.delay.ms": 0,
         # A broker that was killed may register again after this long, not after 9 s; one that is
         # held up for as long is fenced, and every group loses its coordinator.

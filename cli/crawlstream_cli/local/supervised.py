@@ -1,14 +1,15 @@
 """supervisord, for a cluster: ``python -m crawlstream_cli.local.supervised -c supervisord.conf``.
 
-Supervisor's own ends as soon as it cannot write a line, as on a full disk. All that it runs would
-go on, with nobody who starts it anew; here the line is left out, and all goes on once there is
-room.
+The standard supervisord ends as soon as it cannot write a line, as on a full disk. All its
+processes would go on, but would not be restarted. Here the line is left out, and logging continues
+once there is room.
 
-Supervisor's own starts what has lived for a second anew at once, for ever, and gives up what has
-not. Here what fails again and again is started ever later, and never given up.
+The standard supervisord restarts processes that have lived for a second at once, permanently, and
+gives up others. Here processes that fail again and again are restarted after growing pauses, and
+never given up.
 
-Supervisor's own stops one program after the other. Here those of one priority, as all crawlers, end
-together.
+The standard supervisord stops one program after the other. Here programs with the same priority,
+such as all crawlers, stop together.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from supervisor.process import Subprocess
 from supervisor.states import ProcessStates
 
 YOUNG_S = 10
-"""What ends of itself within so long has failed; what has lived longer has a clean record."""
+"""A process that ends by itself within this time has failed; later, its failures are forgotten."""
 PAUSES_S = (0, 1, 2, 4, 8, 16, 30)
-"""Before a process is started anew, by its failures in a row. A startretries above the last of
-them is never reached."""
+"""Pauses before a process is restarted, by its failures in a row.
+
+A startretries above the last of them is never reached.
+"""
 
 _emit = RotatingFileHandler.emit
 _finish = Subprocess.finish
@@ -59,10 +62,10 @@ def _emit_or_reopen(handler: Any, record: Any) -> None:
 
 
 def pause_after_failures() -> None:
-    """Have processes wait before they are started anew, from now on in this process.
+    """Let processes wait before they are restarted, from now on in this process.
 
     BACKOFF is supervisor's state for that. It counts pauses in it by ``backoff``, and a process
-    that was up for startsecs has none; ``failures`` is ours.
+    that was up for startsecs has none; ``failures`` is added here.
     """
     Subprocess.failures = 0
     Subprocess.finish = _finish_young_or_old
@@ -80,7 +83,7 @@ def _finish_young_or_old(process: Any, pid: int, status: int) -> None:
 
 
 def _was_killed(status: int) -> bool:
-    """Whether it was ended from outside, as the health listener ends what does not answer."""
+    """Return whether it was killed from outside, like unresponsive ones by the health listener."""
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
 

@@ -35,7 +35,7 @@ _SHUTDOWN_S = 400
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """One process of the cluster as supervisor sees it."""
+    """A process of the cluster as supervisor sees it."""
 
     name: str
     kind: str
@@ -49,7 +49,7 @@ class ProcessInfo:
 
     @property
     def is_server(self) -> bool:
-        """Whether it is somebody else's program."""
+        """Return whether it is a third-party server."""
         return self.kind in _SERVERS
 
 
@@ -63,7 +63,7 @@ class Supervisor:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the supervisord that was started here has ended by itself."""
+        """Return whether the supervisord that was started here has ended by itself."""
         return self._child is not None and self._child.poll() is not None
 
     def start(self, environment: Mapping[str, str], *, tied: bool) -> None:
@@ -100,7 +100,7 @@ class Supervisor:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it still answers, but is ending all that it runs."""
+        """Return whether it still answers, but is stopping all its processes."""
         try:
             self._rpc().supervisor.getPID()
         except Fault as fault:
@@ -110,7 +110,7 @@ class Supervisor:
         return False
 
     def processes(self) -> Sequence[ProcessInfo]:
-        """What it runs, the health listener left out; empty when none answers."""
+        """Return its processes without the health listener; empty if it does not answer."""
         try:
             told = cast("list[dict[str, Any]]", self._rpc().supervisor.getAllProcessInfo())
         except (OSError, Fault):
@@ -145,7 +145,7 @@ class Supervisor:
             os.kill(pid, signal.SIGTERM)
             deadline = time.monotonic() + _SHUTDOWN_S
             while not self._has_ended(pid) and time.monotonic() < deadline:
-                # It looks after its children once a second, and whenever it is asked something.
+                # It checks its children once per second, and with every call.
                 self.pid()
                 time.sleep(0.05)
         return self.clear_up()
@@ -171,7 +171,7 @@ class Supervisor:
         return found
 
     def clear_up(self) -> int:
-        """End what runs without a supervisord: our processes first, then the servers."""
+        """End processes without a supervisord: those of crawlstream first, then the servers."""
         left = self.leftovers()
         ours = [process for process in left if _is_ours(process)]
         _end(ours)

@@ -12,7 +12,7 @@ _TIMEOUT_S = 10.0
 
 
 def server_at(path: Path) -> ServerProxy:
-    """A proxy whose calls raise OSError when nobody answers there in time."""
+    """Return a proxy whose calls raise OSError if there is no answer in time."""
     return ServerProxy("http://localhost", transport=_UnixTransport(path))
 
 

@@ -49,7 +49,7 @@ from crawlstream_cli.throttle import show_table
 DEPTH = 3
 WORKERS = 2
 HITS, SLOW_HITS = 20, 5
-"""Requests a second to each host, and to the one that wants it slower."""
+"""Requests per second to each host, and to the slower one."""
 _SAMPLES = 6
 _SITE_START_S = 10.0
 _FILES_WITHIN_S = 30.0
@@ -89,7 +89,7 @@ def demo(
 
 
 class _Demo:
-    """One demo: everything it starts is in ``<CRAWLSTREAM_HOME>/demo``."""
+    """A demo: everything it starts is in ``<CRAWLSTREAM_HOME>/demo``."""
 
     def __init__(self, *, keep: bool, partitions: int | None) -> None:
         self._keep = keep
@@ -290,7 +290,7 @@ class _Demo:
         return stored
 
     def _tell(self, verdict: Verdict, problems: list[str], stored: int) -> None:
-        """What came, and what the site says of it."""
+        """Print the results, and the verdict of the site."""
         console, slow = self._console, self._web.hosts[-1]
         console.print("[bold]4[/] Some of the results")
         for result in self._samples:

@@ -100,12 +100,12 @@ def _write(lines: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of a process' file: an event of ours, or what a server wrote."""
+    """A line of a process's log file: an event of crawlstream, or a server's line."""
 
     process: str
     """As ``status`` names it."""
     fields: Mapping[str, Any]
-    """Of a server's line only ``event``, its text."""
+    """Fields of the event; a server's line has only ``event``, its text."""
 
     @classmethod
     def of(cls, process: str, line: bytes) -> LogLine:
@@ -120,7 +120,7 @@ class LogLine:
 
     @property
     def level(self) -> Level:
-        """What it says of itself; a server's line is searched for it."""
+        """Level of the line; for a server's line it is searched in the text."""
         with contextlib.suppress(ValueError):
             return Level(str(self.fields.get("level")))
         found = _SERIOUS.search(str(self.fields["event"]))
@@ -131,7 +131,7 @@ class LogLine:
         return orjson.dumps({**self.fields, "process": self.process}).decode()
 
     def shown(self) -> str:
-        """``18:17:55 crawler-link-1 done 200 7 ms http://...``, other fields by name after it."""
+        """Return ``18:17:55 crawler-link-1 done 200 7 ms http://...``, then other fields."""
         if "timestamp" not in self.fields:
             return f"{self.process} {self.fields['event']}"
         left = {name: value for name, value in self.fields.items() if name not in _NO_FIELDS}
@@ -184,7 +184,7 @@ class _Tail:
         return self._lines(found[1:] if size > _TAIL_BYTES else found)
 
     def new(self) -> Iterator[LogLine]:
-        """What was written since."""
+        """Yield the lines written since the last call."""
         lines = self._file.readlines()
         if not lines and self._was_moved():
             self.close()

@@ -1,4 +1,4 @@
-"""``crawlstream status``: what runs, and the cluster's counters."""
+"""``crawlstream status``: running processes, and the cluster's counters."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _START_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What Redis tells of the cluster."""
+    """State of the cluster according to Redis."""
 
     counters: FrontierState
     heard: Sequence[Process]
-    """Every process that was heard of lately, on this machine or another."""
+    """Every process with a recent heartbeat, on this machine or another."""
     warnings: Sequence[str]
-    """What of Redis' own settings may cost work, or which partition does not answer."""
+    """Settings of Redis that may cost work, or the partition that does not answer."""
     servers: Sequence[str]
     """Where each partition is."""
 
@@ -63,14 +63,14 @@ class _Told:
         return [name for name, of in waiting if of["domains"] and name not in there]
 
     def of(self, process: ProcessInfo) -> Process | None:
-        """What a process of this machine tells of itself."""
+        """Heartbeat of a process of this machine."""
         place = (socket.gethostname(), process.pid)
         return next((one for one in self.heard if (one.host, one.pid) == place), None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Says:
-    """What the processes say of themselves, and Redis of all."""
+    """Conditions of the processes, and the cluster's state from Redis."""
 
     conditions: Mapping[str, str]
     told: _Told | None
@@ -110,7 +110,10 @@ async def _ask_all() -> tuple[_Told | None, Sequence[str]]:
 
 
 async def _warnings(asked: Awaitable[Sequence[str]]) -> Sequence[str]:
-    """What Kafka has lost, or may forget too soon; nothing if it does not answer in time."""
+    """Return warnings of records that Kafka has lost or may delete too soon.
+
+    Empty if Kafka does not answer in time.
+    """
     try:
         async with asyncio.timeout(_PATIENCE_S):
             return await asked
@@ -119,7 +122,7 @@ async def _warnings(asked: Awaitable[Sequence[str]]) -> Sequence[str]:
 
 
 async def _ask() -> _Told | None:
-    """What Redis tells, None if it does not answer in time."""
+    """Return the state from Redis, None if it does not answer in time."""
     try:
         async with open_frontiers(load_settings()) as frontiers, asyncio.timeout(_PATIENCE_S):
             state, heard = await asyncio.gather(frontiers.queries.state(), _heard(frontiers))
@@ -131,7 +134,7 @@ async def _ask() -> _Told | None:
 
 
 async def _heard(frontiers: Frontiers) -> Sequence[Process]:
-    """Nobody, where partitions answer but not those with the heartbeats."""
+    """Return no processes if partitions answer, but not those with the heartbeats."""
     try:
         return await living_in(frontiers.heartbeats)
     except RedisError:
@@ -197,7 +200,7 @@ def _partitions(told: _Told) -> Sequence[Mapping[str, object]]:
 
 
 def _itself(process: Process | None) -> Mapping[str, str | None]:
-    """Null for the servers, which say nothing, and for who was not heard of yet."""
+    """Return fields that are null for servers, and for a process before its first heartbeat."""
     return {
         "version": process.version if process else None,
         "host": process.host if process else None,

@@ -61,7 +61,7 @@ _Renderers = Annotated[
 ]
 
 
-def up(  # noqa: PLR0917  typer passes them by name
+def up(  # noqa: PLR0917 typer passes keywords
     detach: Annotated[
         bool,
         typer.Option(
@@ -121,7 +121,7 @@ def up(  # noqa: PLR0917  typer passes them by name
 
 
 def _counts(named: Iterable[str], **aliases: int | None) -> Mapping[str, int]:
-    """How many crawlers of which spider are asked for; ConfigError for what is no NAME=N."""
+    """Return the requested number of crawlers per spider; ConfigError if it is not NAME=N."""
     counts = {_ALIASES[name]: count for name, count in aliases.items() if count is not None}
     for text in named:
         name, _, number = text.rpartition("=")
@@ -198,7 +198,7 @@ def _tell_addresses(console: Console, cluster: LocalCluster) -> None:
 
 
 def _stay(cluster: LocalCluster, console: Console) -> None:
-    """Keep the cluster until somebody ends this command or supervisord."""
+    """Keep the cluster until the user ends this command or supervisord."""
     console.print("Ctrl-C stops it", style="dim")
     try:
         while cluster.is_running:

@@ -23,11 +23,11 @@ _NAMES = {
     ),
     "setup_redis": (Verdict.CHANGE, "remove it: the frontier feeds the spider"),
 }
-"""What a call or an attribute of this name becomes."""
+"""Replacement of a call or an attribute with this name."""
 
 
 def code_findings(file: str, tree: ast.Module) -> Iterator[Finding]:
-    """What becomes of the imports, classes, calls and Redis keys of a module."""
+    """Yield findings about the imports, classes, calls and Redis keys of a module."""
     for node in ast.walk(tree):
         match node:
             case ast.Import() | ast.ImportFrom():
@@ -60,7 +60,7 @@ def _imports(file: str, node: ast.Import | ast.ImportFrom) -> Iterator[Finding]:
 
 
 def _is_of_here(module: str, node: ast.Import | ast.ImportFrom) -> bool:
-    """Whether it is crawlstream's own package that is imported."""
+    """Return whether the import is from crawlstream's own package."""
     ours = {"ClusterSpider", "CrawlResult", "Outlink", "Outlinks", "links_of"}
     return module == "crawling" and ours >= {alias.name for alias in node.names}
 
@@ -77,7 +77,7 @@ def _class(file: str, node: ast.ClassDef) -> Iterator[Finding]:
 
 
 def _spider(file: str, node: ast.ClassDef) -> Iterator[Finding]:
-    """What a class that the frontier feeds has no use for."""
+    """Yield findings about parts of a class that are useless when the frontier feeds it."""
     if "crawling" in file.split("/")[:-1]:
         advice = "move it to a package of your own: `crawling` is the name of crawlstream's"
         yield Finding(file, node.lineno, node.name, Verdict.CHANGE, advice)
@@ -95,7 +95,7 @@ def _spider(file: str, node: ast.ClassDef) -> Iterator[Finding]:
 
 
 def _plugin(file: str, node: ast.ClassDef) -> Iterator[Finding]:
-    """What the attributes of a plugin have become."""
+    """Yield findings about the attributes of a plugin."""
     better = {
         "schema": "the schema itself, as Schema({…}), in place of the name of its file",
         "regex": "an action gets requests by its `name`, not by an expression over Redis keys",
@@ -114,7 +114,7 @@ def _plugin(file: str, node: ast.ClassDef) -> Iterator[Finding]:
 
 
 def _request(file: str, node: ast.Call) -> Iterator[Finding]:
-    """What of a request cannot travel to another worker."""
+    """Yield findings about parts of a request that cannot be sent to another worker."""
     for keyword in node.keywords:
         text = ast.unparse(keyword.value)
         told = None

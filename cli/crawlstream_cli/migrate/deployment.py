@@ -1,4 +1,4 @@
-"""What starts a project's processes: supervisor, containers, shell scripts, requirements."""
+"""Files that start a project's processes: supervisor, containers, shell scripts, requirements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PACKAGE = re.compile(r"^(scutils|kafka-python|scrapy|redis|kazoo|ujson|future)\
 
 
 def deployment_findings(file: str, text: str) -> Iterator[Finding]:
-    """What becomes of each command and each variable, line by line."""
+    """Yield findings about each command and each variable, line by line."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith(("#", ";")):
             continue

@@ -1,4 +1,4 @@
-"""What is told of one line of a project."""
+"""Findings about single lines of a project."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What becomes of a line, and so whether there is anything to do."""
+    """Change that a line needs, if any."""
 
     WORKS = "works"
     UNUSED = "unused"
@@ -20,14 +20,14 @@ class Verdict(StrEnum):
 
 
 UNTOLD = "..."
-"""Stands for the value of a setting that is secret, or that only running the project would tell."""
+"""Placeholder for the value of a setting that is secret, or known only at run time."""
 
 TO_DO = frozenset({Verdict.SET, Verdict.RENAME, Verdict.CHANGE})
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """One line of a project and what becomes of it."""
+    """A line of a project, and the change that it needs."""
 
     file: str
     """Below the project, with slashes."""

@@ -11,7 +11,7 @@ WORKS, UNUSED, RENAME, CHANGE = Verdict.WORKS, Verdict.UNUSED, Verdict.RENAME, V
 
 
 class Fate(NamedTuple):
-    """What became of a name."""
+    """Replacement of a name."""
 
     verdict: Verdict
     advice: str

@@ -23,13 +23,13 @@ from crawlstream_cli.migrate.settings_files import settings_findings
 MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 10_000
 _SKIPPED = frozenset({"__pycache__", "env", "node_modules", "scutils", "tests", "venv"})
-"""Folders that nobody migrates; so are those whose name begins with a dot."""
+"""Folders to skip; folders whose names begin with a dot are skipped, too."""
 _DEPLOYED = frozenset({".cfg", ".conf", ".env", ".ini", ".service", ".sh", ".yaml", ".yml"})
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that is told of a project."""
+    """Findings about a project."""
 
     files: int
     """How many were read."""
@@ -125,7 +125,7 @@ def _python(path: Path, file: str, text: str) -> Iterator[Finding]:
         yield Finding(file, 0, path.name, Verdict.UNUSED, advice)
         return
     try:
-        with warnings.catch_warnings(action="ignore"):  # Of odd escapes in strings of others.
+        with warnings.catch_warnings(action="ignore"):  # Strings may have odd escapes.
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 0

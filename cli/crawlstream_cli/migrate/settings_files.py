@@ -23,11 +23,11 @@ from crawlstream_cli.migrate.known import (
 _MONITORS = frozenset({"kafka-monitor", "redis-monitor", "rest"})
 
 _UNKNOWN = object()
-"""The value of an expression that only running it would tell."""
+"""Value of an expression that is known only at run time."""
 
 
 def settings_findings(file: str, tree: ast.Module) -> Iterator[Finding]:
-    """What becomes of each setting of a module, in any component."""
+    """Yield findings about each setting of a module, in any component."""
     is_crawlers = not _MONITORS & set(file.split("/"))
     names = set()
     for name, node, line in _assignments(tree):
@@ -49,7 +49,7 @@ def settings_findings(file: str, tree: ast.Module) -> Iterator[Finding]:
 def setting_finding(
     file: str, line: int, name: str, value: object, *, is_crawlers: bool = True
 ) -> Finding:
-    """What becomes of one setting with this value; ``_UNKNOWN`` and None are allowed."""
+    """Return the finding about a setting with this value; ``_UNKNOWN`` and None are allowed."""
     if name in OTHER_DEFAULT:
         return Finding(file, line, name, Verdict.CHANGE, OTHER_DEFAULT[name])
     here = RENAMED.get(name, name)

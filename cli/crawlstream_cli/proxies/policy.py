@@ -1,4 +1,4 @@
-"""What a person says of a pool and of its proxies, as options."""
+"""Options of a pool and of its proxies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 
 class Dns(StrEnum):
-    """Who looks up the names of sites."""
+    """Process that looks up the names of sites."""
 
     CHECK = "check"
     LOCAL = "local"
@@ -24,7 +24,7 @@ class Plain(StrEnum):
 
 
 class Per(StrEnum):
-    """Who shares the proxies of a site."""
+    """Scope in which the proxies of a site are shared."""
 
     SITE = "site"
     CRAWL = "crawl"
@@ -32,7 +32,7 @@ class Per(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What a person says of a pool: the options of the command, by name."""
+    """Properties of a pool, under the names of the command's options."""
 
     weight: Annotated[
         float | None,
@@ -121,7 +121,7 @@ class Policy:
     ] = None
 
     def of_pool(self) -> dict[str, Any]:
-        """What was given of the pool, by the names in ZooKeeper."""
+        """Return the given options of the pool, under the names in ZooKeeper."""
         return _given(
             spread=self.spread,
             per=self.per and self.per.value,
@@ -138,7 +138,7 @@ class Policy:
         )
 
     def of_proxies(self) -> dict[str, Any]:
-        """What was given of the proxies that are added."""
+        """Return the given options of the proxies that are added."""
         return _given(weight=self.weight, labels=self.label, sessions=self.sessions)
 
 

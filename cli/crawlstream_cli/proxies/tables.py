@@ -20,7 +20,7 @@ _MOST_RESTS = 3
 
 
 def pool_of(table: PoolTable, name: str) -> Pool:
-    """One pool; ConfigError if there is none of that name."""
+    """Return a pool; ConfigError if there is none of that name."""
     pool = table.pools.get(name)
     if pool is None:
         known = ", ".join(sorted(table.pools)) or "none"
@@ -50,7 +50,7 @@ def _some(users: Sequence[str]) -> str:
 
 
 def show_pool(table: PoolTable, name: str, *, as_json: bool) -> None:
-    """One pool and its proxies."""
+    """Show a pool and its proxies."""
     pool = pool_of(table, name)
     told = pool_shown(pool)
     if as_json:

@@ -1,4 +1,4 @@
-"""The command: where from, where to, and what a person is told meanwhile."""
+"""The command: source, target, and progress for the user."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def target_of(old: Settings, to: int, redis: str, cluster: str, namespace: str) 
 
 
 class _Task:
-    """What the command does, over clients of both frontiers."""
+    """Steps of the command, over clients of both frontiers."""
 
     def __init__(
         self, old: Settings, new: Settings, local: LocalMove | None, wait_s: float
@@ -122,7 +122,7 @@ class _Task:
         self._shown = 0
 
     async def plan(self) -> Plan:
-        """What would be moved."""
+        """Return the extent of the move."""
         async with AsyncExitStack() as stack:
             shelf = await stack.enter_async_context(shelf_of(self._old))
             old = await stack.enter_async_context(cluster_frontier(self._old, shelf))
@@ -223,7 +223,7 @@ class _Task:
 
 
 def _after(new: Settings) -> list[str]:
-    """What is to be set from now on."""
+    """Return the settings to use from now on."""
     servers = ",".join(f"{host}:{port}" for host, port in new.redis_servers)
     number = new.partitions.number
     if number == 1 and not new.is_redis_cluster:

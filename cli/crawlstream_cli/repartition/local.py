@@ -85,11 +85,11 @@ class LocalMove:
             )
 
     def settings(self) -> Settings:
-        """Of the old frontier."""
+        """Settings of the old frontier."""
         return load_settings(**self._cluster.environment())
 
     def target(self) -> Settings:
-        """Of the new one, while it is filled."""
+        """Settings of the new one, while it is filled."""
         hosts = ",".join(f"127.0.0.1:{self._port + n}" for n in range(self._to))
         return load_settings(
             **{
@@ -101,7 +101,7 @@ class LocalMove:
 
     @property
     def is_copied(self) -> bool:
-        """Whether only the folders have to change places."""
+        """Return whether only the data folders have to be swapped."""
         return self._stage is not None and self._stage.is_copied
 
     def begin(self) -> None:
@@ -126,7 +126,7 @@ class LocalMove:
             )
 
     def stop(self) -> None:
-        """Stop the cluster; from now on it is started by nobody else."""
+        """Stop the cluster; from now on no other command starts it."""
         note_move(self.home, Stage(self._from, self._to, is_copied=False))
         failpoint("repartition_stopping")
         self._cluster.stop()
@@ -152,7 +152,7 @@ class LocalMove:
         failpoint("repartition_placing")
         before.mkdir(exist_ok=True)
         for name in redis_names(self._from):
-            # What has this name now may be the new one already.
+            # A folder with this name may be the new one already.
             if not (before / name).exists() and (data / name).exists():
                 (data / name).rename(before / name)
         failpoint("repartition_half_placed")
@@ -174,7 +174,7 @@ class LocalMove:
         shutil.rmtree(self._folder)
 
     def after(self) -> list[str]:
-        """What a person does now."""
+        """Return the next steps for the user."""
         return ["Start the cluster: ./crawlstream up -d"]
 
     def _start_old(self) -> None:
@@ -187,7 +187,7 @@ class LocalMove:
             cwd=server.folder,
             stdout=subprocess.DEVNULL,
             env=dict(os.environ),
-            preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509  no thread of ours forks
+            preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 no thread here forks
         )
         self._running.append(process)
         client = Redis(port=server.port, password=self.home.redis_password)

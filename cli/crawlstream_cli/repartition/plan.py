@@ -1,4 +1,4 @@
-"""What a move would be: counted without changing anything."""
+"""Extent of a move, counted without changing anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGES_A_SECOND, DOMAINS_A_SECOND = 100_000, 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What would be moved."""
+    """Extent of a move."""
 
     partitions: int
     """As there are now."""
@@ -23,15 +23,15 @@ class Plan:
     domains: int
     waiting: int
     shelved: int
-    """Of the waiting pages."""
+    """Number of waiting pages that are on the shelf."""
     delayed: int
-    """Of the waiting pages."""
+    """Number of waiting pages that are delayed."""
     held: int
     """Pages that crawlers have: they come to their end first."""
     seen: int
     """URLs that are not fetched again."""
     seconds: int
-    """About so long crawling rests, beside the time that pages under way take."""
+    """Estimated seconds without crawling, besides the time for pages in flight."""
 
 
 async def plan_of(old: Frontiers, shelf: Shelf | None) -> Plan:

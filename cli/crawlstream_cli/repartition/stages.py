@@ -44,12 +44,12 @@ UNDER_WAY = {
     "links": "records of links that are to be read",
     "seeds": "Kafka partitions that not all have read equally far",
 }
-"""What may be under way, for people."""
+"""Descriptions of work in progress, for people."""
 
 
 @dataclass(slots=True)
 class Stages:
-    """One move from the old frontier into the new one."""
+    """A move from the old frontier into the new one."""
 
     old: Frontiers
     new: Frontiers
@@ -93,7 +93,7 @@ class Stages:
         return await self._copy()
 
     async def read(self) -> OldFrontier:
-        """What the old frontier has."""
+        """Return the contents of the old frontier."""
         return await read_frontier(self.old, self.shelf)
 
     async def back(self) -> None:
@@ -137,7 +137,7 @@ class Stages:
         failpoint("repartition_frozen")
 
     async def _drain(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until nothing is in progress."""
         before, since = "", time.monotonic()
         while under_way := await self._under_way():
             listed = _listed(under_way)
@@ -159,7 +159,7 @@ class Stages:
         return {**under_way, **await self._unread()}
 
     async def _unread(self) -> Mapping[str, int]:
-        """What not all partitions have read of Kafka."""
+        """Return the Kafka partitions that not all frontier partitions have read equally far."""
         positions = [await each.positions.known() for each in self.old]
         enrolled = [await each.home.enrolled() for each in self.old]
         uneven = {
@@ -264,7 +264,7 @@ def _listed(under_way: Mapping[str, int]) -> str:
 
 
 def _numbers_of(crawl: MovedCrawl, epoch: int) -> Iterator[HomeMark]:
-    """What Kafka is to remember of a crawl: its open run, and the one that has ended before."""
+    """Yield the marks of a crawl for Kafka: its open run, and the last one that has ended."""
     ended = crawl.run - 1 if crawl.is_open else crawl.run
     remember, _ = crawl.at_home.get("remember", (None, ()))
     end = HomeMark(
