@@ -1,22 +1,23 @@
-"""Chaos: faults in a whole cluster while it crawls, and an auditor of what became of the pages.
+"""Chaos: faults in a whole cluster while it crawls, and an auditor of the results.
 
 ``runner``      plays scenarios one round after the other, for ``crawlstream chaos``
-``scenarios``   the table of what is done in a round; ``scripts`` has it step by step
+``scenarios``   the table of scenarios; ``scripts`` has their steps
 ``rounds``      one round: feed a crawl, inject faults while its pages wait, let it end, judge
-``nemesis``     every fault by its name; ``strikes`` has those that take more than a few lines
-``faults``      what a fault is, what it is given, and what it says it did
+``nemesis``     every fault under its name; ``strikes`` has those that take more than a few lines
+``faults``      the interface of a fault: its input, and the effect that it reports
 ``cluster``     a cluster of its own whose servers can be struck; ``proxy`` is a bad network,
                 ``observed`` the frontier past it
 ``processes``   servers and crawlers that can be killed, frozen and started again
 ``witness``     a plain Kafka client that feeds a cluster and reads every topic; ``recorder`` adds
                 where and when, Kafka's files on disk, and the site's access log
-``facts``       what was seen; ``laws`` judge nothing else, and ``laws.auditor`` applies them
+``facts``       observations; ``laws`` judge nothing else, and ``laws.auditor`` applies them
 ``report``      the table for people, ``chaos-report.json`` for programs
 
-``laws.frontier`` reads every key of a frontier, ``kafka_log`` cuts Kafka's files.
-``scripted_site`` serves what a program tells it to, ``hostile_pages`` what a malicious site might.
-Tests and benchmarks use these too.
+``laws.frontier`` reads every key of a frontier, ``kafka_log`` cuts Kafka's files. ``scripted_site``
+serves pages that a program defines, ``hostile_pages`` those of a malicious site. Tests and
+benchmarks use these too.
 
-What is always true: the auditor asks no process of the cluster what it did. It compares what was
-fed, what any Kafka client can read, Kafka's files, the site's access log and the ledger in Redis.
+Invariant: the auditor requests nothing from the processes of the cluster. It compares fed requests,
+records that any Kafka client can read, Kafka's files, the site's access log and the ledger in
+Redis.
 """

@@ -48,7 +48,7 @@ from crawlstream_frontier.partitions.frontiers import Frontiers
 T = TypeVar("T")
 
 DEPTH = 99
-"""Deeper than any web of ours."""
+"""Maximum depth of a crawl, deeper than any web used here."""
 QUICK = 60
 """Requests a host and second when nothing shall wait any more; no rule is ever above it."""
 _EFFECTIVE_MS = 2_000
@@ -66,7 +66,7 @@ SETTINGS = {
     "CRAWLSTREAM_FINISH_GRACE": "1",
     "LOG_JSON": "true",
 }
-"""Of every cluster that is started to be tested."""
+"""Settings of every cluster that is started for tests."""
 _ROUND_SETTINGS = {
     # A crawl is forgotten soon after its end, so that key counts can be seen to be flat.
     "QUEUE_HITS": str(QUICK),
@@ -78,7 +78,7 @@ _ROUND_SETTINGS = {
     "KAFKA_APPID_TOPICS": "true",
 }
 _PATIENT = {
-    # What is told of are faults of ours: of a browser that is struck again and again no page fails.
+    # Pages must not fail because their browser is struck repeatedly.
     "RETRY_TIMES": "15",
     "CRAWLSTREAM_RENDER_TIMEOUT": "120",
 }
@@ -105,7 +105,7 @@ class ChaosCluster:
         has_shelf: bool = False,
         partitions: int = 1,
     ) -> None:
-        """``pipelines``, ``renderers`` (crawlers with a browser): so many processes of them.
+        """``pipelines``, ``renderers`` (crawlers with a browser): number of processes.
 
         ``has_shelf``: a Redis for long queues. ``partitions`` of the frontier, each on a Redis.
         """
@@ -119,7 +119,7 @@ class ChaosCluster:
         self.stores: Sequence[StoreReader] = readers(home) if pipelines else ()
         self._shape: Mapping[str, Any] = {
             "hosts": hosts, "pages": pages, "seed": 1, "first_host": _FIRST_HOST,
-            # So many that some are under way whenever a fault strikes.
+            # Enough that some are in flight whenever a fault strikes.
             "slow_pages": pages // 3, "slow_s": 0.4,
             "moves_robots": 1,
         }  # fmt: skip
@@ -129,7 +129,7 @@ class ChaosCluster:
         """By what is struck: one fault at a time has it, until it is well again."""
         self.proxies: dict[str, Proxy] = {}
         self.rules = self._rules(QUICK)
-        """What the hosts allowed, and when."""
+        """Rules of the hosts, with their times."""
         self.site_log = AccessLogReader(home / "logs" / "visits.jsonl")
         self.extra_logs = itertools.count()
         """Numbers for the logs of processes that supervisor does not know."""
@@ -165,10 +165,10 @@ class ChaosCluster:
             self._hands[what] = ThreadPoolExecutor(1, what)
         return await asyncio.get_running_loop().run_in_executor(self._hands[what], call, *args)
 
-    # What nemesis takes hold of.
+    # Interface for nemesis.
 
     async def processes(self, kind: str) -> list[ProcessInfo]:
-        """What runs now of one kind, as supervisor sees it, or of ``RENDERER``."""
+        """Return the running processes of a kind, as supervisor sees them, or of ``RENDERER``."""
         found = await asyncio.to_thread(self.local.processes)
         running = [each for each in found if each.pid and each.state != "EXITED"]
         if kind == RENDERER:
@@ -197,7 +197,7 @@ class ChaosCluster:
 
     @asynccontextmanager
     async def slowly(self, rate: float) -> AsyncIterator[None]:
-        """Let each host be asked so often in a second for a block, and quickly after it."""
+        """Allow each host ``rate`` requests per second inside the block, and more after it."""
         hits, window_s = (round(rate), 1.0) if rate >= 1 else (1, 1 / rate)
         await self.set_rate(hits, window_s)
         since = time.monotonic() * 1000 + _EFFECTIVE_MS
@@ -209,7 +209,7 @@ class ChaosCluster:
         await self.set_rate(QUICK)
 
     async def set_rate(self, hits: int, window_s: float = 1.0) -> None:
-        """So many requests to each host in a window from now on; returns when Redis knows."""
+        """Allow ``hits`` requests to each host per window from now on; wait until Redis knows."""
         wanted = hits, window_s
         async with asyncio.timeout(120):
             while True:
@@ -229,7 +229,7 @@ class ChaosCluster:
         ]
 
     def fed(self, crawlid: str) -> FedCrawl:
-        """What a crawl from the front page must bring."""
+        """Return the expected results of a crawl from the front page."""
         truth = expected_pages(self.web, Rules(maxdepth=DEPTH))
         return FedCrawl(
             crawlid=crawlid,
@@ -243,7 +243,7 @@ class ChaosCluster:
         return [self.web.url(page) for page in self.web.pages if page.kind is Kind.PAGE]
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Of a process that belongs to this cluster, though supervisor does not know it.
+        """Return the environment for a process of this cluster that supervisor does not know.
 
         Its health page is behind those of supervisor's own in the row of metrics ports.
         """
@@ -337,7 +337,7 @@ class ChaosCluster:
             hand.shutdown(wait=True)
 
     def _thaw_all(self) -> None:
-        """What is frozen could not stop."""
+        """A frozen process could not stop."""
         for pid in tuple(self._frozen):
             self.thaw(pid)
 

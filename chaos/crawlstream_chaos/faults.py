@@ -1,4 +1,4 @@
-"""What a fault is: it has a name, is injected, lasts, and is over when its call returns."""
+"""Interface of a fault: it has a name, is injected, lasts, and is over when its call returns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ BACK_S = 240
 
 @dataclass(slots=True)
 class FaultContext:
-    """What a fault has to work with."""
+    """Objects that a fault can use."""
 
     cluster: ChaosCluster
     random: Random
     is_long: bool = False
-    """Whether faults last as long as they are meant to be outlived."""
+    """True if faults last for the longest time that must be survived."""
     crawls: Sequence[CrawlKey] = ()
-    """What is crawled."""
+    """Crawls of the round."""
 
     def between(self, shortest: float, longest: float) -> float:
         """Some number of seconds."""
@@ -31,7 +31,7 @@ class FaultContext:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a fault did."""
+    """Effect of a fault."""
 
     target: str
     in_flight: int | None = None
@@ -51,11 +51,11 @@ class Fault:
     about: str
     inject: Inject
     began_again: bool = False
-    """Whether unfinished crawls begin again after it."""
+    """True if unfinished crawls begin again after it."""
     is_for_all: bool = True
-    """Whether it may be mixed with all others, and is when nobody chooses."""
+    """True if it may be mixed with all others, and is by default."""
     needs_partitions: bool = False
-    """Whether only a frontier of several partitions can suffer it."""
+    """True if it needs a frontier of several partitions."""
 
 
 async def leased(context: FaultContext) -> int:

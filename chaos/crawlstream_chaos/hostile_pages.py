@@ -1,4 +1,4 @@
-"""What hostile servers answer, and what must become of each: a corpus for crawler processes."""
+"""Answers of hostile servers, with the expected outcome of each: a corpus for crawler processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING = bytes(64 * MIB)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One behaviour, and how its page must end: a status, or the reason of its failure."""
+    """A behaviour, and the required end of its page: a status, or the reason of its failure."""
 
     page: Page
     ends: int | str
@@ -29,7 +29,7 @@ class Case:
     """How it ends where Scrapy's engine fetches it, if that takes what libcurl refuses."""
 
     def ends_by(self, way: str) -> int | str:
-        """The same by ``lane`` or ``engine``."""
+        """Return the end with the ``lane`` or the ``engine``."""
         return self.ends if way == "lane" or self.by_engine is None else self.by_engine
 
 
@@ -219,7 +219,7 @@ def huge(largest: int) -> Mapping[str, Case]:
 
 
 def corpus(largest: int) -> dict[str, Case]:
-    """Everything, by path, for crawlers that take so many bytes of a page."""
+    """Return all cases, by path, for crawlers that accept up to ``largest`` bytes of a page."""
     return {
         **bombs(), **endless(), **drips(), **refusals(), **oddities(), **heads(), **bodies(),
         **huge(largest),

@@ -152,7 +152,7 @@ def _disturbs(name: str, how: str) -> Inject:
 
 
 async def break_rules(context: FaultContext) -> Effect:
-    """Somebody empties or breaks the node with the rules, and mends it again."""
+    """Empty or break the node with the rules, and restore it."""
     how = context.random.choice(["broken", "emptied"])
     seconds = context.between(1, 10 if context.is_long else 2)
     async with context.cluster.turns["rules"]:
@@ -213,7 +213,7 @@ def _faults() -> list[Fault]:
 
 
 def _of_shelf() -> list[Fault]:
-    """What only a cluster with a shelf of its own can suffer."""
+    """Return the faults that need a cluster with a shelf of its own."""
     found = [
         Fault("kill-shelf", "kill -9 of the shelf, and a new start", _kills_server("shelf")),
         Fault("freeze-shelf", "SIGSTOP of the shelf for seconds", _freezes_server("shelf")),

@@ -1,4 +1,4 @@
-"""The frontier past the proxies: what the nemesis strikes, and what is asked while it is struck."""
+"""The frontier past the proxies: for faults, and for queries while they last."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 _LOADED_S = 60
 _ANSWER_S = 1.0
-"""One that is frozen is not waited for any longer."""
+"""Timeout, so that a frozen Redis is not waited for."""
 
 
 class Observed:
     """Its partitions, each on a Redis of its own, by number."""
 
     def __init__(self, ports: Mapping[str, int]) -> None:
-        """``ports`` of the Redis by their names, in the order of the partitions."""
+        """Connect to the Redis servers; ``ports`` are by server, in the order of the partitions."""
         self.names: Sequence[str] = list(ports)
         """The server of each partition."""
         self.redis = [Redis(port=port, socket_timeout=2) for port in ports.values()]
@@ -45,9 +45,9 @@ class Observed:
             await redis.aclose()
 
     async def state(self) -> FrontierState | None:
-        """The frontier at a glance; None while no Redis answers.
+        """Return a summary of the frontier; None while no Redis answers.
 
-        A partition that does not answer still has what it had: its pages are in somebody's hands.
+        A partition that does not answer keeps what it had: its pages count as in flight.
         """
         try:
             answers = await self.frontiers.ask(
@@ -62,7 +62,7 @@ class Observed:
         )
 
     async def ask(self, question: Callable[[Frontiers], Awaitable[T]]) -> T:
-        """What the frontier answers once Redis has loaded all it is to load."""
+        """Return the frontier's answer once Redis has loaded all its data."""
         async with asyncio.timeout(_LOADED_S):
             while True:
                 with suppress(CrawlstreamError, RedisError, OSError):

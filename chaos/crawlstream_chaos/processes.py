@@ -25,7 +25,7 @@ _START_TIMEOUT_S = 240
 
 
 class Running(Protocol):
-    """What :class:`subprocess.Popen` tells of a process, and does to it."""
+    """The part of :class:`subprocess.Popen` that is used here."""
 
     @property
     def pid(self) -> int:
@@ -35,14 +35,14 @@ class Running(Protocol):
         """Its exit code, negative for a signal; None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same, waited for; subprocess.TimeoutExpired."""
+        """Wait for its exit code; subprocess.TimeoutExpired."""
 
     def kill(self) -> None:
         """End it as the kernel would."""
 
 
 class Program:
-    """One command; what it says goes to the end of one file. It ends with the process it is of."""
+    """A command that appends its output to a file, and ends with the process that started it."""
 
     def __init__(
         self, *argv: str, env: Mapping[str, str], log: Path, folder: Path | None = None
@@ -84,7 +84,7 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """Of its latest start."""
+        """Process id of its latest start."""
         assert self._process is not None
         return self._process.pid
 
@@ -96,7 +96,7 @@ class Program:
         return int(found[1]) * 1024
 
     def is_running(self) -> bool:
-        """Whether it lives."""
+        """Return whether it runs."""
         return self._process is not None and self._process.poll() is None
 
     def signal(self, how: signal.Signals) -> None:
@@ -156,7 +156,7 @@ class RunningServer(Program):
 
 
 class Crawler(Program):
-    """One crawler; what it logs is read as events."""
+    """A crawler whose log is read as events."""
 
     def __init__(
         self, spider: str, env: Mapping[str, str], log: Path, *, scrapy: bool = False
@@ -167,5 +167,5 @@ class Crawler(Program):
         super().__init__(*command, env=env, log=log, folder=log.parent)
 
     def events(self) -> list[dict[str, Any]]:
-        """What it has logged so far."""
+        """Return its logged events so far."""
         return [json.loads(line) for line in self.logged().splitlines() if line.startswith("{")]

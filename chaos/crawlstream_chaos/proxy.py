@@ -1,4 +1,4 @@
-"""A TCP proxy that can be told to be a bad network."""
+"""A TCP proxy that can imitate a bad network."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _READ_BYTES = 256 * 1024
 
 
 class Proxy:
-    """Listens on one port of 127.0.0.1 and talks to another, until it is told otherwise.
+    """Listens on one port of 127.0.0.1 and forwards to another, with faults on request.
 
-    A connection that was disturbed (:meth:`mute`, :meth:`half_open`) is cut in the end, so that
-    nobody takes what was lost for what comes next.
+    A connection that was disturbed (:meth:`mute`, :meth:`half_open`) is cut in the end, so that a
+    client cannot mistake a later reply for the lost one.
     """
 
     def __init__(self, port: int, server_port: int) -> None:
@@ -66,7 +66,7 @@ class Proxy:
             self._drops_replies = False
 
     def lose_reply(self) -> None:
-        """The next reply is lost, and its connection cut; what comes then passes."""
+        """Lose the next reply, and cut its connection; later replies pass."""
         self._drops_one = True
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Records what comes out of a cluster: its topics, Kafka's logs on disk, the site's access log."""
+"""Records the output of a cluster: its topics, Kafka's logs on disk, the site's access log."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Recorder(Witness):
             each.get(60)
 
     def feed_unreadable(self, count: int) -> None:
-        """Write records that are no results to their topic, and wait until Kafka has them."""
+        """Write records that are not results to their topic, and wait until Kafka has them."""
         topic = f"{self._prefix}.{_RESULTS}"
         for sent in [self._producer.send(topic, b'{"number": %d}' % n) for n in range(count)]:
             sent.get(60)
@@ -84,7 +84,7 @@ class Recorder(Witness):
             consumer.close()
 
     def shelf_lost(self, crawl: CrawlKey) -> int:
-        """Pages of a crawl that were told as lost on the shelf, each chunk once."""
+        """Return the pages of a crawl that were reported as lost on the shelf, each chunk once."""
         name = FrontierKeys.crawl_field(crawl)
         told = {
             seen.key: int(_LOST_PAGES.match(seen.value["errors"][0])[1])  # type: ignore[index]
@@ -94,7 +94,7 @@ class Recorder(Witness):
         return sum(told.values())
 
     def partitions(self) -> Sequence[int]:
-        """Those of what is fed to."""
+        """Return the partitions of the topic that is fed to."""
         return sorted(self._producer.partitions_for(f"{self._prefix}.incoming"))
 
     def partition_of(self, crawlid: str, partitions: Sequence[int]) -> int:
@@ -103,7 +103,7 @@ class Recorder(Witness):
         return partitions[number % len(partitions)]
 
     def has_read(self, ends: Mapping[tuple[str, int], int]) -> bool:
-        """Whether it knows all records up to these offsets."""
+        """Return whether it has read all records up to these offsets."""
         return all(self._read_up_to.get(place, 0) >= end for place, end in ends.items())
 
     def forget(self, crawlid: str) -> None:
@@ -111,7 +111,7 @@ class Recorder(Witness):
         self._by_crawl.pop(crawlid, None)
 
     def records(self, topic: str, **fields: object) -> list[SeenRecord]:
-        """What has come on a topic so far, with these fields."""
+        """Return the records that have come on a topic so far, with these fields."""
         crawlid = fields.get("crawlid")
         if crawlid is None:
             return super().records(topic, **fields)

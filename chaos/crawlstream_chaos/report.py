@@ -1,4 +1,4 @@
-"""What a run came to: a table for people, ``chaos-report.json`` for programs."""
+"""Result of a run: a table for people, ``chaos-report.json`` for programs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _BYTES_SLACK = 24 << 20
 
 
 def flatness(footprints: Sequence[Footprint]) -> Iterator[Violation]:
-    """What grew from round to round: the last rounds against those after the warm-up.
+    """Yield the quantities that grew from round to round: the last rounds against early ones.
 
-    Judged by the lowest of three, since one round may end in the middle of something.
+    The first rounds are a warm-up. The lowest value of three rounds counts, since one round may end
+    in the middle of something.
     """
     steady = footprints[_WARM_UP:]
     if len(steady) < 6:
@@ -46,7 +47,7 @@ def flatness(footprints: Sequence[Footprint]) -> Iterator[Violation]:
 
 
 def show(outcomes: Sequence[Outcome], flat: Sequence[Violation], console: Console) -> None:
-    """One row a scenario, and every violation below."""
+    """Print one row per scenario, and every violation below."""
     table = Table("scenario", box=None, pad_edge=False)
     for name in ("rounds", "pages", "lost", "again", "at most", "asked", "violations", "s"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -87,7 +88,7 @@ def _by_scenario(outcomes: Sequence[Outcome]) -> Mapping[str, Sequence[Outcome]]
 
 
 def lost(outcome: Outcome) -> int:
-    """Pages that never came, of crawls that nobody stopped."""
+    """Return the number of pages that never came, of crawls that were not stopped."""
     came = {(r.value["crawlid"], r.value["url"]) for r in results(outcome.facts)}
     return sum(
         (fed.crawlid, url) not in came

@@ -1,8 +1,8 @@
-"""One round: a crawl is fed, the nemesis strikes while its pages wait, and the auditor judges.
+"""A round: a crawl is fed, the nemesis strikes while its pages wait, and the auditor judges.
 
-The life of a round: the sites' rates are lowered so that pages wait; the crawl is fed; faults are
-done; the rates are raised, and the crawl runs to its end; when every record was read, what was
-seen is held against the laws.
+Steps of a round: the sites' rates are lowered so that pages wait; the crawl is fed; faults are
+injected; the rates are raised, and the crawl runs to its end; when every record was read, the laws
+are checked against the observations.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """What the cluster takes up after a round."""
+    """Size of the cluster's data after a round."""
 
     keys: int
     """In Redis, but for those that go at a time of their own."""
@@ -62,7 +62,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a round came to."""
+    """Result of a round."""
 
     scenario: str
     seed: int
@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def landed(self) -> Counter[str]:
-        """Faults that struck while pages waited or were under way, by name."""
+        """Faults that struck while pages were queued or in flight, by their names."""
         return Counter(strike.fault for strike in self.facts.strikes if strike.was_pending)
 
     @property
@@ -88,7 +88,7 @@ class Outcome:
 
 
 def has_pages(state: FrontierState) -> bool:
-    """Whether pages are under way or wait; those that found Redis crowded wait in Kafka."""
+    """Return whether pages are in flight or queued; if Redis was full, they are in Kafka."""
     return state.queued + state.delayed + state.held + state.spilled > 0
 
 
@@ -105,7 +105,7 @@ def rate_for(round_: Round) -> float:
 
 @dataclass(slots=True)
 class Round:
-    """What scenarios are made of: feed, ask, strike."""
+    """Tools of scenarios: feed, query, strike."""
 
     cluster: ChaosCluster
     name: str
@@ -177,7 +177,7 @@ class Round:
         return found
 
     async def feed_front_page(self) -> None:
-        """One seed, from which the whole web is found."""
+        """Feed one seed, from which the whole web is found."""
         fed = self.cluster.fed(f"{self.name}-{self.cluster.web.port}")
         await self.feed(fed, self.cluster.web.seed_url, maxdepth=DEPTH)
 
@@ -193,7 +193,7 @@ class Round:
     # Striking.
 
     def is_over(self) -> bool:
-        """Whether every crawl has ended."""
+        """Return whether every crawl has ended."""
         return all(map(self._has_ended, self.fed))
 
     def _has_ended(self, fed: FedCrawl) -> bool:
@@ -206,7 +206,7 @@ class Round:
         effect: Effect = await fault.inject(context)
         in_flight = 0
         if effect.in_flight is not None:
-            # While it lasted, more pages may have come under way.
+            # While it lasted, more pages may have been leased.
             in_flight = max(effect.in_flight, await leased(context))
         strike = Strike(
             fault=fault.name,
@@ -222,7 +222,7 @@ class Round:
         return strike
 
     async def _is_pending(self) -> bool:
-        """Whether pages wait or are under way, or the frontier has yet to be told of them again."""
+        """Return whether pages are queued or in flight, or are still to be read again."""
         state = await self.cluster.state()
         if state is None or not state.crawls:
             return not self.is_over()
@@ -256,7 +256,7 @@ class Round:
         return outcome
 
     async def _ended(self, fed: FedCrawl) -> None:
-        """Wait for its ending, as long as any page may take; the auditor tells if none comes."""
+        """Wait for its ending, as long as any page may take; the auditor reports if none comes."""
         with suppress(TimeoutError):
             await wait_until(partial(self._has_ended, fed), timeout_s=_END_S)
             await self.cluster.recorder.ended(fed.crawlid)
@@ -265,7 +265,7 @@ class Round:
         return self.cluster.recorder.has_read(self.cluster.logs.ends())
 
     async def _all_stored(self) -> None:
-        """Wait until pipelines have told of every crawl; the auditor tells what is missing."""
+        """Wait until pipelines have reported every crawl; the auditor reports missing ones."""
 
         def is_stored() -> bool:
             ends = self._source()
@@ -273,7 +273,7 @@ class Round:
 
         with suppress(TimeoutError):
             await wait_until(is_stored, timeout_s=_END_S, every_s=0.5)
-        # What was told last is read last.
+        # Records reported last are read last.
         await wait_until(self._all_read, timeout_s=60, every_s=0.2)
 
     def _source(self) -> Mapping[int, int]:
@@ -282,7 +282,7 @@ class Round:
         return {place[1]: end for place, end in ends.items() if place[0] == "crawled_firehose"}
 
     def _is_told(self) -> bool:
-        """Whether each pipeline has told of each crawl."""
+        """Return whether each pipeline has reported each crawl."""
         named = {reader.pipeline for reader in self.cluster.stores}
         for fed in self.fed:
             told = self.cluster.recorder.records("events", crawlid=fed.crawlid)
@@ -302,7 +302,7 @@ class Round:
                 self.samples.append(
                     Sample(
                         at=time.monotonic() * 1000,
-                        # Of a partition that is away nothing is known.
+                        # Nothing is known of a partition that is unavailable.
                         ledgers=[s for s in states if s and not s.missing_partitions],
                         logged=self.cluster.logs.ends(),
                     )
@@ -339,7 +339,7 @@ class Round:
 
 
 async def leaks(cluster: ChaosCluster) -> Mapping[str, int]:
-    """What is wrong in the frontier now: by its own account, and by every key of it."""
+    """Return the errors in the frontier now: by its own account, and by every key of it."""
     found: dict[str, int] = {}
     for p, frontier in enumerate(cluster.frontier):
         for crawl, residual in (await frontier.maintenance.balance()).found.items():
@@ -352,7 +352,7 @@ async def leaks(cluster: ChaosCluster) -> Mapping[str, int]:
 
 
 async def footprint(cluster: ChaosCluster) -> Footprint:
-    """A crawl that is over is remembered for an hour, by a key: those do not count."""
+    """Return the size of the data, without the keys that remember an ended crawl for an hour."""
     keys = redis_bytes = 0
     for redis, frontier in zip(cluster.observed.redis, cluster.frontier, strict=True):
         info: dict[str, Any] = await redis.info("memory")

@@ -1,4 +1,4 @@
-"""What ``crawlstream chaos`` runs: a cluster, rounds of faults on it, a report."""
+"""Implementation of ``crawlstream chaos``: a cluster, rounds of faults on it, a report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PAGES_A_HOST = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is asked for, as the options of ``crawlstream chaos``."""
+    """Options of ``crawlstream chaos``."""
 
     faults: str
     """Names of faults or scenarios with commas between, none of them unknown."""
@@ -61,7 +61,7 @@ class Options:
 
     @property
     def has_pipelines(self) -> bool:
-        """Whether pipelines are to store what is crawled."""
+        """Return whether pipelines have to store the results."""
         of_them = {fault.name for fault in OF_PIPELINES}
         return any(each.has_pipelines for each in self.scenarios) or not of_them.isdisjoint(
             _split(self.faults)
@@ -69,12 +69,12 @@ class Options:
 
     @property
     def has_renderers(self) -> bool:
-        """Whether crawlers with a browser are to run."""
+        """Return whether crawlers with a browser have to run."""
         return any(each.is_rendered for each in self.scenarios)
 
     @property
     def has_shelf(self) -> bool:
-        """Whether the middle of queues is to be on a server of its own."""
+        """Return whether the middle of queues has to be on a server of its own."""
         of_it = {fault.name for fault in OF_SHELF}
         return any(each.has_shelf for each in self.scenarios) or not of_it.isdisjoint(
             _split(self.faults)
@@ -82,7 +82,7 @@ class Options:
 
 
 def problem_of(faults: str, partitions: int = 1) -> str | None:
-    """What is wrong with names of faults or scenarios, for so many partitions."""
+    """Return the problem with names of faults or scenarios, for this number of partitions."""
     unknown = sorted(set(_split(faults)) - {*SCENARIOS, *FAULTS, "table"})
     if unknown:
         return f"no such fault or scenario: {', '.join(unknown)}; --list shows all of them"
@@ -109,7 +109,7 @@ class Runner:
         self.outcomes: list[Outcome] = []
 
     async def run(self) -> None:
-        """One round after the other."""
+        """Run one round after the other."""
         options, pages = self._options, self._options.pages
         home = default_home().path / "chaos"
         hosts = min(100, max(2, pages // _PAGES_A_HOST))
@@ -160,12 +160,12 @@ class Runner:
 
     @property
     def flat(self) -> Sequence[Violation]:
-        """What grew from round to round."""
+        """Quantities that grew from round to round."""
         return list(report.flatness([outcome.footprint for outcome in self.outcomes]))
 
     @property
     def is_clean(self) -> bool:
-        """Whether no law was broken in any round."""
+        """Return whether no law was broken in any round."""
         return not self.flat and not any(outcome.violations for outcome in self.outcomes)
 
     def report(self) -> None:
@@ -206,7 +206,7 @@ class Runner:
 
 
 async def _played(scenario: Scenario, round_: Round) -> Outcome:
-    """One round; RoundFailed where the cluster, or a person's command, did not do its part."""
+    """Play a round; RoundFailed if the cluster, or a command of an operator, failed."""
     try:
         return await scenario.play(round_)
     except* (TimeoutError, RoundFailed, SetupError) as failures:

@@ -1,4 +1,4 @@
-"""The table of faults that the cluster is meant to outlive: each row one scenario by name."""
+"""The table of faults that the cluster must survive: each row a named scenario."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Divided = Literal["one", "several", "any"]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A row of the table: what is done, and what must hold beside the laws."""
+    """A row of the table: its script, and its requirements besides the laws."""
 
     name: str
     about: str
@@ -49,24 +49,24 @@ class Scenario:
     rate: float = 0
     """Requests a host and second while faults strike; 0: so that the web lasts for the round."""
     has_pipelines: bool = False
-    """Whether pipelines store what is crawled."""
+    """True if pipelines store the results."""
     has_shelf: bool = False
-    """Whether the middle of queues is on a server of its own."""
+    """True if the middle of queues is on a server of its own."""
     is_proxied: bool = False
-    """Whether all pages go through proxies; these are what is struck."""
+    """True if all pages go through proxies, which are struck."""
     is_rendered: bool = False
-    """Whether browsers make all pages, on a web whose links only scripts make."""
+    """True if browsers make all pages, on a web whose links only scripts make."""
     partitions: Divided = "any"
     """How many partitions the frontier may have for it: one, several, or any number."""
     beside: Sequence[Companion] = ()
-    """What is crawled all the while, beside the script."""
+    """Crawls that run during the whole script."""
 
     def fits(self, partitions: int) -> bool:
-        """Whether it can be played on a frontier of so many."""
+        """Return whether it can be played on a frontier of this number of partitions."""
         return self.partitions in ("any", "one" if partitions == 1 else "several")
 
     async def play(self, round_: Round) -> Outcome:
-        """One round of it."""
+        """Play a round of it."""
         if self.is_rendered:
             return await play_rendered(round_, self.script, rate=self.rate)
         rate = self.rate or rate_for(round_)
@@ -130,7 +130,8 @@ SCENARIOS: Mapping[str, Scenario] = {
             "feed",
             "kafka-monitor killed during many requests, rebalances, more partitions",
             partial(feed_much, _named("kill-kafka-monitor", "rebalance", "add-partitions")),
-            # Some seeds always wait: a crawl without work is over, and the next seed begins anew.
+            # Some seeds always wait: a crawl without work is over, and the next seed begins a new
+            # run.
             rate=1,
         ),
         Scenario(
@@ -168,7 +169,7 @@ SCENARIOS: Mapping[str, Scenario] = {
                 _named("kill-crawler", "kill-kafka-monitor", "kill-redis-monitor", "cut-redis"),
             ),
             shortest_s=60,
-            # Nobody looks ahead for stops behind seeds that wait for one of several partitions.
+            # Stops behind seeds that wait for one of several partitions are not read ahead.
             partitions="one",
         ),
         Scenario(
@@ -299,7 +300,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 def chosen(faults: Sequence[str]) -> Scenario:
-    """What a person asked for: a scenario, or some faults in turn."""
+    """Return the requested scenario: one of the table, or some faults in turn."""
     is_rendered = any(fault.name in faults for fault in OF_RENDERERS)
     about = ", ".join(faults)
     return Scenario("chosen", about, _in_turn(*faults), is_rendered=is_rendered)

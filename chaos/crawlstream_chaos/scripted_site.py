@@ -1,7 +1,7 @@
-"""A small web for the crawler's tests: what each path answers is written beside the test.
+"""A small web for the crawler's tests: the answer of each path is written next to the test.
 
-When a request arrived is the kernel's word, not this process': however busy the machine is, the
-site's log is exact to some microseconds.
+Arrival times of requests come from the kernel, not from this process: however busy the machine is,
+the site's log is exact to some microseconds.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 _SO_TIMESTAMPNS = 35
 """Linux: the kernel notes when data came in, as seconds and nanoseconds."""
 _RESET = struct.pack("ii", 1, 0)
-"""Of SO_LINGER: close at once, with a reset."""
+"""Value for SO_LINGER: close at once, with a reset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a visitor gets."""
+    """An answer to a visitor."""
 
     body: bytes = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=lambda: HTML)
     more_headers: Sequence[tuple[str, str]] = ()
-    """Those that come more than once."""
+    """Headers that come more than once."""
     after_s: float = 0
     raw: bytes | None = None
     """Sent instead of everything else; then the connection is closed."""
     stream: Iterable[bytes] = ()
-    """The same piece by piece, for as long as the visitor takes it; may be without an end."""
+    """The body in pieces, for as long as the visitor takes it; may be infinite."""
     is_reset: bool = False
     """The connection is broken off instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request as the site saw it."""
+    """A request as the site saw it."""
 
     host: str
     path: str
@@ -76,7 +76,7 @@ class CrawlerSite:
         return f"http://{host}:{self.port}{path}"
 
     def paths(self) -> list[str]:
-        """What was asked for, robots.txt left out."""
+        """Return the requested paths, robots.txt left out."""
         return [visit.path for visit in self.visits if visit.path != "/robots.txt"]
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class CrawlerSite:
                 threading.Thread(target=self._talk, args=(visitor,), daemon=True).start()
 
     def page_at(self, host: str, path: str) -> Page:
-        """What is found at a path of a host."""
+        """Return the page at a path of a host."""
         return self.pages.get(host + path, self.pages.get(path, Answer(status=404)))
 
     def answer_to(self, visit: Visit) -> Answer:
@@ -129,7 +129,7 @@ class CrawlerSite:
 
 
 def _receive(visitor: socket.socket) -> tuple[bytes, float] | None:
-    """One whole request and when its last byte came; None at the end of the connection."""
+    """Return a whole request and when its last byte came; None at the end of the connection."""
     request, at = b"", 0.0
     while not is_whole(request):
         data, notes, _flags, _peer = visitor.recvmsg(65536, 256)
@@ -144,7 +144,7 @@ def _receive(visitor: socket.socket) -> tuple[bytes, float] | None:
 
 
 def is_whole(request: bytes) -> bool:
-    """Whether a request has arrived with its body."""
+    """Return whether a request has arrived with its body."""
     head, end, body = request.partition(b"\r\n\r\n")
     if b"transfer-encoding: chunked" in head.lower():
         return body.endswith(b"0\r\n\r\n")

@@ -1,4 +1,4 @@
-"""What is done in a round: crawls are fed, asked about and stopped while faults strike."""
+"""Scripts of rounds: crawls are fed, queried and stopped while faults strike."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from crawlstream_chaos.strikes.truncated_log import lose_end_of_log
 
 _AT_ONCE = 3
 _PASSES = 3
-"""How often a step is passed before it kills: some pages are settled, some are under way."""
+"""Number of times that a step is passed before it kills: some pages are settled, some in flight."""
 
 
 async def strike_in_turn(faults: Sequence[Fault], round_: Round) -> None:
-    """One fault after the other while pages wait: each once, then at random until time is over."""
+    """Strike while pages wait: each fault once, then at random until time is over."""
     await round_.feed_front_page()
     await _strike(faults, round_)
 
@@ -48,7 +48,7 @@ async def _strike(faults: Sequence[Fault], round_: Round, *, number: int = 0) ->
         if round_.is_over() or (not order and time.monotonic() > until):
             return
         fault = order.pop() if order else context.random.choice(faults)
-        # What has been fed since may be struck, and come again, too.
+        # Crawls that were fed since may be struck, and come again, too.
         await round_.strike(fault, replace(context, crawls=round_.context.crawls))
 
 
@@ -106,7 +106,7 @@ async def feed_much(faults: Sequence[Fault], round_: Round) -> None:
 
 
 async def is_admitted(round_: Round, fed: FedCrawl) -> bool:
-    """Whether all its seeds are in the frontier."""
+    """Return whether all its seeds are in the frontier."""
     with suppress(CrawlstreamError, RedisError, OSError):
         state = await round_.cluster.frontier.queries.crawl_state(fed.key, with_domains=False)
         return state is not None and state.admitted >= len(fed.delivered)
@@ -145,10 +145,10 @@ _FEW, _MANY = 40, 300
 
 
 async def live_full(faults: Sequence[Fault], round_: Round) -> None:
-    """Redis has not a byte to spare for the whole round: what needs no room goes on, and is told.
+    """Redis is full for the whole round: work that needs no room goes on, and is reported.
 
-    Pages of hosts whose robots.txt nobody knows come, a crawl of seeds ends, questions are answered
-    and stops take effect, behind seeds that wait, too; and all that while processes die.
+    Pages of hosts whose robots.txt is unknown come, a crawl of seeds ends, queries are answered and
+    stops take effect, behind seeds that wait, too; and all that while processes die.
     """
     cluster, urls = round_.cluster, round_.cluster.plain_urls()
     few = urls[:: max(1, len(urls) // _FEW)]
@@ -180,7 +180,7 @@ async def live_full(faults: Sequence[Fault], round_: Round) -> None:
 
 
 async def _forget_robots(cluster: ChaosCluster) -> None:
-    """Nobody knows what the hosts ask of robots, but for processes that have read it."""
+    """Delete the hosts' robots.txt from the frontier; only processes that have read it know it."""
     for host in cluster.web.hosts:
         scripts = cluster.frontier.of_host(host).scripts
         await scripts.redis.unlink(scripts.keys.robots(cluster.web.origin(host)))
@@ -192,12 +192,12 @@ async def _answered(cluster: ChaosCluster, uuids: Sequence[str]) -> None:
 
 
 async def lose_a_log(round_: Round) -> None:
-    """The log of a partition loses its end, which has taken effect; what is fed then stands there.
+    """Let the log of a partition lose its end, which has taken effect; new seeds take its place.
 
-    Nothing that was fed before is lost with it, or crawled twice, for all of it has taken effect.
-    What is fed before a person decides waits, in this partition, and takes effect in all others.
-    After the decision all of it is crawled. What Kafka loses before it takes effect would be gone;
-    no law of ours speaks of that, and nobody feeds anything at that moment.
+    No seed that was fed before is lost with it, or crawled twice, for all of it has taken effect.
+    Seeds that are fed before a person decides wait, in this partition, and take effect in all
+    others. After the decision all of them are crawled. A seed that Kafka loses before it takes
+    effect would be gone; no law covers that, and no seed is fed at that moment.
     """
 
     async def feed_all(crawls: Sequence[FedCrawl]) -> None:

@@ -25,7 +25,7 @@ ENDINGS = frozenset(("crawl_finished", "crawl_stopped", "crawl_expired"))
 
 @dataclass(frozen=True, slots=True)
 class SeenRecord:
-    """One record: its topic without the prefix, its key, its JSON."""
+    """A record: its topic without the prefix, its key, its JSON."""
 
     topic: str
     key: str | None
@@ -75,7 +75,7 @@ class Witness:
             sent.get(60)
 
     def records(self, topic: str, **fields: object) -> list[SeenRecord]:
-        """What has come on a topic so far, with these fields."""
+        """Return the records that have come on a topic so far, with these fields."""
         return [
             seen
             for seen in tuple(self._seen)
@@ -175,5 +175,5 @@ class Witness:
 
 
 def _identity(event: Mapping[str, Any]) -> tuple[object, ...]:
-    """What makes two event records one and the same event."""
+    """Return the fields in which two event records are equal if the event is."""
     return event["event"], event.get("run"), event.get("id"), event.get("at")

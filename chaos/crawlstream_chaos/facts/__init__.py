@@ -1,1 +1,1 @@
-"""What was seen of a cluster under faults."""
+"""Observations of a cluster under faults."""

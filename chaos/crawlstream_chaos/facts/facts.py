@@ -1,7 +1,7 @@
-"""What was seen of a cluster under faults; the auditor judges nothing else.
+"""Observations of a cluster under faults; the auditor judges nothing else.
 
 Times are milliseconds of the monotonic clock, which all processes of one machine share: no step of
-the wall clock moves a fact.
+the wall clock changes a fact.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GOES_BACK = frozenset(
 )
 """Faults after which a Redis has forgotten its last second, or all."""
 WIPES = frozenset({"empty-redis", "wipe-partition", "wipe-home"})
-"""Those after which it has forgotten all."""
+"""Faults after which it has forgotten all."""
 EMPTIES_SHELF = "empty-shelf"
 
 
@@ -38,14 +38,14 @@ class Firings:
 
     schedule: str
     told: int = 0
-    """Firings that were told."""
+    """Number of reported firings."""
     untold: int = 0
-    """Firings that were asked for, of which nothing was told: neither that it fired nor why not."""
+    """Number of requested firings without any report: neither that it fired nor why not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FedCrawl:
-    """One crawl that was fed, and what it must bring if it is left to its own end."""
+    """A crawl that was fed, and its expected results if it ends by itself."""
 
     crawlid: str
     spiderid: str = "link"
@@ -56,7 +56,7 @@ class FedCrawl:
     redirected: int = 0
     """How many pages only lead to others."""
     is_stopped: bool = False
-    """Whether somebody stopped it: then what has come by then is all of it."""
+    """True if it was stopped: then the results so far are complete."""
     runs: int = 1
     """As how many runs it may be crawled, where seeds that were fed at once are read apart."""
     firings: Firings | None = None
@@ -75,7 +75,7 @@ class FedCrawl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(SeenRecord):
-    """One record of an output topic, its body left out."""
+    """A record of an output topic, its body left out."""
 
     partition: int
     offset: int
@@ -90,7 +90,7 @@ class Record(SeenRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What a host allowed for a time: so many hits in any window that touches it."""
+    """A rule of a host for a time: ``hits`` in any window that touches it."""
 
     host: str
     hits: int
@@ -111,7 +111,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strike:
-    """One fault that was done to the cluster."""
+    """A fault that was injected into the cluster."""
 
     fault: str
     target: str
@@ -119,16 +119,16 @@ class Strike:
     seconds: float = 0.0
     """How long it lasted."""
     was_pending: bool = True
-    """Whether pages waited or were under way when it struck."""
+    """True if pages were queued or in flight when it struck."""
     in_flight: int = 0
-    """Pages that it may have made somebody deliver again."""
+    """Number of pages that may be delivered again because of it."""
     began_again: bool = False
-    """Whether unfinished crawls begin again after it."""
+    """True if unfinished crawls begin again after it."""
 
 
 @dataclass(slots=True)
 class ByProxies:
-    """What the proxies of a round have seen, which are told to note it here."""
+    """Observations of the proxies of a round, which record them here."""
 
     departures: list[Visit] = field(default_factory=list)
     """Requests in tunnels as they came in; status 0."""
@@ -149,22 +149,22 @@ class Facts:
     asked: frozenset[str] = frozenset()
     """Ids of the questions that want an answer."""
     leaks: Mapping[str, int] = field(default_factory=dict)
-    """What the frontier's own balance found wrong, by name."""
+    """Errors that the frontier's own balance has found, under their names."""
 
     shelf_lost: Mapping[str, int] = field(default_factory=dict)
-    """Pages that were told as lost on the shelf, by crawl."""
+    """Pages that were reported as lost on the shelf, by crawl."""
     pool: str = ""
     """The pool of proxies that every page has to come through; empty: any way will do."""
     by_proxies: ByProxies = field(default_factory=ByProxies)
-    """What those have seen."""
+    """Observations of these proxies."""
     render: int = 0
     """Further requests that a rendered page may bring each time that it is asked for."""
     stores: Sequence[Stored] = ()
-    """What pipelines have stored; none where no pipeline ran."""
+    """Contents of the pipelines' stores; empty if no pipeline ran."""
     unreadable: Sequence[str] = ()
     """Places of records on the topic of results that are none: TOPIC-PARTITION-OFFSET."""
     own_topic: frozenset[str] | None = None
-    """Keys of the results on the application's own topic; None: nobody has looked."""
+    """Keys of the results on the application's own topic; None: it was not read."""
     undelivered: frozenset[str] = frozenset()
     """Keys of what pipelines could not deliver."""
 
@@ -174,7 +174,7 @@ class Facts:
 
 
 def has_ended(fed: FedCrawl, records: Sequence[Record]) -> bool:
-    """Whether a crawl has ended, and nothing is to come that would begin another run of it."""
+    """Return whether a crawl has ended, and no pending request would begin another run of it."""
     ended = {r.value["run"] for r in records if r.topic == EVENTS and r.value["event"] in ENDINGS}
     if fed.runs == 1:
         return bool(ended)
@@ -185,30 +185,31 @@ def has_ended(fed: FedCrawl, records: Sequence[Record]) -> bool:
 
 
 def times_fed(facts: Facts, fed: FedCrawl) -> range:
-    """How often the seeds of a crawl may have taken effect.
+    """Return how often the seeds of a crawl may have taken effect.
 
-    A Redis that goes back may have forgotten a firing that was asked for, and is asked again.
+    A Redis that goes back may have forgotten a requested firing, which is requested again.
     """
     most = fed.runs if fed.firings and has_gone_back(facts) else fed.times
     return range(fed.times, most + 1)
 
 
 def has_gone_back(facts: Facts) -> bool:
-    """Whether a Redis has forgotten something."""
+    """Return whether a Redis has lost data."""
     return any(strike.fault in GOES_BACK for strike in facts.strikes)
 
 
 def may_miss(facts: Facts, fed: FedCrawl) -> bool:
-    """Whether pages need not come: a person stopped it, or their shelf was emptied and it is told.
+    """Return whether pages may be missing: the crawl was stopped, or its shelf was emptied.
 
-    Then nobody finds what stands on them, either.
+    The loss of the shelf must have been reported. The links on its pages are not found then,
+    either.
     """
     is_emptied = any(strike.fault == EMPTIES_SHELF for strike in facts.strikes)
     return fed.is_stopped or (is_emptied and facts.shelf_lost.get(fed.crawlid, 0) > 0)
 
 
 def may_forget(facts: Facts, fed: FedCrawl) -> bool:
-    """Whether a Redis may have forgotten of a crawl what a stop then kept from happening again."""
+    """Return whether a Redis may have lost data of a crawl, and a stop prevented its repetition."""
     return fed.is_stopped and has_gone_back(facts)
 
 
@@ -230,7 +231,7 @@ class Violation:
 
 
 def identity(event: Mapping[str, Any]) -> tuple[object, ...]:
-    """What makes two records of the events topic one and the same event."""
+    """Return the fields in which two records of the events topic are equal if the event is."""
     return event["event"], event["crawlid"], event.get("run"), event.get("id"), event.get("at")
 
 
@@ -249,7 +250,7 @@ def repeats(facts: Facts) -> list[Record]:
 
 @dataclass(frozen=True, slots=True)
 class RunEndings:
-    """How the endings of the runs were told, before any repetition is dropped."""
+    """Reports of the endings of the runs, before any repetition is dropped."""
 
     runs: int
     once: int

@@ -1,4 +1,4 @@
-"""What is in the store of a pipeline, as anybody reads it there."""
+"""Contents of the store of a pipeline, as any reader sees them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OUTCOMES = ("delivered", "repeats", "filtered", "undelivered")
-"""What becomes of what was read, as accounts have it."""
+"""Outcomes of records that were read, as in accounts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,16 +20,16 @@ class Segment:
     files: Mapping[str, int] | None = None
     """Names of its files -> pages in each, as noted when it was finished; None: it never was."""
     account: Mapping[str, Any] = field(default_factory=dict)
-    """Of all records of the partition up to its end: `total`, and `runs` by their names."""
+    """Counts of all records of the partition up to its end: `total`, and `runs` by their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a pipeline has stored."""
+    """Contents of a pipeline's store."""
 
     pipeline: str
     statuses: range = range(1000)
-    """Of the pages that it wants."""
+    """Statuses of the pages that it stores."""
     pages: Mapping[str, Sequence[str]]
     """File -> ids of its pages."""
     judged: frozenset[str] = frozenset()
@@ -60,5 +60,5 @@ def count_of(told: int | Mapping[str, int]) -> int:
 
 
 def unaccounted(tally: Mapping[str, Any]) -> int:
-    """Records that were read of which nobody says what became of them."""
+    """Return the number of records that were read but have no outcome."""
     return count_of(tally["read"]) - sum(count_of(tally[name]) for name in OUTCOMES)

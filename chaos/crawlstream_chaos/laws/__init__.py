@@ -1,1 +1,1 @@
-"""What must hold of a cluster under faults: functions of facts alone."""
+"""Laws of a cluster under faults: functions of facts alone."""

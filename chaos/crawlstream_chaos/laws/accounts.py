@@ -76,12 +76,12 @@ def _left_over(facts: Facts, records: Sequence[Record], ending: Record) -> int:
         forgotten = sum(
             _is_forgotten(facts, min(times), max(times), ending.at) for times in came[url].values()
         )
-        amount += min(forgotten, len(came[url]) - 1)  # One is the run's own.
+        amount += min(forgotten, len(came[url]) - 1)  # The first one belongs to the run itself.
     return amount
 
 
 def _is_forgotten(facts: Facts, first: float, last: float, end: float) -> bool:
-    """Whether a Redis had gone back before a page came, and lost all after it, before an end."""
+    """Return whether a Redis went back before a page came, and lost all after it, before an end."""
     backs = [strike.at for strike in facts.strikes if strike.fault in GOES_BACK]
     wipes = [s for s in facts.strikes if s.fault in WIPES and s.at <= end]
     return any(at <= first for at in backs) and any(

@@ -38,12 +38,12 @@ from crawlstream_chaos.witness import ENDINGS
 from crawlstream_cli.demo.visits import STAMP_TOLERANCE_S
 
 SHOWN = 5
-"""So many violations of one kind are told one by one."""
+"""Number of violations of a kind that are shown individually."""
 _LATE_MS = 10_000
-"""Topics are read side by side; what comes later than this came later."""
+"""Topics are read concurrently; a record counts as later only after this time."""
 
 _GIVEN_MS = 100
-"""What the frontier clock may gain where Redis' clock is set, and nowhere else: ADR 13."""
+"""Time that the frontier clock may gain where Redis' clock is set, and nowhere else: ADR 13."""
 STEPS_CLOCK, LEAVES_COPY = frozenset({"step-clock", "jump-clock"}), "power-cut"
 
 Law = Callable[[Facts], Iterator[str]]
@@ -122,10 +122,11 @@ def repeats_are_bounded(facts: Facts) -> Iterator[str]:
 
 
 def repeats_are_recognisable(facts: Facts) -> Iterator[str]:
-    """A page has one id whoever delivers it, no two pages share one, and the key is the id.
+    """A page has the same id in every delivery, no two pages share one, and the key is the id.
 
-    The id names the run, so what is fed once is a page of one run. Each firing is a feeding. What
-    a Redis that goes back has forgotten of a run that is over comes again in the next run.
+    The id names the run, so seeds that are fed once are pages of one run. Each firing is a feeding.
+    If a Redis that goes back has forgotten pages of a run that is over, they come again in the next
+    run.
     """
     most = {fed.crawlid: times_fed(facts, fed)[-1] for fed in facts.fed}
     ids: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
@@ -151,7 +152,7 @@ def repeats_are_recognisable(facts: Facts) -> Iterator[str]:
 
 
 def conservation(facts: Facts) -> Iterator[str]:
-    """What was admitted is somewhere at every instant, and the last account is that of the topics.
+    """Every admitted page is somewhere at every instant; the last account agrees with the topics.
 
     admitted = done + failed + redirected + stopped + expired + waiting + held.
     """
@@ -197,7 +198,7 @@ def _same_counters(facts: Facts, fed: FedCrawl) -> Iterator[str]:
 
 
 def _may_begin_again(facts: Facts, fed: FedCrawl, starts: Sequence[Record]) -> bool:
-    """Whether a run may have ended before seeds were read that a fault held up: ADR 141."""
+    """Return whether a run may have ended before seeds were read that a fault delayed: ADR 141."""
     times = sorted(r.at for r in starts)
     beyond = times[fed.times : fed.times + 1]
     is_struck = any(strike.at <= at for strike in facts.strikes for at in beyond)
@@ -224,10 +225,10 @@ def endings_are_told_once(facts: Facts) -> Iterator[str]:
 
 
 def politeness(facts: Facts) -> Iterator[str]:
-    """No window of any host holds more requests than a rule that was in force in it allows.
+    """No window of any host has more requests than a rule that was in force in it allows.
 
-    What scripts of pages ask for is bounded by page: :func:`further_requests_bounded`. Where pages
-    go through proxies, those tell when requests left: on the way from there they may overtake.
+    Requests of scripts are limited per page: :func:`further_requests_bounded`. If pages go through
+    proxies, the proxies record when requests left: after that they may overtake each other.
     """
     arrivals: defaultdict[str, list[float]] = defaultdict(list)
     for visit in facts.by_proxies.departures if facts.pool else facts.visits:
@@ -314,7 +315,7 @@ def everything_answered(facts: Facts) -> Iterator[str]:
 
 
 def robots_obeyed(facts: Facts) -> Iterator[str]:
-    """What must fail for robots.txt is not asked for."""
+    """Pages that must fail for robots.txt are not requested."""
     forbidden = {
         url.partition("://")[2].partition(":")[0] + url[url.index("/", 8) :]
         for fed in facts.fed

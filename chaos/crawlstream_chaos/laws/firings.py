@@ -1,4 +1,4 @@
-"""What must hold where a schedule feeds a crawl again and again."""
+"""Laws for a schedule that feeds a crawl repeatedly."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from crawlstream_chaos.facts.facts import EVENTS, GOES_BACK, RESULTS, Facts, tim
 
 
 def firings_bring_all(facts: Facts) -> Iterator[str]:
-    """Each firing that is asked for is told, and brings each of its pages under an id of its own.
+    """Each requested firing is reported, and brings each of its pages under an id of its own.
 
-    A Redis that goes back may forget that it was asked for; who hears nothing asks again.
+    A Redis that goes back may forget the request; without a report it is sent again.
     """
     may_forget = any(strike.fault in GOES_BACK for strike in facts.strikes)
     for fed in facts.fed:

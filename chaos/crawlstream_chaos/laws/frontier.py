@@ -1,4 +1,4 @@
-"""What is true of the frontier between any two calls, checked by reading every key of it."""
+"""Invariants of the frontier between any two calls, checked by reading every key of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENDS = ("done", "failed", "redirected", "stopped", "expired")
 
 
 class Dump:
-    """All keys of a frontier by name without prefix, as Python values."""
+    """All keys of a frontier, without prefix, as Python values."""
 
     def __init__(self, found: list[list[Any]], tag: str) -> None:
         self.values: dict[str, Any] = {}
@@ -150,7 +150,7 @@ def _check_ledger(state: Dump) -> None:
         if _is_running(state, c):
             _require((counts["queued"], counts["delayed"]) == (queued[c], delayed[c]), c, ledger)
             is_idle = c.encode() in state.get("idle")
-            # What has a label is ended by its home, and may not be noted as idle any more.
+            # A run with a label is ended by its coordinator, and may not be noted as idle any more.
             is_noted = is_idle == (waiting == 0) or ("label" in ledger and not is_idle)
             _require("paused" in ledger or is_noted, c, ledger)
             totals["running"] += 1
@@ -163,7 +163,7 @@ def _check_ledger(state: Dump) -> None:
 
 
 def _check_pauses(state: Dump) -> None:
-    """Each pause that ends by itself is of a run under way that is paused until then."""
+    """Check that each pause with an end belongs to a running run that is paused until then."""
     until = {
         c.encode(): fields[b"paused_until"]
         for (c,), fields in state.named("x")
@@ -185,7 +185,7 @@ def _check_indexes(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:
 
 
 def _waits_for_a_run(state: Dump, c: str) -> bool:
-    """Whether a partition works for no run of a crawl now: what it has left is not to be found."""
+    """Return whether a partition works for no run of a crawl: its remains cannot be found."""
     ledger = state.get(f"x:{c}")
     return b"label" in ledger and ledger[b"run"] == b"0"
 
@@ -239,7 +239,7 @@ def _tails_of_nothing(state: Dump) -> Iterator[tuple[list[str], Any]]:
 
 
 def _check_parts(state: Dump) -> None:
-    """What is noted of bands in parts is so, and one whose next entries are out is seen to."""
+    """Check the notes of bands in parts; a band without its next entries is to be restocked."""
     noted = dict(_noted_parts(state))
     flagged = {c for (c,), fields in state.named("x") if b"parts" in fields}
     _require(flagged == {c for (c,), _ in state.named("parts")}, flagged)
@@ -266,7 +266,7 @@ def _noted_parts(state: Dump) -> Iterator[tuple[str, int]]:
 
 
 def _check_throttle(state: Dump) -> None:
-    """What a domain counts as unreported and under way is what is held."""
+    """Check that the unreported and in-flight counts of a domain match its leases."""
     unreported = Counter(domain for flags, _, domain in _holds(state) if flags == 0)
     concurrent = Counter(domain for flags, _, domain in _holds(state) if flags < 2)
     with_work = {domain for _, index in state.named("o") for domain in index}
@@ -292,7 +292,7 @@ def _check_delayed(state: Dump) -> None:
 
 
 def _check_owners(state: Dump) -> None:
-    """No key is without somebody who will remove it."""
+    """Check that every key has an owner that will remove it."""
     numbers = {c for (c,), _ in state.named("x")}
     running = {c.encode() for c in numbers if _is_running(state, c)}
     swept = {name.decode().replace(" ", ":") for name in state.get("abandoned_chunks")}

@@ -1,4 +1,4 @@
-"""What must hold of the stores of pipelines, beside what the topics hold."""
+"""Laws for the stores of pipelines, besides those for the topics."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _gaps(segments: Sequence[Segment], end: int) -> Iterator[str]:
 
 
 def accounts_close(facts: Facts) -> Iterator[str]:
-    """What was read became something: no record is left, and each number is what is there."""
+    """Every record that was read has an outcome, and each number matches the store."""
     for stored in facts.stores:
         total, rows = stored.tally(), sum(map(len, stored.pages.values()))
         if left := unaccounted(total):
@@ -88,7 +88,7 @@ def _of_a_crawl(facts: Facts, stored: Stored, fed: FedCrawl) -> Iterator[str]:
 
 
 def deliveries_are_told(facts: Facts) -> Iterator[str]:
-    """The end of each run is told when all of it is stored: done = read - repeats + silent."""
+    """The end of each run is reported once all of it is stored: done = read - repeats + silent."""
     for stored in facts.stores:
         for fed in facts.fed:
             told = [
@@ -111,7 +111,7 @@ def deliveries_are_told(facts: Facts) -> Iterator[str]:
 
 
 def undelivered_is_told(facts: Facts) -> Iterator[str]:
-    """Each record that is no result is on the topic for those, under its place, and counted."""
+    """Each invalid record is on the topic of undelivered ones, under its place, and counted."""
     for stored in facts.stores:
         for place in facts.unreadable:
             if f"{stored.pipeline}:1:{place}" not in facts.undelivered:

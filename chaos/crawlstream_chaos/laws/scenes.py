@@ -1,4 +1,4 @@
-"""What must hold where every page comes through a proxy: by what the proxies themselves saw."""
+"""Laws for pages that must all come through a proxy, by the records of the proxies."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from crawlstream_chaos.facts.facts import Facts
 
 RESULTS = "crawled_firehose"
 _TRY_AGAIN = frozenset({408, 429})
-"""Beside 5xx: what a site says that is asked for again."""
+"""Statuses, besides 5xx, after which a page is requested again."""
 
 
 def none_past_proxies(facts: Facts) -> Iterator[str]:
-    """Each result tells of one of the pool, and each request at the site came through one."""
+    """Each result names a proxy of the pool, and each request at the site came through one."""
     if not facts.pool:
         return
     passed = Counter((visit.host, visit.path) for visit in facts.by_proxies.departures)

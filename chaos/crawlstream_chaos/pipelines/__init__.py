@@ -1,6 +1,6 @@
-"""Chaos with pipelines: two of them store what a cluster crawls, and are struck as it is.
+"""Chaos with pipelines: two of them store the results of a cluster, and are struck as it is.
 
 ``described``  their file, and how their processes find a store that fails on purpose
-``objects``    that store: away, full, or mute when a fault says so
-``reading``    what is in it (``facts.stored``), read from the disk; it asks nobody
+``objects``    that store: unavailable, full, or mute when a fault makes it so
+``reading``    its contents (``facts.stored``), read from the disk without any process
 """

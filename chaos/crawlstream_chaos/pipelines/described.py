@@ -26,7 +26,7 @@ if "pipeline_service" in sys.orig_argv:
     from crawlstream_chaos.pipelines.objects import register
     register()
 """
-"""Run by Python before anything else: nobody else's store has this protocol."""
+"""Code that Python runs before anything else: only this store has the protocol."""
 _BUCKET = "bucket"
 
 
@@ -46,7 +46,7 @@ def describe(home: Path) -> Mapping[str, str]:
 
 
 def readers(home: Path) -> Sequence[StoreReader]:
-    """What reads their stores."""
+    """Return the readers of their stores."""
     bucket, files = objects_of(home) / _BUCKET, home / "data" / "files"
     return [
         StoreReader("archive", bucket / "archive" / "edition=1"),

@@ -1,7 +1,7 @@
 """An object store for several processes: whole objects, created exclusively on request.
 
-It keeps its objects in a folder, but is none of this machine's file systems: what is written to it
-takes the way that objects take to S3 and its like. A file beside its objects makes it fail.
+It keeps its objects in a folder, but does not act as a local file system: writes take the same way
+as to S3 and similar stores. A file next to its objects makes it fail.
 """
 
 from __future__ import annotations

@@ -43,11 +43,11 @@ class StoreReader:
         )
 
     def forget(self, stored: Stored) -> None:
-        """Those pages were judged."""
+        """Forget pages that were judged."""
         self._judged.update(each for ids in stored.pages.values() for each in ids)
 
     def has_stored(self, source: Mapping[int, int]) -> bool:
-        """Whether all partitions are in the store up to these offsets."""
+        """Return whether all partitions are in the store up to these offsets."""
         ends = {int(chain.name.rpartition("-")[2]): _end_of(chain) for chain in self._chains()}
         return all(ends.get(number, 0) >= end for number, end in source.items())
 
@@ -69,7 +69,7 @@ class StoreReader:
 
 
 def _ids_in(file: Path) -> Iterator[str]:
-    """Of the pages of a file, as often as they are in it."""
+    """Yield the ids of the pages of a file, as often as they are in it."""
     if file.name.endswith(".jsonl.zst"):
         with file.open("rb") as packed, zstandard.ZstdDecompressor().stream_reader(packed) as lines:
             yield from (str(json.loads(line)["id"]) for line in lines.read().splitlines())

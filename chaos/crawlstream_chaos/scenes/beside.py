@@ -1,7 +1,7 @@
-"""What is crawled beside a script: small crawls, firings of a schedule, a spider that retires.
+"""Crawls during a script: small ones, firings of a schedule, a spider that retires.
 
-A companion goes on until the script is over, and leaves what it has fed to the round, which waits
-for each ending and judges.
+A companion goes on until the script is over, and leaves the crawls that it has fed to the round,
+which waits for each ending and judges.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _FIRST = 90
 async def play_beside(
     companions: Sequence[Companion], script: Callable[[Round], Awaitable[None]], round_: Round
 ) -> None:
-    """Play a script, and companions beside it.
+    """Play a script, and companions at the same time.
 
-    These are not cut off: what is not known to be fed could not be judged.
+    Companions are not cancelled: a crawl that may or may not have been fed could not be judged.
     """
     is_over = asyncio.Event()
     async with asyncio.TaskGroup() as group:
@@ -55,7 +55,7 @@ async def play_beside(
 # Small crawls.
 
 _FED_BESIDE, _SEEDS_EACH = 25, 3
-"""So many small crawls in the seconds of a round, if these are enough; sampling asks about each."""
+"""Maximum number of small crawls, over the seconds of a round; sampling queries each of them."""
 _FEED_EVERY_S = 1.0
 
 
@@ -83,7 +83,7 @@ async def feed_beside(round_: Round, is_over: asyncio.Event) -> None:
 _NEVER = "0 0 29 2 *"
 """So seldom that it fires by request only."""
 _TOLD_S = 120
-"""Within this it is told that a schedule has fired, or why not."""
+"""Seconds within which the firing of a schedule, or why it did not fire, is reported."""
 _BROUGHT_S = 300
 """Within this a firing has brought its pages."""
 _MOST_UNTOLD = 3
@@ -112,7 +112,7 @@ class _FiredSchedule:
     seeds: Sequence[str]
 
     def is_enough(self, is_over: asyncio.Event) -> bool:
-        """Whether it has fired, and the script is over; or it does not fire."""
+        """Return whether it has fired, and the script is over; or it does not fire."""
         has_fired = self.firings.told > 0 and is_over.is_set()
         return has_fired or self.firings.untold >= _MOST_UNTOLD
 
@@ -138,7 +138,7 @@ class _FiredSchedule:
         return await asyncio.to_thread(lambda: self.round_.cluster.recorder.ask(**name, **more))
 
     async def fire(self) -> None:
-        """Have it fire; wait until that, or why it did not, was told, and its pages have come."""
+        """Have it fire; wait for the report of the firing or of its failure, and for its pages."""
         before = self._told()
         await self._ask("fire")
         with suppress(TimeoutError):
@@ -151,7 +151,7 @@ class _FiredSchedule:
             await wait_until(self._has_brought_all, timeout_s=_BROUGHT_S, every_s=0.2)
 
     def _told(self) -> tuple[int, int]:
-        """How often it was told that it has fired, and that it has not; repetitions have a key."""
+        """Return how often a firing, and a failure, was reported; repetitions have a key."""
         named = partial(
             self.round_.cluster.recorder.records, "events", schedule=self.firings.schedule
         )
@@ -223,9 +223,9 @@ _WAITS_S = 30
 
 
 async def retire_beside(round_: Round, _is_over: asyncio.Event) -> None:
-    """The only crawler of a spider stops for good while all pages of a crawl wait for their time.
+    """Stop the only crawler of a spider permanently while all pages of a crawl wait for their time.
 
-    Nobody will ever fetch them: they fail by name, and the crawl ends.
+    These pages are never fetched: they fail with their URLs, and the crawl ends.
     """
     cluster, context = round_.cluster, round_.context
     urls = cluster.plain_urls()[:_RETIRED_SEEDS]

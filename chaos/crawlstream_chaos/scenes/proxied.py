@@ -69,7 +69,7 @@ async def _proxies(round_: Round) -> AsyncIterator[Sequence[WebProxy]]:
 
 
 async def _lose_proxies(proxies: Sequence[WebProxy], round_: Round) -> None:
-    """One after the other fails or is well again; twice all are gone."""
+    """Let proxies fail and recover in turn; twice all are unavailable."""
     await round_.feed_front_page()
     await wait_until(lambda: round_.came > 0, timeout_s=120, every_s=0.2)
     context = round_.context

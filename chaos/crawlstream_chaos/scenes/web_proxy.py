@@ -1,4 +1,4 @@
-"""An HTTP proxy that can be told to fail as proxies do."""
+"""An HTTP proxy that can imitate failures of proxies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crawlstream_cli.demo.visits import Visit
 
 Mood = Literal["well", "dead", "frozen", "mute", "locked"]
 """``dead``: takes no connection; ``frozen``: takes them, reads nothing; ``mute``: reads, and never
-answers; ``locked``: wants a password that nobody has."""
+answers; ``locked``: wants a password that does not exist."""
 FAILING: tuple[Mood, ...] = ("dead", "frozen", "mute", "locked")
 
 _READ_BYTES = 256 * 1024
@@ -35,7 +35,7 @@ def _itself(thing: T) -> T:
 
 
 class _Reader(asyncio.StreamReader):
-    """What a visitor sends, and when each request of it had come in, by the kernel."""
+    """Reads a visitor's bytes, and notes when each request had come in, by the kernel."""
 
     def __init__(self, visitor: StampedSocket, seen: list[Visit]) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class _Reader(asyncio.StreamReader):
 
 
 class WebProxy:
-    """Opens tunnels (CONNECT) from one port of 127.0.0.1, until it is told otherwise."""
+    """Opens tunnels (CONNECT) from one port of 127.0.0.1; fails on request."""
 
     def __init__(self, port: int) -> None:
         self.port = port

@@ -24,7 +24,7 @@ _START_TIMEOUT_S = 240
 """However busy the machine is."""
 _SSL_REQUEST = bytes.fromhex("0000000804d2162f")
 _OWNER = "postgres"
-"""Who it runs as where we are root, which it refuses."""
+"""User that it runs as when this process is root, which it refuses."""
 
 
 class RunningPostgres(Program):
@@ -71,7 +71,7 @@ class RunningPostgres(Program):
                 each.send_signal(how)
 
     def url(self, database: str = "postgres") -> str:
-        """Of a database, for its owner."""
+        """Return the URL of a database, for its owner."""
         return f"postgresql://{_OWNER}@127.0.0.1:{self.port}/{database}"
 
     def make_database(self, name: str) -> str:
@@ -94,7 +94,7 @@ class RunningPostgres(Program):
             raise SetupError(f"initdb failed: {made.stderr.strip()}")
 
     def _answers(self) -> bool:
-        """Whether it says something: a port that accepts proves little."""
+        """Return whether it answers: a port that accepts connections proves little."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1) as asked:
                 asked.settimeout(1)

@@ -1,1 +1,1 @@
-"""What faults do: to processes, to Redis and its partitions, to Kafka's log."""
+"""Actions of faults: on processes, on Redis and its partitions, on Kafka's log."""

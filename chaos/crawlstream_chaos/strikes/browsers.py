@@ -16,7 +16,7 @@ from crawlstream_chaos.faults import BACK_S, Effect, Fault, FaultContext
 from crawlstream_chaos.strikes.victims import freezes, kills
 
 _IS_BROWSER = "--remote-debugging-pipe"
-"""What stands in the command of a browser, and of none of the processes that it starts."""
+"""Part of a browser's command line that is in none of its child processes."""
 
 
 async def kill_browser(context: FaultContext) -> Effect:

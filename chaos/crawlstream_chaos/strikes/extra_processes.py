@@ -22,7 +22,7 @@ from crawlstream_chaos.processes import Crawler
 async def extra_crawler(
     context: FaultContext, spider: str = "link", **env: str
 ) -> AsyncIterator[Crawler]:
-    """One more crawler for the length of the block, if it lives that long."""
+    """Run an additional crawler for the length of the block, if it lives that long."""
     environment = context.cluster.environment(**env)
     log = context.cluster.home / "logs" / f"extra-crawler-{next(context.cluster.extra_logs)}.log"
     crawler = Crawler(spider, environment, log)
@@ -74,12 +74,12 @@ async def freeze_past_deadline(context: FaultContext) -> Effect:
 
 
 def is_frozen(crawler: Crawler) -> bool:
-    """Whether it has stopped in mid-step."""
+    """Return whether it has stopped in mid-step."""
     return psutil.Process(crawler.pid).status() == psutil.STATUS_STOPPED
 
 
 def is_up(crawler: Crawler) -> bool:
-    """Whether it is ready for work."""
+    """Return whether it is ready for work."""
     return any(event.get("event") == "start" for event in crawler.events())
 
 
@@ -98,7 +98,7 @@ time.time_ns = lambda: now_ns() + shift * 10**9
 
 
 async def err_in_time(context: FaultContext) -> Effect:
-    """Two crawlers work beside the others, their clocks an hour fast and an hour slow."""
+    """Two crawlers work next to the others, their clocks an hour fast and an hour slow."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (folder / "sitecustomize.py").write_text(SHIFT_CLOCK)
@@ -115,7 +115,7 @@ async def err_in_time(context: FaultContext) -> Effect:
 async def extra_process(
     context: FaultContext, *module: str, **env: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """One more process of the cluster, by its module, for the length of the block."""
+    """Run an additional process of the cluster, by its module, for the length of the block."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", *module),
         env=context.cluster.environment(**env),
@@ -133,7 +133,7 @@ async def extra_process(
 
 
 async def join_and_leave(context: FaultContext) -> Effect:
-    """One more kafka-monitor joins the group and leaves it again: two rebalances."""
+    """Let an additional kafka-monitor join the group and leave it again: two rebalances."""
     async with extra_process(context, "kafka_monitor", "run") as process:
         await asyncio.sleep(context.between(2, 4))
         if context.random.random() < 0.5:

@@ -156,7 +156,7 @@ end
 redis.call('FLUSHALL')
 return pages
 """
-"""Everything is gone, with so many pages of some crawls that were complete or in flight."""
+"""Empty Redis; return the number of pages of crawls that were complete or in flight."""
 
 
 async def _lose_all(context: FaultContext, partition: int) -> int:
@@ -178,7 +178,7 @@ async def empty_redis(context: FaultContext) -> Effect:
     in_flight = await leased(context)
     pages = sum([await _lose_all(context, p) for p in partitions])
     if len(cluster.redis_names) > 1:
-        # What comes again of several partitions does not say so.
+        # Repeated pages of several partitions are not marked as repeated.
         in_flight = max(in_flight, pages)
     return Effect(", ".join(names), in_flight)
 

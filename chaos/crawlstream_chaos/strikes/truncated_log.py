@@ -58,7 +58,7 @@ async def _cut_some_log(context: FaultContext) -> int | None:
 
 
 async def _is_told(cluster: ChaosCluster, partition: int) -> bool:
-    """Whether `status` names the partition, and what to type."""
+    """Return whether `status` names the partition, and the command to type."""
     code, said = await _type(cluster, "crawlstream_cli", "status", "--json")
     _require_success(code, said)
     wanted = f"./crawlstream recover --partition {partition}"
@@ -66,7 +66,7 @@ async def _is_told(cluster: ChaosCluster, partition: int) -> bool:
 
 
 async def _decide(cluster: ChaosCluster, partition: int) -> None:
-    """What has come since the loss takes effect, once: as docs/operations.md has it."""
+    """Let records since the loss take effect, once: as docs/operations.md describes."""
     await _all_monitors(cluster, "stop")
 
     async def has_decided() -> bool:
