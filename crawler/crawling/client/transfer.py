@@ -89,7 +89,7 @@ class Transfer:
     def begin(
         self, page: Page, addresses: Collection[Address], *, most: int, is_literal: bool
     ) -> asyncio.Future[None]:
-        """Begin to work for a page that may connect to these addresses; return its future end.
+        """Begin a transfer of a page to one of these addresses; the future is done when it ends.
 
         ``most``: bytes of the body; 0: any number.
         """

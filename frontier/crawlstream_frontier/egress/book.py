@@ -83,7 +83,7 @@ class ProxyBook:
                 return found
 
     async def states(self, table: PoolTable) -> Sequence[PoolState]:
-        """Return all pools of a table and the health of their proxies, by pool."""
+        """Return all pools of a table and the health of their proxies, sorted by pool name."""
         if table.is_needless:
             return ()
         spent = await self.spent(sorted(table.pools))

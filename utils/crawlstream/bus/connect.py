@@ -79,7 +79,7 @@ class Network(KafkaNetClient):  # type: ignore[misc]
     def __init__(self, **configs: Any) -> None:
         super().__init__(**configs)
         manager = self._manager
-        self._connect, self._build = manager._connect, manager._build_transport  # noqa: SLF001  nothing public tells
+        self._connect, self._build = manager._connect, manager._build_transport  # noqa: SLF001  no public hook
         manager._connect, manager._build_transport = self._connect_noting, self._build_reading  # noqa: SLF001
 
     async def _connect_noting(self, node: Any, connection: Any, **options: Any) -> None:
@@ -97,7 +97,7 @@ class Network(KafkaNetClient):  # type: ignore[misc]
 
 
 def _before_the_end(receive: Callable[[], tuple[bytes, Any]]) -> tuple[bytes, Any]:
-    """Return what came before the end of a connection, then the end.
+    """Return the bytes before the end of a connection, then the end.
 
     kafka-python drops such bytes: the refusal of a login, after which Kafka closes at once.
     """
