@@ -24,7 +24,7 @@ from crawlstream_chaos.facts.facts import (
     endings_told,
     has_ended,
 )
-from crawlstream_chaos.laws.auditor import LAWS, audit
+from crawlstream_chaos.laws.auditor import LAWS, audit, one_ending
 from crawlstream_chaos.laws.pipelines import LAWS as OF_PIPELINES
 from crawlstream_chaos.nemesis import FAULTS
 from crawlstream_cli.demo.visits import Visit
@@ -430,6 +430,19 @@ def test_each_firing_of_a_schedule_is_a_run_of_its_own() -> None:
     assert audit(replace(fired(1, facts, untold=1), strikes=cut)) == []
     thrice = [violation.law for violation in audit(replace(fired(3, facts), strikes=cut))]
     assert "each firing brings its pages" in thrice
+
+
+def test_firings_share_a_run_that_is_open() -> None:
+    """A firing before the end of the last run joins it; one after that end begins another."""
+    first, second = of_run(1, GOOD), of_run(2, GOOD)
+    one_run = [
+        replace(r, value={**r.value, "run": 1}) for r in second if r.topic == "crawled_firehose"
+    ]
+    joined = fired(2, replace(GOOD, records=[*first, *one_run], samples=[]))
+    assert not list(one_ending(joined))
+    late = [replace(r, at=20_000) if r.key == "news 2" else r for r in joined.records]
+    (fault,) = one_ending(replace(joined, records=late))
+    assert "started as runs [1]" in fault
 
 
 def test_a_firing_has_ended_with_its_own_run() -> None:

@@ -21,6 +21,8 @@ from crawlstream_cli.demo.visits import Visit
 APP = "chaos"
 """The application that feeds everything."""
 RESULTS, EVENTS, REPLIES = "crawled_firehose", "events", "outbound_firehose"
+FIRED = "schedule_fired"
+"""The event of a firing."""
 ENDS = ("done", "failed", "redirected", "stopped", "expired")
 """Counters of entries that came to their end."""
 GOES_BACK = frozenset(

@@ -8,11 +8,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 
 from crawlstream_chaos.facts.facts import (
     EMPTIES_SHELF,
     EVENTS,
+    FIRED,
     REPLIES,
     RESULTS,
     Facts,
@@ -174,7 +175,8 @@ def one_ending(facts: Facts) -> Iterator[str]:
         endings = [r for r in events.values() if r.value["event"] in ENDINGS]
         starts = [r for r in events.values() if r.value["event"] == "crawl_started"]
         runs = sorted(r.value["run"] for r in starts or _forgotten(facts, fed, endings))
-        if len(runs) != fed.times and not _may_begin_again(facts, fed, starts):
+        least = fed.times - _joined(facts, fed, endings)
+        if not least <= len(runs) <= fed.times and not _may_begin_again(facts, fed, starts):
             yield f"{fed.crawlid}: started as runs {runs}"
         ways = sorted(((r.value["event"], r.value["run"]) for r in endings), key=lambda way: way[1])
         wanted = "crawl_stopped" if fed.is_stopped else "crawl_finished"
@@ -195,6 +197,14 @@ def _same_counters(facts: Facts, fed: FedCrawl) -> Iterator[str]:
         of_runs[ending.value["run"]].add(str(ending.value["counters"]))
     if any(len(counters) > 1 for counters in of_runs.values()):
         yield f"{fed.crawlid}: its ending was told with different counters"
+
+
+def _joined(facts: Facts, fed: FedCrawl, endings: Sequence[Record]) -> int:
+    """Return how many firings came before the run of the one before had ended: they share it."""
+    fired = {r.key: r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] == FIRED}
+    told = sorted([*fired.values(), *endings], key=lambda record: record.at)
+    firings = [record.value["event"] == FIRED for record in told]
+    return sum(before and then for before, then in pairwise(firings))
 
 
 def _may_begin_again(facts: Facts, fed: FedCrawl, starts: Sequence[Record]) -> bool:

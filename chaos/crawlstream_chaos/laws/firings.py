@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
-from crawlstream_chaos.facts.facts import EVENTS, GOES_BACK, RESULTS, Facts, times_fed
+from crawlstream_chaos.facts.facts import EVENTS, FIRED, GOES_BACK, RESULTS, Facts, times_fed
 
 
 def firings_bring_all(facts: Facts) -> Iterator[str]:
@@ -21,9 +21,7 @@ def firings_bring_all(facts: Facts) -> Iterator[str]:
         if untold and not may_forget:
             yield f"{name}: nothing was told of {untold} firings"
         fired = {
-            record.key
-            for record in facts.on(EVENTS, fed.crawlid)
-            if record.value["event"] == "schedule_fired"
+            record.key for record in facts.on(EVENTS, fed.crawlid) if record.value["event"] == FIRED
         }
         if len(fired) not in times_fed(facts, fed):
             yield f"{name}: fired {len(fired)} times instead of {fed.times}"
