@@ -1,5 +1,5 @@
-"""Values to the packed arguments of the operations, and their packed answers to values.
+"""Pack values as arguments of the operations, and unpack their answers.
 
-Packed means msgpack in its old form (no separate type for bytes), which is what Lua speaks; the
-shapes are those in the header of each Lua file. -1 stands for "none" where a number is expected.
+Packed means msgpack in its old form (no separate type for bytes), which Lua uses. The header of
+each Lua file gives the shapes. -1 means "none" where a number is expected.
 """

@@ -1,4 +1,4 @@
-"""What is told and known of proxies, in the shapes of ``lua/proxies.lua``."""
+"""Reports and health of proxies, in the shapes of ``lua/proxies.lua``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from crawlstream.model.egress.book import (
 from crawlstream_frontier.codec.values import pack, unpack
 
 _HEALTH = Struct("<8d")
-"""What is read of the record of a proxy; more stands behind it."""
+"""Leading fields of the record of a proxy; the fields after them are not read."""
 
 
 class Caller(NamedTuple):
-    """Who calls, and what it has heard."""
+    """The worker that calls, and how far it has received news."""
 
     call: int
     worker: str
@@ -32,7 +32,7 @@ class Caller(NamedTuple):
 
 
 def pack_report(caller: Caller, report: ProxyReport) -> bytes:
-    """The one argument of the operation."""
+    """Return the argument of the operation."""
     return pack(
         [
             *caller,
@@ -63,7 +63,10 @@ def _outcome(proxy: str, outcome: ProxyOutcome) -> list[object]:
 
 
 def unpack_answer(packed: object, pools: Sequence[str]) -> tuple[str, int, BookAnswer]:
-    """What was heard last, where a list of all rests goes on, and the rest; ``pools`` as told."""
+    """Return the place of the last news, the next page of rests, and the answer.
+
+    ``pools`` are the pools of the report, in its order.
+    """
     now, since, page, is_more, news, workers, place, day, sums = unpack(packed)
     spent = zip(sums[::2], sums[1::2], strict=True)
     answer = BookAnswer(
@@ -84,7 +87,7 @@ def _news(packed: bytes, now: float) -> ProxyNews:
 
 
 def unpack_health(packed: bytes) -> ProxyHealth:
-    """What is known of one proxy."""
+    """Return the health of one proxy."""
     score, answers, refused, path, failed, ms, in_row, times = _HEALTH.unpack_from(packed)
     return ProxyHealth(
         score=score,

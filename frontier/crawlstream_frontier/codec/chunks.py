@@ -1,9 +1,9 @@
-"""Chunks: entries of one band as the shelf has them, compressed.
+"""Chunks: compressed entries of one band, as they are stored on the shelf.
 
-A value is a zstd frame of a packed list: version, the chunk's id, and three columns: of each entry
-the number of its profile with its marks, what stands before its text, and its text with a character
-a byte, for six bits a character would leave nothing to compress. An entry that this would change is
-kept as it is.
+A value is a zstd frame of a packed list: version, the chunk's id, and three columns. The columns
+have, for each entry, its profile number with its marks, the part before its text, and its text.
+The text has one byte per character, because text of six bits per character does not compress.
+An entry that this split would change is stored unchanged.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from crawlstream_frontier.codec.values import pack, unpack
 _VERSION = 1
 _LEVEL = 6
 _MOST_BYTES = 64 << 20
-"""Of a chunk that is unpacked: a few hundred entries have far less."""
+"""Maximum size of an unpacked chunk; a few hundred entries are much smaller."""
 
 _packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
 _unpacker = zstandard.ZstdDecompressor()
 
 
 def pack_chunk(id_: bytes, entries: Sequence[bytes]) -> bytes:
-    """Entries as a value for the shelf."""
+    """Return entries as a value for the shelf."""
     columns = zip(*map(_split, entries), strict=True)
     return _packer.compress(pack([_VERSION, id_, *map(list, columns)]))
 
 
 def unpack_chunk(id_: bytes, value: bytes) -> list[bytes]:
-    """The entries; ValueError for anything but the chunk of this id."""
+    """Return the entries; ValueError if the value is not the chunk with this id."""
     try:
         size = zstandard.get_frame_parameters(value).content_size
         fields = unpack(_unpacker.decompress(value)) if 0 < size <= _MOST_BYTES else ()
@@ -46,7 +46,10 @@ def unpack_chunk(id_: bytes, value: bytes) -> list[bytes]:
 
 
 def _split(entry: bytes) -> tuple[bytes, bytes, bytes]:
-    """Header, what stands before the text, text; all in the first where it is no entry of ours."""
+    """Return header, part before the text, and text.
+
+    Bytes that cannot be split and joined again without a change are all in the first.
+    """
     header = header_of(entry)
     try:
         parts = (header, *stored.split_text(entry[len(header) :]))

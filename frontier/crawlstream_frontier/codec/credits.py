@@ -1,4 +1,4 @@
-"""Credits of a page limit, as their scripts take and answer them."""
+"""Credits of a page limit, as arguments and answers of their scripts."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from crawlstream_frontier.codec.values import pack
 
 
 def pack_count(context: ContextKey, home_epoch: int, *, give_back: bool) -> bytes:
-    """What a partition is asked."""
+    """Pack the request for the account of a partition."""
     return pack([*_name(context), home_epoch, give_back])
 
 
 def unpack_draw(packed: Sequence[int]) -> Draw:
-    """What it answers."""
+    """Return the account that a partition answers with."""
     return Draw(*packed)
 
 
 def pack_draws(
     context: ContextKey, draws: Mapping[int, Draw], asker: int, counted_in: int
 ) -> bytes:
-    """Accounts of partitions, for the home; one of them asks."""
+    """Pack the accounts of partitions for the home; ``asker`` is the one that needs credits."""
     in_order = sorted(draws, key=lambda partition: (partition == asker, partition))
     accounts = [[partition, *draws[partition].account] for partition in in_order]
     asked = draws[asker]
@@ -32,7 +32,7 @@ def pack_draws(
 
 
 def unpack_grant(packed: Sequence[Any]) -> Grant | NoGrant:
-    """What the home answers."""
+    """Return the answer of the home."""
     kind, home_epoch, *grant = packed
     if kind != b"OK":
         return NoGrant(home_epoch, kind.decode())
@@ -40,7 +40,7 @@ def unpack_grant(packed: Sequence[Any]) -> Grant | NoGrant:
 
 
 def pack_grant(context: ContextKey, grant: Grant, most: int) -> bytes:
-    """What a partition hears of it."""
+    """Pack a grant for the partition that receives it."""
     home_epoch, *rest, _ = grant
     return pack([*_name(context), home_epoch, rest, most])
 

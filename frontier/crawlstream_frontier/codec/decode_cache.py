@@ -1,4 +1,4 @@
-"""A cache of what was decoded from some bytes, bounded by the bytes that it keeps."""
+"""A cache of decoded values, bounded by the size of their encoded bytes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _OVERHEAD = 64
-"""Bytes that an entry takes at least, however short it is."""
+"""Bytes that are counted for each entry in addition to its own."""
 
 
 class DecodeCache(Generic[T]):
-    """Calls ``decode``, or answers as it did for the same bytes; drops the least recently used."""
+    """Calls ``decode`` once for the same bytes; drops the least recently used values."""
 
     def __init__(self, decode: Callable[[bytes], T], *, most_bytes: int) -> None:
         self._decode = decode
         self._most = most_bytes
         self._cached: OrderedDict[bytes, T] = OrderedDict()
         self.bytes = 0
-        """Kept now."""
+        """Size of the cache now."""
 
     def __call__(self, packed: bytes) -> T:
-        """What was decoded from these bytes; raises what ``decode`` raises."""
+        """Return the decoded value of these bytes; raises the errors of ``decode``."""
         cached = self._cached
         try:
             cached.move_to_end(packed)

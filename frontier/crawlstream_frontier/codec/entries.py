@@ -1,4 +1,4 @@
-"""Entries as the frontier keeps them, and the profiles that they name."""
+"""Entries as the frontier stores them, and the profiles that they refer to."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from crawlstream.wire import stored
 from crawlstream_frontier.codec.decode_cache import DecodeCache
 
 _HEADER = re.compile(rb"([0-9]+)(?:,|;(...))", re.DOTALL)
-"""Of a kept entry: its profile's number, and its marks if any; see ``lua/includes/holds.lua``."""
+"""Header of a stored entry: profile number, and marks if any; see ``lua/includes/holds.lua``."""
 _MARK_ZERO = 33
 
 _PROFILES = DecodeCache(stored.decode_profile, most_bytes=2 << 20)
-"""The largest that a client can make, or thousands of usual ones; decoded, they may take thirty
-times as much."""
+"""Room for the largest profile that a client can send, or for thousands of usual ones. Decoded,
+they may take thirty times as much memory."""
 
 
 def profile_from(packed: bytes) -> Profile:
-    """The profile stored under a number; an empty one where it is gone."""
+    """Return the profile stored under a number; an empty one if it is gone."""
     return _PROFILES(packed) if packed else Profile()
 
 
 def hash_of_profile(packed: bytes) -> str:
-    """The name of a profile: 64 bits of a hash of its text, as hexadecimal digits."""
+    """Return the name of a profile: 64 bits of a hash of its text, as hexadecimal digits."""
     return blake2b(packed, digest_size=8).hexdigest()
 
 
 def header_of(entry: bytes) -> bytes:
-    """What stands before the body of a kept entry; nothing where it is none."""
+    """Return the header before the body of a stored entry; empty if it is not a stored entry."""
     header = _HEADER.match(entry)
     return header[0] if header else b""
 
 
 def split_entry(entry: bytes) -> tuple[int, int, bytes]:
-    """Header and body of a kept entry: retries, profile number, body."""
+    """Return header and body of a stored entry: retries, profile number, body."""
     header = _HEADER.match(entry)
     if not header:
         raise ValueError(f"not a stored entry: {entry[:40]!r}")

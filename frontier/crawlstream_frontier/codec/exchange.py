@@ -1,4 +1,4 @@
-"""What a worker says in one exchange, and the answer, in the shapes of ``lua/exchange.lua``."""
+"""Request and answer of a worker's exchange, in the shapes of ``lua/exchange.lua``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from crawlstream_frontier.codec.schedules import firing_from
 from crawlstream_frontier.codec.values import crawl_from, mapping, none_as, unpack
 
 _WITH_CONTEXT = 5
-"""Least fields of a crawl that is a context of several partitions."""
+"""Minimum number of fields of a crawl that is a context of several partitions."""
 RETRY_PRIORITY_STEP = -10
-"""What one retry costs in priority."""
+"""Change of priority with each retry."""
 
 log = structlog.get_logger()
 
 
 class ExchangeAnswer(NamedTuple):
-    """What ``exchange.lua`` answers; its header says more."""
+    """Answer of ``exchange.lua``; see its header."""
 
     granted: Sequence[Any]
     lots: Sequence[Any]
@@ -34,36 +34,36 @@ class ExchangeAnswer(NamedTuple):
     stale: Sequence[bytes]
     redis_epoch: int
     next_due_ms: int
-    """-1: nothing waits."""
+    """-1: no entry is waiting."""
     rules_known: bool
     repeat: Sequence[bytes]
-    """Tokens of settles that Redis, restarted since, wants with all of their links."""
+    """Tokens of settles to repeat with all of their links, because Redis has restarted."""
     refused: Sequence[bytes]
     crowded: int
-    """-1: nobody looked."""
+    """-1: not checked."""
     capped: Sequence[bytes]
-    """Tokens of settles of which a page limit kept links out."""
+    """Tokens of settles with links that a page limit did not admit."""
     sites_version: bytes
-    """Of the map of sites, if hosts are parted by it."""
+    """Version of the map of sites, if hosts are divided by it."""
     unconfirmed: Sequence[Any]
     """As ``unpack_questions`` takes them."""
 
     @classmethod
     def unpack(cls, packed: object) -> Self:
-        """The fields of a packed answer."""
+        """Return the fields of a packed answer."""
         return cls(*unpack(packed))
 
 
 class LeaseResult(NamedTuple):
-    """What a call was granted."""
+    """Leases that a call was granted."""
 
     holds: list[Hold]
     inheritances: Mapping[str, Inheritance]
-    """What their children inherit, by token."""
+    """Inheritance of the children of each lease, by token."""
 
 
 def pack_ends(settles: Iterable[Settle]) -> list[object]:
-    """Settles without anything found: lists of tokens, sends and bytes by outcome and reason."""
+    """Pack settles without links: lists of tokens, sends and bytes by outcome and reason."""
     groups: dict[tuple[str, str], tuple[list[str], list[int], list[int]]] = {}
     for settle in settles:
         kind = (settle.outcome.value, settle.reason)
@@ -77,10 +77,10 @@ def pack_ends(settles: Iterable[Settle]) -> list[object]:
 def unpack_holds(
     answer: ExchangeAnswer, spiderid: str, *, call: int, issued_at: float, partition: int = 0
 ) -> LeaseResult:
-    """The holds that a call was granted, and what their children inherit.
+    """Return the holds that a call was granted, and the inheritance of their children.
 
-    An entry that cannot be read (another version wrote it) is left out and said aloud: as nobody
-    answers for its hold, it will be given back, perhaps to a worker that understands it.
+    An entry that cannot be read (another version wrote it) is left out and logged. No worker
+    reports on its hold, so it is revoked, and another worker may be able to read the entry.
     """
     lots = list(zip(answer.lots[::2], answer.lots[1::2], strict=True))
     runs = {
@@ -126,7 +126,7 @@ def unpack_holds(
 
 
 class _Origins:
-    """What children in other partitions inherit; with one partition there are none."""
+    """Origins of links to other partitions; there are none with one partition."""
 
     def __init__(self, answer: ExchangeAnswer, spiderid: str) -> None:
         self._crawls = mapping(answer.crawls)
@@ -152,7 +152,7 @@ class _Origins:
 
 
 def pack_sent(sent: SentRequest) -> list[object]:
-    """A departure, and what the site did if that is known."""
+    """Pack a sent request, with the reaction of the site if it is known."""
     told = [sent.token, sent.after_ms, sent.received]
     if (heard := sent.heard) is None:
         return told
@@ -160,11 +160,11 @@ def pack_sent(sent: SentRequest) -> list[object]:
 
 
 def pack_requeue(requeue: Requeue) -> list[object]:
-    """A page whose download failed."""
+    """Pack the retry of a page whose download failed."""
     return [requeue.token, requeue.delay_ms, none_as(requeue.sent_ms), RETRY_PRIORITY_STEP]
 
 
 def pack_release(release: Release) -> list[object]:
-    """A page that is given back."""
+    """Pack the release of a page."""
     sent_ms = none_as(release.sent_ms)
     return [release.token, release.delay_ms, sent_ms, release.robots, release.crawl_delay_ms]

@@ -1,4 +1,4 @@
-"""What a home is told of its crawls, and answers to be remembered by Kafka.
+"""Requests to the home of crawls, and its answers that Kafka must store.
 
 In the shapes of ``lua/operations/partitions``: enroll, overdue, lapse and recover.
 """
@@ -17,9 +17,10 @@ from crawlstream_frontier.codec.values import crawl_from, none_as, pack
 
 
 def pack_enroll(batch: IntakeBatch, noted: Mapping[int, ToNote], begun: Sequence[Begun]) -> bytes:
-    """Records for the home of their crawls, with what Kafka remembers before those at an offset.
+    """Pack records for the home of their crawls, with the notes in Kafka that precede them.
 
-    ``begun``: crawls of which Kafka remembers that they have.
+    ``noted`` has the notes by the offset of their record. ``begun`` are the crawls that have
+    begun according to Kafka.
     """
     profiles = Profiles()
     records = [_record(record, profiles, noted) for record in batch.records]
@@ -72,7 +73,7 @@ def _noted(record: Seed | Command, noted: Mapping[int, ToNote]) -> list[object]:
 
 
 def unpack_stamps(redis_epoch: int, flat: Sequence[int]) -> dict[int, Stamp]:
-    """Stamps by offset."""
+    """Return stamps by offset."""
     return {
         offset: Stamp(
             None if generation < 0 else generation,
@@ -85,7 +86,7 @@ def unpack_stamps(redis_epoch: int, flat: Sequence[int]) -> dict[int, Stamp]:
 
 
 def unpack_note(redis_epoch: int, packed: Sequence[Any]) -> ToNote | None:
-    """What is to be noted; of nothing None."""
+    """Return the note that Kafka must store; None if there is nothing to note."""
     if not packed:
         return None
     offset, name, generation, how, run, covered = packed
@@ -101,7 +102,7 @@ def unpack_note(redis_epoch: int, packed: Sequence[Any]) -> ToNote | None:
 
 
 def unpack_begun(redis_epoch: int, flat: Sequence[Any]) -> list[Begun]:
-    """Crawls that begin, and Kafka is to remember."""
+    """Return the crawls that begin, for Kafka to store."""
     return [
         Begun(crawl_from(name), generation, run, redis_epoch)
         for name, generation, run in zip(*[iter(flat)] * 3, strict=True)
@@ -109,14 +110,14 @@ def unpack_begun(redis_epoch: int, flat: Sequence[Any]) -> list[Begun]:
 
 
 def pack_lapse(note: ToNote) -> bytes:
-    """What the clock of a home ends, and Kafka remembers."""
+    """Pack the end of a run by the clock of its home, after Kafka has stored it."""
     return pack([FrontierKeys.crawl_field(note.crawl), note.generation, note.redis_epoch])
 
 
 def pack_fates(
     redis_epoch: int, marks: Sequence[HomeMark], dedupe_ms: int, *, is_last: bool
 ) -> bytes:
-    """What a home is told in a new life."""
+    """Pack the marks of crawls in Kafka for a home that is in a new epoch."""
     fates = [
         [
             mark.kind,

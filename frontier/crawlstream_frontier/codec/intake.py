@@ -1,4 +1,4 @@
-"""Records on their way in, in the shapes of ``lua/intake.lua``, and the answer."""
+"""Records for the intake, and its answer, in the shapes of ``lua/intake.lua``."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from crawlstream_frontier.codec.entries import hash_of_profile
 from crawlstream_frontier.codec.values import none_as, pack
 
 SiteOf = Callable[[Seed], str | None]
-"""Tells the site of a seed; None if that is its domain."""
+"""Returns the site of a seed; None if the site is its domain."""
 
 LATEST_S = 2**40
-"""Times of clients are cut here, in the year 36 812: Lua counts in doubles."""
+"""Upper limit of times from clients, in the year 36 812, because Lua uses doubles."""
 
 
 def pack_stop_ahead(topic_id: str, kafka_partition: int, stop: Command) -> bytes:
-    """A stop that need not wait for its turn."""
+    """Pack a stop that takes effect before its turn."""
     return pack([topic_id, kafka_partition, 0, 0, [], [_pack_command(stop)], True, -1])
 
 
 def pack_intake(batch: IntakeBatch, site_of: SiteOf) -> bytes:
-    """A batch of records; equal profiles travel once."""
+    """Pack a batch of records; equal profiles are sent once."""
     profiles = Profiles()
     records = [
         _pack_seed(record, profiles, site_of) if isinstance(record, Seed) else pack_other(record)
@@ -46,9 +46,9 @@ def pack_intake(batch: IntakeBatch, site_of: SiteOf) -> bytes:
 
 
 class Profiles:
-    """The profiles of one batch, numbered from 1; seeds of one crawl mostly share the very object.
+    """The profiles of one batch, numbered from 1; most seeds of a crawl share one object.
 
-    Objects are told apart by their identity: all of them live as long as the batch.
+    Objects are distinguished by their identity, since all of them exist as long as the batch.
     """
 
     __slots__ = ("_numbers", "packed")
@@ -58,7 +58,7 @@ class Profiles:
         self._numbers: dict[int, int] = {}
 
     def number(self, profile: Profile) -> int:
-        """The number of a profile; equal ones have the same."""
+        """Return the number of a profile; equal profiles have the same number."""
         number = self._numbers.get(id(profile))
         if number is None:
             packed = stored.encode_profile(profile)
@@ -67,7 +67,7 @@ class Profiles:
         return number
 
     def numbered(self) -> list[list[object]]:
-        """Hash and text of each, in the order of their numbers."""
+        """Return hash and text of each profile, in the order of their numbers."""
         return [[hash_of_profile(packed), packed] for packed in self.packed]
 
 
@@ -99,13 +99,13 @@ def _pack_seed(seed: Seed, profiles: Profiles, site_of: SiteOf) -> list[object]:
 
 
 def pack_occasion(appid: str, occasion: Occasion) -> list[object]:
-    """Its name, and which of its records it is."""
+    """Return the name of an occasion, and the number of the record in it."""
     field = FrontierKeys.schedule_field(appid, occasion.schedule)
     return [f"{field}:{occasion.at}", occasion.n]
 
 
 def pack_other(record: Effect) -> list[object]:
-    """What is no seed."""
+    """Pack a record that is not a seed."""
     if isinstance(record, Seen):
         occasion = pack_occasion(record.appid, record.occasion)
         return ["seen", record.offset, record.timestamp_ms, *occasion]
@@ -142,7 +142,7 @@ WHILE_MOVED = "the frontier is being moved (./crawlstream repartition): requests
 
 
 def why_full(used: int, limit: int) -> str:
-    """Why seeds wait, and what ends it."""
+    """Return the reason why seeds wait, and how to end it."""
     if not limit:
         return WHILE_MOVED
     return (
@@ -152,15 +152,15 @@ def why_full(used: int, limit: int) -> str:
 
 
 class IntakeAnswer(NamedTuple):
-    """What ``intake.lua`` answers where a batch took effect."""
+    """Answer of ``intake.lua`` to a batch that took effect."""
 
     result: IntakeResult
     sites_version: bytes
-    """Of the map of sites in force, if hosts are parted by it."""
+    """Version of the map of sites in force, if hosts are divided by it."""
 
 
 def unpack_intake(answer: Sequence[Any]) -> IntakeAnswer:
-    """The fields of an unpacked answer."""
+    """Return the result of an unpacked answer."""
     _, applied, runs, refused, sites_version, repeated = answer
     result = IntakeResult(
         applied=applied,

@@ -20,16 +20,16 @@ _KINDS = (int, bytes, int, int, int, bytes, int, int, list)
 _LOT = 5
 _MOST_PRIORITY = 10**6
 _LARGEST = 2**53
-"""Lua counts in doubles."""
+"""Lua uses doubles."""
 _NAME = re.compile(rb"[!-9;-~]*:[!-9;-~]*:[!-9;-~]*")
-"""Of a crawl: three ids without anything that separates them."""
+"""Name of a crawl: three ids, which do not contain separators."""
 _WORD = re.compile(rb"[^\s@/]+")
-"""Of a spider; a site or domain may have any letter but blanks."""
+"""Name of a spider; a site or domain may have any character except blanks."""
 _DOMAIN = re.compile(rb"[^\s]+")
 _HASH = re.compile(rb"[0-9a-f]{16}")
 _NUMBER = rb"(?:0|-?[1-9][0-9]{0,18})"
 _FINGERPRINT = re.compile(rb"%b(?: %b)?" % (_NUMBER, _NUMBER))
-"""Of a link; of a redirect that a seed leads to its own and that of its page."""
+"""Fingerprint of a link; a redirect from a seed has its own and the one of its page."""
 
 
 _Links = tuple[list[object], list[object]]
@@ -42,18 +42,18 @@ class LinkRecord:
 
     offset: int
     size: int
-    """Of its value, in bytes."""
+    """Size of its value, in bytes."""
     links: int
     domains: Sequence[object]
-    """Of its groups."""
+    """Domain of each group."""
     head: tuple[object, ...]
-    """What all of them have in common, as ``apply.lua`` takes it."""
+    """Fields that all links share, as ``apply.lua`` takes them."""
     flat: list[object]
     """The links, as ``admit.lua`` takes them."""
 
 
 def pack_links(origin: LinkOrigin, links: Sequence[Links]) -> list[bytes]:
-    """Links of pages with the same origin, to one partition, as records of a bounded size."""
+    """Pack links of pages with the same origin, to one partition, as records of bounded size."""
     head = [
         _VERSION,
         FrontierKeys.crawl_field(origin.context.crawl),
@@ -83,7 +83,7 @@ def _flat(links: Sequence[Links], own_spider: str) -> list[object]:
 
 
 def read_links(offset: int, value: bytes | None) -> LinkRecord:
-    """Check a record before the frontier relies on it; ValueError says what is wrong with it."""
+    """Check a record before the frontier uses it; ValueError gives the fault."""
     try:
         fields = unpack(value)
     except Exception as error:
@@ -104,7 +104,10 @@ def read_links(offset: int, value: bytes | None) -> LinkRecord:
 
 
 def _groups_in(flat: list[object]) -> Iterator[tuple[object, int]]:
-    """The domain of each group, and how many links; ValueError: it is not as ``admit.lua`` says."""
+    """Yield domain and number of links of each group.
+
+    ValueError: the list does not have the form that ``admit.lua`` requires.
+    """
     at = 0
     while at < len(flat):
         groups = _groups_of_lot(flat, at)
@@ -116,10 +119,10 @@ def _groups_in(flat: list[object]) -> Iterator[tuple[object, int]]:
 
 
 def join_links(records: Iterable[LinkRecord]) -> list[object]:
-    """Records as ``apply.lua`` takes them.
+    """Return records as ``apply.lua`` takes them.
 
-    Those with one head are one, with one group a domain, if most of their domains come twice: then
-    Redis saves more time than it takes here.
+    Records with the same head are joined, with one group per domain, if their domains occur twice
+    on average: then Redis saves more time than joining takes here.
     """
     heads = defaultdict[tuple[object, ...], list[LinkRecord]](list)
     for record in records:

@@ -1,4 +1,4 @@
-"""Links on their way into the scripts: one flat list, for what Lua unpacks costs a table a list."""
+"""Links as arguments of scripts: one flat list, because Lua creates a table for each list."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from crawlstream.model.effects import Links
 from crawlstream.model.partitions.messages import LinkOrigin
 
 LINKS_PER_CALL = 1_000
-"""Links in one script: keeps the longest call near 5 ms."""
+"""Maximum of links in one script; keeps the longest call near 5 ms."""
 GROUPS_PER_CALL = 250
-"""Groups of them, each of one domain and priority, for the same reason: one that brings a new
-domain takes as long as ten links. Others do not count where a worker knows that they do not."""
+"""Maximum of groups in one script, each of one domain and priority, for the same reason: a group
+with a new domain takes as long as ten links. If a worker knows the new domains, only they count."""
 
 
 Lot = tuple[object, object, object, object]
-"""Priority, spider, whether they count, and their site, or '' where that is their domain."""
+"""Priority, spider, whether the links count, and their site ('' if it is their domain)."""
 Group = tuple[Lot, object, Sequence[object], Sequence[object]]
 """Links of one lot and domain: their fingerprints and their entries, in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """What the children of a held page inherit: crawl and run, profile's number, page limits."""
+    """Values that the children of a held page inherit: crawl, run, profile number, page limits."""
 
     crawl: bytes
-    """The crawl's number, and its run: they say where the children belong that are spilled."""
+    """Number of the crawl. With ``run``, it identifies the crawl of children that are spilled."""
     run: int
     number: int
     domain_max_pages: int | None
     max_pages: int | None
     origin: LinkOrigin | None = None
-    """What children in other partitions inherit; None where there are none."""
+    """Origin of children in other partitions; None with one partition."""
 
     def with_headers(self, links: Iterable[Links], own_spider: str) -> Iterator[Group]:
-        """Groups of children, each entry with its header."""
+        """Yield groups of children, each entry with its header."""
         header = b"%d," % self.number
         for group in links:
             spider = encode_id(group.spiderid or own_spider)
@@ -50,12 +50,12 @@ class Inheritance:
             )
 
     def pack_links(self, links: Iterable[Links], own_spider: str) -> list[object]:
-        """Children as `admit.lua` takes them."""
+        """Return children as `admit.lua` takes them."""
         return flatten(self.with_headers(links, own_spider))
 
 
 def flatten(groups: Iterable[Group]) -> list[object]:
-    """Groups of links as the one flat list that `admit.lua` describes: lot after lot."""
+    """Return groups of links as the flat list that `admit.lua` describes: lot after lot."""
     lots: dict[Lot, list[object]] = {}
     sizes: Counter[Lot] = Counter()
     for lot, domain, fingerprints, entries in groups:
@@ -68,9 +68,10 @@ def flatten(groups: Iterable[Group]) -> list[object]:
 def split_links(
     links: Sequence[Links], size: int, new: Collection[str] | None = None
 ) -> Iterator[list[Links]]:
-    """The same links in the same order, in lists of at most ``size`` and GROUPS_PER_CALL groups.
+    """Yield links in their order, in lists of at most ``size`` links and GROUPS_PER_CALL groups.
 
-    Where it is known which domains are ``new``, lists have at most so many of these, instead.
+    If the ``new`` domains are given, at most GROUPS_PER_CALL of them are in a list; the number of
+    groups has no limit then.
     """
     groups: list[Links] = []
     brought: set[str] = set()

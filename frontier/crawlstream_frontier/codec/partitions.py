@@ -1,4 +1,4 @@
-"""What partitions and homes are told and answer, in the shapes of ``lua/operations/partitions``."""
+"""Messages of partitions and homes, in the shapes of ``lua/operations/partitions``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from crawlstream_frontier.codec.values import crawl_from, none_as, pack, pairs
 def unpack_runs_at_home(
     crawls: Sequence[CrawlKey], packed: Sequence[Any]
 ) -> dict[CrawlKey, RunAtHome]:
-    """What a home says of those of these crawls that it knows."""
+    """Return the runs of the crawls that a home knows."""
     return {
         crawl: RunAtHome(
             run=run[0],
@@ -47,7 +47,7 @@ def unpack_runs_at_home(
 def pack_take(
     batch: IntakeBatch, stamps: Mapping[int, Stamp], site_of: SiteOf, seeds_of: SeedsOf
 ) -> bytes:
-    """Seeds for the partition of their domains; those of runs that are over are left out."""
+    """Pack seeds for the partition of their domains, without seeds of runs that are over."""
     profiles = Profiles()
     homes = seeds_of.by_offset
     seeds = [
@@ -84,7 +84,7 @@ def _stamped(seed: Seed, stamp: Stamp, profiles: Profiles, site_of: SiteOf) -> l
 
 
 def unpack_questions(packed: Sequence[Any]) -> list[Question]:
-    """What homes are to be asked."""
+    """Return the questions for homes."""
     return [
         Question(
             ContextKey(crawl_from(name), generation),
@@ -96,19 +96,19 @@ def unpack_questions(packed: Sequence[Any]) -> list[Question]:
 
 
 def unpack_context(packed: Sequence[Any]) -> ContextKey | None:
-    """A context by its name; of nothing None."""
+    """Return a context by its name; None if there is none."""
     return ContextKey(crawl_from(packed[0]), packed[1]) if packed else None
 
 
 def pack_questions(questions: Iterable[Question]) -> bytes:
-    """What a home is asked."""
+    """Pack questions for a home."""
     return pack([[[*_context(asked.context), [*asked.profiles]] for asked in questions]])
 
 
 def unpack_labels(
     redis_epoch: int, questions: Sequence[Question], packed: Sequence[Any]
 ) -> list[Label]:
-    """What a home says, in the order of the questions."""
+    """Return the labels that a home answers with, in the order of the questions."""
     return [
         Label(
             context=asked.context,
@@ -127,7 +127,7 @@ def unpack_labels(
 
 
 def pack_labels(redis_epoch: int, labels: Iterable[Label]) -> bytes:
-    """What a partition hears that had its homes asked in an epoch."""
+    """Pack labels for the partition that requested them in ``redis_epoch``."""
     return pack(
         [
             redis_epoch,
@@ -150,7 +150,7 @@ def pack_labels(redis_epoch: int, labels: Iterable[Label]) -> bytes:
 
 
 def pack_tells(tells: Iterable[Tell]) -> bytes:
-    """What a partition hears of homes that were not asked."""
+    """Pack label changes that a partition did not request."""
     labels: list[list[object]] = [
         [
             *_context(told.context),
@@ -169,7 +169,7 @@ def pack_tells(tells: Iterable[Tell]) -> bytes:
 
 
 def unpack_told(tells: Sequence[Tell], reports: Sequence[Any]) -> list[Told]:
-    """What a partition has answered: a report of each generation that is over, in their order."""
+    """Return the answers of a partition; ``reports`` has one for each dead generation, in order."""
     of_dead = iter(reports)
     told = []
     for tell in tells:
@@ -182,7 +182,7 @@ def unpack_told(tells: Sequence[Tell], reports: Sequence[Any]) -> list[Told]:
 
 
 def pack_told(answers: Iterable[Told]) -> bytes:
-    """What partitions have answered, for the home."""
+    """Pack the answers of partitions for the home."""
     return pack(
         [
             [
@@ -199,7 +199,7 @@ def pack_told(answers: Iterable[Told]) -> bytes:
 
 
 def unpack_tells(flat: Sequence[Any]) -> list[Tell]:
-    """What partitions are to hear."""
+    """Return the label changes that partitions must receive."""
     pairs_of = zip(*[iter(flat)] * 2, strict=True)
     return [_tell(name.decode(), is_dead=bool(is_dead)) for name, is_dead in pairs_of]
 
@@ -217,7 +217,7 @@ def _tell(name: str, *, is_dead: bool) -> Tell:
 
 
 def unpack_runs(redis_epoch: int, runs: Sequence[Any]) -> list[OpenRun]:
-    """Runs that may be over."""
+    """Return the runs that may be over."""
     return [
         OpenRun(
             ContextKey(crawl_from(name), generation),
@@ -230,7 +230,7 @@ def unpack_runs(redis_epoch: int, runs: Sequence[Any]) -> list[OpenRun]:
 
 
 def offsets_in(flat: Sequence[Any]) -> dict[tuple[str, int], int]:
-    """Offsets by topic UUID and Kafka partition, from a flat list of places and offsets."""
+    """Return offsets by topic UUID and Kafka partition, from a flat list of places and offsets."""
     found = {}
     for place, offset in zip(flat[::2], flat[1::2], strict=True):
         topic_id, _, partition = place.decode().rpartition(":")
@@ -239,7 +239,7 @@ def offsets_in(flat: Sequence[Any]) -> dict[tuple[str, int], int]:
 
 
 def unpack_report(packed: Sequence[Any]) -> Report:
-    """What a partition says of one context."""
+    """Return the report of a partition on one context."""
     is_idle, is_leasable, need, run, ledger, is_short = packed
     needed = {int(q): int(at) for q, at in zip(need[::2], need[1::2], strict=True)}
     counters = _counters(ledger)
@@ -262,7 +262,7 @@ def unpack_report(packed: Sequence[Any]) -> Report:
 
 
 def _counters(ledger: Sequence[bytes]) -> dict[str, int]:
-    """Those of what is under way, and with a prefix those of the run before it."""
+    """Return the counters of the current run, and with a prefix those of the run before it."""
     return {
         field: int(value)
         for field, value in pairs(ledger).items()
@@ -280,7 +280,7 @@ _COUNTERS = frozenset(
 
 
 def pack_finish(run: OpenRun, ledger: Mapping[str, int]) -> bytes:
-    """That a run is over, with the counters of all partitions."""
+    """Pack the end of a run, with the counters of all partitions."""
     fields = [str(part) for pair in ledger.items() for part in pair]
     return pack([*_context(run.context), *run.version, fields])
 

@@ -1,4 +1,4 @@
-"""The proxy pools as they stand in Redis; only Python reads them."""
+"""Proxy pools as they are stored in Redis; only Python reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crawlstream_frontier.codec.values import pack
 
 
 def pack_pools(table: PoolTable) -> bytes:
-    """A table with its secrets: as they were written, variables not filled in."""
+    """Pack a table with its secrets as they were written: variables are not replaced."""
     pools = [
         {**_told(pool), "proxies": [_told(proxy) for proxy in pool.proxies]}
         for pool in table.pools.values()
@@ -22,7 +22,7 @@ def pack_pools(table: PoolTable) -> bytes:
 
 
 def unpack_pools(blob: bytes) -> PoolTable:
-    """The table that ``pack_pools`` was given."""
+    """Return the table that ``pack_pools`` has packed."""
     told = msgpack.unpackb(blob, raw=False, use_list=False)
     pools = [
         Pool(**{**pool, "proxies": tuple(map(_proxy, pool["proxies"]))}) for pool in told["pools"]
@@ -35,7 +35,7 @@ def _proxy(told: Mapping[str, Any]) -> Proxy:
 
 
 def _told(value: Any) -> dict[str, Any]:
-    """The fields that are not at their default."""
+    """Return the fields that differ from their default."""
     found = {
         field.name: (getattr(value, field.name), field) for field in fields(value) if field.init
     }

@@ -1,4 +1,4 @@
-"""The throttle table as the frontier applies and keeps it, in the shapes of ``lua/rules.lua``."""
+"""The throttle table as the frontier applies and stores it, in the shapes of ``lua/rules.lua``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlstream_frontier.codec.values import pack
 
 
 def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
-    """The throttle table as the frontier applies it, and as it was written."""
+    """Pack the throttle table as the frontier applies it, and as it was written."""
     parted = table.parted()
     rules = {domain: rule.applied() for domain, rule in table.rules.items() if _is_name(domain)}
     blocked = {name for name in parted if table.block_of(name)} | table.blacklist
@@ -32,7 +32,7 @@ def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
 
 
 def _is_name(domain: str) -> bool:
-    """Whether a domain can be called so; the others would be taken for fields of our own."""
+    """Return whether a domain may have this name; others are special fields of the frontier."""
     return domain not in {"", "#"}
 
 
@@ -42,7 +42,7 @@ def _table_fields(table: ThrottleTable) -> list[object]:
 
 
 def unpack_table(blob: bytes) -> ThrottleTable:
-    """The table that ``pack_table`` wrote beside the rules."""
+    """Return the table that ``pack_table`` wrote in addition to the rules."""
     default, rules, blacklist, czxid, mzxid = msgpack.unpackb(blob, raw=False)
     return ThrottleTable(
         default=ThrottleRule.of_values(default),

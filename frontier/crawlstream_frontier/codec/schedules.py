@@ -1,4 +1,4 @@
-"""Schedules in the shapes of ``lua/operations/schedules``, and what is owed about them."""
+"""Schedules and their outbox records, in the shapes of ``lua/operations/schedules``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NUMBERS = (
 
 
 def state_from(fields: Mapping[str, str], due: float) -> ScheduleState:
-    """A schedule as Redis has it; ValueError where its definition cannot be read."""
+    """Return a schedule as stored in Redis; ValueError if its definition cannot be read."""
     numbers: dict[str, Any] = {name: int(fields.get(name, 0)) for name in _NUMBERS}
     return ScheduleState(
         schedule=schedules.decode(fields["definition"].encode()),
@@ -48,12 +48,12 @@ def state_from(fields: Mapping[str, str], due: float) -> ScheduleState:
 
 
 def fields_from(flat: Sequence[bytes]) -> dict[str, str]:
-    """The fields of a hash, as HGETALL in Lua gives them."""
+    """Return the fields of a hash, from the flat list of HGETALL in Lua."""
     return pairs(flat)
 
 
 def pack_turn(turn: Turn) -> bytes:
-    """What became of a schedule that was due."""
+    """Pack the outcome of a schedule that was due."""
     state, fired = turn.state, turn.fired
     told = _pack_fired(fired) if fired else []
     skips = [part for skip in turn.skips for part in _pack_skip(skip)]
@@ -72,7 +72,7 @@ def _pack_skip(skip: Skip) -> tuple[object, ...]:
 
 
 def pack_marks(marks: Sequence[ScheduleMark]) -> tuple[bytes, bytes, bytes]:
-    """Schedules, how far each has come, and those that were removed, for ``reinstate``."""
+    """Pack schedules, the progress of each, and the removed schedules, for ``reinstate``."""
     kept, reached, removed = list[object](), list[object](), list[object]()
     for mark in marks:
         field = FrontierKeys.schedule_field(mark.appid, mark.name)
@@ -88,7 +88,7 @@ def pack_marks(marks: Sequence[ScheduleMark]) -> tuple[bytes, bytes, bytes]:
 
 
 def firing_from(occasion: bytes | None) -> FiringKey | None:
-    """The firing that an occasion of Redis is of; None: there is none."""
+    """Return the firing of an occasion in Redis; None if there is no occasion."""
     if not occasion:
         return None
     field, _, at = occasion.decode().rpartition(":")
@@ -96,7 +96,7 @@ def firing_from(occasion: bytes | None) -> FiringKey | None:
 
 
 def pack_seen(marks: Sequence[RunMark], now: float) -> Iterator[list[object]]:
-    """What records of firings took effect in runs that are over, in parts, for ``remind``."""
+    """Yield the records of firings that took effect in ended runs, in parts, for ``remind``."""
     for mark in marks:
         if mark.firing is None or (until := mark.firing.at + _REMEMBERED_S) <= now:
             continue
@@ -106,12 +106,12 @@ def pack_seen(marks: Sequence[RunMark], now: float) -> Iterator[list[object]]:
 
 
 def is_of_schedule(details: Mapping[bytes, Any]) -> bool:
-    """Whether a record of the outbox is about a schedule."""
+    """Return whether a record of the outbox is about a schedule."""
     return details[b"kind"] in _KINDS
 
 
 def unpack_owed_schedule(id_: str, details: Mapping[bytes, Any]) -> OwedSchedule:
-    """What is owed about a schedule."""
+    """Return a record of the outbox about a schedule."""
     kind, (appid, name) = details[b"kind"].decode(), names_of(details[b"schedule"].decode())
     if kind == "schedule_removed":
         mark = ScheduleMark(appid=appid, name=name, removed_ms=details[b"time"] * 1000)
@@ -145,6 +145,6 @@ def unpack_owed_schedule(id_: str, details: Mapping[bytes, Any]) -> OwedSchedule
 
 
 def names_of(field: str) -> tuple[str, str]:
-    """Application and name of a schedule, of its field."""
+    """Return application and name of a schedule from its field."""
     appid, _, name = field.rpartition(":")
     return unquote(appid), name

@@ -18,9 +18,9 @@ from crawlstream_frontier.codec.values import none_as, pack, unpack
 
 LINKS_PER_RECORD = 500
 BYTES_PER_RECORD = 256 * 1024
-"""Of a record, unless one entry alone is larger: several come back in one script."""
+"""Maximum size of a record, unless one entry is larger: a script recalls several records."""
 BYTES_PER_CALL = 512 * 1024
-"""Of the records in one script, so that a small Redis is not filled by one."""
+"""Maximum size of the records in one script, so that a script does not fill a small Redis."""
 _VERSION = 1
 _FIELDS = (int, bytes, bytes, int, bytes, int, int, int, list)
 _GROUP_FIELDS = (bytes, int, bytes, bool, list, list)
@@ -29,7 +29,7 @@ _GROUP_FIELDS = (bytes, int, bytes, bool, list, list)
 def pack_spills(
     worker: str, spiderid: str, token: str, *, links: Sequence[Links], inherited: Inheritance
 ) -> list[Spill]:
-    """The children of a held page as records for Kafka."""
+    """Pack the children of a held page as records for Kafka."""
     spills = []
     encoded = [replace(group, entries=[*group.entries]) for group in links]
     for chunk, groups in enumerate(parts_of(encoded, LINKS_PER_RECORD)):
@@ -54,7 +54,7 @@ def _group(lot: Lot, domain: object, fingerprints: object, entries: object) -> l
 
 
 def parts_of(links: Sequence[Links], most: int) -> Iterator[list[Links]]:
-    """The same links in lists of at most ``most``, and of a bounded size."""
+    """Yield links in lists of at most ``most`` links, and of bounded size."""
     for groups in split_links(links, most):
         size = sum(len(entry) for group in groups for entry in group.entries)
         if size > BYTES_PER_RECORD and _size(groups) > 1:
@@ -73,7 +73,7 @@ class SpillRecord:
 
     offset: int
     size: int
-    """Of its value, in bytes."""
+    """Size of its value, in bytes."""
     links: int
     groups: int
     fields: Sequence[object]
@@ -81,7 +81,7 @@ class SpillRecord:
 
     @property
     def weight(self) -> float:
-        """The part that it has in what one script may take."""
+        """Share of the capacity of one script that the record takes."""
         return max(
             self.links / LINKS_PER_CALL,
             self.groups / GROUPS_PER_CALL,
@@ -90,7 +90,7 @@ class SpillRecord:
 
 
 def read_spill(offset: int, value: bytes | None) -> SpillRecord:
-    """Check a record before the frontier relies on it; ValueError says what is wrong with it."""
+    """Check a record before the frontier uses it; ValueError gives the fault."""
     try:
         fields = unpack(value)
     except Exception as error:

@@ -12,7 +12,7 @@ from crawlstream_frontier.codec.values import crawl_from
 
 
 def by_reason(fields: Mapping[str, str], kind: str) -> dict[str, int]:
-    """Counters ``<kind>:<reason>`` of a crawl record."""
+    """Return the counters ``<kind>:<reason>`` of a crawl record, by reason."""
     prefix = kind + ":"
     return {
         field.removeprefix(prefix): int(value)
@@ -22,11 +22,14 @@ def by_reason(fields: Mapping[str, str], kind: str) -> dict[str, int]:
 
 
 _as_backlog = partial(tuple.__new__, DomainBacklog)
-"""``DomainBacklog._make`` without a frame of Python for each of 100 000."""
+"""``DomainBacklog._make`` without a Python frame for each of 100 000 calls."""
 
 
 def backlog(listed: Sequence[Any], blocked: Iterable[str]) -> dict[str, DomainBacklog]:
-    """Domains of a crawl, by name, from a flat list: name, total, high and low priority."""
+    """Return the backlogs of a crawl by domain.
+
+    ``listed`` is a flat list: name, total, high and low priority of each domain.
+    """
     names, totals, highs, lows = (listed[column::4] for column in range(4))
     is_blocked = map(frozenset(blocked).__contains__, names)
     columns = zip(names, totals, highs, lows, is_blocked, strict=True)
@@ -34,12 +37,12 @@ def backlog(listed: Sequence[Any], blocked: Iterable[str]) -> dict[str, DomainBa
 
 
 def lanes(spiders: Iterable[str]) -> tuple[str, ...]:
-    """Names of spiders as they stand in keys, in order."""
+    """Return the sorted names of spiders, from their form in keys."""
     return tuple(sorted(map(unquote, spiders)))
 
 
 def frontier_state(answer: Sequence[Any]) -> FrontierState:
-    """Counters of the frontier."""
+    """Return the counters of the frontier."""
     life, clock_ms, rules_known, crawls, queued, delayed, held, *rest = answer
     workers, outbox, actions, memory_used, memory_limit, is_full, residual, *rest = rest
     spilled, spiders, shelved, shelf_chunks = rest
@@ -67,7 +70,7 @@ def frontier_state(answer: Sequence[Any]) -> FrontierState:
 
 
 def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> CrawlState:
-    """A crawl's record and its domains as a value."""
+    """Return the record of a crawl and its domains as a value."""
 
     def number(field: str) -> int:
         return int(fields.get(field, 0))

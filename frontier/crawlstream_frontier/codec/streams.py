@@ -21,11 +21,11 @@ log = structlog.get_logger()
 Fields = Mapping[bytes, bytes]
 
 COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired", "bytes")
-"""Counters of an ending, in the order of the ledger."""
+"""Counters of a run that has ended, in the order of the ledger."""
 
 
 def unpack_action(id_: bytes, fields: Fields, attempts: int) -> PendingAction:
-    """An action, and how often it was read with this."""
+    """Return an action; ``attempts`` is the number of reads, including this one."""
     purged, run = fields.get(b"purged"), fields.get(b"run")
     return PendingAction(
         id=id_.decode(),
@@ -39,7 +39,7 @@ def unpack_action(id_: bytes, fields: Fields, attempts: int) -> PendingAction:
 
 
 def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | OwedSchedule:
-    """A record of the outbox, however often it was read."""
+    """Return a record of the outbox; the number of reads does not matter."""
     details = unpack(fields[b"record"])
     if is_of_schedule(details):
         return unpack_owed_schedule(id_.decode(), details)
@@ -79,7 +79,7 @@ def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | Ow
 
 
 def _buried(details: Mapping[bytes, Any]) -> Hold | None:
-    """The entry of a dead letter, as the hold that it was; None if it cannot be read."""
+    """Return the entry of a dead letter as its last hold; None if it cannot be read."""
     try:
         retries, _, body = split_entry(details[b"entry"])
         entry, profile = stored.decode_entry(body), profile_from(details[b"profile"])
