@@ -1,4 +1,4 @@
-"""Crawls in a form that knows no partitions, and as frontiers of one and of several have them."""
+"""Crawls in a form without partitions, and their forms with one and with several partitions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from crawlstream_frontier.codec.values import mapping, pack
 from crawlstream_frontier.moving.unloading import Context, Fields
 
 _ENDED = (b"done", b"failed", b"redirected", b"stopped", b"expired")
-"""Where pages of a run have come to that wait no longer."""
+"""Counters of the pages of a run that have ended."""
 _CARRIED = (
     *(b"expires", b"expires_by", b"remember", b"remember_by"),
     *(b"occasion", b"steered", b"recovered"),
 )
-"""What a frontier of one partition has of a run besides, for another one of one partition."""
+"""Further fields of a run that move from one partition to one partition."""
 _KEPT_AT_HOME = ("expires", "remember", "occasion", "ending", "is_bare")
-"""What the home of a crawl knows of it besides; the first two with the place of their seed."""
+"""Further fields of a crawl in its home; the first two with the place of their seed."""
 _SLAB_IS_FULL = b"32"
 _PROFILE_OF = b"#"
 _NO_PROFILES: Fields = {}
@@ -30,18 +30,18 @@ Positions = dict[bytes, int]
 
 @dataclass(slots=True)
 class MovedCrawl:
-    """A crawl, its latest run, and where its pages are."""
+    """A crawl, its latest run, and the places of its pages."""
 
     name: bytes
     run: int
     is_open: bool
     generation: int = 0
     number: int = 1
-    """Of the version of its registry."""
+    """Number of the version of its registry."""
     over: Positions = field(default_factory=dict)
     seeds: Positions = field(default_factory=dict)
     paused_until: int | None = None
-    """Epoch seconds; 0: until somebody resumes it; None: it is not paused."""
+    """Epoch seconds; 0: until a resume request; None: it is not paused."""
     shift: int = 0
     top: int | None = None
     at_home: Mapping[str, Any] = field(default_factory=dict)
@@ -54,16 +54,16 @@ class MovedCrawl:
 
     @property
     def waiting(self) -> int:
-        """How many of its pages wait."""
+        """Number of its pages that wait."""
         return sum(each.counter(b"queued") + each.counter(b"delayed") for each in self.contexts)
 
     @property
     def numbers(self) -> Mapping[bytes, bytes]:
-        """Number of each profile in the new frontier, by hash."""
+        """Number of each profile in the new frontier, by its hash."""
         return {hash_: b"%d" % n for n, hash_ in enumerate(sorted(self.profiles), 1)}
 
     def numbering(self, context: Context) -> Mapping[bytes, bytes]:
-        """The new number of each profile, by the one that entries of a context name."""
+        """Return the new number of each profile, by its number in the entries of a context."""
         new = self.numbers
         return {
             number: new[field[1:]]
@@ -72,14 +72,14 @@ class MovedCrawl:
         }
 
     def profile_fields(self) -> list[bytes]:
-        """The profiles as a context has them."""
+        """Return the profiles in the form of a context."""
         flat = [_PROFILE_OF, b"%d" % len(self.profiles)]
         for hash_, number in self.numbers.items():
             flat += [number, self.profiles[hash_], _PROFILE_OF + hash_, number]
         return flat
 
     def registry(self) -> bytes:
-        """As the home of the crawl has it."""
+        """Return the packed registry for the home of the crawl."""
         packed: dict[str, Any] = {
             "g": self.generation,
             "run": self.run,
@@ -99,7 +99,7 @@ class MovedCrawl:
         return pack(packed)
 
     def undivided(self, slabs: int) -> list[bytes]:
-        """Its ledger in a frontier of one partition; ``slabs`` are taken already."""
+        """Return its ledger for a frontier of one partition; ``slabs`` slabs are in use already."""
         own = {b"run": b"%d" % self.run, b"state": b"running" if self.is_open else b"finished"}
         for context in self.contexts:
             own |= {name: context.ledger[name] for name in _CARRIED if name in context.ledger}
@@ -118,7 +118,7 @@ class MovedCrawl:
         return _flat(own | self._shared(slabs) | self._past())
 
     def context(self, slabs: int, clock: int, *, is_home: bool) -> list[bytes]:
-        """Its ledger in one of several partitions: the home has what is past."""
+        """Return its ledger for one of several partitions; the home counts ended pages."""
         own = {
             b"run": b"%d" % (self.run if self.is_open else 0),
             b"state": b"running",
@@ -136,7 +136,7 @@ class MovedCrawl:
         return fields
 
     def _past(self) -> Fields:
-        """What the run has come to so far, of pages that wait no longer."""
+        """Return the counters of the pages of the run that have ended."""
         sums = Counter[bytes]()
         for context in self.contexts:
             for name, value in context.ledger.items():
@@ -147,7 +147,7 @@ class MovedCrawl:
 
 
 def of_one(contexts: Iterable[Context], positions: Positions) -> Iterator[MovedCrawl]:
-    """The crawls of a frontier with one partition, which has read Kafka up to ``positions``."""
+    """Yield the crawls of a frontier with one partition; it has read Kafka up to ``positions``."""
     for context in contexts:
         ledger = context.ledger
         is_open = context.is_live and ledger.get(b"state") == b"running"
@@ -175,7 +175,7 @@ def of_several(
     registry: Mapping[bytes, tuple[Mapping[bytes, Any], Fields]],
     contexts: Mapping[bytes, Sequence[Context]],
 ) -> Iterator[MovedCrawl]:
-    """The crawls of a frontier with several partitions; a generation that is over has no pages."""
+    """Yield the crawls of a frontier with several partitions; ended generations have no pages."""
     for name, (known, profiles) in registry.items():
         live = [
             each for each in contexts.get(name, ()) if each.is_live and each.number == known[b"g"]
@@ -203,7 +203,7 @@ def of_several(
 
 
 def _of_ledger(ledger: Fields, *, is_open: bool) -> dict[str, Any]:
-    """What the home of a crawl is to know, from the ledger of a frontier with one partition."""
+    """Return the fields for the home of a crawl, from its ledger in the only partition."""
     found: dict[str, Any] = {
         name: [int(ledger[name.encode()]), [*map(int, ledger[name.encode() + b"_by"].split())]]
         for name in ("expires", "remember")

@@ -1,4 +1,4 @@
-"""Writes the new frontier: its partitions are of use to nobody before it is complete."""
+"""Writes the new frontier; processes cannot use its partitions before it is complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawlstream_frontier.scripts import Scripts, our_errors
 from crawlstream_frontier.shelves.shelf import Shelf
 
 DURABLE_S = 2.0
-"""After so long what Redis was told is on its disk (``appendfsync everysec``)."""
+"""Seconds after which a write to Redis is on its disk (``appendfsync everysec``)."""
 _ABOUT = (b"run_floor", b"crawls", b"turn")
 _SAME = (
     *(b"scope", b"sites", b"shelve_at", b"most_of_crawl", b"most_of_all", b"grace"),
@@ -28,21 +28,21 @@ _SAME = (
 
 @dataclass(frozen=True, slots=True)
 class Founding:
-    """What all partitions of the new frontier begin with."""
+    """State with which all partitions of the new frontier begin."""
 
     clock: int
-    """Of the frontier, ms."""
+    """Clock of the frontier, ms."""
     epoch: int
-    """Of Redis: larger than any of the old frontier."""
+    """Epoch of Redis: larger than each epoch in the old frontier."""
     meta: Mapping[bytes, bytes]
     positions: Positions
     links: Mapping[int, Positions]
-    """Positions in links, by partition."""
+    """Positions in the topic of links, by partition."""
     epochs: Mapping[bytes, bytes]
 
     @classmethod
     def of(cls, old: Sequence[About], crawls: Iterable[MovedCrawl], new: int) -> Founding:
-        """As the old partitions are; ``new`` is how many there will be."""
+        """Derive the state from the old partitions; ``new`` is the new number of partitions."""
         numbers = {name: max(about.number(name) for about in old) for name in _ABOUT}
         gone = [crawl.run for crawl in crawls if not crawl.c]
         numbers[b"run_floor"] = max([numbers[b"run_floor"], *gone])
@@ -67,7 +67,7 @@ class Filling:
     def __init__(
         self, frontiers: Frontiers, shelf: Shelf | None, *, dedupe_ms: int = 600_000
     ) -> None:
-        """``dedupe_ms``: so long what a crawl has seen outlives it, in a frontier of one."""
+        """``dedupe_ms``: how long the seen pages of an ended crawl are kept, with one partition."""
         self._dedupe_ms = dedupe_ms
         self.frontiers = frontiers
         self.number = len(frontiers)
@@ -75,7 +75,10 @@ class Filling:
         self._servers = list({id(each): each for each in frontiers.servers}.values())
 
     async def layouts(self) -> Sequence[Layout]:
-        """What is there already, under the name of the new frontier or of one with this prefix."""
+        """Return the layouts that exist under the name of the new frontier or this prefix.
+
+        ConfigError: the servers still have a frontier that was moved to another place.
+        """
         found = []
         for scripts in self._all():
             keys = scripts.keys
@@ -93,12 +96,12 @@ class Filling:
         return found
 
     async def wipe(self) -> None:
-        """Delete what a move that was cut off has left."""
+        """Delete the data of an interrupted move."""
         for scripts in self._all():
             await delete_all(scripts, self._shelf)
 
     async def begin(self, founding: Founding) -> None:
-        """Let partitions be there that only this may use."""
+        """Create partitions that only this process may use."""
         filled = Layout(BEING_FILLED, self.number).text
         if self.number > 1:
             await self._note_layouts(BEING_FILLED)
@@ -119,7 +122,7 @@ class Filling:
             await self._enlist(frontier.scripts, "begin", *tables)
 
     async def crawl(self, partition: int, crawl: MovedCrawl, slabs: int, clock: int) -> None:
-        """Let a partition have a crawl, without any page yet."""
+        """Create a crawl in a partition, without pages."""
         forget_at, paused_until, shift = b"", -1, b"0"
         if self.number == 1:
             number, ledger = crawl.run, crawl.undivided(slabs)
@@ -138,7 +141,7 @@ class Filling:
         await self._enlist(scripts, "crawl", *about, [shift, forget_at, paused_until])
 
     async def registered(self, crawl: MovedCrawl) -> None:
-        """Let the home of a crawl know it, where there are several partitions."""
+        """Register a crawl with its home, if there are several partitions."""
         if self.number > 1:
             scripts = self.frontiers[self.home_of(crawl)].scripts
             profiles = _flat(crawl.profiles)
@@ -149,12 +152,12 @@ class Filling:
     async def slabs(
         self, partition: int, crawl: MovedCrawl, slabs: Sequence[tuple[int, Sequence[bytes]]]
     ) -> None:
-        """What is seen of small domains, by the number of their slab."""
+        """Write the seen pages of small domains, by the number of their slab."""
         flat = [part for slab in slabs for part in slab]
         await self._enlist(self.frontiers[partition].scripts, "slabs", crawl.c, flat)
 
     async def states(self, partition: int, states: Sequence[tuple[bytes, bytes]]) -> None:
-        """How domains were asked."""
+        """Write the throttle states of domains."""
         flat = [part for pair in states for part in pair]
         await self._enlist(self.frontiers[partition].scripts, "states", flat)
 
@@ -168,15 +171,15 @@ class Filling:
         lost: Sequence[object] = (),
         is_last: bool = False,
     ) -> frozenset[bytes]:
-        """Pages, as ``adopt.lua`` takes them; the domains that it has left out."""
+        """Write pages, as ``adopt.lua`` takes them; return the domains that it has left out."""
         packed = pack([crawl.c, domains, delayed, lost, is_last])
         left_out = await self.frontiers[partition].scripts.run("adopt", packed)
         return frozenset(unpack(left_out))
 
     async def complete(self) -> None:
-        """All is there: from now on nothing is to be written again.
+        """Mark the new frontier as complete: its data is not written again.
 
-        A Redis that loses its last second has not heard of this either.
+        A Redis that loses its last second of data loses this mark too.
         """
         with our_errors():
             for frontier in self.frontiers:
@@ -185,7 +188,7 @@ class Filling:
         await asyncio.sleep(DURABLE_S)
 
     async def is_complete(self) -> bool:
-        """Whether all is there."""
+        """Return whether all data is written."""
         with our_errors():
             for frontier in self.frontiers:
                 scripts = frontier.scripts
@@ -194,7 +197,7 @@ class Filling:
         return True
 
     async def open(self) -> None:
-        """Let processes use it from now on. Safe to repeat."""
+        """Allow processes to use it. Safe to repeat."""
         text = Layout(LAYOUT, self.number).text
         for frontier in self.frontiers:
             await self._enlist(frontier.scripts, "open", text)
@@ -202,12 +205,12 @@ class Filling:
             await self._note_layouts(LAYOUT)
 
     async def is_open(self) -> bool:
-        """Whether processes may use it."""
+        """Return whether processes may use it."""
         found = [layout.version for layout in await self.layouts()]
         return bool(found) and min(found) == LAYOUT
 
     def home_of(self, crawl: MovedCrawl) -> int:
-        """The partition with the registry of a crawl."""
+        """Return the partition that has the registry of a crawl."""
         return self.frontiers.partitions.home_of(crawl.name)
 
     async def _note_layouts(self, version: int) -> None:
@@ -219,7 +222,7 @@ class Filling:
                 await server.redis.set(self.frontiers.partitions.root.layout(), text)
 
     def _all(self) -> list[Scripts]:
-        """Of every partition, and of the name under which all servers have the layout."""
+        """Return the scripts of each server for the layout's name, and those of each partition."""
         root = self.frontiers.partitions.root
         roots = [Scripts(server.redis, root) for server in self._servers]
         return [*roots, *(each.scripts for each in self.frontiers if each.scripts.keys != root)]
@@ -230,7 +233,10 @@ class Filling:
 
 
 def _links(old: Sequence[About], new: int) -> dict[int, Positions]:
-    """Of each partition of both, how far its links were read: the topic stays."""
+    """Return the positions in the topic of links by partition, for partitions of both frontiers.
+
+    The topic remains the same.
+    """
     return {
         p: {place: at for place, at in about.positions.items() if place not in about.enrolled}
         for p, about in enumerate(old[:new])

@@ -1,4 +1,4 @@
-"""Keys that move as they are: stops that still count, figures, schedules, how proxies do."""
+"""Keys that move unchanged: stops in force, counters, schedules, the state of proxies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DELETED = 500
 
 
 async def keys_like(scripts: Scripts, pattern: str) -> AsyncIterator[list[bytes]]:
-    """All keys of a partition whose names are like this, some of them twice."""
+    """Yield the keys of a partition that match a pattern; a key may occur twice."""
     redis, target = scripts.redis, _node_of(scripts)
     if "*" not in pattern:
         yield [pattern.encode()]
@@ -28,7 +28,7 @@ async def keys_like(scripts: Scripts, pattern: str) -> AsyncIterator[list[bytes]
                 "SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED, **target
             )
         if isinstance(cursor, dict):
-            # A cluster says it of each node that was asked.
+            # A cluster returns a cursor for each queried node.
             (cursor,) = cursor.values()
         yield found
         if not int(cursor):
@@ -36,7 +36,7 @@ async def keys_like(scripts: Scripts, pattern: str) -> AsyncIterator[list[bytes]
 
 
 async def delete_all(scripts: Scripts, shelf: Shelf | None, *, but: str = "") -> None:
-    """Delete every key of a partition but one, and what it has on a shelf of its own."""
+    """Delete every key of a partition except ``but``, and its chunks on a separate shelf."""
     if shelf is not None:
         await _delete_chunks(scripts, shelf)
     async for found in keys_like(scripts, scripts.keys.all_of_it):
@@ -59,7 +59,7 @@ async def _delete_chunks(scripts: Scripts, shelf: Shelf) -> None:
 
 
 async def copy_keys(old: Scripts, new: Iterable[Scripts], pattern: str) -> None:
-    """Have these partitions what an old one has below such names, in the place of what they had."""
+    """Copy matching keys of an old partition to new ones; merge with or replace values there."""
     targets = list(new)
     async for found in keys_like(old, pattern):
         for key in found:
@@ -99,7 +99,7 @@ async def _write(redis: Any, key: bytes, found: Any) -> None:
 
 
 def _united(key: bytes, one: bytes, other: bytes | None) -> bytes:
-    """What two old partitions know: the bits of both of an occasion, the later of two stops."""
+    """Merge values of two old partitions: all bits of an occasion, the later of two stops."""
     if other is not None and b"}occasion:" in key:
         return bytes(a | b for a, b in zip_longest(one, other, fillvalue=0))
     if other is not None and b"}stop:" in key:
@@ -108,7 +108,7 @@ def _united(key: bytes, one: bytes, other: bytes | None) -> bytes:
 
 
 def _node_of(scripts: Scripts) -> dict[str, Any]:
-    """Of a cluster, the node that has the partition is asked."""
+    """Return the arguments that direct a command to the partition's node, for a Redis Cluster."""
     if not isinstance(scripts.redis, RedisCluster):
         return {}
     return {"target_nodes": scripts.redis.get_node_from_key(scripts.keys.tag)}

@@ -1,4 +1,4 @@
-"""The move: all that the old frontier holds, from partition to partition."""
+"""The move of all data of the old frontier, from partition to partition."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from crawlstream_frontier.shelves.shelf import Shelf
 
 CRAWLS_AT_ONCE = 8
 GENERATIONS = b"generations"
-"""Of crawls, by name, as Kafka knows them from when there were several partitions; in ``m``."""
+"""Field of ``m``: generation of each crawl in Kafka, from a time with several partitions."""
 NOTHING: Mapping[bytes, bytes] = {}
 
 T = TypeVar("T")
@@ -37,17 +37,17 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Progress:
-    """How far a move is."""
+    """Progress of a move."""
 
     crawls: int = 0
     pages: int = 0
     lost: int = 0
-    """Pages that the shelf did not have any more: they have failed."""
+    """Pages that failed because they were missing on the shelf."""
 
 
 @dataclass(slots=True)
 class OldFrontier:
-    """What the old frontier holds, but for its pages."""
+    """The data of the old frontier, except its pages."""
 
     parts: Sequence[Unloading]
     about: Sequence[About]
@@ -55,13 +55,13 @@ class OldFrontier:
 
     @property
     def waiting(self) -> int:
-        """How many pages wait."""
+        """Number of pages that wait."""
         names = (b"queued", b"delayed")
         return sum(int(about.totals.get(name, 0)) for about in self.about for name in names)
 
 
 async def read_frontier(frontiers: Frontiers, shelf: Shelf | None) -> OldFrontier:
-    """What a frontier holds, but for its pages; RedisUnavailable."""
+    """Return the data of a frontier, except its pages; raises RedisUnavailable."""
     parts = [Unloading(p, each.scripts, shelf) for p, each in enumerate(frontiers)]
     about = await together(part.about() for part in parts)
     contexts = await together(part.crawls() for part in parts)
@@ -88,7 +88,7 @@ async def read_frontier(frontiers: Frontiers, shelf: Shelf | None) -> OldFrontie
 
 @dataclass(slots=True)
 class Move:
-    """One move from the beginning to the end."""
+    """A move from beginning to end."""
 
     old: OldFrontier
     new: Filling
@@ -96,7 +96,7 @@ class Move:
     progress: Progress = field(default_factory=Progress)
 
     async def run(self) -> Founding:
-        """Fill the new frontier; nobody can use it before ``Filling.open``.
+        """Fill the new frontier; processes cannot use it before ``Filling.open``.
 
         RedisUnavailable, ShelfUnavailable, FrontierFull: begin again with ``Filling.wipe``.
         """
@@ -117,14 +117,17 @@ class Move:
         return founding
 
     def target(self, domain: bytes) -> int:
-        """The new partition of a domain, or of a site in one."""
+        """Return the new partition of a domain, or of a site in a domain."""
         name = domain.decode()
         if b"sites" in self.old.about[0].meta:
             name = domain_key(name)
         return self.new.frontiers.partitions.of(name)
 
     def _resume_left(self) -> None:
-        """What an ended run has left behind waits for the next one, where there are several."""
+        """Open the next run of ended crawls that still have waiting pages.
+
+        With several partitions, such pages wait for the next run.
+        """
         for crawl in self.old.crawls:
             if crawl.waiting and not crawl.is_open:
                 crawl.is_open, crawl.run = True, crawl.run + 1
@@ -151,7 +154,7 @@ class Move:
 
 
 class _Moving:
-    """One crawl on its way."""
+    """The move of one crawl."""
 
     def __init__(self, move: Move, crawl: MovedCrawl, founding: Founding) -> None:
         self._move = move
@@ -176,7 +179,7 @@ class _Moving:
         self._move.told(self._move.progress)
 
     async def _at(self, partition: int) -> None:
-        """See to it that a partition has the crawl."""
+        """Create the crawl in a partition if it is not there yet."""
         if partition not in self._there:
             making = self._new.crawl(partition, self._crawl, self._slabs, self._clock)
             self._there[partition] = asyncio.ensure_future(making)
@@ -224,7 +227,7 @@ class _Moving:
     async def _rest(
         self, partition: int, context: Context, domain: Domain, numbers: Mapping[bytes, bytes]
     ) -> None:
-        """What did not come with a domain."""
+        """Move the fingerprints and entries of a domain that were not read with it."""
         part = self._move.old.parts[context.partition]
 
         async def add(own: Sequence[bytes], bands: Sequence[object]) -> None:
@@ -250,7 +253,7 @@ class _Moving:
         sets: Sequence[Sequence[bytes]],
         used: Mapping[int, set[int]],
     ) -> None:
-        """Nobody knows which of a slab's domains a fingerprint is of: each partition gets all."""
+        """Copy each slab to all partitions of its domains: fingerprints do not name a domain."""
         targets = defaultdict[int, list[tuple[int, Sequence[bytes]]]](list)
         for number, members in enumerate(sets, first):
             for target in used.get(number, ()) if members else ():
@@ -278,7 +281,7 @@ class _Moving:
             self._count(len(members))
 
     def _slab(self, context: Context, slab: int) -> int:
-        """The new number of a slab; 0: none."""
+        """Return the new number of a slab; 0: none."""
         return slab * self._sources + context.partition if slab else 0
 
     def _count(self, pages: int) -> None:
@@ -298,7 +301,7 @@ def _flat(bands: Iterable[Band], numbers: Mapping[bytes, bytes]) -> list[object]
 
 
 def _renumbered(entry: bytes, numbers: Mapping[bytes, bytes]) -> bytes:
-    """An entry that names its profile as the new frontier does."""
+    """Return an entry with the number of its profile in the new frontier."""
     if not numbers:
         return entry
     end = 0
@@ -308,7 +311,7 @@ def _renumbered(entry: bytes, numbers: Mapping[bytes, bytes]) -> bytes:
 
 
 async def _ahead(parts: AsyncIterator[T]) -> AsyncIterator[T]:
-    """The same, each asked for while the one before is at work."""
+    """Yield the parts, requesting each while the previous one is processed."""
     following = asyncio.ensure_future(anext(parts, None))
     try:
         while (part := await following) is not None:

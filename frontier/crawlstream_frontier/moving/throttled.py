@@ -1,7 +1,7 @@
-"""How domains were asked, as a frontier with another clock knows it.
+"""Throttle states of domains, converted to the clock of another frontier.
 
-See ``lua/includes/throttle.lua`` for the form. All of them are treated as after a restart of
-Redis: as if their allowance had been used up just now. What sites have asked for themselves stays.
+See ``lua/includes/throttle.lua`` for the form. Domains are treated as after a restart of Redis:
+as if their allowance had just been used up. Delays that sites have requested remain.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ _HEAD = struct.Struct("<IIdIBIdI")
 _CARE = struct.Struct("<BBddId")
 _BUCKET = struct.Struct("<dI")
 _LONG_AGO = 1.0
-"""A ``not_before`` that only says that care is taken."""
+"""A ``not_before`` in the past: it only marks that the fields of ``_CARE`` follow."""
 
 
 def shifted(state: bytes, by_ms: float) -> bytes:
-    """A throttle state whose times are so much later; nothing of it is under way any more."""
+    """Return a throttle state with times later by ``by_ms``, and without requests in flight."""
     _, _, not_before, _, bonus, sends, latest, in_latest = _HEAD.unpack_from(state)
     moved = not_before + by_ms if not_before > _LONG_AGO else not_before
     head = _HEAD.pack(0, 0, moved, 0, bonus, sends, _later(latest, by_ms), in_latest)

@@ -1,4 +1,4 @@
-"""Reads what one partition of the old frontier holds, a bounded part at a time."""
+"""Reads the data of one partition of the old frontier in bounded parts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Lost(NamedTuple):
 
 @dataclass(slots=True)
 class About:
-    """What is true of a partition as a whole."""
+    """State of a partition as a whole."""
 
     meta: Fields
     positions: dict[bytes, int]
@@ -40,34 +40,34 @@ class About:
     spiders: Sequence[bytes]
 
     def number(self, name: bytes) -> int:
-        """A number in ``m``; 0 where it is missing."""
+        """Return a number in ``m``; 0 if it is missing."""
         return int(self.meta.get(name, 0))
 
 
 @dataclass(slots=True)
 class Context:
-    """What one partition has of a crawl; of a frontier of one, all of it."""
+    """Part of a crawl in one partition; the whole crawl if there is one partition."""
 
     partition: int
     name: bytes
     c: bytes
     number: int
-    """Of its run; with several partitions, of its generation."""
+    """Number of its run; with several partitions, of its generation."""
     is_live: bool
-    """Whether it takes pages."""
+    """True if it accepts pages."""
     ledger: Fields
     profiles: Fields
     shift: int
     forget_at: bytes
-    """By the clock of its frontier; nothing while a run is open."""
+    """Time by the clock of its frontier; empty while a run is open."""
 
     def counter(self, name: bytes) -> int:
-        """A counter of the ledger."""
+        """Return a counter of the ledger."""
         return int(self.ledger.get(name, 0))
 
 
 class Band(NamedTuple):
-    """Entries of a domain with one priority, and where more of them are."""
+    """Entries of a domain with one priority, and the places of further ones."""
 
     spider: bytes
     priority: int
@@ -85,15 +85,15 @@ class Domain:
     counted: int
     slab: int
     sets: int
-    """How many sets of its own it has; the first is ``own``."""
+    """Number of its own sets; the first is ``own``."""
     own: Sequence[bytes]
     bands: Sequence[Band] = field(default_factory=list)
 
 
 class Unloading:
-    """One partition of the old frontier.
+    """Reads one partition of the old frontier, and changes nothing.
 
-    RedisUnavailable, ShelfUnavailable: no answer. Nothing is changed.
+    RedisUnavailable, ShelfUnavailable: no answer.
     """
 
     def __init__(self, partition: int, scripts: Scripts, shelf: Shelf | None) -> None:
@@ -102,7 +102,7 @@ class Unloading:
         self._shelf = shelf
 
     async def about(self) -> About:
-        """The partition as a whole."""
+        """Return the state of the partition as a whole."""
         meta, positions, enrolled, epochs, totals, spiders = await self._ask("about")
         return About(
             meta=_fields(meta),
@@ -114,7 +114,7 @@ class Unloading:
         )
 
     async def crawls(self) -> Mapping[bytes, Context]:
-        """Its crawls by name."""
+        """Return its crawls, keyed by crawl name."""
         found: dict[bytes, Context] = {}
         async for part in self._scan("crawls"):
             for name, text, ledger, profiles, shift, forget_at in part:
@@ -133,7 +133,7 @@ class Unloading:
         return found
 
     async def registry(self) -> Mapping[bytes, tuple[dict[bytes, Any], Fields]]:
-        """What it has as a home: of each crawl the registry, and the profiles by hash."""
+        """Return the registry and the profiles by hash of each crawl whose home it is."""
         found = {}
         async for part in self._scan("registry"):
             for name, packed, profiles in zip(part[::3], part[1::3], part[2::3], strict=True):
@@ -141,20 +141,20 @@ class Unloading:
         return found
 
     async def domains(self, context: Context) -> AsyncIterator[Sequence[Domain]]:
-        """The domains of a crawl; one may come twice."""
+        """Yield the domains of a crawl; a domain may occur twice."""
         own_spider = context.name.partition(b":")[0]
         async for part in self._scan("domains", context.c, own_spider):
             yield [_domain(*each) for each in part]
 
     async def sizes(self, context: Context) -> AsyncIterator[Sequence[int]]:
-        """How many fingerprints domains have of their own; a domain may come twice."""
+        """Yield the number of own fingerprints of domains; a domain may occur twice."""
         async for part in self._scan("sizes", context.c):
             yield part
 
     async def rest(
         self, context: Context, domain: bytes, band: Band
     ) -> AsyncIterator[Sequence[bytes] | Lost]:
-        """The entries of a band behind those that came with it, in their order."""
+        """Yield the entries of a band after those that were read with it, in their order."""
         place = [band.spider, b"%s/%d" % (context.c, band.priority), domain]
         at = len(band.entries)
         while at < band.head:
@@ -170,12 +170,12 @@ class Unloading:
             at += len(entries)
 
     async def own(self, context: Context, domain: Domain) -> AsyncIterator[Sequence[bytes]]:
-        """The fingerprints of a domain behind those that came with it."""
+        """Yield the fingerprints of a domain after those that were read with it."""
         for number in range(1, domain.sets):
             yield await self._ask("own", context.c, domain.name, number)
 
     async def slabs(self, context: Context) -> AsyncIterator[tuple[int, Sequence[Sequence[bytes]]]]:
-        """Fingerprints of small domains, several slabs at once, and the number of the first."""
+        """Yield fingerprints of small domains: several slabs, and the number of the first."""
         last = context.counter(b"slab")
         for first in range(1, last + 1, SLABS_A_CALL):
             until = min(first + SLABS_A_CALL - 1, last)
@@ -184,14 +184,14 @@ class Unloading:
     async def delayed(
         self, context: Context, spider: bytes
     ) -> AsyncIterator[Sequence[tuple[bytes, bytes]]]:
-        """Entries that are kept back, with their times."""
+        """Yield delayed entries, with their times."""
         at = 0
         while found := await self._ask("delayed", context.c, spider, at):
             yield [*zip(found[::2], found[1::2], strict=True)]
             at += len(found) // 2
 
     async def states(self) -> AsyncIterator[Sequence[tuple[bytes, bytes]]]:
-        """How domains were asked; one may come twice."""
+        """Yield the throttle states of domains; a domain may occur twice."""
         async for part in self._scan("states"):
             yield [*zip(part[::2], part[1::2], strict=True)]
 

@@ -1,4 +1,4 @@
-"""The old frontier gives up its work: nothing new begins, and what is under way ends."""
+"""The old frontier stops: no new work begins, and work in progress ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crawlstream_frontier.partitions.frontiers import Frontiers
 
 
 class State(StrEnum):
-    """How far a frontier is withdrawn: as far as the partition that is least."""
+    """State of a withdrawal: the earliest state of all partitions."""
 
     WORKING = ""
     MOVING = "m"
@@ -22,35 +22,35 @@ class State(StrEnum):
 class Withdrawal:
     """Withdraws a frontier; each call may be repeated.
 
-    Every method raises RedisUnavailable where a partition gives no answer, and NoFrontier where one
-    has no data.
+    Every method raises RedisUnavailable if a partition does not answer, and NoFrontier if one has
+    no data.
     """
 
     def __init__(self, frontiers: Frontiers) -> None:
         self._frontiers = frontiers
 
     async def begin(self, to: str) -> Mapping[str, int]:
-        """Have nothing more begin; what is under way. ``to``: what processes are told later."""
+        """Stop new work; return the work in progress. ``to``: the destination, to be shown."""
         return (await self._ask("begin", to))[1]
 
     async def note(self, generations: Mapping[bytes, int]) -> None:
-        """Keep what Kafka knows of crawls beside them: the latest generation of each, by name."""
+        """Store the latest generation in Kafka of each crawl, keyed by crawl name."""
         await self._ask("note", pack(generations))
 
     async def look(self) -> tuple[State, Mapping[str, int]]:
-        """How far it is, and what is under way, by its name in ``withdraw.lua``."""
+        """Return the state, and the work in progress by its kind in ``withdraw.lua``."""
         return await self._ask("look")
 
     async def freeze(self) -> tuple[State, Mapping[str, int]]:
-        """From now on nobody can do anything with it, unless something is under way."""
+        """Let no operation have an effect until ``back``; do nothing while work is in progress."""
         return await self._ask("freeze")
 
     async def back(self) -> None:
-        """Let it go on."""
+        """Undo ``begin`` and ``freeze``."""
         await self._ask("back")
 
     async def forget(self) -> None:
-        """Say of what is frozen that its data may be deleted."""
+        """Allow the data of a frozen frontier to be deleted."""
         await self._ask("forget")
 
     async def _ask(self, what: str, said: str | bytes = "") -> tuple[State, Mapping[str, int]]:
