@@ -1,1 +1,1 @@
-"""Opening a frontier: clients of its servers, their layout and settings, and whose it is."""
+"""Open a frontier: connect to its servers, check layout and settings, and identify its cluster."""

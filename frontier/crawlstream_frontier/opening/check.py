@@ -1,7 +1,7 @@
-"""All partitions at the start of a process: they agree, or it is said which do not answer.
+"""Start-up check: verify the layout of all partitions, and report those that do not answer.
 
-A process also starts while some of them are away: what they have rests, everything else goes on. It
-asks them again until they agree, too; one that turns out to be laid out otherwise ends the process.
+A process also starts while some partitions are unavailable: their pages wait, and all other work
+continues. It retries until they agree as well. A partition with another layout ends the process.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from crawlstream_frontier.partitions.frontiers import Frontiers, Server
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 AGAIN_S = 1.0
-"""Pause between two attempts to agree with partitions that were away at the start."""
+"""Pause between two attempts to reach partitions that were unavailable at the start."""
 
 Missing = Literal["new", "lost", "away"]
-"""What a partition without data is taken for; only kafka-monitors create one among several."""
+"""Meaning of a partition without data; only kafka-monitors create one of several partitions."""
 Join = Callable[[], Awaitable[None]]
-"""Compares with a partition, once it is there, whose it is; see ``boot.redis.identity``."""
+"""Checks which cluster a partition belongs to, once it answers; see ``opening.identity``."""
 
 log = structlog.get_logger()
 
 
 async def check_frontiers(frontiers: Frontiers, missing_are: Missing = "new") -> Mapping[int, str]:
-    """Agree with all partitions that answer; why the others do not, by number.
+    """Check all partitions that answer; return why the others do not, by number.
 
-    ``missing_are`` those without data: what is new, or lost, is created. ConfigError: one evicts
-    keys, or is laid out otherwise. RedisUnavailable: none answers.
+    ``missing_are`` applies to partitions without data: new or lost ones are created. ConfigError:
+    a server evicts keys, or a partition has another layout. RedisUnavailable: none answers.
     """
     if len(frontiers) == 1 and not _is_cluster(frontiers.servers[0]):
         await check_redis(frontiers.root.scripts.redis, frontiers.partitions)
@@ -74,7 +74,7 @@ async def agree_later(
     *,
     join: Join | None = None,
 ) -> None:
-    """Agree with the partitions that were away; ``stop`` is set if one cannot be worked with."""
+    """Retry the unavailable partitions until they agree; set ``stop`` if one cannot be used."""
     left: Sequence[int] = list(missing)
     while left:
         try:
@@ -95,9 +95,9 @@ async def agree_later(
 async def keep_agreeing(
     frontiers: Frontiers, missing: Iterable[int], stop: asyncio.Event, join: Join | None = None
 ) -> None:
-    """As ``agree_later``; then have partitions created anew that lose all their data.
+    """Run ``agree_later``; then create partitions again whenever they lose all their data.
 
-    What they had is read again from Kafka: of a process that does so.
+    Only for a process that reads the lost data again from Kafka.
     """
     await agree_later(frontiers, missing, stop, "lost", join=join)
     while len(frontiers) > 1 and not stop.is_set():
@@ -109,7 +109,7 @@ async def keep_agreeing(
 
 
 async def _without_data(frontiers: Frontiers) -> Sequence[int]:
-    """Partitions whose server answers, and has nothing of them."""
+    """Return the partitions that have no data although their server answers."""
     try:
         answers = await frontiers.ask(lambda frontier: known_layout(frontier.scripts))
     except RedisUnavailable:
@@ -133,13 +133,13 @@ async def _agree(
 async def _agree_on(
     frontiers: Frontiers, share: Sequence[int], missing_are: Missing
 ) -> Mapping[int, str]:
-    """Agree with some of the partitions of one server."""
+    """Check some of the partitions of one server; return why partitions are unusable, by number."""
     server, partitions = frontiers.servers[share[0]], frontiers.partitions
     wanted = Layout(partitions=partitions.number, share=_share(frontiers, server))
     try:
         noted = await _divided(Scripts(server.redis, partitions.root), wanted, missing_are)
     except RedisUnavailable:
-        # Of a cluster, the node with this may be away alone: nothing is created until it answers.
+        # In a cluster, the node of this key alone may be down: create nothing until it answers.
         noted = None
     if noted is not None:
         refuse_share(noted, wanted, server, partitions)
@@ -151,7 +151,7 @@ async def _agree_on(
 
 
 def _share(frontiers: Frontiers, server: Server) -> str:
-    """What a server has of the partitions; nothing if it has all of them."""
+    """Return the range of partitions on a server; empty if it has all of them."""
     own = [p for p, its in enumerate(frontiers.servers) if its is server]
     return "" if len(own) == len(frontiers) else f"{own[0]}-{own[-1]}"
 
@@ -165,7 +165,7 @@ async def _divided(root: Scripts, wanted: Layout, missing_are: Missing) -> Layou
 
 
 def refuse_share(noted: Layout, wanted: Layout, server: Server, partitions: Partitions) -> None:
-    """ConfigError if a server has other partitions than the order of the servers gives it."""
+    """Raise ConfigError if a server has other partitions than the order of the servers implies."""
     refuse_layout(noted, partitions)
     if noted.share != wanted.share:
         raise ConfigError(
@@ -197,13 +197,13 @@ async def _create(frontier: Frontier, partitions: Partitions, missing_are: Missi
 async def _check(
     frontiers: Frontiers, partition: int, warned: set[str], missing_are: Missing
 ) -> str:
-    """Why a partition cannot be used now; nothing if it can."""
+    """Return the reason why a partition cannot be used now; empty if it can."""
     frontier = frontiers[partition]
     try:
         await _check_server(frontier, warned)
         await _create(frontier, frontiers.partitions, missing_are)
     except RedisUnavailable as error:
-        # A replica among several may be about to take over; meanwhile the others go on.
+        # A replica among several servers may be about to take over; the others continue.
         if not isinstance(error.__cause__, ReadOnlyError):
             refuse(error)
         return str(error)
@@ -214,7 +214,7 @@ async def _check(
 
 
 async def _check_server(frontier: Frontier, warned: set[str]) -> None:
-    """Refuse a server that drops keys; say once what else may cost work."""
+    """Refuse a server that evicts keys; warn once of other settings that may lose work."""
     memory, persistence = [
         await info_of(frontier, section) for section in ("memory", "persistence")
     ]
@@ -227,7 +227,7 @@ async def _check_server(frontier: Frontier, warned: set[str]) -> None:
 
 
 async def info_of(frontier: Frontier, section: str) -> Mapping[str, Any]:
-    """What the server of a partition tells of itself."""
+    """Return a section of ``INFO`` of a partition's server."""
     scripts = frontier.scripts
     with our_errors():
         target = await node_of(scripts.redis, scripts.keys.tag)
@@ -246,7 +246,7 @@ async def _cluster_warnings(frontier: Frontier) -> Sequence[str]:
         with our_errors():
             answer = await scripts.redis.config_get(name, **target)
     except ResponseError:
-        # Managed servers do not tell.
+        # Managed servers refuse CONFIG.
         return []
     if answer.get(name) != "yes":
         return []

@@ -1,7 +1,7 @@
-"""Which cluster a frontier belongs to: several settings lead to one cluster, or to two by mistake.
+"""Check that a frontier belongs to this cluster; a wrong setting could mix two clusters.
 
-The namespace in Redis, the topics in Kafka and the node in ZooKeeper are set one by one. Redis
-notes those that its processes started with, so that a process of another cluster does not begin.
+The namespace in Redis, the topics in Kafka and the node in ZooKeeper are separate settings. Redis
+stores those that its processes started with, so that a process of another cluster does not start.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from crawlstream_frontier.partitions.asking import Answers
 from crawlstream_frontier.partitions.frontiers import Frontiers
 
 EARLY_S = 5.0
-"""How long a process looks for a Redis that it need not wait for yet."""
+"""Seconds for which a process tries to reach a Redis that it does not need yet."""
 _VARIABLES = {"prefix": "KAFKA_TOPIC_PREFIX", "node": "ZOOKEEPER_ASSIGN_PATH and ZOOKEEPER_ID"}
-"""The settings, by what Redis calls their values."""
+"""Names of the settings, by the field of their value in Redis."""
 Mode = Literal["look", "note", "force"]
-"""Compare; also note what is not known yet; or replace what is noted."""
+"""Compare; also store missing values; or replace the stored values."""
 
 
 async def check_cluster(settings: Settings, frontiers: Frontiers) -> None:
-    """Compare what every process uses; of commands and others that only read the frontier.
+    """Compare the settings that every process uses; for commands and readers of the frontier.
 
     ConfigError names the setting and both values. RedisUnavailable: no answer.
     """
@@ -37,33 +37,33 @@ async def check_cluster(settings: Settings, frontiers: Frontiers) -> None:
 
 
 async def check_early(settings: Settings, frontiers: Frontiers) -> None:
-    """As ``check_cluster``, of a process that is about to create topics; a Redis may be away."""
+    """Run ``check_cluster`` before a process creates topics; ignore a Redis that is unavailable."""
     with contextlib.suppress(Unavailable, RedisError, OSError, TimeoutError):
         async with asyncio.timeout(EARLY_S):
             await check_cluster(settings, frontiers)
 
 
 async def join_cluster(settings: Settings, frontiers: Frontiers, *, rules: bool = False) -> None:
-    """Compare, and note what is not known yet; of processes that work on the frontier.
+    """Compare, and store missing values; for processes that change the frontier.
 
-    ``rules``: this process brings the rules from ZooKeeper. A process that is refused has noted
-    nothing in any partition. ConfigError and RedisUnavailable as ``check_cluster``.
+    ``rules``: this process brings the rules from ZooKeeper. A process that is refused has stored
+    nothing in any partition. Raises ConfigError and RedisUnavailable like ``check_cluster``.
     """
     wanted = _values(settings, rules=rules)
     if len(frontiers) > 1:
         answers = await _agree(frontiers, wanted, "look")
         first = min(answers.by_partition)
-        # Of two clusters that begin at once, this decides which one it is.
+        # If two clusters start at once, the first partition decides which one owns the frontier.
         noted = await _belong(frontiers[first], wanted, "note")
         _refuse_others(frontiers, wanted, Answers({first: noted}, {}))
     await _agree(frontiers, wanted, "note")
 
 
 async def adopt_cluster(settings: Settings, frontiers: Frontiers) -> Mapping[str, str]:
-    """Let the frontier belong to the cluster of these settings; what is noted now, by setting.
+    """Assign the frontier to the cluster of these settings; return the stored values by setting.
 
     CrawlstreamError: a partition does not answer; then nothing was changed. NoFrontier: there is
-    nothing that could belong to anybody.
+    no frontier to assign.
     """
     wanted = _values(settings, rules=True)
     modes: Sequence[Mode] = ("look", "force")
@@ -76,7 +76,7 @@ async def adopt_cluster(settings: Settings, frontiers: Frontiers) -> Mapping[str
 
 
 def _values(settings: Settings, *, rules: bool = False) -> Mapping[str, str]:
-    """What is to be noted; empty what the process does not use."""
+    """Return the values to store; empty for settings that the process does not use."""
     return {
         "prefix": settings.kafka_topic_prefix,
         "node": settings.throttle_path if rules else "",
@@ -84,10 +84,10 @@ def _values(settings: Settings, *, rules: bool = False) -> Mapping[str, str]:
 
 
 async def _belong(frontier: Frontier, wanted: Mapping[str, str], mode: Mode) -> list[str]:
-    """What was noted before, in the order of what is wanted."""
+    """Return the values stored before, in the order of ``wanted``."""
     scripts = frontier.scripts
     if mode == "look":
-        # A plain read: also a Redis that accepts no writes at the moment is asked.
+        # A plain read also works while Redis does not accept writes.
         values = await scripts.redis.hmget(scripts.keys.meta(), list(wanted))
         return [(value or b"").decode() for value in values]
     answer = await scripts.run("belong", mode, wanted["prefix"], wanted["node"])
@@ -110,7 +110,7 @@ async def _agree(frontiers: Frontiers, wanted: Mapping[str, str], mode: Mode) ->
 def _refuse_others(
     frontiers: Frontiers, wanted: Mapping[str, str], answers: Answers[list[str]]
 ) -> None:
-    """ConfigError if a partition belongs to another cluster than the one that is wanted."""
+    """Raise ConfigError if a partition belongs to another cluster."""
     for values in answers.values:
         for (name, ours), theirs in zip(wanted.items(), values, strict=True):
             if ours and theirs not in {"", ours}:

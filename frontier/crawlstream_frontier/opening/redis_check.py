@@ -1,4 +1,4 @@
-"""What a process relies on in Redis, told when it starts and not when something is missing."""
+"""Check the settings of Redis that a process relies on when it starts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = structlog.get_logger()
 
 
 async def check_redis(redis: Redis, partitions: Partitions) -> None:
-    """Refuse a Redis that would drop what waits in it; warn of one that forgets when it restarts.
+    """Refuse a Redis that would evict queued pages; warn if it loses data in a restart.
 
-    ConfigError: it evicts keys, or what it holds has another layout. What redis-py raises
-    where Redis does not answer is passed on.
+    ConfigError: it evicts keys, or its data has another layout. Errors of redis-py are passed on
+    if Redis does not answer.
     """
     memory = await redis.info("memory")
     refuse_eviction(memory)
@@ -31,18 +31,18 @@ async def check_redis(redis: Redis, partitions: Partitions) -> None:
 
 
 def refuse_eviction(memory: Mapping[str, Any]) -> None:
-    """ConfigError if a Redis drops what waits in it once its memory is full; ``INFO memory``."""
+    """Raise ConfigError if Redis evicts keys when its memory is full, by its ``INFO memory``."""
     if memory["maxmemory"] and memory["maxmemory_policy"] != KEEPS_ALL:
         raise ConfigError(_evicts(memory["maxmemory_policy"]))
 
 
 async def redis_warnings(redis: Redis) -> Sequence[str]:
-    """One sentence for each of its settings that may cost work."""
+    """Return a sentence for each setting of Redis that may lose work."""
     return warnings_of(await redis.info("memory"), await redis.info("persistence"))
 
 
 def warnings_of(memory: Mapping[str, Any], persistence: Mapping[str, Any]) -> Sequence[str]:
-    """The same by what a Redis has told of itself."""
+    """Return the sentences of ``redis_warnings`` for the given sections of ``INFO``."""
     warnings = []
     if memory["maxmemory_policy"] != KEEPS_ALL:
         warnings.append(_evicts(memory["maxmemory_policy"]))
@@ -55,18 +55,19 @@ def warnings_of(memory: Mapping[str, Any], persistence: Mapping[str, Any]) -> Se
 
 
 async def agree_on_layout(redis: Redis, partitions: Partitions) -> None:
-    """Make sure that what Redis holds is laid out as this version and this process have it.
+    """Check that the data in Redis has the layout of this version and this process.
 
-    Processes of two versions share a frontier while a cluster is being upgraded. Most versions can;
-    one that changes what a key holds raises LAYOUT, and is refused until the others are gone.
+    Processes of two versions share a frontier while a cluster is upgraded. Most versions can do so.
+    A version that changes the contents of a key raises LAYOUT, and is refused until the others
+    have stopped.
 
-    ConfigError: it is not. RedisUnavailable: Redis does not answer.
+    ConfigError: the layout differs. RedisUnavailable: Redis does not answer.
     """
     refuse_layout(await create_partitions(redis, partitions), partitions)
 
 
 def refuse_layout(layout: Layout, partitions: Partitions) -> None:
-    """ConfigError if what Redis holds is laid out otherwise than this process would have it."""
+    """Raise ConfigError if the data in Redis has another layout than this process uses."""
     if layout.version == BEING_FILLED:
         raise ConfigError(
             f"The frontier {partitions.namespace} in Redis is being filled by ./crawlstream"

@@ -1,4 +1,4 @@
-"""The partitions of the frontier over clients of all Redis servers, and the shelf behind them."""
+"""Open clients of all Redis servers for the partitions of the frontier, and of the shelf."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from crawlstream_frontier.shelves.shelf import Shelf
 async def open_frontiers(
     settings: Settings, limits: FrontierLimits | None = None, shelf: Shelf | None = None
 ) -> AsyncIterator[Frontiers]:
-    """The partitions as the settings say where they are; nothing was asked of them yet.
+    """Open the partitions on the servers of the settings, without connecting yet.
 
     ConfigError: the settings cannot be used with a cluster.
     """
@@ -33,7 +33,7 @@ async def open_frontiers(
 
 
 def redis_servers(settings: Settings) -> Sequence[Server]:
-    """Clients of each server, or of the cluster as one; they connect when they are asked."""
+    """Return clients of each server, or of the cluster as one; they connect when they are used."""
     name = ",".join(f"{host}:{port}" for host, port in settings.redis_servers)
     timeout_s = settings.redis_socket_timeout
     if settings.is_redis_cluster:
@@ -51,7 +51,7 @@ def redis_servers(settings: Settings) -> Sequence[Server]:
 
 @asynccontextmanager
 async def shelf_of(settings: Settings) -> AsyncIterator[Shelf | None]:
-    """The server for the middle of long queues; None where Redis keeps it."""
+    """Open the server for the middle of long queues; None if Redis stores it."""
     if settings.shelf is None:
         yield None
         return
