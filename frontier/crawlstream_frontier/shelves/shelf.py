@@ -1,4 +1,4 @@
-"""A server of its own for chunks: any that knows SET, GET and DEL."""
+"""A separate server for chunks; it needs only SET, GET and DEL."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ T = TypeVar("T")
 
 
 class Shelf:
-    """Keeps values by name. Every method raises ShelfUnavailable unless it is certainly done."""
+    """Stores values under keys. Every method raises ShelfUnavailable unless it has succeeded."""
 
     def __init__(self, redis: Redis, address: str) -> None:
-        """``address`` says, without secrets, which server this is."""
+        """``address`` identifies the server without secrets."""
         self._redis: Any = redis
         self.address = address
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keep a value."""
+        """Store a value."""
         await self._asked(self._redis.set(key, value))
 
     async def get(self, key: str) -> bytes | None:
-        """The value; None if there is none."""
+        """Return the value; None if there is none."""
         return await self._asked(self._redis.get(key))
 
     async def delete(self, keys: Sequence[str]) -> int:
-        """Keep these no longer; answers how many there were."""
+        """Delete values; return how many existed."""
         return int(await self._asked(self._redis.delete(*keys))) if keys else 0
 
     async def _asked(self, answer: Awaitable[T]) -> T:

@@ -1,4 +1,4 @@
-"""Carries chunks between Redis and the shelf, a bounded step at a time."""
+"""Moves chunks between Redis and the shelf in bounded steps."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from crawlstream_frontier.scripts import Scripts, our_errors
 from crawlstream_frontier.shelves.shelf import Shelf
 
 SHELVE_FROM = 256
-"""Entries of a band from which on its middle is shelved."""
+"""Number of entries of a band from which its middle is shelved."""
 BANDS_A_STEP = 16
 LOST_AFTER_S = 5.0
-"""A chunk is lost if the shelf does not have it, and does not have it so much later either."""
+"""Seconds for which a chunk must be missing on the shelf before it counts as lost."""
 _FORGET_AFTER_S = 60.0
-"""A chunk that was missing so long ago has come back, or nobody wants it: else it would be lost."""
+"""Seconds after which a missing chunk is forgotten: it has come back, or is not needed."""
 _PROBED = 1000
-"""Names of chunks that are deleted in one go, whether or not they exist."""
+"""Number of chunk names that are deleted in one command, whether or not they exist."""
 _EMPTY_PROBES = 10
-"""After so many without any chunk there are no more."""
+"""Number of consecutive such commands without a chunk after which no more are expected."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StockingResult:
-    """What one step did."""
+    """Result of one step."""
 
     shelved: int = 0
-    """Entries that left Redis' lists."""
+    """Number of entries that left the lists in Redis."""
     restocked: int = 0
-    """Entries that are back."""
+    """Number of entries that are back."""
     lost: int = 0
-    """Entries that failed, for the shelf has lost them."""
+    """Number of entries that failed because the shelf has lost them."""
     next_ms: int | None = None
-    """When the next thing falls due; None: nothing waits for its time."""
+    """When the next work is due; None: no work is scheduled."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether there was nothing to do."""
+        """True if there was nothing to do."""
         return not (self.shelved or self.restocked or self.lost)
 
 
 class Stocking:
-    """Shelves what is too much and brings back what runs short; safe beside any number of others.
+    """Shelves the middle of long bands and restocks short heads; several instances may run.
 
-    Every method raises RedisUnavailable or ShelfUnavailable when one of them gives no answer;
+    Every method raises RedisUnavailable or ShelfUnavailable if one of them does not answer;
     repeating it is safe.
     """
 
@@ -65,21 +65,21 @@ class Stocking:
         shelve_from: int = SHELVE_FROM,
         lost_after_s: float = LOST_AFTER_S,
     ) -> None:
-        """``shelf`` None: chunks stay in Redis. ``shelve_from`` 0: nothing is shelved any more."""
+        """``shelf`` None: chunks stay in Redis. ``shelve_from`` 0: shelve no further entries."""
         self._scripts = scripts
         self._shelf = shelf
         self._shelve_from = shelve_from
         self._lost_after_s = lost_after_s
         self._name = secrets.token_hex(8)
-        """Of the frontier on the shelf, unless it has one."""
+        """Name of the frontier on the shelf, unless it already has one."""
         self._deleted: Sequence[bytes] = ()
         self._orphans_of = -1
-        """The life whose orphans were deleted."""
+        """The epoch of Redis whose orphans were deleted."""
         self._missing: dict[bytes, float] = {}
-        """Chunks that the shelf does not have, and since when."""
+        """Chunks that are missing on the shelf, with the time since when."""
 
     async def step(self) -> StockingResult:
-        """Bring back what is wanted, shelve what is too much, delete what nobody needs.
+        """Restock short heads, shelve the middle of long bands, delete unused chunks.
 
         ConfigError: chunks are on another shelf than this.
         """
@@ -107,7 +107,7 @@ class Stocking:
         )
 
     async def read(self, id_: bytes, kept: bytes) -> Sequence[bytes] | None:
-        """The entries of a chunk, ``kept`` in Redis or on the shelf; None: not to be had now."""
+        """Return the entries of a chunk, ``kept`` in Redis or on the shelf; None if unavailable."""
         try:
             if not kept and self._shelf:
                 with our_errors():
@@ -119,7 +119,7 @@ class Stocking:
             return None
 
     async def _restock(self, *work: Any) -> int:
-        """Bring a chunk back; answers how many entries came, or minus as many as are lost."""
+        """Restock a chunk; return the number of its entries, negative if they are lost."""
         *band, id_, amount, is_inside, kept = work
         value = kept if is_inside or not self._shelf else await self._shelf.get(self._key(id_))
         entries: Sequence[bytes] = ()
@@ -140,7 +140,7 @@ class Stocking:
         return int(amount if entries else -amount) if is_done else 0
 
     async def _shelve(self, *work: Any) -> int:
-        """Shelve some entries; answers how many, 0 if they are not what they were any more."""
+        """Shelve entries; return their number, 0 if they have changed meanwhile."""
         *band, is_tail, digest, id_, entries = work
         value, address = pack_chunk(id_, entries), ""
         if self._shelf:
@@ -158,7 +158,7 @@ class Stocking:
         self._orphans_of = orphans[0] if orphans else -1
 
     async def _delete_orphans(self, shelf: Shelf, life: int, last: int) -> None:
-        """Redis went back to an older copy: of later chunks it knows how they are called."""
+        """Delete chunks that Redis, now an older copy, does not know; names are consecutive."""
         empty = 0
         while empty < _EMPTY_PROBES:
             numbers = range(last + 1, last + 1 + _PROBED)
@@ -169,7 +169,7 @@ class Stocking:
         return self._scripts.keys.shelved_chunk(self._name, id_.decode())
 
     def _forget_missing(self) -> None:
-        """Another redis-monitor may have brought them back, or their crawl has ended."""
+        """Forget old missing chunks: restocked by another redis-monitor, or of an ended crawl."""
         long_ago = time.monotonic() - _FORGET_AFTER_S
         self._missing = {id_: since for id_, since in self._missing.items() if since > long_ago}
 
