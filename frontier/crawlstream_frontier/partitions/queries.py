@@ -48,7 +48,7 @@ class DividedQueries(FrontierQueries):
     async def crawls(
         self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
     ) -> Sequence[CrawlState]:
-        """Return the crawls that any partition knows, sorted by name."""
+        """Return the crawls of all partitions, sorted by crawl name."""
         answers = await self._frontiers.ask(
             lambda frontier: frontier.queries.crawls(
                 spiderid=spiderid, appid=appid, with_domains=with_domains
@@ -108,7 +108,7 @@ class DividedQueries(FrontierQueries):
     async def _all(
         self, answers: Answers[Sequence[CrawlState]], also: Iterable[CrawlKey] = ()
     ) -> Sequence[CrawlState]:
-        """Return the crawls in the answers and those of ``also``, sorted by name."""
+        """Return the crawls in the answers and those of ``also``, sorted by crawl name."""
         found: dict[CrawlKey, dict[int, CrawlState]] = defaultdict(dict)
         for p, states in answers.by_partition.items():
             for state in states:
