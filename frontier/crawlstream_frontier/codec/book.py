@@ -22,7 +22,7 @@ _HEALTH = Struct("<8d")
 
 
 class Caller(NamedTuple):
-    """The worker that calls, and how far it has received news."""
+    """The caller, the last news that it has read, and where to continue in the list of rests."""
 
     call: int
     worker: str

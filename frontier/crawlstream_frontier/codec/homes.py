@@ -19,8 +19,8 @@ from crawlstream_frontier.codec.values import crawl_from, none_as, pack
 def pack_enroll(batch: IntakeBatch, noted: Mapping[int, ToNote], begun: Sequence[Begun]) -> bytes:
     """Pack records for the home of their crawls, with the notes in Kafka that precede them.
 
-    ``noted`` has the notes by the offset of their record. ``begun`` are the crawls that have
-    begun according to Kafka.
+    ``noted`` has the notes by the offset of their record. ``begun`` are crawls of the previous
+    answer that Kafka has stored.
     """
     profiles = Profiles()
     records = [_record(record, profiles, noted) for record in batch.records]
