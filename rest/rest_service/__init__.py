@@ -1,14 +1,15 @@
 """REST service: the cluster over HTTP.
 
 The life of an HTTP request
-    The *gate* asks who it is, whether that one may do this, and whether it does it too often; no
-    refused request reaches a handler. A handler checks what it was given and then does what any
-    client of the cluster does: it writes to the incoming topic, and whoever asked waits for the
-    reply of the same ``uuid``, which one reader of the outbound topic hands to all. What comes too
-    late is kept for a while and fetched by ``/poll``. Questions about crawls go to the frontier,
-    about rules to ZooKeeper, about results and events to Kafka.
+    The life of an HTTP request
+        The *gate* identifies the client and checks its role and rate; a refused request reaches no
+    handler. A handler checks its input and then acts like any client of the cluster: it writes
+    to the incoming topic and waits for the reply with the same ``uuid``. One reader of the
+    outbound topic passes replies to all handlers. A late reply is kept for a while and fetched
+    by ``/poll``. Crawls are read from the frontier, rules from ZooKeeper, results and events
+    from Kafka.
 
-``http`` is what comes before a handler and after it: connections, the gate, quotas, the one form of
-every refusal. ``topics`` is the way to Kafka and back. ``v1`` has the endpoints of the predecessor,
-``v2`` our own, ``dashboard`` the pages for people; ``service`` is what all of them work with.
+``http`` surrounds the handlers: connections, the gate, quotas, and the one form of every refusal.
+``topics`` writes to Kafka and reads replies. ``v1`` has the endpoints of the predecessor, ``v2``
+those of crawlstream, ``dashboard`` the pages for people; all of them share ``service``.
 """

@@ -17,7 +17,7 @@ EXIT_CONFIG = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code says how it went."""
+    """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(prog="rest-service", description="The cluster over HTTP.")
     parser.add_argument("-s", "--settings", metavar="FILE", help="accepted and ignored")
     parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""The application: the gate, the routes, and one form for everything that goes wrong."""
+"""The application: the gate, the routes, and one form for every error."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _UNEXPECTED = "An error occurred while processing your request."
 
 
 def make_app(service: Service) -> ASGIApp:
-    """The whole service as one ASGI application."""
+    """Return the whole service as one ASGI application."""
     app = DocumentedAPI(
         title="crawlstream",
         version=__version__,
@@ -84,7 +84,7 @@ def make_app(service: Service) -> ASGIApp:
     app.state.service = service
     of_v2 = (crawls, runs, schedules, pipelines, proxies, cluster, frontier, records)
     for module in (v1, health, *_SCREENS, *of_v2):
-        # As they are: routers that are included are looked through anew by every request.
+        # Not included as routers: FastAPI searches those again for every request.
         app.router.routes.extend(module.router.routes)
     static = Path(dashboard.__file__).with_name("static")
     app.mount("/static", StaticFiles(directory=static))
@@ -103,7 +103,7 @@ def make_app(service: Service) -> ASGIApp:
 
 
 class _Straight:
-    """Leads to ``/feed`` without detours: FastAPI's way there takes longer than all the rest."""
+    """Calls ``/feed`` directly: FastAPI's routing takes longer than all the rest."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
@@ -132,7 +132,7 @@ class _Straight:
 
 
 async def _on_http(request: Request, error: Exception) -> Response:
-    """Whatever has no route."""
+    """Answer a request that no route matches."""
     assert isinstance(error, HTTPException)
     status, path = error.status_code, request.url.path
     if status == 405 and request.method in {"GET", "POST"} and path in _PREDECESSORS:
@@ -146,7 +146,7 @@ async def _on_http(request: Request, error: Exception) -> Response:
 
 
 def _nothing_there(request: Request) -> Response:
-    """A way to what the path means, or the predecessor's one sentence."""
+    """Return a redirect to the page meant by the path, or the predecessor's error."""
     target = reference.WAYS.get(request.url.path) if request.method == "GET" else None
     if target is None:
         return failure(RequestRefused(404, NO_ENDPOINT))
@@ -167,13 +167,13 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
 
 
 async def _on_ours(request: Request, error: Exception) -> Response:
-    """Our own errors, each by its leaf of the tree; a page for a browser on a page."""
+    """Answer with the status of the error's class; with a page if a browser requested one."""
     assert isinstance(error, CrawlstreamError)
     return _refuse(request, _refusal_of(error))
 
 
 def _refuse(request: Request, refused: RequestRefused) -> Response:
-    """A refusal as a page for a browser on a page, or as JSON."""
+    """Return a refusal as a page if a browser requested one, otherwise as JSON."""
     if not wants_html(request):
         return failure(refused)
     details: Any = refused.details
@@ -207,5 +207,5 @@ def _refusal_of(error: CrawlstreamError) -> RequestRefused:
 
 
 async def _on_unexpected(_request: Request, _error: Exception) -> Response:
-    """The log has the details."""
+    """Answer 500; the log has the details."""
     return failure(RequestRefused(500, _UNEXPECTED))

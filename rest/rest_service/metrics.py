@@ -1,4 +1,4 @@
-"""What a REST process tells Prometheus."""
+"""Metrics of a REST process for Prometheus."""
 
 from __future__ import annotations
 

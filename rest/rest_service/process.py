@@ -1,4 +1,4 @@
-"""One REST process: its clients, its helpers, its server, its orderly end."""
+"""A REST process: its clients, background tasks, server, and orderly shutdown."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ from rest_service.topics.producer import Feeder
 from rest_service.topics.replies import ReplyReader
 
 LOOK_EVERY_S = 5.0
-"""How old the news may be that Kafka or Redis is away."""
+"""Seconds between checks of Kafka and Redis while both answer."""
 _LOOK_SOON_S = 0.2
 GRACEFUL_S = 10
-"""How long requests under way may take after a stop."""
+"""Seconds that requests in progress may take after a stop."""
 
 log = structlog.get_logger()
 
 
 async def run(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT; ConfigError if it cannot begin."""
+    """Serve until SIGTERM or SIGINT; raise ConfigError if the process cannot start."""
     configure(settings, "rest")
     stop = Stop()
     listener = _listen(settings)
@@ -96,7 +96,7 @@ async def run(settings: Settings) -> None:
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """The socket, before anything else is begun: ConfigError says why it cannot be had."""
+    """Open the socket before everything else; raise ConfigError with the reason if that fails."""
     host, port = settings.rest_host, settings.rest_port
     if not settings.api_keys and not is_loopback(host):
         raise ConfigError(
@@ -135,7 +135,7 @@ def _service(
 
 
 async def _or_stop(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Set ``stop``, and raise ConfigError, where the process cannot work with its settings."""
+    """Set ``stop`` and raise ConfigError if the process cannot work with its settings."""
     try:
         await work
     except ConfigError:
@@ -144,7 +144,7 @@ async def _or_stop(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None
 
 
 async def _sending(service: Service, sink: Sink) -> None:
-    """Keep the sink ready: Kafka may come later than this process. ConfigError: it refuses us."""
+    """Start the sink as soon as Kafka is up; raise ConfigError if Kafka denies access."""
     topics = service.topics
     rights = Rights(reads=[topics.outbound], writes=[topics.incoming])
     await until_ready("kafka", partial(check_rights, service.kafka, rights))
@@ -153,9 +153,9 @@ async def _sending(service: Service, sink: Sink) -> None:
 
 
 async def _looking(service: Service, reader: ReplyReader) -> None:
-    """Note again and again who answers; as long as somebody does not, soon again.
+    """Check repeatedly which services answer; more often while one does not.
 
-    ConfigError: Redis is another cluster's.
+    Raises ConfigError if Redis belongs to another cluster.
     """
     while True:
         service.reach.redis = await _redis_answers(service)
@@ -174,7 +174,7 @@ async def _redis_answers(service: Service) -> bool:
 
 
 def _raise_refusal(helpers: Sequence[asyncio.Task[None]]) -> None:
-    """Raise the ConfigError for which a helper has stopped the process, if one has."""
+    """Raise the ConfigError of a helper that stopped the process, if there is one."""
     for helper in helpers:
         if helper.done() and isinstance(error := helper.exception(), ConfigError):
             raise error
@@ -198,11 +198,11 @@ def _health(service: Service, reader: ReplyReader, helpers: Sequence[asyncio.Tas
 
 
 class _Server(uvicorn.Server):
-    """Signals are ours: they end more than the server."""
+    """Leaves signals to the process: they end more than the server."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave them alone."""
+        """Install no signal handlers."""
         yield
 
 
@@ -218,14 +218,14 @@ async def _serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        # Whoever asks is who the socket says, not who a header says.
+        # The client's address is the socket's, not one that a header names.
         proxy_headers=False,
-        # Requests whose clients have gone count on: their connections do not.
+        # Requests whose clients have gone are counted here, but not as connections.
         limit_concurrency=2 * MAX_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACEFUL_S,
     )
-    # It says in a line of its own what any byte that is no HTTP makes it think.
+    # uvicorn logs a line of its own for every byte that is not HTTP.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -1,8 +1,8 @@
-"""The cluster's figures over time: looked at once, for everybody who watches.
+"""The cluster's figures over time: read once for all viewers.
 
-One task asks Redis once a second while somebody watches, and once in ten seconds while nobody does,
-so that a chart has a past when it is opened. What must be asked crawl by crawl is asked so seldom
-that it takes a twentieth of the time at most, however many crawls there are.
+One task queries Redis once a second while there are watchers, otherwise once in ten seconds, so
+that a chart has a past when it is opened. Figures that need one query per crawl are read so seldom
+that they take at most a twentieth of the time, however many crawls there are.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from crawlstream.stats.traffic import Traffic, read_past, read_total
 from crawlstream_frontier.queries import FrontierQueries
 
 WATCHED_S, IDLE_S = 1.0, 10.0
-"""From one look to the next, while somebody watches and while nobody does."""
+"""Seconds between two samples, with and without watchers."""
 KEPT_S = 900.0
 _RATE_OVER_S = 5.0
-"""Counters reach Redis once a second: rates are means over some of these."""
+"""Seconds of a rate: counters reach Redis once a second, so it is a mean over several."""
 _CRAWLS_EVERY_S = 2.0
 _PAST_EVERY_S = 15.0
 _SHARE_OF_CRAWLS = 0.05
 _FRESH_S = 0.5
 _SEEN_FROM_BEGIN_S = 2 * IDLE_S
-"""A crawl that is younger when it is first looked at began with nothing, as far as charts go."""
+"""Seconds of age below which the chart of a crawl begins with zeros when it is first sampled."""
 _MOST_ANSWERS = 100
 _MOST_TIMELINES = 500
 _MOST_POINTS = 240
 
 Point = Sequence[float | None]
-"""The time (epoch s) and what was so then, in the order that the chart names."""
+"""Time (epoch s) and values, in the order that the chart names."""
 
 log = structlog.get_logger()
 
@@ -67,18 +67,18 @@ class Sample:
 
     @property
     def pages_per_s(self) -> float:
-        """Responses a second, whatever their status."""
+        """Return responses per second, whatever their status."""
         return (self.lately.total - self.lately.counts[0]) / self.over_s
 
     @property
     def point(self) -> Point:
-        """As the charts of the cluster show it."""
+        """Return the sample as a point of the cluster's charts."""
         waiting = self.state.queued + self.state.delayed + self.state.spilled
         return chart_point(self.at, self.lately, self.over_s, waiting)
 
 
 def chart_point(at: float, traffic: Traffic, over_s: float, waiting: int | None = None) -> Point:
-    """Downloads a second by ``KINDS``, waiting, success in %, latency in ms."""
+    """Return downloads per second by ``KINDS``, waiting, success in %, latency in ms."""
     rates = [round(count / over_s, 2) for count in traffic.counts]
     success = None if traffic.success is None else round(100 * traffic.success, 1)
     return (round(at, 2), *rates, waiting, success, traffic.latency_ms)
@@ -86,12 +86,12 @@ def chart_point(at: float, traffic: Traffic, over_s: float, waiting: int | None 
 
 @dataclass(slots=True)
 class Timeline:
-    """How one crawl went since it was first looked at, coarser the longer that is ago."""
+    """Progress of one crawl since its first sample; older points are coarser."""
 
     points: list[Point] = field(default_factory=list)
 
     def note(self, at: float, one: CrawlState) -> None:
-        """Add a moment: done, failed, waiting."""
+        """Add a point: done, failed, waiting."""
         values = (one.done, one.failed, one.pending + one.held)
         if not self.points and 0 < at - one.started_at < _SEEN_FROM_BEGIN_S:
             self.points.append((round(one.started_at, 2), 0, 0, 0))
@@ -103,14 +103,14 @@ class Timeline:
 
 
 class Sampler:
-    """Looks at the cluster, and remembers a quarter of an hour of it."""
+    """Samples the cluster, and remembers a quarter of an hour of it."""
 
     def __init__(self, redis: Redis, keys: FrontierKeys, frontier: FrontierQueries) -> None:
         self.samples: deque[Sample] = deque()
         self.crawls: Sequence[CrawlState] = ()
-        """Those that are remembered, as they were when they were last looked at."""
+        """Crawls that Redis remembers, as of their latest sample."""
         self.is_blind = True
-        """True if the last look failed."""
+        """True if the latest sample failed."""
         self._redis: Any = redis
         self._keys = keys
         self._frontier = frontier
@@ -124,7 +124,7 @@ class Sampler:
         self._answers: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
 
     async def run(self) -> None:
-        """Look until cancelled; a Redis that is away is looked for again."""
+        """Sample until cancelled; retry while Redis is unavailable."""
         while True:
             self._woken.clear()
             try:
@@ -139,7 +139,7 @@ class Sampler:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Somebody watches for the length of the block."""
+        """Count a watcher for the length of the block."""
         self._watchers += 1
         self._woken.set()
         try:
@@ -149,11 +149,11 @@ class Sampler:
 
     @property
     def watchers(self) -> int:
-        """How many watch."""
+        """Number of watchers."""
         return self._watchers
 
     async def next_look(self, timeout_s: float) -> None:
-        """Return when the cluster was looked at again, or after the timeout."""
+        """Return after the next sample, or after the timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._looked.wait()
@@ -161,13 +161,13 @@ class Sampler:
             return
 
     async def fresh(self) -> None:
-        """Return when the last look is a second old at most, or after two without an answer."""
+        """Return when the latest sample is at most a second old, or after two without an answer."""
         if not self.samples or time.time() - self.samples[-1].at > WATCHED_S:
             self._woken.set()
             await self.next_look(2)
 
     async def shared(self, name: Hashable, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """What ``ask`` answers; within half a second it is asked once, however many want it."""
+        """Return the result of ``ask``; calls within half a second share one result."""
         now = time.monotonic()
         asked_at, answer = self._answers.get(name, (0.0, None))
         if answer is None or now - asked_at > _FRESH_S:
@@ -175,23 +175,23 @@ class Sampler:
                 self._answers.clear()
             answer = asyncio.ensure_future(ask())
             self._answers[name] = (now, answer)
-        # Whoever goes away takes nothing from the others.
+        # A caller that is cancelled does not cancel the others.
         return await asyncio.shield(answer)
 
     def since(self, at: float) -> Sequence[Point]:
-        """The cluster after a time, as points of its charts; from before the first look, too."""
+        """Return points of the cluster's charts after a time, also from before the first sample."""
         first = self.samples[0].at if self.samples else time.time()
         before = [point for point in self.past(int(KEPT_S)) if (point[0] or 0) < first]
         points = [*before, *(sample.point for sample in self.samples)]
         return [point for point in points if (point[0] or 0) > at]
 
     def past(self, span_s: int, at: float = 0.0) -> Sequence[Point]:
-        """What ``look_back`` found last, after a time; it does not tell what waited."""
+        """Return the latest result of ``look_back`` after a time; it has no waiting pages."""
         _, points = self._past.get(span_s, (0.0, ()))
         return [point for point in points if (point[0] or 0) > at]
 
     async def look_back(self, span_s: int) -> None:
-        """Read what the downloads of a length of time brought, unless that was done lately."""
+        """Read the downloads of the last ``span_s`` seconds, unless they were read lately."""
         due, _ = self._past.get(span_s, (0.0, ()))
         if time.monotonic() < due:
             return
@@ -200,7 +200,7 @@ class Sampler:
         self._past[span_s] = (time.monotonic() + _PAST_EVERY_S, points)
 
     def timeline(self, crawl: CrawlKey, at: float) -> Sequence[Point]:
-        """The same of one crawl: done, failed, waiting."""
+        """Return points of one crawl after a time: done, failed, waiting."""
         known = self._timelines.get(crawl)
         return [point for point in known.points if cast(float, point[0]) > at] if known else ()
 
@@ -238,7 +238,7 @@ class Sampler:
         )
 
     def _counted_before(self, at: float) -> CounterSnapshot | None:
-        """The counters at a moment, or the next that are known."""
+        """Return the counters at a moment, or the oldest that are known."""
         older = [counted for counted in self._counted if counted.at <= at]
         return older[-1] if older else next(iter(self._counted), None)
 

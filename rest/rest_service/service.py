@@ -1,4 +1,4 @@
-"""What the handlers work with, and the two things that each of them may do: feed and ask."""
+"""Shared objects of the handlers, and their two operations: feed and ask."""
 
 from __future__ import annotations
 
@@ -34,36 +34,36 @@ from rest_service.topics.producer import MAX_RECORDS, Feeder
 from rest_service.topics.replies import Replies
 
 MAX_STREAMS, MAX_STREAMS_EACH = 20, 10
-"""At a time, and of one client: each reads Kafka by a thread of its own."""
+"""Limit of concurrent streams, in total and per client: each reads Kafka in its own thread."""
 MAX_PAGES, MAX_PAGES_EACH = 8, 4
-"""Of records that are read at a time, for the same reason; more wait their turn."""
+"""Limit of concurrent reads of records, for the same reason; further ones wait their turn."""
 PATIENCE_S = 10.0
-"""How long for."""
+"""Seconds to wait for a turn."""
 
 
 @dataclass(slots=True)
 class Reach:
-    """Which services answered when they were asked last."""
+    """Services that answered the latest check."""
 
     kafka: bool = False
     redis: bool = False
 
     @property
     def missing(self) -> list[str]:
-        """Those that did not."""
+        """Names of the services that did not answer."""
         return [
             name for name, answers in (("kafka", self.kafka), ("redis", self.redis)) if not answers
         ]
 
     @property
     def colour(self) -> str:
-        """As the predecessor tells it: GREEN, YELLOW, RED."""
+        """Health in the predecessor's words: GREEN, YELLOW, RED."""
         return ("RED", "YELLOW", "GREEN")[self.kafka + self.redis]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One REST process."""
+    """A REST process."""
 
     settings: Settings
     topics: Topics
@@ -77,7 +77,7 @@ class Service:
     pools: PoolEditor
     quota: Quota
     node: str
-    """The name of this process, as its heartbeat tells it."""
+    """The name of this process, as in its heartbeat."""
     replies: Replies = field(default_factory=Replies)
     reach: Reach = field(default_factory=Reach)
     once: Once = field(default_factory=Once)
@@ -86,26 +86,26 @@ class Service:
         default_factory=lambda: Turns(most=MAX_PAGES, each=MAX_PAGES_EACH, patience_s=PATIENCE_S)
     )
     comparisons: Turns = field(default_factory=lambda: Turns(most=1, each=1, patience_s=PATIENCE_S))
-    """Each keeps up to 200 000 pages in memory."""
+    """A single comparison at a time: each keeps up to 200 000 pages in memory."""
     rates: DomainRates = field(default_factory=DomainRates)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     started_at: float = field(default_factory=time.monotonic)
 
     @property
     def limits(self) -> RequestLimits:
-        """How much a request may ask for here."""
+        """Limits of a request."""
         return self.settings.request_limits
 
     async def feed(self, raws: Sequence[bytes]) -> None:
-        """Return when Kafka has every request; errors as of ``send``."""
+        """Return when Kafka has every request; raises like ``send``."""
         topic = self.topics.incoming
         await self.send([Out(topic, raw, requests.key_of(raw)) for raw in raws])
 
     async def send(self, records: Sequence[Out]) -> None:
         """Return when Kafka has every record.
 
-        KafkaUnavailable after KAFKA_FEED_TIMEOUT, when some may have been fed all the same;
-        RecordTooLarge.
+        Raises KafkaUnavailable after KAFKA_FEED_TIMEOUT, when some may have been fed all the same,
+        and RecordTooLarge.
         """
         if not self.reach.kafka:
             raise KafkaUnavailable
@@ -117,9 +117,9 @@ class Service:
             raise KafkaUnavailable from error
 
     async def ask(self, client: Client, raw: bytes, uuid: str) -> bytes | None:
-        """Feed a request and wait for the reply of its uuid; None: it will have to be polled.
+        """Feed a request and return the reply with its uuid; None: the client has to poll for it.
 
-        Errors as of ``feed``.
+        Raises like ``feed``.
         """
         with self.replies.expecting(uuid, client.may_see) as reply, WAITING.track_inprogress():
             await self.feed([raw])
@@ -127,7 +127,7 @@ class Service:
             return reply.result() if reply.done() else None
 
 
-# Async, though they wait for nothing: FastAPI would run them in threads.
+# Async although they wait for nothing: FastAPI would run them in threads.
 async def _service_of(request: Request) -> Service:
     return cast(Service, request.app.state.service)
 

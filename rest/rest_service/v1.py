@@ -1,7 +1,7 @@
 """The predecessor's three endpoints, as its clients know them.
 
-What differs is only what no client can depend on: nobody waits busily, replies are kept for an
-hour and within bounds, and a request that was refused is answered by the cluster's ``rejected``.
+Differences are limited to behaviour that no client can depend on: no busy waiting, replies are kept
+for an hour and within bounds, and ``rejected`` of the cluster answers a request that was refused.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ router.add_api_route("/", index, methods=["POST"], include_in_schema=False)
 async def feed(request: Request, service: TheService, client: TheClient) -> Response:
     """Pass a request on as it is. With a ``uuid``, its reply is waited for a few seconds.
 
-    What comes too late is named by ``poll_id``, and ``/poll`` has it.
+    If the reply takes longer, the answer is a ``poll_id`` with which ``/poll`` returns it.
     """
     raw, fields = await _object_in(request)
     uuid = fields.get("uuid")
     if uuid is not None and not (isinstance(uuid, str) and uuid):
-        # Its refusal could not say whom it answers, so nobody would see it.
+        # Its refusal could not name a uuid, so no reply would reach the client.
         raise RequestRefused(
             400, "JSON did not validate against schema.", cause="$.uuid: expected text, or no uuid"
         )
@@ -127,7 +127,10 @@ async def poll(request: Request, service: TheService, client: TheClient) -> Resp
 
 
 def _shown(reply: bytes, client: Client) -> orjson.Fragment:
-    """A reply as a client may see it: a late one may be the answer to another's request."""
+    """Return a reply without secrets, unless the client may see them.
+
+    A late reply may answer another client's request.
+    """
     if client.sees_secrets:
         return orjson.Fragment(reply)
     value = jsontext.loads(reply)
@@ -138,7 +141,7 @@ _POLL: Any = jsonschema.Draft7Validator(_POLL_SCHEMA)
 
 
 async def _object_in(request: Request) -> tuple[bytes, dict[str, Any]]:
-    """The body, if it is a JSON object; its bytes are passed on, so no number changes."""
+    """Return body and fields of a JSON object; the bytes are passed on, so no number changes."""
     raw = await request.body()
     if not is_json(request):
         raise RequestRefused(400, NOT_JSON)
@@ -149,16 +152,16 @@ async def _object_in(request: Request) -> tuple[bytes, dict[str, Any]]:
 
 
 async def _check(service: Service, client: Client, raw: bytes) -> None:
-    """Return whether a client may feed this; Refused says why not.
+    """Check that a client may feed this request; RequestRefused gives the reason.
 
-    Feeding crawls and asking is for those who may submit; all else steers the cluster. Whoever is
-    bound to applications feeds what is about these.
+    The role submit may feed crawls, `info` and statistics requests; all others need operate. A
+    client that is limited to applications may only feed requests about these.
     """
     is_free = client.waiting is client.schedules is None and not client.appids
     if client.role >= Role.OPERATE and is_free:
         return
     try:
-        # Beside the loop: expressions are compiled.
+        # In a thread: decoding compiles expressions.
         fed = await asyncio.to_thread(requests.decode, raw, limits=service.limits)
     except InvalidRequest:
         fed = None

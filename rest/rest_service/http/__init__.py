@@ -1,1 +1,1 @@
-"""HTTP itself: connections, keys, quotas, envelopes, and what is written down of them."""
+"""HTTP itself: connections, keys, quotas, envelopes, and the audit log."""

@@ -1,11 +1,11 @@
-"""Who may do what, and how often.
+"""Access: roles, keys and rate limits of clients.
 
 Roles build on each other: ``read`` sees everything but secrets, ``submit`` also feeds crawls,
-``operate`` also steers them and edits the rules. A key may be bound to applications: then it feeds,
-sees and steers crawls of these, and nothing that is about the whole cluster. Without keys whoever
-reaches the service operates, so it listens on loopback only and answers no other name than
-loopback's: a page of the web that has its own name point here (DNS rebinding) is refused, and so is
-any write that another site's page makes.
+``operate`` also steers them and edits the rules. A key may be limited to applications: then it
+feeds, sees and steers their crawls, and nothing that concerns the whole cluster. Without keys every
+client has the role ``operate``, so the service listens on loopback only and accepts only loopback
+host names. This refuses web pages whose own name points here (DNS rebinding). Writes from pages of
+other sites are refused, too.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from rest_service.http.envelope import RequestRefused
 from rest_service.http.peers import peer_of
 
 _BURST_S = 2.0
-"""A client that was quiet may make so many seconds' worth of requests at once."""
+"""Seconds' worth of requests that an idle client may make at once."""
 _CLIENTS_REMEMBERED = 10_000
 _GUESSES = 10.0
 """Wrong keys that an address may try at once."""
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 FORMS = "/ui/do"
-"""Before the path of a route of ``/v2``: a form that stands for it."""
+"""Prefix of the path of a form, before the path of its route of ``/v2``."""
 
 
 class Role(IntEnum):
-    """How far a client may go; each role may do what the lower ones may."""
+    """Permissions of a client; each role includes the lower ones."""
 
     ANYONE = 0
     READ = 1
@@ -47,32 +47,32 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Whoever makes a request."""
+    """The sender of a request."""
 
     name: str
-    """Tells clients apart, in limits and in the log: never a secret."""
+    """Name of the client in limits and in the log: never a secret."""
     role: Role
     address: str = "unknown"
     appids: frozenset[str] = frozenset()
-    """The applications that it is bound to; empty: to none, all are open to it."""
+    """Applications that the client is limited to; empty: it may access all."""
     rate: float | None = None
-    """Requests a second; None: as many as everybody."""
+    """Requests per second; None: the default rate."""
     waiting: int | None = None
-    """Pages that may wait when it feeds more; None: any number."""
+    """Pages that may be waiting when the client feeds more; None: any number."""
     schedules: int | None = None
-    """Schedules that there may be when it sets another; None: any number."""
+    """Schedules that may exist when the client adds one; None: any number."""
 
     @property
     def sees_secrets(self) -> bool:
-        """Return whether it may see what clients and sites log in with."""
+        """Return whether the client may see credentials of clients and sites."""
         return self.role >= Role.OPERATE
 
     def may_see(self, appid: object) -> bool:
-        """Return whether an application is open to it."""
+        """Return whether the client may access an application."""
         return not self.appids or appid in self.appids
 
     def check(self, *appids: object) -> None:
-        """Refused (403) unless all of these applications are open to it."""
+        """Raise RequestRefused (403) unless the client may access all of these applications."""
         if not all(map(self.may_see, appids)):
             named = ", ".join(sorted(self.appids))
             raise RequestRefused(
@@ -86,14 +86,14 @@ _NEEDED: Mapping[tuple[str, str], Role] = {
     ("POST", "/feed"): Role.SUBMIT,
     ("POST", "/v2/crawls"): Role.SUBMIT,
     ("POST", "/v2/check"): Role.SUBMIT,
-    # Lines of a log tell more than screens do.
+    # Log lines show more than screens do.
     ("GET", "/ui/process"): Role.OPERATE,
     ("HEAD", "/ui/process"): Role.OPERATE,
 }
 
 
 def role_needed(method: str, path: str) -> Role:
-    """The role that a route asks for: reading reads, and what is not named here operates."""
+    """Return the role that a route needs: by default READ for reading, else OPERATE."""
     if path == "/health" or path.startswith(("/health/", "/static/")):
         return Role.ANYONE
     path = path.removeprefix(FORMS)
@@ -122,24 +122,27 @@ _OF_APPLICATIONS = frozenset(
 
 
 def is_of_applications(path: str) -> bool:
-    """Whether a route tells applications apart; what is not named here is the whole cluster's."""
+    """Return whether a route separates applications; all others are for the whole cluster."""
     path = path.removeprefix(FORMS)
     return path in _OF_APPLICATIONS or path.startswith("/v2/schedules/")
 
 
 class Keyring:
-    """The keys that are known; none at all lets everybody on this machine operate."""
+    """The known keys; without any, every client on this machine may operate."""
 
     def __init__(self, keys: Sequence[ApiKey]) -> None:
         self._keys = [(_digest(key.secret), _client(key)) for key in keys]
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the machine itself is the only border."""
+        """Return whether there are no keys, so that only access to the machine protects."""
         return not self._keys
 
     def identify(self, request: Request) -> Client:
-        """Who asks; a key that is not known is refused with 401, a missing one is anyone."""
+        """Return the sender of a request; raise RequestRefused (401) if its key is unknown.
+
+        A request without a key gets the role ANYONE.
+        """
         address = request.client.host if request.client else "unknown"
         if self.is_empty:
             return Client(peer_of(address), Role.OPERATE, address)
@@ -147,7 +150,7 @@ class Keyring:
         if secret is None:
             return Client(peer_of(address), Role.ANYONE, address)
         digest = _digest(secret)
-        # Every key is compared, so that time does not tell which one came close.
+        # Every key is compared, so that timing does not show which one came close.
         fitting = [client for known, client in self._keys if hmac.compare_digest(known, digest)]
         if not fitting:
             raise RequestRefused(401, "Unknown API key.", code="unauthorized")
@@ -170,7 +173,7 @@ def _digest(secret: str) -> bytes:
 
 
 def _secret_of(request: Request) -> str | None:
-    """From ``X-API-Key``, a bearer token, or a browser's password."""
+    """Return the key from ``X-API-Key``, a bearer token, or a browser's password."""
     if key := request.headers.get("x-api-key"):
         return key
     scheme, _, rest = request.headers.get("authorization", "").partition(" ")
@@ -185,7 +188,7 @@ def _secret_of(request: Request) -> str | None:
 
 
 def check_site(request: Request, *, is_keyless: bool) -> None:
-    """Refuse what a page of another site has a browser send here."""
+    """Refuse requests that a page of another site makes a browser send here."""
     host = request.headers.get("host", "")
     if is_keyless and host and not is_loopback_host(host):
         raise RequestRefused(
@@ -203,7 +206,7 @@ def check_site(request: Request, *, is_keyless: bool) -> None:
 
 
 class RateLimiter:
-    """A bucket of requests a client, filled at ``rate`` a second; 0 limits nobody."""
+    """A token bucket per client, filled at ``rate`` requests per second; 0 is no limit."""
 
     def __init__(
         self,
@@ -218,7 +221,7 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def admit(self, client: str, rate: float | None = None) -> bool:
-        """Take one request out of the client's bucket; False: it is empty."""
+        """Take one request from the client's bucket; return False if it is empty."""
         rate = self._rate if rate is None else rate
         if not rate:
             return True
@@ -231,7 +234,7 @@ class RateLimiter:
         return is_admitted
 
     def is_empty(self, client: str) -> bool:
-        """Return whether the client would be refused; takes nothing."""
+        """Return whether the client would be refused; take nothing."""
         return bool(self._rate) and self._level(client, self._rate) < 1
 
     def _level(self, client: str, rate: float) -> float:
@@ -241,11 +244,11 @@ class RateLimiter:
 
 
 class Guesses:
-    """Slows down whoever tries keys: some at once, then one a second and address.
+    """Limits guesses of keys: some at once, then one per second and address.
 
-    From an address that has used these up, a key that it has not used before is not even looked at:
-    the right one is answered as all others, so trying faster finds nothing. Whoever shares the
-    address goes on with a key that it has used before.
+    After too many guesses, an address may only use keys that it has used before. Any other key,
+    even a right one, gets the same refusal, so faster guessing finds nothing. Other clients at that
+    address continue with the keys that they have used before.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -253,12 +256,12 @@ class Guesses:
         self._used: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def failed(self, address: str) -> None:
-        """A key was wrong; Refused (429) if that is one too many."""
+        """Count a wrong key; raise RequestRefused (429) if there were too many."""
         if not self._left.admit(peer_of(address)):
             raise _slow_down()
 
     def worked(self, client: Client) -> None:
-        """A key was right; Refused (429) if it is new from an address that guesses."""
+        """Count a right key; raise RequestRefused (429) if it is new at an address that guesses."""
         name = (peer_of(client.address), client.name)
         if name not in self._used and self._left.is_empty(name[0]):
             raise _slow_down()

@@ -1,7 +1,7 @@
-"""Who changed what: one log event ``audit`` for every attempt to change the cluster over HTTP.
+"""Audit log: one event ``audit`` for every attempt to change the cluster over HTTP.
 
-It names the key, never its secret; the address of whoever is connected, which may be a proxy's;
-what was done, to what, and how that ended. ``unavailable`` means that it may have taken effect all
+It names the key, never its secret; the address of the connection, which may be a proxy's; the
+action, its target, and its outcome. ``unavailable`` means that it may have taken effect all
 the same. Names that clients chose are cut.
 """
 
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def audited(client: Client, action: str, **target: object) -> Iterator[None]:
-    """Log what is done in the block, when it has ended."""
+    """Log the action of the block when it has ended."""
     outcome = "failed"
     try:
         yield
@@ -46,7 +46,7 @@ def audited(client: Client, action: str, **target: object) -> Iterator[None]:
 
 @contextmanager
 def audited_request(client: Client, fields: Mapping[str, object]) -> Iterator[None]:
-    """The same of any request as it is fed; what only asks changes nothing, and is not logged."""
+    """Log a request that is fed; requests that only read are not logged."""
     action = _told(fields.get("action", "feed"))
     if action in _ASKING or "stats" in fields:
         yield
@@ -57,7 +57,7 @@ def audited_request(client: Client, fields: Mapping[str, object]) -> Iterator[No
 
 
 def _told(value: object) -> str:
-    """A value that a client chose, as far as a log needs it."""
+    """Return a value that a client chose, cut for the log."""
     text = str(value) if isinstance(value, str | int | float) else type(value).__name__
     return text[:_LONGEST].encode("utf-8", "replace").decode()
 

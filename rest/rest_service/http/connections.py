@@ -1,9 +1,9 @@
-"""Connections to REST: bounded in number and patience, so that whoever says nothing holds nothing.
+"""Connections to REST: limited in number and time, so that idle clients take no resources.
 
-A connection waits (for the head of its first request, or of its next one) or works (until its
-answer is complete). One that waits has a deadline, and is the first to go where there are too many:
-the eldest of all, or the eldest of a peer that has its share. So new requests are heard however
-many connections are silent. Only where all of them work is a new one refused.
+A connection waits (for the head of its first or next request) or works (until its answer is
+complete). A waiting connection has a deadline. Where there are too many connections, the one that
+has waited longest is closed: of all peers, or of a peer that has reached its limit. So idle
+connections never block new requests. A new connection is only refused if all others are working.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from rest_service.http.peers import peer_of
 
 MAX_CONNECTIONS = 2_000
 HEAD_S = 10.0
-"""From the connection, or from the first byte of a later head, to the end of the head."""
+"""Seconds from the connection, or the first byte of a later head, to the end of the head."""
 KEEP_ALIVE_S = 30
-"""How long a connection may be silent between two requests."""
+"""Seconds that a connection may be silent between two requests."""
 UNREAD_S = 60.0
-"""How long a client may read nothing of its answer."""
+"""Seconds that a client may read nothing of its answer."""
 _LOOKED_AT, _BYTES_A_LINE = 4_096, 7
-"""Of so many bytes or more in chunks, a line end for so few of them is too many."""
+"""Bytes from which chunked data is checked; a line end per fewer bytes than this is too many."""
 _LOOK_EVERY_S = 1.0
 _MOST_REFUSED = 100
 _OTHER_FILES = 300
-"""What else this process has open at most: Kafka, Redis, logs, those that are being refused."""
+"""Other files this process opens at most: Kafka, Redis, logs, connections being refused."""
 
 _BODY = orjson.dumps(
     {
@@ -48,7 +48,7 @@ _FULL = (
 
 
 def allow_files() -> int:
-    """Let this process open as many files as it needs, if it may; how many connections to take."""
+    """Raise the limit of open files as far as allowed; return how many connections to accept."""
     wanted = MAX_CONNECTIONS + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= soft < wanted:
@@ -58,7 +58,7 @@ def allow_files() -> int:
 
 
 class Connections:
-    """All that are open: at most ``most``, and of one peer ``each``."""
+    """All open connections: at most ``most``, and ``each`` per peer."""
 
     def __init__(self, *, most: int, each: int) -> None:
         self._most = most
@@ -72,11 +72,11 @@ class Connections:
 
     @property
     def protocol(self) -> type[asyncio.Protocol]:
-        """What makes a connection, as uvicorn wants it."""
+        """Return the factory of connections for uvicorn."""
         return cast("type[asyncio.Protocol]", partial(Connection, self))
 
     def admit(self, one: Connection) -> bool:
-        """Count a new connection; False: all others of its peer, or of all peers, work."""
+        """Count a new connection; return False if all others, or all of its peer, are working."""
         own = self._open.get(one.peer, ())
         if len(own) >= self._each and not self._give_up(self._waiting_of.get(one.peer, {})):
             return False
@@ -87,14 +87,14 @@ class Connections:
         return True
 
     def refuse(self, one: Connection) -> None:
-        """Let it read for a moment why it is refused, unless too many do."""
+        """Let a client read its refusal for a moment, unless too many do."""
         if len(self._refused) >= _MOST_REFUSED:
             eldest = next(iter(self._refused))
             eldest.abort()
         self._refused[one] = one.loop.call_later(_LOOK_EVERY_S, one.abort)
 
     def forget(self, one: Connection) -> None:
-        """It is no longer there; nothing happens if it never was."""
+        """Remove a connection; ignore an unknown one."""
         self.works(one)
         if timer := self._refused.pop(one, None):
             timer.cancel()
@@ -106,13 +106,13 @@ class Connections:
                 del self._open[one.peer]
 
     def waits(self, one: Connection) -> None:
-        """It waits, from now on."""
+        """Mark a connection as waiting from now on."""
         self.works(one)
         self._waiting[one] = None
         self._waiting_of.setdefault(one.peer, {})[one] = None
 
     def works(self, one: Connection) -> None:
-        """It does not wait."""
+        """Mark a connection as not waiting."""
         if self._waiting.pop(one, self) is self:
             return
         own = self._waiting_of[one.peer]
@@ -121,7 +121,7 @@ class Connections:
             del self._waiting_of[one.peer]
 
     async def watch(self) -> None:
-        """Give up connections at their deadlines, until cancelled."""
+        """Close connections at their deadlines, until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             now = asyncio.get_running_loop().time()
@@ -137,7 +137,7 @@ class Connections:
 
 
 class Connection(H11Protocol):
-    """One connection."""
+    """A connection with deadlines."""
 
     def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -146,12 +146,12 @@ class Connection(H11Protocol):
         self._due = math.inf
         self._is_refused = False
         self._has_begun = True
-        """True if the head that is waited for has begun."""
+        """True if the next head has begun."""
         self._unsent = 0
         self._read_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take it, or say that there are too many."""
+        """Accept the connection, or answer that there are too many."""
         super().connection_made(cast(asyncio.Transport, transport))
         self.peer = peer_of(self.client[0]) if self.client else self.peer
         if self._connections.admit(self):
@@ -160,16 +160,16 @@ class Connection(H11Protocol):
         self._is_refused = True
         self.transport.write(_FULL)
         self.transport.write_eof()
-        # Closed at once, what it still sends would be answered by a reset, which overtakes this.
+        # Closed at once, its further bytes would be answered by a reset, which overtakes it.
         self._connections.refuse(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Remove the connection."""
         self._connections.forget(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """A head that has begun must end in time, however its bytes drip."""
+        """Process data; a head that has begun must end in time, however slowly its bytes arrive."""
         if not self._has_begun:
             self._has_begun = True
             self._due = self.loop.time() + HEAD_S
@@ -184,7 +184,7 @@ class Connection(H11Protocol):
             self._connections.works(self)
 
     def _is_ground(self, data: bytes) -> bool:
-        """Whether a body comes in chunks of a few bytes: each costs as much as one of thousands."""
+        """Return whether a body has tiny chunks: each costs as much as a large one."""
         if len(data) < _LOOKED_AT or data.count(b"\r\n") * _BYTES_A_LINE < len(data):
             return False
         if self.conn.their_state is h11.SEND_BODY:
@@ -192,27 +192,27 @@ class Connection(H11Protocol):
         return b"chunked" in data[:_LOOKED_AT].lower()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless that is here already."""
+        """Wait for the next request, unless it has already arrived."""
         super().on_response_complete()
         if not self._is_working:
             self._wait(KEEP_ALIVE_S)
             self._has_begun = False
 
     def is_over(self, now: float) -> bool:
-        """Return whether it has passed a deadline: its head is late, or nobody reads its answer."""
+        """Return whether a deadline has passed: of the head, or of reading the answer."""
         unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent:
             self._unsent, self._read_at = unsent, now
         return now > (self._read_at + UNREAD_S if unsent else self._due)
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         self._connections.forget(self)
         self.transport.abort()
 
     @property
     def _is_working(self) -> bool:
-        # None before the first request, whatever uvicorn's types say.
+        # None before the first request, although uvicorn's types exclude it.
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete
 

@@ -1,4 +1,4 @@
-"""The one form of every answer in JSON, refusals included: the predecessor's envelope.
+"""The one form of every answer in JSON, errors included: the predecessor's envelope.
 
 ``{"status": "SUCCESS", "data": …, "error": null}``, or ``{"status": "FAILURE", "data": null,
 "error": {"message": …}}``, where ``error`` may also have a ``cause`` (one sentence), a ``code``
@@ -39,12 +39,12 @@ class RequestRefused(CrawlstreamError):
 
 
 def success(data: object, *, status: int = 200) -> Response:
-    """An answer; ``data`` may hold ``orjson.Fragment``, JSON that is passed on as it came."""
+    """Return an answer; ``data`` may contain ``orjson.Fragment``, JSON that is passed on as is."""
     return answer({"status": "SUCCESS", "data": data, "error": None}, status=status)
 
 
 def failure(refused: RequestRefused) -> Response:
-    """A refusal."""
+    """Return the answer for a refused request."""
     error = {"message": str(refused), **refused.details}
     response = answer({"status": "FAILURE", "data": None, "error": error}, status=refused.status)
     if refused.status in {429, 503}:
@@ -53,5 +53,5 @@ def failure(refused: RequestRefused) -> Response:
 
 
 def answer(value: object, *, status: int = 200) -> Response:
-    """Any value as JSON, without an envelope."""
+    """Return any value as JSON, without an envelope."""
     return Response(jsontext.dumps(value), status_code=status, media_type=JSON)

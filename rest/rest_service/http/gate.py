@@ -1,4 +1,4 @@
-"""The gate before every handler: who, whether, how often, how much; and the count of it all."""
+"""The gate before every handler: identity, role, rate and size of a request, and its metrics."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ CLIENT = "crawlstream.client"
 """Where a request carries its :class:`~rest_service.http.access.Client`."""
 
 BODY_TIMEOUT_S = 30.0
-"""A body that takes longer to arrive is given up, so that slow senders hold nothing."""
+"""Seconds until a body that has not arrived is refused, so that slow senders use no memory."""
 
 BODIES_BYTES = 64 << 20
-"""Of all requests in progress together; one body of the largest size always fits."""
+"""Bytes of all bodies in progress together; one body of the largest size always fits."""
 SMALL_BODY_BYTES = 64 << 10
 _LARGE = frozenset({"/feed", "/v2/crawls", "/v2/check", "/v2/rejected/replay"})
-"""Routes that take more than ``SMALL_BODY_BYTES``, beside those of schedules."""
+"""Routes that accept more than ``SMALL_BODY_BYTES``, besides those of schedules."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -45,10 +45,10 @@ SECURITY_HEADERS = {
         "object-src 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
-    # No other site learns of it; without any, browsers call the origin of our own forms "null".
+    # No other site gets it; without any, browsers call the origin of forms "null".
     "Referrer-Policy": "same-origin",
 }
-"""Of everything that a browser may show, unless it has rules of its own; JSON it only reads."""
+"""Headers of every answer but JSON, which browsers only read; an answer may set its own."""
 _OF_ALL = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-content-type-options", b"nosniff"),
@@ -61,7 +61,7 @@ log = structlog.get_logger()
 
 
 class Gate:
-    """Lets a request through to ``app``, or answers it with its refusal."""
+    """Passes a request to ``app``, or answers with its refusal."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Gate:
         self._budget = _Budget(max(BODIES_BYTES, max_body_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Judge one request and count its answer."""
+        """Check one request and count its answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -114,13 +114,13 @@ class Gate:
             body.release()
 
     def _most_bytes(self, path: str) -> int:
-        """The size of a body that a route takes."""
+        """Return the largest body that a route accepts."""
         route = path.removeprefix(FORMS)
         is_large = route in _LARGE or route.startswith("/v2/schedules/")
         return self._max_body_bytes if is_large else min(SMALL_BODY_BYTES, self._max_body_bytes)
 
     def _judge(self, request: Request) -> None:
-        """Note who asks; Refused says why one may not."""
+        """Identify the client; RequestRefused gives the reason if it may not do this."""
         peer = request.client.host if request.client else "unknown"
         check_site(request, is_keyless=self._keyring.is_empty)
         client = request.scope[CLIENT] = self._identify(request, peer)
@@ -148,7 +148,7 @@ class Gate:
         try:
             client = self._keyring.identify(request)
         except RequestRefused:
-            # Guesses are counted, too.
+            # Guesses count as requests, too.
             self._admit(peer)
             self._guesses.failed(peer)
             raise
@@ -168,18 +168,18 @@ class _Budget:
         self._left = left
 
     def take(self, count: int) -> None:
-        """Count bytes that have come; Refused (503) where there is no room for them."""
+        """Take bytes that have arrived; raise RequestRefused (503) if too few are left."""
         if count > self._left:
             raise RequestRefused(503, "Too many large requests at a time: try again.", code="busy")
         self._left -= count
 
     def give_back(self, count: int) -> None:
-        """Return what a request had."""
+        """Return the bytes of a request."""
         self._left += count
 
 
 class _Body:
-    """A request's body on its way in: bounded in size and in time."""
+    """A request's body while it arrives: limited in size and in time."""
 
     def __init__(self, receive: Receive, max_bytes: int, budget: _Budget) -> None:
         self._receive = receive
@@ -191,7 +191,7 @@ class _Body:
 
     async def receive(self) -> Message:
         if self._is_whole:
-            # From here on it only tells that the client has gone.
+            # After the body, only the client's disconnect is received.
             return await self._receive()
         try:
             async with asyncio.timeout(self._deadline - time.monotonic()):
@@ -219,7 +219,7 @@ def _too_large(limit: int) -> RequestRefused:
 
 
 def _secure(message: Message, path: str) -> None:
-    """Headers are added as bytes: this is a good part of what a small answer costs."""
+    """Add security headers, as bytes: they are much of the cost of a small answer."""
     headers: list[tuple[bytes, bytes]] = message["headers"]
     known = dict(headers)
     headers += _OF_ALL

@@ -1,4 +1,4 @@
-"""``HEAD``: the headers that ``GET`` would have, of every route, without making what follows."""
+"""``HEAD``: the headers of ``GET`` for every route, without the body."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crawlstream.tasks import end
 
 
 class Heads:
-    """Asks ``app`` as GET does, until it has said its headers; a stream is not begun."""
+    """Calls ``app`` with GET until it sends its headers; a stream is not begun."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,7 +1,7 @@
-"""Secrets of clients and sites in what is shown: names of headers stay, their values do not.
+"""Secrets of clients and sites are hidden: names of headers are shown, their values are not.
 
-A result repeats the headers that its page was asked with, and a rejected record is the request as
-it came. Whoever may read pages need not be whoever may use the account they were read with.
+A result repeats the headers of its request, and a rejected record is the request as received.
+Permission to read pages does not include the account that they were fetched with.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _SECRET = re.compile(
     r"cookie|auth|token|secret|passw|session|credential|signature|csrf|xsrf|api-?key|access-?key",
     re.IGNORECASE,
 )
-"""Names of headers that carry what lets somebody in."""
+"""Names of headers that carry credentials."""
 
 SECRET_FIELDS = frozenset({"cookie", "cookies", "headers", "body"})
-"""Fields of a request that may carry it."""
+"""Fields of a request that may carry credentials."""
 
 
 def hide(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of any topic without what lets somebody in."""
+    """Return a record of any topic without credentials."""
     shown = dict(value)
     for name in ("request_headers", "response_headers"):
         if isinstance(headers := shown.get(name), dict):
@@ -33,7 +33,7 @@ def hide(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hide_seeds(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A schedule, or the reply about one, without what its seeds are requested with."""
+    """Return a schedule, or the reply about one, without the secrets of its seeds' requests."""
     shown = dict(value)
     if isinstance(crawl := shown.get("crawl"), dict):
         shown["crawl"] = _without(crawl)

@@ -1,4 +1,4 @@
-"""Doing a thing once, however often it is asked: ``Idempotency-Key``."""
+"""Repeated requests take effect once: ``Idempotency-Key``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rest_service.http.envelope import RequestRefused
 REMEMBERED_S = 3600.0
 REMEMBERED = 10_000
 REMEMBERED_BYTES = 64 * 1024 * 1024
-"""Beyond these the oldest answers are forgotten."""
+"""Limits of the remembered answers; beyond these the oldest are removed."""
 _OVERHEAD = 500
-"""Bytes of an answer besides its own, about."""
+"""Approximate bytes of an answer besides its own."""
 
 _Name = tuple[str, str]
 
@@ -33,9 +33,9 @@ class _Answered:
 
 
 class Once:
-    """Remembers, for an hour and within bounds, what was answered under a key.
+    """Remembers the answers to idempotency keys, for an hour and within bounds.
 
-    A second try gets that answer. What failed is not remembered: it may be tried again.
+    A repeated request gets the same answer. Failures are not remembered: they may be retried.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,13 +46,13 @@ class Once:
 
     @property
     def remembered_bytes(self) -> int:
-        """Bytes of the answers that are remembered, about."""
+        """Approximate bytes of the remembered answers."""
         return self._bytes
 
     async def run(
         self, client: str, key: str, body: bytes, work: Callable[[], Awaitable[bytes]]
     ) -> bytes:
-        """Do the work, or answer what it answered; Refused (422) if the body is another one."""
+        """Do the work, or return its answer; raise RequestRefused (422) if the body differs."""
         self._forget_old()
         name, digest = (client, key), hashlib.sha256(body).digest()
         if known := self._known.get(name):
@@ -75,7 +75,7 @@ class Once:
             future.set_exception(
                 error if isinstance(error, Exception) else RequestRefused(503, "Try again.")
             )
-            # Seen: nobody else may be waiting for it.
+            # Mark the error as retrieved: there may be no other waiter.
             future.exception()
             raise
         finally:

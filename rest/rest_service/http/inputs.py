@@ -12,18 +12,18 @@ from rest_service.http.envelope import RequestRefused
 
 
 def media_type(request: Request) -> str:
-    """The type of the body, without parameters."""
+    """Return the type of the body, without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def is_json(request: Request) -> bool:
-    """Return whether the body is said to be JSON."""
+    """Return whether the content type of the body is JSON."""
     kind = media_type(request)
     return kind == "application/json" or (kind.startswith("application/") and "+json" in kind)
 
 
 def wants_html(request: Request) -> bool:
-    """Whether a browser asks, for a page, what keeps it live, or by a form: it names no JSON."""
+    """Return whether a browser requests a page or its live updates, or sends a form."""
     accepted = request.headers.get("accept", "").lower()
     is_reading = request.method in {"GET", "HEAD"} or request.url.path.startswith(FORMS)
     is_page = "text/html" in accepted or "text/event-stream" in accepted
@@ -31,7 +31,7 @@ def wants_html(request: Request) -> bool:
 
 
 def parse_json(raw: bytes, message: str) -> object:
-    """The value of any JSON, read as leniently as the predecessor; Refused with ``message``."""
+    """Parse JSON as leniently as the predecessor; raise RequestRefused with ``message``."""
     try:
         value: object = jsontext.loads(raw)
     except ValueError:

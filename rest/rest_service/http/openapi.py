@@ -1,4 +1,4 @@
-"""The description for programs (OpenAPI): what all routes have in common is said once."""
+"""The description for programs (OpenAPI), with parts that all routes share."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
 
 
 class DocumentedAPI(FastAPI):
-    """An application that describes its refusals and its keys, too."""
+    """An application whose description includes its errors and its keys."""
 
     def openapi(self) -> dict[str, Any]:
-        """The description, made once."""
+        """Return the description; it is made once."""
         if self.openapi_schema is not None:
             return self.openapi_schema
         told = super().openapi()
@@ -76,7 +76,7 @@ class DocumentedAPI(FastAPI):
 
 
 def body(**examples: object) -> dict[str, Any]:
-    """What is added to the description of a route that takes JSON; examples by name."""
+    """Return the OpenAPI extras of a route that takes JSON, with named examples."""
     named = {name: {"value": value} for name, value in examples.items()}
     content = {"application/json": {"schema": {"type": "object"}, "examples": named}}
     return {"requestBody": {"required": True, "content": content}}

@@ -1,6 +1,6 @@
-"""Query parameters: one that a route does not know is refused, not ignored.
+"""Query parameters: unknown ones are refused, not ignored.
 
-A filter that is misspelt, or does not exist, would answer with everything.
+A filter that is misspelt, or does not exist, would return everything.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rest_service.http.envelope import RequestRefused
 
 
 class StrictRoute(APIRoute):
-    """A route that refuses (400) query parameters that it does not know, by name."""
+    """A route that refuses (400) unknown query parameters and names them."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler behind the check."""
+        """Return the handler, preceded by the check."""
         handle = super().get_route_handler()
         fields = get_flat_params(self.dependant)
         known = {one.alias for one in fields if isinstance(one.field_info, Query)}

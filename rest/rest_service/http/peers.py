@@ -1,4 +1,4 @@
-"""Who shares the limits of an address."""
+"""Addresses that share one limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipaddress import IPv6Address, ip_address
 
 
 def peer_of(address: str) -> str:
-    """Whom an address stands for: itself, or the /64 that a client of IPv6 has for its own."""
+    """Return the peer of an address: itself, or the /64 that an IPv6 client has for its own."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:

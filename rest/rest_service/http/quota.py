@@ -1,4 +1,4 @@
-"""How much a key may have: pages that wait, and schedules; what is beyond is refused."""
+"""Quotas of a key: waiting pages, and schedules; requests beyond them are refused."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rest_service.http.envelope import RequestRefused
 from rest_service.sampler import Sampler
 
 _ON_ITS_WAY_S = 5.0
-"""What was fed so lately may not be in the frontier yet, so it counts beside that."""
+"""Seconds that fed seeds are counted besides the frontier's, which may not have them yet."""
 _FEEDING = frozenset({"set", "resume", "fire"})
 
 
 class Quota:
-    """Judges seeds and schedules before they are fed."""
+    """Checks seeds and schedules before they are fed."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class Quota:
         self._set_at: dict[str, dict[tuple[str, str], float]] = {}
 
     async def admit(self, client: Client, seeds: int) -> None:
-        """Count seeds of a client; Refused (429) where too many pages wait already.
+        """Count seeds of a client; raise RequestRefused (429) if too many pages are waiting.
 
-        RedisUnavailable: nobody knows how many.
+        Raises RedisUnavailable if their number is unknown.
         """
         if client.waiting is None:
             return
@@ -54,9 +54,10 @@ class Quota:
         self._lately[client.name].append((self._clock(), seeds))
 
     async def admit_schedule(self, client: Client, asked: ScheduleRequest) -> None:
-        """Count what a request for a schedule makes: the seeds of one firing, and the schedule.
+        """Count the results of a schedule request: the seeds of one firing, and the schedule.
 
-        Refused (429, 409) if they are beyond the client's quotas. RedisUnavailable: nobody knows.
+        Raises RequestRefused (429, 409) beyond the client's quotas, and RedisUnavailable if the
+        numbers are unknown.
         """
         if client.schedules is not None and asked.do == "set":
             await self._admit_one_more(client, (asked.appid, asked.name), client.schedules)
@@ -78,7 +79,7 @@ class Quota:
         await self.admit(client, len(told.seeds))
 
     async def _admit_one_more(self, client: Client, one: tuple[str, str], most: int) -> None:
-        """Count a schedule, unless it only replaces itself."""
+        """Count a schedule, unless it replaces one of the same name."""
         now = self._clock()
         known = await self._frontier.schedules.names(client.appids)
         lately = self._set_at.setdefault(client.name, {})

@@ -1,4 +1,4 @@
-"""Turns at what few may do at a time: nobody takes all of them, and nobody waits for ever."""
+"""Turns at limited work: no client takes all of them or waits forever."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from rest_service.http.envelope import RequestRefused
 
 _WAITING = 20
-"""Of one client, at a time."""
+"""Requests of one client that may wait at a time."""
 
 
 @dataclass(slots=True)
 class _Own:
     turns: asyncio.Semaphore
     count: int = 0
-    """Those that have a turn, and those that wait for one."""
+    """Requests that have a turn or wait for one."""
 
 
 class Turns:
-    """At most ``most`` at a time, of one client ``each``; others wait, first come, first served."""
+    """At most ``most`` turns at a time, ``each`` per client; others wait in order of arrival."""
 
     def __init__(self, *, most: int, each: int, patience_s: float | None = None) -> None:
         self._all = asyncio.Semaphore(most)
@@ -36,7 +36,7 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, client: str) -> AsyncIterator[None]:
-        """A turn for the length of the block; Refused (503) if it does not come in time."""
+        """Hold a turn for the length of the block; raise RequestRefused (503) if it comes late."""
         own = self._own.setdefault(client, _Own(asyncio.Semaphore(self._each)))
         if own.count >= self._each + _WAITING:
             raise _busy()

@@ -1,4 +1,4 @@
-"""``/v2``: the cluster at a glance, its processes, and the rules of politeness."""
+"""``/v2``: the state of the cluster, its processes, and the throttle rules."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _RuleFields: Any = create_model("RuleFields", **_changes)
 
 
 class Rule(_RuleFields):  # type: ignore[misc]  # made from a rule's fields
-    """What to change of a rule; what is absent stays as it is."""
+    """Fields of a rule to change; absent ones stay as they are."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"example": {"hits": 2, "window": 1}}
@@ -145,10 +145,10 @@ async def unblock(domain: Domain, service: TheService, client: TheClient) -> Res
 async def _changed(
     service: Service, client: Client, edit: Callable[[], Awaitable[ThrottleTable]]
 ) -> views.View:
-    """The rules behind an edit; who made this version is written down, if Redis takes it."""
+    """Return the rules after an edit; record the author of this version, if Redis accepts it."""
     known = await _version(service)
     table = await edit()
-    # What leaves the rules as they are makes no version.
+    # An edit that leaves the rules as they are makes no version.
     if table.mzxid != known:
         try:
             await note_author(service.redis, service.keys, table.mzxid, client.name)
@@ -158,7 +158,7 @@ async def _changed(
 
 
 async def _version(service: Service) -> int:
-    """That of the rules in force; 0 where Redis does not tell."""
+    """Return the version of the rules in force; 0 if Redis is unavailable."""
     try:
         table = await service.frontier.rules.table()
     except Unavailable:

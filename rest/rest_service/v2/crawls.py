@@ -61,9 +61,9 @@ class Target(BaseModel):
     crawlid: Id
     spiderid: Id = "link"
     priority: int | None = None
-    """Of ``reprioritize`` only."""
+    """Required for ``reprioritize``, not allowed otherwise."""
     until: int | None = Field(None, ge=1, le=LATEST)
-    """Of ``pause`` only: when it ends by itself, in epoch seconds."""
+    """End of a ``pause`` in epoch seconds; not allowed otherwise."""
 
 
 @router.post("/crawls", status_code=202, summary="Feed seeds", openapi_extra=_BODIES)
@@ -79,7 +79,7 @@ async def submit(
     repeated for an hour: it is fed once by this process.
     """
     body = await request.body()
-    # Beside the loop: thousands of seeds take a while.
+    # In a thread: thousands of seeds take a while.
     seeds = await asyncio.to_thread(read_seeds, body, media_type(request), service.limits)
     client.check(*{seed.request.appid for seed in seeds})
 
@@ -115,7 +115,7 @@ async def check(request: Request, service: TheService, client: TheClient) -> Res
 
 
 def _unlikely(seeds: Sequence[Seed]) -> Sequence[str]:
-    """What is accepted and will hardly be reached, a sentence for each host."""
+    """Return a sentence for each host that is accepted but will hardly be reached."""
     hosts = dict.fromkeys(host_of(seed.request.url) for seed in seeds)
     return list(islice(filter(None, map(unlikely_host, hosts)), _WARNINGS_TOLD))
 
@@ -131,7 +131,7 @@ async def crawls(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
-    """Crawls that are remembered, the latest activity first, each with the ledger of its run."""
+    """Remembered crawls, the latest activity first, each with the ledger of its run."""
     if appid is not None:
         client.check(appid)
     wanted = sorted(client.appids) if client.appids and appid is None else [appid]
@@ -189,7 +189,7 @@ async def _steer(verb: Steering, target: Target, service: Service, client: Clien
             until=target.until,
         )
     )
-    # What no schema allows is refused here, not on a topic that nobody reads.
+    # An invalid request is refused here, not on a topic that the client does not read.
     requests.decode(asked, limits=service.limits)
     reply = await service.ask(client, asked, uuid)
     if reply is None:
@@ -200,7 +200,7 @@ async def _steer(verb: Steering, target: Target, service: Service, client: Clien
 
 
 async def crawl_state(service: Service, key: CrawlKey) -> CrawlState:
-    """The state of a crawl; Refused (404) if it is not remembered."""
+    """Return the state of a crawl; raise RequestRefused (404) if it is not remembered."""
     state = await service.frontier.queries.crawl_state(key)
     if state is None:
         raise RequestRefused(404, "No such crawl found.", code="unknown_crawl")
@@ -208,5 +208,5 @@ async def crawl_state(service: Service, key: CrawlKey) -> CrawlState:
 
 
 def _named(seeds: Sequence[Seed]) -> list[dict[str, str]]:
-    """The crawls that seeds belong to, each once."""
+    """Return the crawls that seeds belong to, each once."""
     return [asdict(key) for key in dict.fromkeys(seed.request.crawl for seed in seeds)]

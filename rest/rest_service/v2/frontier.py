@@ -1,8 +1,8 @@
-"""``/v2/frontier``: all that is known of a URL, in the frontier and on the topics.
+"""``/v2/frontier``: all records of a URL, in the frontier and on the topics.
 
-The frontier knows where a page waits, and of one that is over only that it was seen. How it ended
-stands on the topics of results and events, which are not sorted by URL: of each, the latest records
-are looked through, and more of them where one asks the records themselves (``/v2/results?url=``).
+The frontier knows where a page waits, but of a finished page only that it was seen. Its outcome is
+on the topics of results and events, which are not sorted by URL: of each, only the latest records
+are searched. Queries for the records themselves (``/v2/results?url=``) search more.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from rest_service.v2.reading import (
 )
 
 LOOKED_AT = 5_000
-"""Records of a topic, the latest ones."""
+"""Latest records of a topic that are searched."""
 _LOOKING_S = 5.0
 _SHOWN = 50
-"""Records about the URL, of a topic: the latest ones."""
+"""Latest records of a topic that are returned for a URL."""
 _LONGEST_CHAIN = 100
 _BREATH = 50
-"""Records between two breaths: to read one takes about 0.1 ms."""
+"""Records between two pauses for other tasks: to read one takes about 0.1 ms."""
 _RESULT = (
     *("id", "appid", "crawlid", "spiderid", "run", "url", "response_url", "status_code", "depth"),
     *("attempt", "latency_ms", "body_size", "timestamp", "parent_url", "seed_url"),
@@ -54,17 +54,17 @@ Url = Annotated[str, Query(min_length=1, max_length=10_000, examples=["https://e
 
 @dataclass(slots=True)
 class UrlRecords:
-    """What a topic tells of a URL."""
+    """Records of a topic about a URL."""
 
     found: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_SHOWN))
     parents: dict[tuple[object, ...], str | None] = field(default_factory=dict)
-    """By run and URL, of all pages that were looked at: a page is found before its children."""
+    """Parent by run and URL, of all pages searched: a page is found before its children."""
     looked_at: int = 0
     is_whole: bool = True
-    """True if every record of the topic was looked at."""
+    """True if every record of the topic was searched."""
 
     def note(self, name: Name, record: Mapping[str, Any], url: str) -> None:
-        """Look at a record as it is shown."""
+        """Add a record in the form that clients see."""
         value: Any = record["value"]
         self.looked_at += 1
         if name == "results":
@@ -73,7 +73,7 @@ class UrlRecords:
             self.found.append({**record, "value": value})
 
     def chain(self, value: Mapping[str, Any]) -> Sequence[str]:
-        """The parents of a page from the nearest on, as far as they are known."""
+        """Return the parents of a page from the nearest on, as far as they are known."""
         run = _run_of(value)
         chain: list[str] = []
         above = value.get("parent_url") or value.get("parent")
@@ -108,7 +108,7 @@ async def frontier(
 
 
 async def story_of(service: Service, client: Client, wanted: RecordFilter) -> views.View:
-    """All that is known of the URL that is wanted; KafkaUnavailable, RedisUnavailable."""
+    """Return all records of the wanted URL; raise KafkaUnavailable or RedisUnavailable."""
     url = wanted.url or ""
     crawls = await _crawls(service, client, wanted)
     report = await service.frontier.inspector.url(
@@ -130,7 +130,7 @@ async def story_of(service: Service, client: Client, wanted: RecordFilter) -> vi
 
 
 async def _crawls(service: Service, client: Client, wanted: RecordFilter) -> Sequence[CrawlKey]:
-    """The crawls that are asked, the latest activity first."""
+    """Return the crawls to search for the URL, the latest activity first."""
     if wanted.appid is not None and wanted.crawlid is not None:
         key = CrawlKey(wanted.spiderid or "link", wanted.appid, wanted.crawlid)
         return [(await crawl_state(service, key)).crawl]
@@ -147,7 +147,7 @@ async def _crawls(service: Service, client: Client, wanted: RecordFilter) -> Seq
 
 
 async def _look(service: Service, name: Name, wanted: RecordFilter) -> UrlRecords:
-    """Look through the latest records of a topic for those about a URL."""
+    """Search the latest records of a topic for those about a URL."""
     ends = await ends_of(service, name)
     share = -(-LOOKED_AT // len(ends))
     start = {number: max(0, end - share) for number, end in ends.items()}

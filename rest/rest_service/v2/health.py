@@ -29,5 +29,5 @@ async def ready(service: TheService) -> Response:
 
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response)
 async def metrics() -> Response:
-    """What this process counts, in Prometheus' text format."""
+    """Metrics of this process, in Prometheus' text format."""
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

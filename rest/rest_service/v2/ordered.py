@@ -1,7 +1,7 @@
-"""Records of a topic by time, newest or oldest first: its partitions are merged, window by window.
+"""Records of a topic by time, newest or oldest first: its partitions are merged in windows.
 
-Each partition keeps its own order, so that a cursor is one offset a partition, whatever times the
-records have; where those of a partition grow, the whole is sorted by them.
+Each partition keeps its own order, so a cursor is one offset per partition, whatever times the
+records have. If the times of each partition increase, the whole is sorted by time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Offsets = dict[int, int]
 
 @dataclass(slots=True)
 class Found:
-    """Some records in order, and where to go on."""
+    """Some records in order, and where to continue."""
 
     at: Offsets
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -46,21 +46,21 @@ class Found:
 
     @property
     def cursor(self) -> str:
-        """The place behind the last record."""
+        """Cursor after the last record."""
         return cursor_of(self.at)
 
 
 @dataclass(slots=True)
 class _Merge:
-    """What was read of each partition and not looked at yet."""
+    """Records that were read from each partition and not returned yet."""
 
     at: Offsets
     bounds: Offsets
     newest_first: bool
     loaded: dict[int, deque[dict[str, Any]]] = field(default_factory=dict)
-    """In the order of the offsets; ``value`` is None where a record is not wanted."""
+    """Records in the order of the offsets; ``value`` is None if a record is not wanted."""
     edges: Offsets = field(default_factory=dict)
-    """How far each partition was read."""
+    """Offset up to which each partition was read."""
 
     def __post_init__(self) -> None:
         self.loaded = {number: deque() for number in self.at}
@@ -68,7 +68,7 @@ class _Merge:
 
     @property
     def lacking(self) -> list[int]:
-        """Partitions of which the next record is not known."""
+        """Partitions whose next record is not loaded yet."""
         return [
             number
             for number, records in self.loaded.items()
@@ -80,7 +80,7 @@ class _Merge:
         return edge > bound if self.newest_first else edge < bound
 
     def windows(self, size: int) -> Mapping[int, tuple[int, int]]:
-        """What to read next of the partitions that lack a record: from, to."""
+        """Return the next range (from, to) to read of each partition that lacks a record."""
         found = {}
         for number in self.lacking:
             edge, bound = self.edges[number], self.bounds[number]
@@ -91,13 +91,13 @@ class _Merge:
         return found
 
     def load(self, records: Mapping[int, list[dict[str, Any]]], size: int) -> None:
-        """Take what the windows held."""
+        """Add the records of the windows."""
         for number, (low, high) in self.windows(size).items():
             self.loaded[number].extend(records[number])
             self.edges[number] = low if self.newest_first else high
 
     def pop(self) -> dict[str, Any] | None:
-        """The next record in order; None: there is none."""
+        """Return the next record in order; None if there is none."""
         end = -1 if self.newest_first else 0
         heads = {
             number: (records[end]["at_ms"], number)
@@ -126,10 +126,10 @@ async def read_ordered(
     limit: int = 1,
     fits: Fits = lambda _value: True,
 ) -> Found:
-    """Records from ``at`` to ``bounds`` that are wanted and fit; KafkaUnavailable.
+    """Return records from ``at`` to ``bounds`` that are wanted and fit; KafkaUnavailable.
 
-    Newest first, ``at`` is behind the first record and ``bounds`` at the last one. It ends early,
-    with a cursor, where much was looked at or it took long.
+    Newest first, ``at`` is after the first record and ``bounds`` at the last one. It ends early,
+    with a cursor, after many records or a long time.
     """
     merge = _Merge(dict(at), {n: bounds.get(n, at[n]) for n in at}, newest_first)
     found = Found(merge.at)
@@ -163,7 +163,7 @@ async def _window(
     *,
     deadline: float,
 ) -> dict[int, list[dict[str, Any]]] | None:
-    """Every record of the windows, by partition; None: they could not be read in time."""
+    """Return every record of the windows, by partition; None if they took too long to read."""
     start = await ends_of(service, name)
     until = dict(start)
     for number, (low, high) in windows.items():
@@ -190,16 +190,17 @@ async def _window(
 
 
 async def beginnings_of(service: Service, name: Name) -> Offsets:
-    """Offset of the first record that is left, by partition; KafkaUnavailable."""
+    """Return the offset of the oldest record, by partition; KafkaUnavailable."""
     return dict(await offsets_since(service.kafka, topic_of(service, name), 0))
 
 
 async def beside(
     service: Service, name: Name, place: tuple[int, int], at_ms: int
 ) -> tuple[Offsets, Offsets]:
-    """Where the records before and after one begin: at each the first that is not older than it.
+    """Return the offsets just before and just after a record, by partition.
 
-    Of two with the same time, that of the lower partition is the older one.
+    In other partitions, this is the first record that is not older. Of two records with the same
+    time, the one in the lower partition is the older.
     """
     topic = topic_of(service, name)
     since = await offsets_since(service.kafka, topic, at_ms)

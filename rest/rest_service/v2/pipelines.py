@@ -1,4 +1,4 @@
-"""``/v2``: pipelines, which store results, and what they have told of runs."""
+"""``/v2``: pipelines, which store results, and their reports about runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Name = Annotated[str, Path(min_length=1, max_length=40, examples=["archive"])]
 
 @router.get("/pipelines", summary="List pipelines")
 async def pipelines(service: TheService) -> Response:
-    """Pipelines of which a process lives: state, lag, positions and account, by name."""
+    """Pipelines with a running process, sorted: state, lag, positions and account."""
     found = states_of(await living_in(service.frontier.heartbeats))
     return success([asdict(one) for one in found])
 
@@ -47,7 +47,7 @@ async def report(
 async def deliveries(
     service: Service, client: Client, name: str, crawlid: str | None = None
 ) -> Deliveries:
-    """What a pipeline has told of runs; KafkaUnavailable."""
+    """Return the runs that a pipeline has reported; raise KafkaUnavailable."""
     if not service.reach.kafka:
         raise KafkaUnavailable
     async with service.pages.of(client.name):

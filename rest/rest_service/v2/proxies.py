@@ -1,4 +1,4 @@
-"""``/v2``: pools of proxies, how their proxies do, and bans by a person."""
+"""``/v2``: pools of proxies, the state of their proxies, and manual bans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Name = Annotated[str, Path(min_length=1, max_length=64, examples=["de"])]
 
 
 class Unban(BaseModel):
-    """A proxy, and the domain that a ban is for; without one it is for all."""
+    """A proxy, and the domain that a ban is for; without a domain it is for all."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -34,14 +34,14 @@ class Unban(BaseModel):
 
 
 class Ban(Unban):
-    """The same, and for how long; without an end it is for all domains, until it is lifted."""
+    """A ban and its duration; without a duration it is for all domains, until it is lifted."""
 
     for_s: int | None = Field(None, ge=1, le=LONGEST_BAN_S)
 
 
 @router.get("/proxies", summary="List pools of proxies")
 async def proxies(service: TheService) -> Response:
-    """All pools, by name: proxies by state; traffic, budget and cost of the day."""
+    """All pools of proxies with their names: proxies by state; traffic, budget and cost of the day."""
     states, table = await states_of_pools(service)
     told = [pool_told(state, with_proxies=False) for state in states]
     uses = {"default": table.default, "groups": table.groups, "domains": table.domains}
@@ -104,13 +104,13 @@ async def unban(service: TheService, client: TheClient, wish: Unban) -> Response
 
 
 async def states_of_pools(service: Service) -> tuple[list[PoolState], PoolTable]:
-    """How the pools in force do; RedisUnavailable."""
+    """Return the state of the pools in force; raise RedisUnavailable."""
     table = await service.frontier.pools.table() or PoolTable()
     return list(await service.frontier.book.states(table)), table
 
 
 async def _pool_with(service: Service, proxy: str) -> str:
-    """The pool that has a proxy, as it is in ZooKeeper; Refused (404)."""
+    """Return the pool that has a proxy, by ZooKeeper; raise RequestRefused (404)."""
     name = (await service.pools.read()).pool_with(proxy)
     if name is None:
         raise RequestRefused(404, "No such proxy found.", code="unknown_proxy")

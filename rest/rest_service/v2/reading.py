@@ -1,4 +1,4 @@
-"""Records of the topics as values: which are wanted, where a page of them begins and ends."""
+"""Records of the topics as values: filters, and where a page of them begins and ends."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from rest_service.service import Service
 SCANNED = 20_000
 PAGE_BYTES = 16 * 1024 * 1024
 PAGE_S = 10.0
-"""A page ends at these bounds, wherever it is; its cursor goes on from there."""
+"""Bounds of a page; its cursor continues after it."""
 CLOCKS_DIFFER_MS = 600_000
-"""A crawl's first record is looked for from so much before its beginning on."""
+"""Milliseconds before the beginning of a crawl at which the search for its records begins."""
 _CURSOR = re.compile(r"\d{1,6}:\d{1,19}(?:,\d{1,6}:\d{1,19}){0,9999}")
 
 Name = Literal["results", "events", "rejected"]
@@ -36,7 +36,7 @@ Name = Literal["results", "events", "rejected"]
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Which records of a topic somebody wants."""
+    """Filter for the records of a topic."""
 
     appid: str | None = None
     crawlid: str | None = None
@@ -44,9 +44,9 @@ class RecordFilter:
     with_bodies: bool = False
     spiderid: str | None = None
     url: str | None = None
-    """Canonical."""
+    """Canonical form of the URL."""
     appids: frozenset[str] = frozenset()
-    """Of these applications only, unless it is empty."""
+    """Applications whose records are wanted; empty: all."""
     is_hiding: bool = False
     """True if secrets are left out."""
 
@@ -56,7 +56,7 @@ class RecordFilter:
         return self.appid is self.crawlid is self.event is self.spiderid is self.url is None
 
     def pick(self, record: Record) -> object:
-        """The record as it is shown; None if it is not wanted or cannot be read."""
+        """Return the record for clients; None if it is not wanted or cannot be read."""
         raw = record.value or b""
         if self.crawlid is not None and orjson.dumps(self.crawlid)[1:-1] not in raw:
             return None
@@ -83,9 +83,10 @@ class RecordFilter:
 
 
 def wanted_by(client: Client, **wanted: Any) -> RecordFilter:
-    """What a client wants, of what it may see; Refused (403) if it wants another application's.
+    """Return the filter for a client's query, limited to the records that it may see.
 
-    A ``url`` may be written as a person writes it; Refused (422) if it is none.
+    Raises RequestRefused: 403 for an application that the client may not see, 422 if ``url`` is
+    not a URL. It may be in any spelling.
     """
     if wanted.get("url") is not None:
         wanted["url"] = url_of(wanted["url"])
@@ -96,7 +97,7 @@ def wanted_by(client: Client, **wanted: Any) -> RecordFilter:
 
 
 def url_of(text: str) -> str:
-    """A URL in the one spelling in which it is looked for; Refused (422) says why it is none."""
+    """Return the canonical form of a URL; RequestRefused (422) gives the reason if it has none."""
     try:
         return canonical(seed_url(text))
     except InvalidUrl as error:
@@ -106,7 +107,7 @@ def url_of(text: str) -> str:
 
 
 def is_about(value: Mapping[str, Any], url: str) -> bool:
-    """Return whether a result or event is about a URL, or about one that redirected from there."""
+    """Return whether a result or event is about a URL, or was redirected from it."""
     told = [value.get("url"), value.get("response_url"), *(value.get("redirect_urls") or ())]
     return any(is_spelling(text, url) for text in told)
 
@@ -115,7 +116,7 @@ def is_spelling(text: object, url: str) -> bool:
     """Return whether a text of a record means a canonical URL."""
     if text == url:
         return True
-    # Seeds keep their fragment, and their query its order; hosts are the same in any spelling.
+    # Seeds keep their fragment and the order of their query; hosts have only one spelling.
     if not isinstance(text, str) or host_of(url) not in text:
         return False
     try:
@@ -125,7 +126,7 @@ def is_spelling(text: object, url: str) -> bool:
 
 
 def _appid_of(value: Mapping[str, Any]) -> object:
-    """The application of a record; what was rejected names it in what came."""
+    """Return the application of a record; of a rejected one, from its original bytes."""
     if "appid" in value or not isinstance(raw := value.get("raw"), str):
         return value.get("appid")
     try:
@@ -135,7 +136,7 @@ def _appid_of(value: Mapping[str, Any]) -> object:
 
 
 def cursor_of(offsets: Mapping[int, int]) -> str:
-    """A place in every partition as a text, which ``parsed`` reads."""
+    """Return a cursor, a text that ``parsed`` reads, for an offset per partition."""
     return ",".join(f"{number}:{offset}" for number, offset in sorted(offsets.items()))
 
 
@@ -150,7 +151,7 @@ class Page:
 
     @property
     def cursor(self) -> str:
-        """The place behind the last record."""
+        """Cursor after the last record."""
         return cursor_of(self.offsets)
 
     def is_full(self, limit: int) -> bool:
@@ -159,7 +160,7 @@ class Page:
         return is_long or self.size >= PAGE_BYTES
 
     def note(self, record: Record, wanted: RecordFilter) -> bool:
-        """Go past a record; True: it is on the page."""
+        """Process a record; return True if it was added to the page."""
         self.offsets[record.partition] = record.offset + 1
         self.scanned += 1
         value = wanted.pick(record)
@@ -187,7 +188,7 @@ async def read_page(
     limit: int = 100,
     start: Mapping[int, int] | None = None,
 ) -> tuple[Page, bool]:
-    """A page, and whether it reaches the end of the topic as it was; KafkaUnavailable.
+    """Return a page, and whether it reaches the present end of the topic; KafkaUnavailable.
 
     It begins at the cursor, or at ``start``, or at the latest records, or at the first.
     """
@@ -196,7 +197,7 @@ async def read_page(
     if cursor is not None:
         start |= parsed(cursor, ends)
     elif wanted.is_all:
-        # Where only some may be seen, more are looked at.
+        # Search more records if the client may see only some of them.
         share = -(-(SCANNED if wanted.appids else limit) // len(ends))
         start = {number: max(0, end - share) for number, end in ends.items()}
     found = Page(start)
@@ -215,7 +216,7 @@ async def read_page(
 
 
 async def start_of(service: Service, name: Name, crawl: CrawlState) -> dict[int, int]:
-    """Where the records of a crawl's latest run begin, about."""
+    """Return approximately where the records of a crawl's latest run begin."""
     at_ms = max(0, int(crawl.started_at * 1000) - CLOCKS_DIFFER_MS)
     return dict(await offsets_since(service.kafka, topic_of(service, name), at_ms))
 
@@ -223,7 +224,7 @@ async def start_of(service: Service, name: Name, crawl: CrawlState) -> dict[int,
 async def records_at(
     service: Service, name: Name, places: Mapping[int, Collection[int]]
 ) -> list[Record]:
-    """The records at these offsets by partition; Refused (404) names one that is not there."""
+    """Return the records at these offsets; RequestRefused (404) names one that is missing."""
     ends = await ends_of(service, name)
     missing = {(number, offset) for number, offsets in places.items() for offset in offsets}
     start = dict(ends) | {number: min(offsets) for number, offsets in places.items()}
@@ -245,7 +246,7 @@ async def records_at(
 async def one_record(
     service: Service, client: Client, name: Name, place: tuple[int, int]
 ) -> dict[str, object]:
-    """One record as it is shown, with its body; Refused (404) if it is not there."""
+    """Return one record for a client, with its body; raise RequestRefused (404) if missing."""
     partition, offset = place
     async with service.pages.of(client.name):
         (record,) = await records_at(service, name, {partition: {offset}})
@@ -258,27 +259,27 @@ async def one_record(
 def read(
     service: Service, name: Name, offsets: Mapping[int, int], *, follow: bool = False
 ) -> AsyncGenerator[Record, None]:
-    """Records from these offsets on; without ``follow`` to the end of the topic as it is."""
+    """Return records from these offsets on; without ``follow``, to the present end of the topic."""
     topic = topic_of(service, name)
     return read_topic(service.kafka, topic, offsets=dict(offsets), follow=follow)
 
 
 async def ends_of(service: Service, name: Name) -> dict[int, int]:
-    """Offset behind the last record, by partition; KafkaUnavailable."""
+    """Return the offset after the last record, by partition; raise KafkaUnavailable."""
     if not service.reach.kafka:
         raise KafkaUnavailable
     return dict(await end_offsets(service.kafka, topic_of(service, name)))
 
 
 def topic_of(service: Service, name: Name) -> str:
-    """The topic that is meant."""
+    """Return the topic of a name."""
     topics = service.topics
     names = {"results": topics.crawled, "events": topics.events, "rejected": topics.rejected}
     return names[name]
 
 
 def parsed(cursor: str, ends: Mapping[int, int]) -> dict[int, int]:
-    """Offsets out of a cursor, none beyond the end; Refused if it is no cursor."""
+    """Return the offsets of a cursor, at most the ends; raise RequestRefused if it is invalid."""
     if not _CURSOR.fullmatch(cursor):
         raise RequestRefused(422, "The cursor is not valid.", code="invalid")
     pairs = [pair.split(":") for pair in cursor.split(",")]

@@ -1,4 +1,4 @@
-"""``/v2``: what the cluster tells on its topics: pages, streams, files; and second chances."""
+"""``/v2``: records of the topics as pages, streams and files; replay of rejected records."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from rest_service.v2.reading import (
 _SILENCE_S = 15
 _CHUNK_BYTES = 65_536
 _BLANK = r"\x00-\x20\x7f\x85\xa0\xad\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
-"""Characters that cannot be seen before others."""
+"""Invisible characters that may precede others."""
 _STARTS = r"=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212"
-"""What a formula, or a command of old spreadsheets, begins with, in full width, too."""
+"""First characters of formulas and of old spreadsheets' commands, also in full width."""
 _FORMULA = re.compile(
     rf"\A(?=[{_BLANK}]*[{_STARTS}]|[\t\r\n])|(?<=[;\t\r\n])(?=[{_BLANK}\"]{{0,8}}[{_STARTS}])"
 )
-"""Where a spreadsheet may see the beginning of one: at that of a cell, and behind whatever ends a
-cell in half of the world, where the quotes about ours are read otherwise."""
+"""Places where a spreadsheet may see the beginning of a formula: at the start of a cell, and after
+any separator of cells of any locale, because it may read quotes differently."""
 _PLACES_LOGGED = 10
 _RUN = ("appid", "crawlid", "spiderid", "run")
 COLUMNS: Mapping[Name, Sequence[str]] = {
@@ -65,7 +65,7 @@ COLUMNS: Mapping[Name, Sequence[str]] = {
     ),
     "rejected": ("reason", "errors", "topic", "partition", "offset", "timestamp"),
 }
-"""Of a file for spreadsheets; JSON has every field."""
+"""Columns of a file for spreadsheets; JSON has every field."""
 
 router = APIRouter(prefix="/v2", tags=["records"], route_class=StrictRoute)
 
@@ -99,14 +99,14 @@ Chosen = Annotated[RecordFilter, Depends(_wanted)]
 
 
 class Place(BaseModel):
-    """Where a record is in its topic."""
+    """Partition and offset of a record in its topic."""
 
     partition: int = Field(ge=0, le=999_999)
     offset: int = Field(ge=0, lt=2**63)
 
 
 class Places(BaseModel):
-    """Records of the topic of what was rejected."""
+    """Records of the topic of rejected records."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"example": {"records": [{"partition": 0, "offset": 7}]}}
@@ -137,7 +137,7 @@ async def replay(places: Places, service: TheService, client: TheClient) -> Resp
 
 
 def _again(service: Service, record: Record) -> Out | None:
-    """The record that was rejected, as it came; None where its bytes were not kept."""
+    """Return the rejected record as it was received; None if its bytes were not kept."""
     try:
         raw = rejects.decode(record.value or b"").raw
     except ValueError:
@@ -199,10 +199,10 @@ async def export(
     *,
     form: Annotated[Literal["jsonl", "csv"], Query(alias="format")] = "jsonl",
 ) -> Response:
-    """Everything that a topic has as yet: a JSON object a line, or a table for spreadsheets.
+    """All present records of a topic: a JSON object per line, or a table for spreadsheets.
 
-    Of a crawl that is remembered, from shortly before its latest run on. No cell of the table is
-    a formula.
+    For a remembered crawl, from shortly before its latest run on. No cell of the table is a
+    formula.
     """
     _check_room(service, client)
     start = dict.fromkeys(await ends_of(service, name), 0)
@@ -219,7 +219,7 @@ async def export(
 
 
 def csv_cell(value: object) -> str:
-    """A cell that no spreadsheet takes for a formula, whatever it strips before it looks."""
+    """Return a cell that no spreadsheet takes for a formula, whatever it strips first."""
     if value is None:
         return ""
     if isinstance(value, int | float):
@@ -229,7 +229,7 @@ def csv_cell(value: object) -> str:
 
 
 def as_csv(rows: Sequence[Sequence[object]]) -> bytes:
-    """Rows of a table as text."""
+    """Return rows of a table as CSV."""
     text = io.StringIO(newline="")
     table = csv.writer(text, quoting=csv.QUOTE_ALL)
     table.writerows([csv_cell(value) for value in row] for row in rows)
@@ -255,7 +255,7 @@ async def _lines(
 async def _values(
     service: Service, name: Name, wanted: RecordFilter, start: Mapping[int, int]
 ) -> AsyncIterator[list[Any]]:
-    """The records that are wanted, some at a time."""
+    """Yield the wanted records in chunks."""
     page = Page(dict(start))
     async with aclosing(read(service, name, start)) as records:
         async for record in records:
@@ -287,7 +287,7 @@ async def _in_turn(
 async def _events(
     service: Service, name: Name, wanted: RecordFilter, begin: Page
 ) -> AsyncGenerator[bytes, None]:
-    """The stream, with a sign of life every 15 s; it ends with the process, or without Kafka."""
+    """Yield events, and a comment every 15 s of silence, until the process or Kafka stops."""
     queue: asyncio.Queue[bytes] = asyncio.Queue(100)
     async with beside(_pump(service, name, wanted, begin, queue=queue)) as (pump,):
         yield b": connected\n\n"

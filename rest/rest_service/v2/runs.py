@@ -1,4 +1,4 @@
-"""``/v2``: the runs of a crawl, and what changed from one to another."""
+"""``/v2``: the runs of a crawl, and the changes between two of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Number = Annotated[int | None, Query(ge=1)]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Which two runs are compared."""
+    """The two runs to compare."""
 
     key: CrawlKey
     """The crawl of the later run."""
@@ -81,7 +81,7 @@ async def compared(
 
 
 async def history(service: Service, client: Client, key: CrawlKey) -> RunHistory:
-    """The runs of a crawl; Refused (404) if none is remembered."""
+    """Return the runs of a crawl; raise RequestRefused (404) if none is known."""
     if not service.reach.kafka:
         raise KafkaUnavailable
     async with service.pages.of(client.name):
@@ -92,7 +92,7 @@ async def history(service: Service, client: Client, key: CrawlKey) -> RunHistory
 
 
 async def comparison(service: Service, client: Client, pair: Pair, *, listed: int) -> Comparison:
-    """The comparison of two runs; Refused (404) if one of them is not remembered."""
+    """Compare two runs; raise RequestRefused (404) if one of them is unknown."""
     before, after = await _chosen(service, client, pair)
     async with service.comparisons.of(client.name):
         return await compare(service.kafka, service.topics.crawled, before, after, listed=listed)

@@ -1,4 +1,4 @@
-"""``/v2``: schedules, which feed their seeds again and again."""
+"""``/v2``: schedules, which feed their seeds repeatedly."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def schedule(service: TheService, client: TheClient, appid: AppId, name: N
 
 
 def _shown(state: ScheduleState, client: Client, now: int) -> views.View:
-    """A schedule as a client may see it."""
+    """Return a schedule as a client may see it."""
     view = views.schedule(state, now)
     return view if client.sees_secrets else hide_seeds(view)
 
@@ -102,7 +102,7 @@ async def _ask(
     client.check(named["appid"])
     uuid = uuid4().hex
     asked = jsontext.dumps({**more, **named, "uuid": uuid})
-    # What no schema allows is refused here, not on a topic that nobody reads.
+    # An invalid request is refused here, not on a topic that the client does not read.
     fed = requests.decode(asked, limits=service.limits)
     assert isinstance(fed, ScheduleRequest)
     await service.quota.admit_schedule(client, fed)
