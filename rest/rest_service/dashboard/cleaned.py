@@ -1,13 +1,13 @@
-"""Pages of the web, made harmless: a preview that a browser can show, and their text.
+"""Crawled pages, made harmless: a preview that a browser can show, and their text.
 
-A preview is a document of our own that holds what an allow-list of elements and attributes leaves
-of the page. No attribute of it can hold a URL, a style or a script, so there is nothing that a
-browser could ask for, connect to ahead, or run; its headers and the frame forbid all of it again.
+A preview is a new document with the parts of the page that an allow-list of elements and attributes
+permits. None of its attributes can contain a URL, a style or a script, so the browser has nothing
+to request, to connect to ahead, or to run; its headers and the frame forbid all of it again.
 
-lxml parses first, whatever it makes of the page, without crowds of attributes: it takes linear time
-and goes 256 elements deep.
-nh3 has the last word. It parses as browsers do, so that both see the same elements, and takes
-quadratic time for what is nested deeply: alone, 500 KB of ``<div>`` took it minutes.
+lxml parses first, whatever the result, and without large numbers of attributes: it takes linear
+time and goes 256 elements deep.
+nh3 runs last. It parses as browsers do, so that both see the same elements, and takes quadratic
+time for deep nesting: alone, it took minutes for 500 KB of ``<div>``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lxml import etree
 from crawlstream.markup import parsable
 
 LONGEST = 500_000
-"""Characters of a page that are looked at."""
+"""Characters of a page that are processed."""
 
 _BLOCKS = frozenset(
     {
@@ -49,7 +49,7 @@ _ATTRIBUTES = {
     "th": {"colspan", "rowspan"},
 }
 _NO_TEXT = frozenset({"script", "style", "title", "noscript", "template"})
-"""What stands in these is not read by people."""
+"""Elements whose content is not text for people."""
 
 _CLEANER = nh3.Cleaner(
     tags=set(_BLOCKS | _INLINE | _CELLS),
@@ -77,7 +77,7 @@ PREVIEW_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-DNS-Prefetch-Control": "off",
 }
-"""Of the preview: nothing is loaded, nothing runs, and only our own screens may frame it."""
+"""Headers of the preview: nothing is loaded or run, and only crawlstream's screens may frame it."""
 
 _TAG = re.compile(r"<(/?)([a-z0-9]+)[^>]*>")
 _SPACES = re.compile(r"[^\S\n]+")
@@ -85,7 +85,7 @@ _LINES = re.compile(r" ?\n[ \n]*")
 
 
 def preview(html: str, title: str) -> str:
-    """A document with what is harmless of a page; ``title`` is any text."""
+    """Return a document with the harmless parts of a page; ``title`` is any text."""
     return (
         '<!doctype html><html lang="und"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
@@ -95,8 +95,8 @@ def preview(html: str, title: str) -> str:
 
 
 def readable(html: str) -> str:
-    """The text of a page, a line for each of its blocks."""
-    # What is left of "<" in the text is "&lt;": every "<" begins a tag.
+    """Return the text of a page, a line for each of its blocks."""
+    # A "<" in the text is now "&lt;": every "<" begins a tag.
     text = _TAG.sub(_gap, _SPACES.sub(" ", _clean(html).replace("\n", " ")))
     return _LINES.sub("\n", _SPACES.sub(" ", unescape(text))).strip()
 

@@ -1,4 +1,4 @@
-"""Screens about the cluster: at a glance, its processes, domains and their rules, its proxies."""
+"""Screens about the cluster: overview, processes, domains and their rules, proxies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rest_service.service import Service, TheService
 from rest_service.v2.proxies import states_of_pools
 
 _DOMAINS_KNOWN = 1_000
-"""Domains with traffic that may be searched; as many as are shown are looked at in depth."""
+"""Domains with traffic that may be searched; only those shown are inspected in depth."""
 DEFAULT = "default"
 """The name of the rule of all domains without one."""
 
@@ -39,11 +39,11 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 
 
 SPANS = {900: "15 min", 3600: "1 h", 86400: "1 day", 604800: "7 days"}
-"""What charts can show, in seconds."""
+"""Lengths of time that charts can show, in seconds."""
 
 
 async def overview(request: Request, service: Service) -> Response:
-    """The cluster at a glance."""
+    """Show the overview of the cluster."""
     sampler = service.sampler
     asked = request.query_params.get("span", "")
     span_s = int(asked) if asked.isdecimal() and int(asked) in SPANS else next(iter(SPANS))
@@ -76,7 +76,7 @@ async def _overview(service: Service) -> Values:
 
 
 def _figures(service: Service) -> list[tuple[str, str, str]]:
-    """Name, value, and what stands small beside it."""
+    """Return name, value and note of each figure."""
     if not service.sampler.samples:
         return []
     sample = service.sampler.samples[-1]
@@ -105,7 +105,7 @@ def _figures(service: Service) -> list[tuple[str, str, str]]:
 
 @router.get("/processes")
 async def processes(request: Request, service: TheService) -> Response:
-    """Every process that lives."""
+    """Show every running process."""
 
     async def fill() -> Values:
         return {"processes": await living_processes(service) or (), "reach": service.reach}
@@ -117,7 +117,7 @@ async def processes(request: Request, service: TheService) -> Response:
 async def process(
     request: Request, service: TheService, name: Annotated[str, Query(max_length=300)]
 ) -> Response:
-    """One process, with the latest lines of its log while somebody looks."""
+    """Show a process, with the latest lines of its log while the screen is open."""
 
     async def fill() -> Values:
         found = await living_processes(service)
@@ -134,7 +134,7 @@ async def process(
 
 @dataclass(frozen=True, slots=True)
 class DomainRow:
-    """One domain, as far as it is known."""
+    """A domain with its rule, traffic and state."""
 
     name: str
     source: str
@@ -144,18 +144,18 @@ class DomainRow:
 
     @property
     def waiting(self) -> int:
-        """Pages that wait in it, as far as their bands are listed."""
+        """Pages that wait in the domain, as far as their queues are listed."""
         queues = self.report.queues if self.report else ()
         return sum(band.queued for queue in queues for band in queue.first)
 
     @property
     def allowed_per_minute(self) -> float:
-        """Requests that the rule allows as it is now."""
+        """Requests per minute that the rule allows at present."""
         return 0.0 if self.rule.is_paused else 60 * self.rule.effective_hits / self.rule.window_s
 
     @property
     def condition(self) -> str:
-        """What it does just now, in a word or two."""
+        """Present state of the domain, in a word or two."""
         if self.source == "blacklist":
             return "blocked"
         if self.rule.is_paused or not self.rule.effective_hits:
@@ -194,7 +194,7 @@ async def domains(
     q: Annotated[str, Query(max_length=1000)] = "",
     sort: str = "",
 ) -> Response:
-    """The throttle rules, what they lead to, and forms that change them."""
+    """Show the throttle rules, their effect, and forms that change them."""
     wanted = name.strip().lower()
 
     async def fill() -> Values:
@@ -215,7 +215,7 @@ async def rule_screen(
     wrong: Mapping[str, str],
     status: int,
 ) -> Response:
-    """The screen of a domain, with what was typed into the form of its rule and its problems."""
+    """Return the screen of a domain, with the input and the problems of the form of its rule."""
     values = await _screen(service, typed.get("domain", ""), "", "")
     return render(
         "domains.html",
@@ -243,11 +243,11 @@ async def _screen(service: Service, name: str, q: str, sort: str) -> Values:
 
 
 _NUMBERS = frozenset({"waiting", "responses", "failing", "latency"})
-"""Of success the least is looked for first."""
+"""Columns sorted by the largest value first; for success, the smallest comes first."""
 
 
 async def _domains(service: Service, wanted: str, part: str) -> Values:
-    """Those with rules of their own, and the busiest, with ``part`` in their names; or one."""
+    """Return domains with rules and the busiest, if ``part`` is in their names; or one domain."""
     problems: list[Note] = []
     table, default = None, service.settings.default_rule
     try:
@@ -280,7 +280,7 @@ async def _domains(service: Service, wanted: str, part: str) -> Values:
 
 
 def _named(table: ThrottleTable, busy: Mapping[str, DomainTraffic]) -> list[str]:
-    """The busiest first, then those that a person cares for."""
+    """Return the busiest domains first, then those with a rule or a block."""
     own = sorted((table.rules.keys() | table.blacklist) - busy.keys())
     return [*(name for name in busy if name != OTHERS), *own]
 
@@ -298,13 +298,13 @@ async def _row(
 
 
 def latest(found: Sequence[CrawlState]) -> Sequence[CrawlState]:
-    """The latest activity first."""
+    """Return crawls sorted by latest activity first."""
     return sorted(found, key=lambda one: one.last_activity, reverse=True)
 
 
 @router.get("/proxies")
 async def proxies(request: Request, service: TheService) -> Response:
-    """All pools of proxies; of each, proxies that are not well come first."""
+    """Show all pools of proxies; in each, proxies that are not well come first."""
 
     async def fill() -> Values:
         states, table = await states_of_pools(service)

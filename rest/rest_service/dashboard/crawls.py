@@ -1,4 +1,4 @@
-"""Screens about crawls: all of them, one in depth, its failures, its pages."""
+"""Screens about crawls: the list, a crawl in depth, its failures, its pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rest_service.v2.reading import Name, ends_of, parsed, start_of, wanted_by
 _LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
 _WAITS = ("queued", "delayed", "held", "spilled")
 _ALWAYS = ("admitted", "done", "failed", "queued", "held")
-"""Of these a zero is shown, too."""
+"""Counters that are shown even if they are zero."""
 _COLUMNS: Mapping[str, Callable[[CrawlState], Any]] = {
     "crawlid": lambda one: one.crawl.crawlid,
     "appid": lambda one: one.crawl.appid,
@@ -65,7 +65,7 @@ async def crawls(
     q: Annotated[str, Query(max_length=1000)] = "",
     sort: str = "",
 ) -> Response:
-    """Crawls with progress and ledger."""
+    """Show crawls with progress and ledger."""
 
     async def fill() -> Values:
         await service.sampler.fresh()
@@ -103,7 +103,7 @@ async def crawls(
 async def crawl(
     request: Request, service: TheService, client: TheClient, key: TheCrawl
 ) -> Response:
-    """One crawl in depth."""
+    """Show a crawl in depth."""
 
     async def fill() -> Values:
         return await _crawl(service, client, key)
@@ -121,7 +121,7 @@ async def _crawl(service: Service, client: Client, key: CrawlKey) -> Values:
         "traffic", lambda: read_domains(service.redis, service.keys, most=1000)
     )
     if client.appids:
-        # It counts what all applications ask.
+        # The traffic includes requests of all applications.
         traffic = {}
     spiders = spiders_of(await living_processes(service))
     return {
@@ -149,7 +149,7 @@ async def failures(
     reason: Annotated[str, Query(max_length=1000)] = "",
     q: Annotated[str, Query(max_length=1000)] = "",
 ) -> Response:
-    """Pages of a crawl that failed, by reason, the newest first."""
+    """Show pages of a crawl that failed, by reason, the newest first."""
     one = await crawl_state(service, key)
     part = q.strip().casefold()
 
@@ -192,7 +192,7 @@ async def pages(
     status: Annotated[str, Query(max_length=1)] = "",
     q: Annotated[str, Query(max_length=1000)] = "",
 ) -> Response:
-    """Pages of a crawl as they came, the newest first."""
+    """Show pages of a crawl as they were received, the newest first."""
     one = await crawl_state(service, key)
     part = q.strip().casefold()
 
@@ -227,7 +227,7 @@ def _listing(one: CrawlState, path: str, **filters: str) -> Listing:
 
 
 def export_path(one: CrawlState, name: str, form: str, **more: str) -> str:
-    """The address of a file with everything that a topic has of a crawl."""
+    """Return the address of a file with all records of a crawl on a topic."""
     return crawl_path(one, f"/v2/{name}/export", format=form, **more)
 
 
@@ -241,7 +241,7 @@ async def _newest(
     fits: Fits,
     event: str | None = None,
 ) -> Found:
-    """Records of a crawl's latest run that fit, the newest first."""
+    """Return records of a crawl's latest run that fit, the newest first."""
     key = one.crawl
     wanted = wanted_by(
         client, appid=key.appid, crawlid=key.crawlid, spiderid=key.spiderid, event=event

@@ -1,8 +1,8 @@
-"""What is typed into forms, as the bodies of the requests that the forms stand for.
+"""Input of forms, converted to bodies of API requests.
 
-A form sends text under the names of a request's fields; what each field takes is said here, once.
-A field that is empty is absent. What is not of its field's type is passed on as it was typed, so
-that the API says what is wrong with it.
+A form sends text under the names of a request's fields; the type of each field is defined here.
+An empty field is absent. Text that does not have its field's type is passed on unchanged, so that
+the API reports the problem.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _FILES = {"csv": "text/csv", "json": JSON}
 """Media types by the ends of the names of files; all others are lines of JSON."""
 _DIGITS = 19
 _LARGEST = 2**53
-"""Beyond it JSON's numbers are not exact everywhere."""
+"""Largest integer that JSON readers are sure to keep exact."""
 
 
 class Field(NamedTuple):
-    """A field of a crawl request that not everybody needs."""
+    """An optional field of a crawl request."""
 
     name: str
     label: str
@@ -64,14 +64,14 @@ MORE: Sequence[Field] = (
 
 
 class File(NamedTuple):
-    """A file that was chosen."""
+    """A file that the user chose."""
 
     name: str
     content: bytes
 
     @property
     def kind(self) -> str:
-        """Its media type."""
+        """Media type of the file."""
         return _FILES.get(self.name.rpartition(".")[2].lower(), "application/x-ndjson")
 
 
@@ -84,45 +84,45 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """All that a form sent, by the names of its fields."""
+    """The content of a form, by the names of its fields."""
 
     texts: Mapping[str, Sequence[str]]
-    """Names that begin with an underscore are the form's own."""
+    """Values by field; names that begin with an underscore are the form's own."""
     file: File | None = None
     has_file: bool = False
     """True if the form has a place for a file."""
     at: float = field(default_factory=time.time)
 
     def text(self, name: str) -> str:
-        """The first value of a field; "" where there is none."""
+        """Return the first value of a field; "" if there is none."""
         return next(iter(self.texts.get(name, ())), "")
 
     def firsts(self) -> dict[str, str]:
-        """The first value of each field of the request that is not empty."""
+        """Return the first value of each field of the request that is not empty."""
         told = {name: self.text(name) for name in self.texts if not name.startswith("_")}
         return {name: text for name, text in told.items() if text}
 
     def fields(self) -> dict[str, Any]:
-        """Its fields as values."""
+        """Return the fields of the request as values."""
         return {name: self._value(name, text) for name, text in self.firsts().items()}
 
     def _value(self, name: str, text: str) -> Any:
         kind = _KINDS.get(name, "text")
         if kind == "ahead" and isinstance(seconds := _number(text), int):
-            # Of a pause, 0 is its end.
+            # 0 ends a pause.
             return int(self.at) + seconds if seconds else 0
         read = _READ.get(kind)
         return read(text) if read else text
 
 
 def body_of(typed: Typed, *, without: Sequence[str] = ()) -> Body:
-    """The fields as they are, as JSON."""
+    """Return the fields as they are, as JSON."""
     told = typed.fields()
     return Body(jsontext.dumps({name: told[name] for name in told if name not in without}))
 
 
 def seeds_of(typed: Typed) -> Body:
-    """Seeds of a crawl: a file, a text as it is, or a request for each URL; Refused (422)."""
+    """Return seeds: a file, a text as it is, or a request per URL; RequestRefused (422)."""
     if typed.has_file:
         if typed.file is None:
             raise RequestRefused(422, "Choose a file.", code="invalid")
@@ -138,7 +138,7 @@ def seeds_of(typed: Typed) -> Body:
 
 
 def records_of(typed: Typed) -> Body:
-    """Places of records, of which each says ``partition:offset``; Refused (422)."""
+    """Return places of records from ``partition:offset`` texts; RequestRefused (422)."""
     places = map(place_of, typed.texts.get("record", ()))
     records = [{"partition": partition, "offset": offset} for partition, offset in places]
     if not records:
@@ -147,7 +147,7 @@ def records_of(typed: Typed) -> Body:
 
 
 def place_of(text: str) -> tuple[int, int]:
-    """Partition and offset of a record that is named ``partition:offset``; Refused (422)."""
+    """Return partition and offset from ``partition:offset``; raise RequestRefused (422)."""
     numbers = text.partition(":")[::2]
     if not all(one.isdecimal() and len(one) < _DIGITS for one in numbers):
         raise RequestRefused(422, f"{text[:50]!r} names no record.", code="invalid")
@@ -163,7 +163,7 @@ def _scope(text: str) -> Scope:
 
 
 def _number(text: str) -> int | float | str:
-    """A number as JSON has it, or the text."""
+    """Return a number as JSON has it, or the text."""
     try:
         number = float(text)
     except ValueError:
@@ -190,7 +190,7 @@ def _json(text: str) -> Any:
 
 
 def _time(text: str) -> int | str:
-    """Epoch seconds of a date and time, in UTC unless it names a zone."""
+    """Return epoch seconds of a date and time, in UTC unless it names a zone."""
     try:
         at = datetime.fromisoformat(text)
         return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())

@@ -1,13 +1,13 @@
-"""Forms of the dashboard: what a browser sends by itself becomes a request to ``/v2``.
+"""Forms of the dashboard: the fields that a browser sends become a request to ``/v2``.
 
 The life of a form
-    ``/ui/do/v2/…`` takes the fields of a form. It makes the body that ``/v2/…`` takes and asks that
-    route of the application, as the same client: what may be done, by whom, and what is logged is
-    decided there. A script gets the answer as it is. A browser without scripts is asked whether it
-    is meant, and then led to the screen where the effect is seen (303), which says what came of it;
-    or it gets the form again, with what was typed, and each problem beside its field.
+    ``/ui/do/v2/…`` takes the fields of a form. It makes the body for ``/v2/…`` and calls that
+    route of the application as the same client: the route checks permissions and writes the audit
+    log. A script gets the answer unchanged. A browser without scripts first shows a question to
+    confirm, and is then redirected (303) to the screen that shows the effect and the outcome. If
+    there are problems, it gets the form again, with its input and each problem next to its field.
 
-The gate asks of ``/ui/do/v2/…`` what it asks of ``/v2/…``, and refuses forms of other sites.
+The gate applies the rules of ``/v2/…`` to ``/ui/do/v2/…``, and refuses forms of other sites.
 """
 
 from __future__ import annotations
@@ -39,37 +39,37 @@ from rest_service.service import Service, TheClient, TheService
 from rest_service.v2.schedules import Steering as Firing
 
 _MOST_FIELDS = 2_000
-"""Of a form: a screen of rejected records has 500."""
+"""Fields that a form may have: a screen of rejected records has 500."""
 _KNOWN_S = 3.0
-"""How long a crawl that was just fed may take until it is known."""
+"""Seconds to wait until a crawl that was just fed is known."""
 _PLACE = re.compile(r"(?:seed \d+: )?(?:\$\.|body\.)(\w+)")
 """The field that a problem of the API is about."""
 
 router = APIRouter(prefix=FORMS, include_in_schema=False)
 
 Again = Callable[[Mapping[str, str], int], Awaitable[Response]]
-"""A form once more, with its problems by field ("": of none) and a status."""
+"""A form once more, with its problems by field ("" for none in particular) and a status."""
 
 
 class Asked(NamedTuple):
-    """A request to ``/v2`` that a form stands for, and what comes after it."""
+    """A request to ``/v2`` made from a form, and the screen that follows."""
 
     method: str
     path: str
     make: Callable[[Typed], Body]
-    """Its body; Refused (422)."""
+    """Makes its body; raises RequestRefused (422)."""
     back: str
-    """The screen where the effect is seen."""
+    """The screen that shows the effect."""
     word: str
-    """What came of it, a word of ``outcome``."""
+    """The outcome, a word of ``outcome``."""
     counted: str = ""
-    """Which number of the answer is told with it."""
+    """Name of the number in the answer that is shown with the outcome."""
     again: Again | None = None
-    """Without it, problems are told on a screen of their own."""
+    """Shows the form again; without it, problems are shown on a screen of their own."""
 
 
 async def _read(request: Request, service: TheService) -> Typed:
-    """All that a form sent; HTTPException (400) if it is none."""
+    """Return the content of a form; raise HTTPException (400) if the body is not a form."""
     most = service.settings.rest_max_body_bytes
     texts: dict[str, list[str]] = {}
     file, has_file = None, False
@@ -79,7 +79,7 @@ async def _read(request: Request, service: TheService) -> Typed:
                 has_file = True
                 file = File(value.filename, await value.read()) if value.filename else None
             else:
-                # Browsers end lines in their own way.
+                # Browsers end lines with CR LF.
                 texts.setdefault(name, []).append(value.replace("\r\n", "\n"))
     return Typed(texts, file, has_file)
 
@@ -91,7 +91,7 @@ TheTyped = Annotated[Typed, Depends(_read)]
 async def feed(
     request: Request, service: TheService, client: TheClient, typed: TheTyped
 ) -> Response:
-    """Start a crawl: by URLs, by a file, or by the text of a request."""
+    """Start a crawl from URLs, a file, or the text of a request."""
 
     async def again(wrong: Mapping[str, str], status: int) -> Response:
         if place := typed.text("_record"):
@@ -109,7 +109,7 @@ async def feed(
 
 @router.post("/v2/check")
 async def check(request: Request, service: TheService, typed: TheTyped) -> Response:
-    """What ``feed`` would answer, for scripts."""
+    """Check the seeds of a form, for scripts; feed nothing."""
     asked = Asked("POST", "/v2/check", seeds_of, "/ui/submit", "checked")
     return await _do(request, service, typed, asked)
 
@@ -163,7 +163,7 @@ async def ban(
 
 @router.post("/v2/processes/{name}/drain")
 async def drain(name: str, request: Request, service: TheService, typed: TheTyped) -> Response:
-    """Have a crawler finish what it has begun, and end."""
+    """Drain a crawler: it finishes its pages in flight, and ends."""
     path = f"/v2/processes/{name}/drain"
     back = f"/ui/process?{urlencode({'name': name})}"
     return await _do(request, service, typed, Asked("POST", path, body_of, back, "drain"))
@@ -179,7 +179,7 @@ async def fire(
 
 
 def _of_domain(typed: Typed, table: str, words: tuple[str, str]) -> Asked:
-    """A change of what is kept by domain: set, or removed where the form says ``DELETE``."""
+    """Return a change of a domain's rule or block: set, or removed if the form has ``DELETE``."""
     is_removed = typed.text("_method") == "DELETE"
     name = typed.text("domain").strip()
 
@@ -195,7 +195,7 @@ def _of_domain(typed: Typed, table: str, words: tuple[str, str]) -> Asked:
 
 
 async def _do(request: Request, service: Service, typed: Typed, asked: Asked) -> Response:
-    """Ask, and lead on; a script gets the answer as it is."""
+    """Call the API and redirect to the outcome; a script gets the answer unchanged."""
     if not wants_html(request):
         return await _ask(request, asked, asked.make(typed))
     if question := typed.text("_ask"):
@@ -214,7 +214,7 @@ async def _do(request: Request, service: Service, typed: Typed, asked: Asked) ->
 
 
 def _confirm(request: Request, typed: Typed, asked: Asked, question: str) -> Response:
-    """The question of a form, and the form once more without it."""
+    """Return the question of a form, with the form again but without the question."""
     fields = [
         (name, text) for name, texts in typed.texts.items() if name != "_ask" for text in texts
     ]
@@ -230,7 +230,7 @@ def _confirm(request: Request, typed: Typed, asked: Asked, question: str) -> Res
 
 
 async def _ask(request: Request, asked: Asked, body: Body) -> Response:
-    """The answer of a route of the application, to the client that sent the form."""
+    """Return the answer of a route of the application to the client that sent the form."""
     kept = ("type", "asgi", "http_version", "scheme", "server", "client", "root_path", CLIENT)
     headers = {"content-type": body.kind, "accept": JSON, "content-length": len(body.content)}
     scope = {
@@ -258,7 +258,7 @@ async def _ask(request: Request, asked: Asked, body: Body) -> Response:
 
 
 def _told(answer: Response) -> Mapping[str, Any]:
-    """The data of an answer; Refused if it is a refusal."""
+    """Return the data of an answer; raise RequestRefused if it is a failure."""
     told = orjson.loads(answer.body)
     if error := told["error"]:
         raise RequestRefused(
@@ -272,7 +272,7 @@ def _told(answer: Response) -> Mapping[str, Any]:
 
 
 def _wrong(refused: RequestRefused) -> Mapping[str, str]:
-    """The problems of a refusal by the field that each is about."""
+    """Return the problems of a refusal, each by its field."""
     details: Any = refused.details
     cause = details.get("cause")
     problems = details.get("errors") or [f"{refused} {cause}" if cause else str(refused)]
@@ -286,12 +286,12 @@ def _wrong(refused: RequestRefused) -> Mapping[str, str]:
 
 
 def _rows(wrong: Mapping[str, str]) -> str:
-    """Problems of a file: its seeds are rows."""
+    """Return the problems of a file, whose seeds are rows."""
     return re.sub(r"^seed (\d+): ", r"row \1: ", "\n".join(wrong.values()), flags=re.MULTILINE)
 
 
 async def _screen_of(service: Service, named: Mapping[str, str]) -> str:
-    """The screen of a crawl that was just fed, as soon as it is known; else where it will be."""
+    """Return the screen of a new crawl as soon as it is known; else a search for it."""
     key = CrawlKey(**named)
 
     async def is_known() -> bool:

@@ -1,4 +1,4 @@
-"""How a list was asked for: what is filtered, by which column it is sorted; all by plain links."""
+"""Filters and order of a list, changed by plain links."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ Key = Callable[[Row], Any]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list under an address; ``sort`` is a column, with ``-`` before it the largest first."""
+    """A list at an address; ``sort`` is a column, with ``-`` before it for the largest first."""
 
     path: str
     filters: Mapping[str, str]
-    """Those that are empty filter nothing."""
+    """Values of the filters; empty ones have no effect."""
     sort: str
     numbers: frozenset[str] = frozenset()
-    """Columns of which the largest is looked for first."""
+    """Columns that are first sorted by the largest value."""
 
     def link(self, **more: str) -> str:
-        """The same list, asked for otherwise."""
+        """Return the address of the same list with other parameters."""
         asked = {**self.filters, "sort": self.sort, **more}
         query = urlencode({name: text for name, text in asked.items() if text})
         return f"{self.path}?{query}" if query else self.path
 
     def by(self, column: str) -> str:
-        """The same list by a column; the other way round where it is sorted by it already."""
+        """Return the address of the list sorted by a column; reversed if already sorted by it."""
         first = f"-{column}" if column in self.numbers else column
         other = column if column in self.numbers else f"-{column}"
         return self.link(sort=other if self.sort == first else first)
 
     def direction(self, column: str) -> str:
-        """As ``aria-sort`` says it."""
+        """Return the direction of a column for ``aria-sort``."""
         if self.sort == column:
             return "ascending"
         return "descending" if self.sort == f"-{column}" else "none"
@@ -44,9 +44,9 @@ class Listing:
 def ordered(
     rows: Iterable[Row], sort: str, columns: Mapping[str, Key[Row]], *, otherwise: str
 ) -> tuple[Sequence[Row], str]:
-    """The rows in the order that was asked for, and its name; one that is none is ``otherwise``.
+    """Return sorted rows and the order's name; an unknown order is replaced by ``otherwise``.
 
-    Rows without a value (None) come last, whichever way round.
+    Rows without a value (None) come last in either direction.
     """
     sort = sort if sort.removeprefix("-") in columns else otherwise
     key = columns[sort.removeprefix("-")]

@@ -36,11 +36,11 @@ class Screen:
     template: str
     here: str
     fill: Callable[[], Awaitable[Values]]
-    """Asks the cluster for the values of the template."""
+    """Queries the cluster for the values of the template."""
     series: Since | None = None
-    """The points of its charts after a time."""
+    """Returns the points of its charts after a time."""
     every_s: float = 1.0
-    """How often it is looked at again; the dearer a look, the seldomer."""
+    """Seconds between updates; expensive screens are updated less often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class WatchedScreen:
 
     @property
     def name(self) -> tuple[str, frozenset[str]]:
-        """What those share who see the same."""
+        """Name under which clients with the same view share the result."""
         return self.path, self.client.appids
 
 
 async def show(request: Request, service: Service, screen: Screen) -> Response:
-    """The screen, or a stream of its changes for whoever asks for server-sent events."""
+    """Return the screen, or a stream of its changes if the client accepts server-sent events."""
     client: Client = request.scope[CLIENT]
     if "text/event-stream" not in request.headers.get("accept", ""):
         values = {"said": outcome_of(request), **await screen.fill()}
@@ -67,7 +67,7 @@ async def show(request: Request, service: Service, screen: Screen) -> Response:
         raise RequestRefused(
             429, f"Too many open live views: at most {MAX_WATCHERS}.", code="too_many_streams"
         )
-    # What is wrong with the question is said before the stream begins.
+    # Errors of the request are returned before the stream begins.
     watched = WatchedScreen(screen, client, f"{request.url.path}?{request.url.query}")
     await _look(service, watched)
     return StreamingResponse(
@@ -78,7 +78,7 @@ async def show(request: Request, service: Service, screen: Screen) -> Response:
 
 
 async def _look(service: Service, watched: WatchedScreen) -> str:
-    """The live part as it is now, the same for all who watch this screen."""
+    """Return the present live part, the same for all clients that watch this screen."""
 
     async def ask() -> str:
         values = await watched.screen.fill()
@@ -110,7 +110,7 @@ async def _changes(service: Service, watched: WatchedScreen) -> AsyncIterator[by
 
 
 async def _changed(service: Service, watched: WatchedScreen, text: str) -> tuple[str, bytes]:
-    """The live part, and what tells of its change; what does not answer changes nothing."""
+    """Return the live part and the event of its change; on an error, nothing has changed."""
     try:
         fresh = await _look(service, watched)
     except (CrawlstreamError, RedisError):

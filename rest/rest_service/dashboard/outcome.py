@@ -1,7 +1,7 @@
-"""What came of a form, as the screen behind it says it.
+"""The outcome of a form, as a sentence on the screen that follows.
 
-A form without scripts leads on to a screen; that came of it stands in its address, as one of the
-words below and a number, so that an address that a stranger made up can say nothing else.
+A form without scripts redirects to a screen with the outcome in its address: one of the words
+below and a number, so that an address made up by an attacker can show no other text.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _LONGEST_NUMBER = 9
 
 
 def with_outcome(path: str, word: str, count: int | None = None) -> str:
-    """The address of a screen that says so."""
+    """Return the address of a screen with the outcome."""
     told = {"outcome": word} | ({} if count is None else {"count": str(count)})
     return f"{path}{'&' if '?' in path else '?'}{urlencode(told)}"
 
 
 def outcome_of(request: Request) -> str:
-    """The sentence that the address of a screen asks for; "" where there is none."""
+    """Return the sentence for the outcome in the address of a screen; "" if there is none."""
     asked = request.query_params
     count = asked.get("count", "")
     is_number = count.isdecimal() and len(count) <= _LONGEST_NUMBER

@@ -1,4 +1,4 @@
-"""The screen about a page that was fetched: what it says, where it leads, how it was asked."""
+"""The screen about a fetched page: its content, its links, its request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rest_service.v2.reading import ends_of, one_record, read_page, start_of, wa
 _SHOWN = 100_000
 """Characters of a text that are shown at once."""
 _BEFORE = 2_000
-"""Characters that stand before the first match, where that is not in what is shown."""
+"""Characters shown before the first match, if the match is outside the part shown."""
 _MARKED = 1_000
 """Matches that are marked."""
 _LINKS_SHOWN = 1_000
@@ -52,7 +52,7 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class PageRecord:
-    """A result as it came, and where it stands in its topic."""
+    """A result as it was received, and its place in its topic."""
 
     place: tuple[int, int]
     """Partition and offset."""
@@ -61,12 +61,12 @@ class PageRecord:
 
     @property
     def key(self) -> CrawlKey:
-        """The crawl that it belongs to."""
+        """The crawl that the page belongs to."""
         return CrawlKey(*(str(self.value.get(one)) for one in ("spiderid", "appid", "crawlid")))
 
     @property
     def kind(self) -> str:
-        """The media type that the site tells, with its parameters."""
+        """Media type that the site sent, with its parameters."""
         headers = self.value.get("response_headers")
         told = headers if isinstance(headers, dict) else {}
         types = [text for name, text in told.items() if name.lower() == "content-type"]
@@ -75,12 +75,12 @@ class PageRecord:
 
     @property
     def body(self) -> str:
-        """As it is in the record: text, or base64."""
+        """Body as in the record: text, or base64."""
         return str(self.value.get("body") or "")
 
     @property
     def is_binary(self) -> bool:
-        """Return whether the body is no text."""
+        """Return whether the body is binary."""
         return self.value.get("body_encoding") == "base64"
 
     @property
@@ -91,13 +91,13 @@ class PageRecord:
         return not self.is_binary and ("html" in self.kind.lower() or is_like)
 
     def text(self, tab: str) -> str:
-        """What a tab shows of the body."""
+        """Return the text that a tab shows of the body."""
         if tab == "text" and self.is_html:
             return readable(self.body)
         return self.body
 
     def path(self, **more: str) -> str:
-        """The address of its screen."""
+        """Return the address of the page's screen."""
         partition, offset = self.place
         return f"/ui/page?{urlencode({'partition': partition, 'offset': offset, **more})}"
 
@@ -116,10 +116,10 @@ ThePage = Annotated[PageRecord, Depends(_page_of)]
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A part of a text, with what was searched for in it."""
+    """A part of a text, with the matches of a search."""
 
     parts: Sequence[tuple[bool, str]]
-    """True if it is a match, and the text, one after the other."""
+    """Pieces in order: whether it is a match, and its text."""
     matches: int
     start: int
     end: int
@@ -127,9 +127,9 @@ class Excerpt:
 
 
 def excerpt(text: str, q: str, start: int) -> Excerpt:
-    """The part from ``start`` on; with ``q``, no later than its first match from there on."""
+    """Return the part from ``start`` on, moved to the next match of ``q`` if that is farther."""
     pattern = re.compile(re.escape(q) if q else "(?!)", re.IGNORECASE)
-    # Counted one by one: a page may have millions.
+    # Counted individually, without a list: a page may have millions.
     matches = sum(1 for _ in pattern.finditer(text))
     first = pattern.search(text, start)
     if first and first.start() >= start + _SHOWN:
@@ -153,7 +153,7 @@ async def page(
     start: Annotated[int, Query(ge=0)] = 0,
     end: str = "",
 ) -> Response:
-    """One page as it came, in parts."""
+    """Show a page as it was received, in parts."""
     tab = tab if tab in _TABS else "text"
     shown = None
     if tab == "raw" or (tab == "text" and not record.is_binary):
@@ -179,7 +179,7 @@ async def page(
 
 @router.get("/page/preview")
 async def page_preview(record: ThePage) -> Response:
-    """A page for a frame that may nothing: what is harmless of it, under rules of its own."""
+    """Return the harmless parts of a page for a frame without rights, with headers of its own."""
     if not record.is_html:
         raise RequestRefused(422, "This page is not HTML.", code="no_preview")
     text = await asyncio.to_thread(preview, record.body, str(record.value.get("url")))
@@ -188,13 +188,13 @@ async def page_preview(record: ThePage) -> Response:
 
 @router.get("/page/older")
 async def older(service: TheService, client: TheClient, record: ThePage) -> Response:
-    """Lead to the page of the crawl that came before."""
+    """Redirect to the previous page of the crawl."""
     return await _lead(service, client, record, is_older=True)
 
 
 @router.get("/page/newer")
 async def newer(service: TheService, client: TheClient, record: ThePage) -> Response:
-    """Lead to the page of the crawl that came next."""
+    """Redirect to the next page of the crawl."""
     return await _lead(service, client, record, is_older=False)
 
 
@@ -226,7 +226,7 @@ def _page_at(record: Mapping[str, Any]) -> PageRecord:
 
 @router.get("/page/of")
 async def of(service: TheService, client: TheClient, key: TheCrawl, *, url: str) -> Response:
-    """Lead to the page that a crawl's latest run has of a URL, or to what became of it."""
+    """Redirect to the page that a crawl's latest run has of a URL, or to the URL's screen."""
     ids = {"appid": key.appid, "crawlid": key.crawlid, "spiderid": key.spiderid}
     wanted = wanted_by(client, url=url, **ids)
     one = await crawl_state(service, key)
@@ -243,12 +243,12 @@ def _redirect(path: str) -> Response:
 
 
 def _path_to(record: PageRecord, url: object) -> str:
-    """Where a URL of a page leads: to the page that the same crawl has of it."""
+    """Return the link of a URL on a page: to the page that the same crawl has of it."""
     return path_of(record.key, "/ui/page/of", url=str(url))
 
 
 def _links(record: PageRecord, q: str) -> tuple[Sequence[tuple[str, str]], int]:
-    """URL and text of the links that have a text in them, and how many these are."""
+    """Return URL and text of the links that contain a text, and their number."""
     told = record.value.get("links")
     links = [
         (str(one.get("url")), " ".join(str(one.get("text") or "").split()))
@@ -261,7 +261,7 @@ def _links(record: PageRecord, q: str) -> tuple[Sequence[tuple[str, str]], int]:
 
 
 def _fields(record: PageRecord) -> Sequence[tuple[str, object]]:
-    """What the record has else; maps as JSON."""
+    """Return the other fields of the record; maps as JSON."""
     rest = {name: told for name, told in record.value.items() if name not in _ELSEWHERE}
     return [
         (name, jsontext.dumps(told).decode() if isinstance(told, dict) else told)

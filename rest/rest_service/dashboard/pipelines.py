@@ -1,4 +1,4 @@
-"""Screens about pipelines: how each stands, and the runs that one has stored."""
+"""Screens about pipelines: their states, and the runs that a pipeline has stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 
 @router.get("/pipelines")
 async def pipelines(request: Request, service: TheService) -> Response:
-    """All pipelines of which a process lives."""
+    """Show all pipelines with a running process."""
 
     async def fill() -> Values:
         return {"pipelines": states_of(await living_processes(service) or ())}
@@ -35,7 +35,7 @@ async def runs(
     client: TheClient,
     name: Annotated[str, Query(min_length=1, max_length=40)],
 ) -> Response:
-    """The runs that a pipeline has stored: their accounts, and the quality of their fields."""
+    """Show the runs that a pipeline has stored: their accounts and the quality of their fields."""
     found = await deliveries(service, client, name)
     values: Values = {"name": name, "found": found, "by_field": by_field, "missed": missed}
     return render("pipeline_runs.html", _HERE, client=client, **values)

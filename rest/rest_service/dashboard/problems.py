@@ -1,4 +1,4 @@
-"""What a person should look after, each with what ends it."""
+"""Problems that need attention, each with its remedy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from crawlstream.stats.problem import KAFKA_DOWN, start_command
 from rest_service.service import Service
 
 Spiders = frozenset[str] | None
-"""Names of those that have a living crawler; None: nobody knows."""
+"""Names of spiders with a running crawler; None: unknown."""
 
 
 _PATIENCE_S = 3.0
 
 
 class Note(NamedTuple):
-    """One sentence, what to type against it, and where to see more; what is empty there is not."""
+    """A sentence, a command that solves the problem, and a screen with more; both may be empty."""
 
     text: str
     command: str = ""
@@ -33,7 +33,7 @@ REDIS_AWAY = Note("Redis does not answer: these values are out of date.")
 
 
 def spiders_of(processes: Sequence[Process] | None) -> Spiders:
-    """The spiders that crawl."""
+    """Return the spiders with a running crawler."""
     if processes is None:
         return None
     return frozenset(one.spider for one in processes if one.kind == "crawler")
@@ -42,7 +42,7 @@ def spiders_of(processes: Sequence[Process] | None) -> Spiders:
 async def with_lanes(
     service: Service, crawls: Sequence[CrawlState], spiders: Spiders
 ) -> Sequence[CrawlState]:
-    """The same crawls, with whom those wait for that seem to lack a crawler."""
+    """Return crawls with the spiders they wait for, if a crawler seems to be missing."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             return await service.frontier.queries.with_lanes(crawls, spiders or ())
@@ -51,13 +51,13 @@ async def with_lanes(
 
 
 def condition(one: CrawlState, spiders: Spiders) -> str:
-    """The state of a crawl in words: one that nobody works on does not run, whatever it is."""
+    """Return the state of a crawl in words; a crawl without a crawler is waiting."""
     lacking = () if spiders is None else one.lacking(spiders)
     return f"waiting: no crawler of {' or '.join(lacking)}" if lacking else one.state
 
 
 def absences(crawls: Sequence[CrawlState], spiders: Spiders) -> list[Note]:
-    """The spiders that crawls wait for, most crawls first."""
+    """Return a note per spider without a crawler that crawls wait for, most crawls first."""
     lacking = (one.lacking(spiders) for one in crawls) if spiders is not None else ()
     waiting = Counter(spider for each in lacking for spider in each).most_common()
     return [
@@ -71,7 +71,7 @@ def absences(crawls: Sequence[CrawlState], spiders: Spiders) -> list[Note]:
 
 
 def problems_of(service: Service, processes: Sequence[Process] | None) -> list[Note]:
-    """Everything that is wrong with the cluster, as far as it shows."""
+    """Return all known problems of the cluster."""
     notes = [] if service.reach.kafka else [Note(KAFKA_DOWN.text, path="/ui/processes")]
     if processes is None or service.sampler.is_blind or not service.sampler.samples:
         return [*notes, REDIS_AWAY]
@@ -81,7 +81,7 @@ def problems_of(service: Service, processes: Sequence[Process] | None) -> list[N
 
 
 def _path_of(one: problem.Problem) -> str:
-    """Where more of it is seen."""
+    """Return the screen that shows more about a problem."""
     if one.code.startswith("no_crawler:"):
         return "/ui/crawls?state=running"
     return (

@@ -1,4 +1,4 @@
-"""Who lives, as screens ask it."""
+"""Running processes, for screens."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from crawlstream.stats.heartbeat import living_in
 from rest_service.service import Service
 
 PATIENCE_S = 3.0
-"""A screen that says what does not answer is of more use than one that waits for it."""
+"""Seconds until a screen reports that Redis does not answer."""
 
 
 async def living_processes(service: Service) -> Sequence[Process] | None:
-    """All that live; None: Redis does not tell."""
+    """Return all running processes; None if Redis is unavailable."""
     try:
         async with asyncio.timeout(PATIENCE_S):
             found: Sequence[Process] = await service.sampler.shared(

@@ -1,4 +1,4 @@
-"""The quality of items as screens show it: of each field over the runs, and what was missed."""
+"""Quality of items for screens: each field over the runs, and missed expectations."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FieldOfRun:
-    """One field of the items of one run; what the event does not tell in its form is None."""
+    """A field of the items of a run; missing and malformed values are None."""
 
     field: str
     run: Mapping[str, Any]
     present: float | None
     valid: float | None
     errors: Sequence[tuple[str, int]]
-    """By rule, the most frequent first."""
+    """Errors by rule, the most frequent first."""
 
 
 def by_field(runs: Sequence[Mapping[str, Any]]) -> Sequence[FieldOfRun]:
-    """The fields of runs, field by field, the runs of each in their order."""
+    """Return the fields of runs, field by field, the runs of each in their order."""
     found = [
         _field(name, told, run)
         for run in runs
@@ -32,7 +32,7 @@ def by_field(runs: Sequence[Mapping[str, Any]]) -> Sequence[FieldOfRun]:
 
 
 def missed(run: Mapping[str, Any]) -> Sequence[str]:
-    """Which expectations a run has missed, and by how much: ``price.valid 91.0% of 98.0%``."""
+    """Return missed expectations of a run with both values: ``price.valid 91.0% of 98.0%``."""
     told = run.get("expect")
     return [
         f"{name} {_written(name, one.get('value'))} of {_written(name, least)}"

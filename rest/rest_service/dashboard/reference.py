@@ -30,14 +30,14 @@ WAYS: Mapping[str, str] = {
     **dict.fromkeys(("/dashboard", "/ui"), "/"),
     **{path.removeprefix("/ui"): path for path, _ in SCREENS if path.startswith("/ui/")},
 }
-"""Where paths lead that people try first and that are nothing of their own."""
+"""Redirects for addresses that users often try and that have no page of their own."""
 
 router = APIRouter(include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """Something that a request carries: in its path, query, headers or body."""
+    """A part of a request: in its path, query, headers or body."""
 
     name: str
     place: str
@@ -48,7 +48,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one path."""
+    """A method of a path."""
 
     name: str
     method: str
@@ -57,12 +57,12 @@ class Operation:
     about: str
     arguments: Sequence[Argument]
     examples: Sequence[tuple[str, str]]
-    """Bodies: media type and text."""
+    """Examples of bodies: media type and text."""
 
 
 @router.get("/docs")
 async def reference(request: Request, client: TheClient) -> Response:
-    """Every operation with its arguments and examples, on one page, without scripts."""
+    """Show every operation with its arguments and examples, on one page, without scripts."""
     described = cast(FastAPI, request.app).openapi()
     return render(
         "reference.html",
@@ -75,7 +75,7 @@ async def reference(request: Request, client: TheClient) -> Response:
 
 
 def sections(described: Mapping[str, Any]) -> Mapping[str, Sequence[Operation]]:
-    """All operations of an OpenAPI description, by their first tag, in its order."""
+    """Return all operations of an OpenAPI description, by their first tag, in its order."""
     found: dict[str, list[Operation]] = {}
     for path, operations in described["paths"].items():
         for method, told in operations.items():
@@ -108,7 +108,7 @@ def _parameters(described: Mapping[str, Any], told: Mapping[str, Any]) -> Iterat
 
 
 def _fields(described: Mapping[str, Any], bodies: Mapping[str, Any]) -> Iterator[Argument]:
-    """The fields of a JSON body whose schema names them."""
+    """Yield the fields of a JSON body whose schema names them."""
     schema = _resolved(described, bodies.get("application/json", {}).get("schema", {}))
     for name, told in schema.get("properties", {}).items():
         field = _resolved(described, told)
@@ -131,7 +131,7 @@ def _argument(
 
 
 def _resolved(described: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema without its references, and without the null that makes a field optional."""
+    """Return a schema without its references, and without the null that makes a field optional."""
     if _REF in schema:
         name = schema[_REF].rpartition("/")[2]
         return _resolved(described, described["components"]["schemas"][name])

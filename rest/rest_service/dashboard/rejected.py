@@ -1,4 +1,4 @@
-"""Screens about what took no effect."""
+"""Screens about rejected records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXT_SHOWN = 100_000
 _COUNTED = 1000
 """Records that are counted by reason."""
 _REPLAYED = 500
-"""Of these that are shown, and may be chosen at once."""
+"""Records that are shown and may be chosen at once."""
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
@@ -35,7 +35,7 @@ async def rejected(
     cursor: str | None = None,
     reason: str = "",
 ) -> Response:
-    """What took no effect lately, the latest first; or page by page from a cursor on."""
+    """Show the latest rejected records, newest first; or page by page from a cursor on."""
     async with service.pages.of(client.name):
         found, is_at_end = await read_page(
             service, "rejected", wanted_by(client), cursor=cursor, limit=_COUNTED
@@ -60,7 +60,7 @@ async def rejected(
 
 @router.get("/rejected/one")
 async def one(service: TheService, client: TheClient, partition: int, offset: int) -> Response:
-    """One rejected record with its text."""
+    """Show a rejected record with its text."""
     return await screen(service, client, f"{partition}:{offset}")
 
 
@@ -73,9 +73,9 @@ async def screen(
     wrong: Mapping[str, str] | None = None,
     status: int = 200,
 ) -> Response:
-    """The screen of a record at ``partition:offset``, with the text and problems of its form.
+    """Return the screen of a record at ``partition:offset``, with the input of its form.
 
-    Refused (404, 422).
+    Raises RequestRefused (404, 422).
     """
     record = await one_record(service, client, "rejected", place_of(place))
     value: dict[str, Any] = record["value"]  # type: ignore[assignment]
@@ -100,7 +100,7 @@ async def screen(
 
 
 def _is_text(raw: bytes) -> bool:
-    """Return whether what is shown is all that came, so that it can be mended."""
+    """Return whether the text shown is the whole record, so that it can be corrected."""
     try:
         return bool(raw.decode().strip())
     except UnicodeDecodeError:

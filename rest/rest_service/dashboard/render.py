@@ -1,4 +1,4 @@
-"""Templates, and how values look in them."""
+"""Templates, and the formatting of values in them."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ _OF_APPLICATIONS = [one for one in SCREENS[1:] if is_of_applications(one[0])]
 SHOWN = 100
 """Rows of a table, at most."""
 PAUSES = ((900, "15 minutes"), (3_600, "an hour"), (86_400, "a day"))
-"""How long a crawl or a domain may be paused by a choice, in seconds."""
+"""Choices for the length of a pause, in seconds."""
 LONGEST_TEXT = 2_000
 _LONG_MS = 90_000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def crawl_path(state: CrawlState, screen: str = "/ui/crawl", **more: str) -> str:
-    """The address of a screen about one crawl."""
+    """Return the address of a screen about one crawl."""
     return path_of(state.crawl, screen, **more)
 
 
 def path_of(key: CrawlKey, screen: str = "/ui/crawl", **more: str) -> str:
-    """The address of a screen about the crawl of these ids."""
+    """Return the address of a screen about the crawl of these ids."""
     ids = {"appid": key.appid, "crawlid": key.crawlid, "spiderid": key.spiderid}
     return f"{screen}?{urlencode(ids | more)}"
 
 
 def ended(state: CrawlState) -> int:
-    """Pages of a run that have come to an end of any kind."""
+    """Return the number of pages of a run that have ended in any way."""
     return state.done + state.failed + state.redirected + state.stopped + state.expired
 
 
 def duration(since: float) -> str:
-    """How long ago a time is: ``42 s``, ``3:07 min``, ``2:05 h``, ``4 d``."""
+    """Return the time since a moment: ``42 s``, ``3:07 min``, ``2:05 h``, ``4 d``."""
     return _lasting(time.time() - since)
 
 
 def ahead(at: float) -> str:
-    """How long it is until a time, as ``duration`` says it."""
+    """Return the time until a moment, in the form of ``duration``."""
     return _lasting(at - time.time())
 
 
@@ -75,7 +75,7 @@ def _lasting(length_s: float) -> str:
 
 
 def moment(at: float) -> str:
-    """A time of day for people, in UTC; what no calendar has is a number."""
+    """Return a date and time in UTC; a number if it is outside the calendar."""
     try:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):
@@ -83,7 +83,7 @@ def moment(at: float) -> str:
 
 
 def volume(size: float) -> str:
-    """Bytes in the unit that leaves up to four digits."""
+    """Return bytes in the unit that leaves up to four digits."""
     for unit in _UNITS[:-1]:
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
@@ -92,19 +92,19 @@ def volume(size: float) -> str:
 
 
 def span(ms: float) -> str:
-    """A length of time that began at 0 or lies ahead."""
+    """Return a length of time as text."""
     if ms >= _LONG_MS:
         return _lasting(ms / 1000)
     return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
 
 
 def _short(number: float) -> str:
-    """Three digits, or all of them before the point."""
+    """Return three digits, or all of them before the point."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def effect(rule: ThrottleRule, waiting: int = 0) -> str:
-    """What a rule comes to, and how long what waits takes by it."""
+    """Return the rate that a rule allows, and how long waiting pages take at it."""
     hits = rule.effective_hits
     if not hits:
         return "nothing is fetched"
@@ -117,7 +117,7 @@ def effect(rule: ThrottleRule, waiting: int = 0) -> str:
 
 
 def shown(value: object) -> str:
-    """Any value of a record as text, cut where nobody reads on; a list has a line for each."""
+    """Return any value of a record as text, cut to a length; a list has a line for each item."""
     if isinstance(value, list):
         return "\n".join(map(shown, value))[:LONGEST_TEXT]
     if isinstance(value, dict):
@@ -153,23 +153,23 @@ _templates.globals.update(
 def render(
     template: str, here: str = "", *, client: Client, status: int = 200, **values: object
 ) -> Response:
-    """A screen as HTML; ``here`` is the one of ``SCREENS`` that it belongs to."""
+    """Return a screen as HTML; ``here`` is the one of ``SCREENS`` that it belongs to."""
     text = _templates.get_template(template).render({"here": here, **_of(client), **values})
     return HTMLResponse(text, status_code=status)
 
 
 def render_live(template: str, *, client: Client, **values: object) -> str:
-    """The live part of a screen."""
+    """Return the live part of a screen."""
     found = _templates.get_template(template)
     context = found.new_context({"here": "", **_of(client), **values})
     return "".join(found.blocks["live"](context))
 
 
 def _of(client: Client) -> dict[str, object]:
-    """What screens have for a client: those about the whole cluster are not for everybody.
+    """Return the common values of screens for a client, with the screens that it may open.
 
-    ``said`` is what came of a form; ``typed`` what one holds that is shown again, and ``wrong`` its
-    problems, both by field.
+    ``said`` is the outcome of a form; ``typed`` is the input of a form that is shown again, and
+    ``wrong`` its problems, both by field.
     """
     is_bound = bool(client.appids)
     screens = _OF_APPLICATIONS if is_bound else SCREENS

@@ -1,4 +1,4 @@
-"""Screens about the runs of a crawl: all of them, what feeds it again, two beside each other."""
+"""Screens about the runs of a crawl: the list, the schedules that feed it, two runs compared."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _TITLES = (
     ("content", "Other content"),
 )
 _FIRINGS = 10
-"""Firings of the past that are told."""
+"""Past firings that are shown."""
 _NEXT = 3
-"""Firings to come that are told."""
+"""Future firings that are shown."""
 _UNTOLD = {"at": 0, "seeds": 0, "late_s": 0, "reason": "", "count": 1, "crawlid": ""}
-"""What events of some kinds do not tell."""
+"""Defaults for values that events of some kinds do not have."""
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
 
 @router.get("/crawl/runs")
 async def runs(service: TheService, client: TheClient, key: TheCrawl) -> Response:
-    """All runs of a crawl, the schedules that feed it, and which two runs to compare."""
+    """Show all runs of a crawl, the schedules that feed it, and a choice of two runs to compare."""
     found = await history(service, client, key)
     schedules = await _schedules(service, key)
     fired = await _firings(service, client, {one.schedule.key for one in schedules})
@@ -65,7 +65,7 @@ def feeds(schedule: Schedule, key: CrawlKey) -> bool:
 
 
 async def _schedules(service: Service, key: CrawlKey) -> Sequence[ScheduleState]:
-    """The schedules that feed a crawl; none where Redis does not tell."""
+    """Return the schedules that feed a crawl; none if Redis is unavailable."""
     try:
         found = await service.frontier.schedules.all(key.appid)
     except CrawlstreamError:
@@ -74,7 +74,7 @@ async def _schedules(service: Service, key: CrawlKey) -> Sequence[ScheduleState]
 
 
 def _next(state: ScheduleState) -> Sequence[int]:
-    """When the next firings are due; none while it is paused."""
+    """Return when the next firings are due; none while the schedule is paused."""
     if state.is_paused:
         return ()
     after = max(state.last, state.since, int(time.time()))
@@ -84,7 +84,7 @@ def _next(state: ScheduleState) -> Sequence[int]:
 async def _firings(
     service: Service, client: Client, names: set[tuple[str, str]]
 ) -> Sequence[Mapping[str, Any]]:
-    """The latest firings of these schedules, and those that were skipped, the newest first."""
+    """Return the latest firings of these schedules, skipped ones included, the newest first."""
     if not names:
         return ()
 
@@ -104,13 +104,13 @@ async def _firings(
 
 
 def _path_to(event: Mapping[str, Any]) -> str:
-    """The screen of the crawl that a firing has fed; "" where it has fed none."""
+    """Return the screen of the crawl that a firing has fed; "" if it has fed none."""
     named = [str(event.get(name) or "") for name in ("spiderid", "appid", "crawlid")]
     return path_of(CrawlKey(*named)) if named[-1] else ""
 
 
 def _earlier(firings: Sequence[Mapping[str, Any]], key: CrawlKey) -> str:
-    """The crawl of the firing before that of a crawl; "" where none is known."""
+    """Return the crawl of the firing before that of a crawl; "" if none is known."""
     crawls = [str(one["crawlid"]) for one in firings if one["crawlid"]]
     older = crawls[crawls.index(key.crawlid) + 1 :] if key.crawlid in crawls else []
     return next((one for one in older if one != key.crawlid), "")
@@ -118,7 +118,7 @@ def _earlier(firings: Sequence[Mapping[str, Any]], key: CrawlKey) -> str:
 
 @router.get("/crawl/compare")
 async def compared(service: TheService, client: TheClient, pair: ThePair) -> Response:
-    """What changed from one run to another."""
+    """Show the changes between two runs."""
     found = await comparison(service, client, pair, listed=SHOWN)
     return render(
         "compare.html", "/ui/crawls", client=client, key=pair.key, found=found, titles=_TITLES

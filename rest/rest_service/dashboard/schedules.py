@@ -1,4 +1,4 @@
-"""The screen about schedules: when each fires, and what did not."""
+"""The screen about schedules: their next firings, and skipped ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 
 @router.get("/schedules")
 async def schedules(request: Request, service: TheService, client: TheClient) -> Response:
-    """All schedules that the client may see."""
+    """Show all schedules that the client may see."""
     found = await service.frontier.schedules.all()
     seen = [one for one in found if client.may_see(one.schedule.appid)]
     now = int(time.time())

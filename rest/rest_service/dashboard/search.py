@@ -1,4 +1,4 @@
-"""The search box of every screen, and the screen about a URL: where it is, how it ended, why."""
+"""The search box of every screen, and the screen about a URL: its place, outcome and reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 
 @router.get("/search")
 async def search(service: TheService, client: TheClient, q: str = "") -> Response:
-    """Lead to the crawl, URL or domain that is meant, or say what is there instead."""
+    """Redirect to the crawl, URL or domain that fits, or show similar ones."""
     text = q.strip()[:_LONGEST]
     await service.sampler.fresh()
     crawls = latest([one for one in service.sampler.crawls if client.may_see(one.crawl.appid)])
@@ -64,14 +64,14 @@ def _lead(path: str) -> Response:
 
 
 def _alike(crawls: Sequence[CrawlState], text: str) -> Sequence[CrawlState]:
-    """Crawls with a text in their id or that of their application; nothing is like no text."""
+    """Return crawls with a text in their id or application; none for an empty text."""
     part = text.casefold()
     ids = [(one, f"{one.crawl.crawlid}\n{one.crawl.appid}".casefold()) for one in crawls]
     return [one for one, told in ids if part and part in told]
 
 
 async def _domains(service: Service, client: Client, text: str) -> list[str]:
-    """Domains that are known and have the text in their name; the text itself if it is one."""
+    """Return known domains with the text in their name; first the text itself if it is one."""
     if client.appids:
         return []
     name = fold_host(text)
@@ -98,14 +98,14 @@ async def url(
     crawlid: str | None = None,
     spiderid: str | None = None,
 ) -> Response:
-    """What became of a URL in every crawl, its parents, and when it may be asked."""
+    """Show a URL in every crawl, its parents, and the earliest time of its next request."""
     wanted = wanted_by(client, url=url, appid=appid, crawlid=crawlid, spiderid=spiderid)
     story = await story_of(service, client, wanted)
     return render("url.html", client=client, story=story, path_of=_path_of)
 
 
 def _path_of(ids: dict[str, str]) -> str:
-    """The screen of the crawl that a record or report belongs to."""
+    """Return the screen of the crawl that a record or report belongs to."""
     key = CrawlKey(str(ids.get("spiderid")), str(ids.get("appid")), str(ids.get("crawlid")))
     named = {"appid": key.appid, "crawlid": key.crawlid, "spiderid": key.spiderid}
     return f"/ui/crawl?{urlencode(named)}"

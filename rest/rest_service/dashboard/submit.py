@@ -1,4 +1,4 @@
-"""The form that starts a crawl: empty, or filled with what an earlier crawl was fed."""
+"""The form that starts a crawl: empty, or filled with the seeds of an earlier crawl."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ from rest_service.v2.reading import CLOCKS_DIFFER_MS, SCANNED, wanted_by
 _SEEDS_REPEATED = 500
 _PATIENCE_S = 5.0
 _ONCE = frozenset({"url", "appid", "crawlid", "uuid", "expires", "not_before"})
-"""Fields that are a crawl's own; all others hold for its repetition, too."""
-
-"""Shown to those only who may see requests as they came."""
+"""Fields of one crawl only; all others are copied when a crawl is repeated."""
 
 Records = AsyncGenerator[Record, None]
 
@@ -48,7 +46,7 @@ async def submit(
     crawlid: str = "",
     spiderid: str = "link",
 ) -> Response:
-    """A form that says what is wrong while one types; of a crawl that is named, filled with it."""
+    """Show the form that checks its input as the user types; filled if a crawl is named."""
     seeds: Sequence[Mapping[str, Any]] = ()
     problems = []
     if crawlid:
@@ -74,7 +72,7 @@ async def screen(
     wrong: Mapping[str, str] | None = None,
     status: int = 200,
 ) -> Response:
-    """The form, with what stands in its fields and the problems of each."""
+    """Return the form, with the values of its fields and the problems of each."""
     spiders = spiders_of(await living_processes(service)) or ()
     empty = {
         "appid": min(client.appids, default="dashboard"),
@@ -97,7 +95,7 @@ async def screen(
 
 
 async def _fed(service: Service, client: Client, key: CrawlKey) -> Sequence[Mapping[str, Any]]:
-    """The seeds of a crawl's latest run, as far as Kafka has them and a person would wait."""
+    """Return the seeds of a crawl's latest run, as far as Kafka has them, within five seconds."""
     one = await crawl_state(service, key)
     wanted = wanted_by(client, appid=key.appid, crawlid=key.crawlid, with_bodies=True)
     since_ms = max(0, int(one.started_at * 1000) - CLOCKS_DIFFER_MS)
@@ -124,7 +122,7 @@ async def _fed(service: Service, client: Client, key: CrawlKey) -> Sequence[Mapp
 def _filled(
     seeds: Sequence[Mapping[str, Any]], without: Collection[str] = _ONCE
 ) -> Mapping[str, str]:
-    """What stands in the form: all URLs, and what the first seed says else."""
+    """Return the values of the form: all URLs, and the other fields of the first seed."""
     if not seeds:
         return {}
     urls = "\n".join(str(seed["url"]) for seed in seeds)
@@ -135,7 +133,7 @@ def _filled(
 
 
 def _text(kind: str, value: Any) -> str:
-    """A value as somebody would have typed it."""
+    """Return a value as a user would type it."""
     if value is None:
         return ""
     if isinstance(value, list):

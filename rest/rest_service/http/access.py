@@ -206,7 +206,7 @@ def check_site(request: Request, *, is_keyless: bool) -> None:
 
 
 class RateLimiter:
-    """A token bucket per client, filled at ``rate`` requests per second; 0 is no limit."""
+    """A token bucket per client, filled at ``rate`` requests per second; 0 disables it."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, client: str) -> AsyncIterator[None]:
-        """Hold a turn for the length of the block; raise RequestRefused (503) if it comes late."""
+        """Take a turn for the block; raise RequestRefused (503) if none comes in time."""
         own = self._own.setdefault(client, _Own(asyncio.Semaphore(self._each)))
         if own.count >= self._each + _WAITING:
             raise _busy()

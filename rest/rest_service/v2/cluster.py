@@ -67,7 +67,7 @@ async def processes(service: TheService) -> Response:
 
 @router.post("/processes/{name}/drain", status_code=202, summary="Drain a crawler")
 async def drain(name: ProcessName, service: TheService, client: TheClient) -> Response:
-    """Have a crawler finish what is in flight, give back the rest, and end.
+    """Have a crawler finish its pages in flight, release the others, and end.
 
     It begins within 5 s. A supervisor starts another one in its place.
     """
@@ -95,7 +95,7 @@ async def domains(
 
 @router.get("/domains/{domain}", summary="One domain")
 async def domain_state(domain: Domain, service: TheService) -> Response:
-    """Its rule, where the rule comes from, its back-off, the earliest time of its next request."""
+    """Rule of a domain, its source, its back-off, the earliest time of its next request."""
     host = fold_host(domain)
     table = await service.frontier.rules.table()
     name = table.site_of(host) if table else domain_key(host)

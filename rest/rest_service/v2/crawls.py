@@ -48,7 +48,7 @@ Id = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class Target(BaseModel):
-    """Which crawl is meant, and where it shall go."""
+    """The crawl to change, and its new values."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -98,7 +98,7 @@ async def submit(
 
 @router.post("/check", summary="Check seeds", openapi_extra=_BODIES)
 async def check(request: Request, service: TheService, client: TheClient) -> Response:
-    """Say whether seeds would be fed, and how long it takes by the rules; feed nothing.
+    """Check whether seeds would be fed, and how long they take by the rules; feed nothing.
 
     ``warnings`` names hosts that are hardly in the internet, such as a name without a dot.
     ``pages`` are the seeds, or ``max_pages`` where links are followed; ``seconds`` is the least

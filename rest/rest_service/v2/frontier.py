@@ -97,7 +97,7 @@ async def frontier(
     crawlid: str | None = None,
     spiderid: str | None = None,
 ) -> Response:
-    """Where a URL is in each crawl, its results, failures and parents, its next allowed request.
+    """State of a URL in each crawl, its results, failures and parents, its next allowed request.
 
     ``results`` and ``failures`` are those among the latest 5 000 records of each topic, newest
     first; ``/v2/results?url=`` reads all records. ``domain`` is null for a key that is limited to

@@ -162,7 +162,7 @@ async def page(
 ) -> Response:
     """Records of a topic. Without a cursor: the latest; of one crawl or event, from the first.
 
-    ``cursor`` is where the next page begins; ``at_end`` says that there is nothing more as yet.
+    ``cursor`` is where the next page begins; ``at_end`` is true if there are no more records yet.
     """
     async with service.pages.of(client.name):
         found, is_at_end = await read_page(service, name, wanted, cursor=cursor, limit=limit)
@@ -178,7 +178,7 @@ async def stream(
     *,
     last_event_id: Annotated[str | None, Header(max_length=100_000)] = None,
 ) -> Response:
-    """Server-sent events, from now on or behind ``Last-Event-ID``; browsers reconnect by it."""
+    """Server-sent events, from now on or after ``Last-Event-ID``; browsers reconnect with it."""
     begin = Page(await ends_of(service, name))
     if last_event_id is not None:
         begin.offsets |= parsed(last_event_id, begin.offsets)

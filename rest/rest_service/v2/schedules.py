@@ -38,7 +38,7 @@ Name = Annotated[str, Path(min_length=1, max_length=40)]
 
 @router.get("/schedules", summary="List schedules")
 async def schedules(service: TheService, client: TheClient, appid: str | None = None) -> Response:
-    """Schedules, by application and name: when each fires next, and what became of it so far."""
+    """Schedules, by application and name: the next firing of each, and its history so far."""
     if appid is not None:
         client.check(appid)
     found = await service.frontier.schedules.all(appid)
@@ -50,7 +50,7 @@ async def schedules(service: TheService, client: TheClient, appid: str | None = 
 
 @router.get("/schedules/{appid}/{name}", summary="One schedule")
 async def schedule(service: TheService, client: TheClient, appid: AppId, name: Name) -> Response:
-    """A schedule as it stands."""
+    """State of a schedule."""
     client.check(appid)
     found = await service.frontier.schedules.one(appid, name)
     if found is None:
@@ -68,7 +68,7 @@ def _shown(state: ScheduleState, client: Client, now: int) -> views.View:
 async def put(
     service: TheService, client: TheClient, appid: AppId, name: Name, *, definition: Definition
 ) -> Response:
-    """Set a schedule; ``data`` is how it stands then.
+    """Set a schedule; ``data`` is its new state.
 
     The body has the fields of a schedule request (`cron`, `crawl`, `seeds` …) without its names.
     """
@@ -82,7 +82,7 @@ async def put(
 
 @router.delete("/schedules/{appid}/{name}", summary="Remove a schedule")
 async def remove(service: TheService, client: TheClient, appid: AppId, name: Name) -> Response:
-    """Remove a schedule; what it has fed goes on."""
+    """Remove a schedule; the crawls that it has fed continue."""
     with audited(client, "remove-schedule", appid=appid, schedule=name):
         return await _ask(service, client, {"appid": appid, "schedule": name, "do": "remove"}, {})
 
@@ -91,7 +91,7 @@ async def remove(service: TheService, client: TheClient, appid: AppId, name: Nam
 async def steer(
     service: TheService, client: TheClient, appid: AppId, name: Name, *, verb: Steering
 ) -> Response:
-    """Pause or resume a schedule, or have it fire once, now; ``data`` is how it stands then."""
+    """Pause or resume a schedule, or have it fire once, now; ``data`` is its new state."""
     with audited(client, f"{verb}-schedule", appid=appid, schedule=name):
         return await _ask(service, client, {"appid": appid, "schedule": name, "do": verb}, {})
 
