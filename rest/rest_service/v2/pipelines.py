@@ -22,7 +22,7 @@ Name = Annotated[str, Path(min_length=1, max_length=40, examples=["archive"])]
 
 @router.get("/pipelines", summary="List pipelines")
 async def pipelines(service: TheService) -> Response:
-    """Pipelines with a running process, in the order of their names: state, lag, positions and account."""
+    """Running pipelines in order of their names: state, lag, positions and account."""
     found = states_of(await living_in(service.frontier.heartbeats))
     return success([asdict(one) for one in found])
 

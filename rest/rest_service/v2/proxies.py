@@ -41,7 +41,7 @@ class Ban(Unban):
 
 @router.get("/proxies", summary="List pools of proxies")
 async def proxies(service: TheService) -> Response:
-    """All pools in the order of their names: proxies by state; traffic, budget and cost of the day."""
+    """Pools in order of their names: proxies by state; traffic, budget and cost of the day."""
     states, table = await states_of_pools(service)
     told = [pool_told(state, with_proxies=False) for state in states]
     uses = {"default": table.default, "groups": table.groups, "domains": table.domains}

@@ -1,4 +1,4 @@
-// Charts of the screen: each <div class="plot"> names its columns of the points that come.
+// Charts of the screen: each <div class="plot"> names the columns of the points that it shows.
 
 const DAY_S = 86400;
 const points = [];
@@ -25,7 +25,7 @@ function time(plot, values) {
   return values.map((value) => (isLong ? at(value).toLocaleString("en-GB", day) : at(value).toTimeString().slice(0, 8)));
 }
 
-// A value between two gaps is no line: it is a dot.
+// A value between two gaps is drawn as a dot, because it makes no line.
 function lonely(plot, number) {
   const values = plot.data[number];
   const isLonely = (at) => values[at] != null && values[at - 1] == null && values[at + 1] == null;
@@ -37,7 +37,7 @@ function line(name, tone, isFilled) {
   return { label: name, stroke: colour(tone), fill: isFilled ? colour(tone) : undefined, width: 1.5, spanGaps: false, points };
 }
 
-// What stands under the pointer is said beside the title.
+// Show the values under the pointer next to the title.
 function say(plot, said) {
   const at = plot.cursor.idx;
   const point = points[at];
@@ -79,7 +79,7 @@ function make(place) {
   return new uPlot(options, dataOf(place), place);
 }
 
-// Of a stack each column stands on those that come after it.
+// In a stacked chart, each column is added to the columns after it.
 function dataOf(place) {
   const columns = columnsOf(place);
   const values = columns.map((column) => points.map((point) => point[column]));

@@ -1,6 +1,6 @@
-// What the forms of the dashboard do with scripts: ask whether it is meant, send the fields as the
-// browser would, say what came of it without leaving the screen. Whatever an answer says is shown as
-// text. The service makes of the fields what the API takes.
+// Scripts of the dashboard's forms: ask for confirmation, send the fields as the browser would, and
+// show the outcome without leaving the screen. All content of an answer is shown as text. The
+// service converts the fields to the body of the API.
 
 const FORMS = "/ui/do/";
 const CHECK = "/ui/do/v2/check";
@@ -25,7 +25,7 @@ function linesOf(text) {
   return text.split("\n").map((line) => line.trim()).filter(Boolean);
 }
 
-// Times are typed in the zone of whoever types; without scripts they are UTC.
+// Times are entered in the user's time zone; without scripts they are UTC.
 function dataOf(form) {
   const data = new FormData(form);
   for (const { name, value } of form.querySelectorAll("[type=datetime-local]")) {
@@ -72,7 +72,7 @@ async function act(form) {
   }
 }
 
-// Each problem beside the field that it is about, the rest below.
+// Show each problem next to its field, the others below.
 function show(form, problems) {
   const left = [];
   const places = new Map([...form.querySelectorAll("[data-for]")].map((place) => [place.dataset.for, []]));
@@ -94,7 +94,7 @@ function lasting(seconds) {
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-// How long it takes at least, by the rules of the sites.
+// Show the least time that the rules of the sites allow.
 function estimate(form, data) {
   const slowest = data?.sites?.[0];
   let told = "";
@@ -157,7 +157,7 @@ document.addEventListener("input", (event) => {
 
 for (const zone of document.querySelectorAll("[data-zone]")) zone.textContent = "your time";
 
-// All records that can be chosen, at once.
+// Choose all available records at once.
 for (const all of document.querySelectorAll("[data-all]")) {
   all.hidden = false;
   all.addEventListener("change", ({ target }) => {
@@ -165,7 +165,7 @@ for (const all of document.querySelectorAll("[data-all]")) {
   });
 }
 
-// What a rule comes to, while it is typed; the page itself says what it comes to now.
+// Effect of a rule while it is edited; the page itself shows the effect of the present rule.
 const rule = document.getElementById("rule");
 
 function effectOf(form) {

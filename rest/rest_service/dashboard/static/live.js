@@ -1,5 +1,5 @@
-// Keeps the live part of a screen as the server renders it: nothing is put together here, and what
-// has not changed stays, so that neither focus nor a selection is lost.
+// Keeps the live part of a screen as the server renders it. Unchanged elements stay, so that
+// neither focus nor a selection is lost.
 
 import { draw } from "./charts.js";
 import "./forms.js";
@@ -31,7 +31,7 @@ function morph(old, fresh) {
   morphChildren(old, fresh);
 }
 
-// Rows are told apart by data-key, whatever their order: what has the focus stays what it was.
+// Rows are matched by data-key in any order, so that the focus stays on its row.
 function morphChildren(old, fresh) {
   const keyed = new Map([...old.children].map((child) => [child.dataset.key, child]));
   let at = old.firstChild;
@@ -80,10 +80,10 @@ function watch() {
 }
 
 if (live) {
-  // The parser leaves out what is blank at the beginning of what is sent.
+  // The parser drops whitespace at the beginning of the content sent.
   if (live.firstChild?.nodeType === Node.TEXT_NODE) live.firstChild.remove();
   let stream = watch();
-  // Whoever does not look costs nothing.
+  // A hidden page has no stream, so it costs nothing.
   document.addEventListener("visibilitychange", () => {
     stream.close();
     if (document.hidden) say("paused", "");

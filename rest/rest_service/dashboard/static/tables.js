@@ -1,6 +1,5 @@
-// Tables as cards where the window is narrow: each cell has the name of its column beside it. The
-// roles are said, for a browser takes what is not laid out as a table for none. Without scripts a
-// table scrolls sideways.
+// Tables become cards in a narrow window: each cell has the name of its column next to it. Roles
+// are set because browsers do not treat cards as tables. Without scripts a table scrolls sideways.
 
 const ROLES = { TABLE: "table", THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TD: "cell" };
 
