@@ -1,41 +1,42 @@
-"""Crawler: leased requests through Scrapy, results to Kafka.
+"""Crawler: fetches leased requests through Scrapy and publishes results to Kafka.
 
-The life of a page here, room by room:
+The packages in the order in which a page passes them:
 
-``runtime``   ``lease_loop`` asks the frontier for as many holds as there is room for, and tells it
-              all that happened since: one exchange, again and again; ``request_source`` hands the
-              pages to the ``way`` that they take
-``lease``     makes a ``page.page.Page`` of each hold; ``slots`` says how many there may be,
-              ``cpu_fairness`` which domains rest because their pages are dear, ``word`` whether
-              Redis has answered so lately that a request may leave
-``robots``    lets it pass, ends it, or spends its grant on the robots.txt nobody has yet
+``runtime``   ``lease_loop`` exchanges with the frontier in a loop: it reports finished work and
+              leases as many pages as there is room for; ``request_source`` passes the pages to
+              the fetch lane or to Scrapy (``way``)
+``lease``     makes a ``page.page.Page`` of each lease; ``slots`` limits their number,
+              ``cpu_fairness`` lets domains with expensive pages rest, ``word`` checks that Redis
+              has answered recently enough for a request to leave
+``robots``    allows the page, ends it, or uses its grant to fetch a missing robots.txt
               (``store`` in the cluster, ``cache`` in this process)
-``page``      ``request`` makes a request of it, the only one there will be for this grant;
-              ``body_budget`` says which bodies wait because all together are too large
-``lane``      takes it through all that follows in one task, if nobody else has a part in it;
+``page``      ``request`` makes the only request for the grant; ``body_budget`` limits the memory
+              of all bodies, and chooses which ones wait
+``lane``      processes the page to its end in one task, if no code of the user takes part;
               ``client`` is libcurl behind the gate
-``render``    has a browser make it instead, where a crawler renders
-``tls``       has curl_cffi ask for it, where a site is to be greeted like a browser does
-``engine``    is the other way, where Scrapy calls: ``download_handler`` is the last gate,
-              ``downloader`` lets nobody else send, ``middlewares`` and ``pipelines`` take what
-              comes back, and ``gathering`` what a spider yields, on both ways
-``net``       ``address_guard`` vets the address, the server is who it says where that matters
-              (``trust``), ``connections`` are kept for the next page
-``response``  decides whether what came is for the spider, another attempt, a redirect or a failure
-              (``failures``); ``site_feedback`` is what the frontier hears of the site
-``spiders``   make a result of it and find links
-``links``     extracts, filters and packs these for the frontier, without ``traps`` and what the
-              ``blacklist`` holds
-``publish``   has the record acknowledged by Kafka, its ``bodies`` stored before if need be;
-              ``completion`` then owes its end to the frontier, or ``spill`` sees its links to Kafka
+``render``    fetches the page with a browser instead, in a crawler that renders
+``tls``       fetches the page with curl_cffi, if the site needs the TLS profile of a browser
+``engine``    is the other way, through Scrapy: ``download_handler`` is the last gate,
+              ``downloader`` refuses requests without a grant, ``middlewares`` and ``pipelines``
+              take the response, and ``gathering`` takes the output of a spider, on both ways
+``net``       ``address_guard`` checks the address, ``trust`` says where a server must prove its
+              identity, ``connections`` are kept for the next page
+``response``  passes a response to the spider, or makes it another attempt, a redirect or a
+              failure (``failures``); ``site_feedback`` reports the site's reaction to the frontier
+``spiders``   make a result of the response and find links
+``links``     extracts, filters and packs the links for the frontier, without ``traps`` and without
+              domains on the ``blacklist``
+``publish``   sends the record to Kafka and waits for its acknowledgement, after storing its
+              ``bodies`` if need be; ``completion`` then reports the end of the page to the
+              frontier, or ``spill`` sends its links to Kafka
 
-``runtime.worker`` lives from the first beat to the last: ``assembly`` makes its ``parts``,
-``lease_keeper`` moves its deadline; ``recycling`` and ``preemption`` say when its end has come. The
-``flight_recorder`` remembers what was on the CPU, should the process die of it. ``settings`` and
-``addon`` are what Scrapy must be told.
+``runtime.worker`` runs from the first heartbeat to the last: ``assembly`` makes its ``parts``,
+``lease_keeper`` extends its deadline, ``recycling`` and ``preemption`` decide when it ends. The
+``flight_recorder`` stores which page is on the CPU, in case the process dies of it. ``settings``
+and ``addon`` configure Scrapy.
 
-Spiders of your own import from here: :class:`ClusterSpider`, :class:`Outlinks`, :func:`links_of`;
-pipelines of your own :class:`CrawlResult`. :mod:`crawling.testing` runs a spider without servers.
+Import from here for your own spiders: :class:`ClusterSpider`, :class:`Outlinks`, :func:`links_of`;
+for your own pipelines: :class:`CrawlResult`. :mod:`crawling.testing` runs a spider without servers.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for: most need Scrapy's reactor, settings do not."""
+    """Import a public name on first use: most need Scrapy's reactor, settings do not."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

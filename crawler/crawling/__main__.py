@@ -1,10 +1,10 @@
 """``python -m crawling SPIDER``: one crawler process, until SIGTERM.
 
-``python -m crawling --check SPIDER…`` only tells whether it could run them, in one sentence.
+``python -m crawling --check SPIDER…`` only checks that it could run them, and reports an error.
 
-It waits for Redis and Kafka, crawls what the frontier grants to this spider type, and on TERM
-leases nothing more, finishes what is under way and gives back the rest. A second TERM ends it at
-once; what it held is then given to others after its deadline.
+The crawler waits for Redis and Kafka and fetches the pages that the frontier grants to this spider
+type. On TERM it leases no more pages, finishes the downloads and releases the other pages. A second
+TERM ends it at once; other workers get its pages after its deadline.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one crawler; answers the exit code."""
+    """Run one crawler; return the exit code."""
     for sentence in misspelt(os.environ):
         sys.stderr.write(f"crawler: {sentence}\n")
     parser = argparse.ArgumentParser(prog="crawling", description=__doc__)

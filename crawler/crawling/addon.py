@@ -1,8 +1,9 @@
 """The add-on by which a user's own Scrapy project joins the cluster.
 
-One line in the project's settings is all: ``ADDONS = {"crawling.addon.ClusterAddon": 0}``. Its
-middlewares, pipelines and extensions stay; what decides who is asked, when and how often is ours,
-whatever the project or a spider says, because the frontier has granted it already.
+The project needs one line in its settings: ``ADDONS = {"crawling.addon.ClusterAddon": 0}``. Its
+middlewares, pipelines and extensions stay. Crawlstream's settings decide which site gets requests,
+when and how often; they override the project's and a spider's, because the frontier has already
+granted each request.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ _IF_THE_PROJECT_SAYS_NOTHING = frozenset({"CONCURRENT_ITEMS", "DOWNLOAD_TIMEOUT"
 
 
 class ClusterAddon:
-    """Makes ``scrapy crawl NAME`` a worker of the cluster; the environment says where that is."""
+    """Makes ``scrapy crawl NAME`` a worker of the cluster that the environment names."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ClusterAddon:
-        """Scrapy's way to make one."""
+        """Create the add-on for Scrapy."""
         return cls(crawler.spidercls.name)
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
-        """Set what a process needs before it has a crawler: the event loop above all."""
+        """Set the settings that a process needs before it has a crawler, such as the event loop."""
         try:
             ours = _ours()
         except ConfigError as error:
@@ -57,14 +58,14 @@ class ClusterAddon:
                 settings.set(name, value, _ABOVE_SPIDERS)
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Add our components to the project's, and switch off what would come between."""
+        """Add crawlstream's components to the project's, and disable conflicting ones of Scrapy."""
         log.configure(settings["CRAWLSTREAM"], f"crawler-{self._name}")
         logging.getLogger("scrapy").setLevel(logging.WARNING)
         add_components(settings)
 
 
 def add_components(settings: BaseSettings) -> None:
-    """Put our middlewares, pipelines and extensions among the project's."""
+    """Add crawlstream's middlewares, pipelines and extensions to the project's."""
     ours = _ours()
     for name in _COMPONENTS:
         for path, order in ours[name].items():

@@ -1,4 +1,4 @@
-"""The tasks beside Scrapy's own: kept alive, their failures never lost."""
+"""Background tasks of a worker: referenced while they run, with all failures logged."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Tasks:
     """Runs coroutines until they end, or until the worker does."""
 
     def __init__(self, on_broken: Callable[[], None]) -> None:
-        """``on_broken`` is called when something fails that the worker cannot do without."""
+        """``on_broken`` is called when a task of :meth:`keep` fails."""
         self._on_broken = on_broken
         self._beside: set[asyncio.Task[None]] = set()
         self._vital: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Work) -> None:
-        """Run something that ends by itself; a failure is logged."""
+        """Run a task that ends by itself; log a failure."""
         self._start(work, self._beside)
 
     def keep(self, work: Work) -> asyncio.Task[None]:
-        """Run something that the worker cannot do without."""
+        """Run a task that the worker needs; a failure ends the worker."""
         return self._start(work, self._vital)
 
     def _start(self, work: Work, among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
@@ -49,11 +49,11 @@ class Tasks:
                 self._on_broken()
 
     async def finish(self, within_s: float) -> None:
-        """Wait for what ends by itself; after ``within_s`` seconds it is cancelled."""
+        """Wait for the tasks of :meth:`spawn`; cancel them after ``within_s`` seconds."""
         if self._beside:
             await asyncio.wait(self._beside, timeout=within_s)
         await end(self._beside)
 
     async def stop(self) -> None:
-        """End everything."""
+        """Cancel all tasks."""
         await end(self._beside | self._vital)

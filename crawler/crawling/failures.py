@@ -1,33 +1,33 @@
-"""Why a page could not be fetched: from an exception to a reason code of ``page_failed``.
+"""Reason codes of ``page_failed``, and their exceptions.
 
 ======================== ===== =================================================================
 code                     retry meaning
 ======================== ===== =================================================================
 ``dns``                  yes   the host has no address
-``refused``              yes   nobody listens there
+``refused``              yes   the host refused the connection
 ``unreachable``          yes   no route, or another error of the network
 ``timeout``              yes   no complete response within DOWNLOAD_TIMEOUT
 ``connection_lost``      yes   the connection broke before the response was complete
-``tls``                  yes   no encrypted connection came about
-``proxy``                yes   none of several proxies has come through to the site
-``no_proxy``             no    no proxy of its pool would do, for MAX_WAIT
+``tls``                  yes   no TLS connection could be made
+``proxy``                yes   several proxies could not reach the site
+``no_proxy``             no    no proxy of the pool could be used for MAX_WAIT
 ``render_failed``        yes   the page in a browser, or the browser, has died
-``certificate``          no    the server must prove who it is, and its certificate does not hold
-``bad_response``         yes   what came back is not HTTP
+``certificate``          no    the server must prove its identity, but its certificate is invalid
+``bad_response``         yes   the response is not HTTP
 ``bad_encoding``         no    the body cannot be decompressed
 ``too_large``            no    the body, decompressed, is larger than DOWNLOAD_MAXSIZE
-``address_refused``      no    the guard does not let the crawler go there
+``address_refused``      no    the guard does not allow the address
 ``invalid_request``      no    the request cannot be sent as it is
-``robots``               no    robots.txt asks to leave the page alone
-``robots_unreachable``   no    robots.txt could not be had for very long
+``robots``               no    robots.txt disallows the page
+``robots_unreachable``   no    robots.txt could not be fetched for a very long time
 ``redirect_loop``        no    a redirect leads back into its own chain
-``too_many_redirects``   no    a chain of redirects without an end
+``too_many_redirects``   no    the chain of redirects is too long
 ``spider_error``         no    the spider's own code raised
 ``item_error``           no    a pipeline raised, or the item cannot be published
 ``callback_timeout``     yes   callback, pipeline or middleware of the user did not end in 9 minutes
-``ignored``              no    a downloader middleware of the user left it out
-``killed_worker``        no    it was on the CPU when its worker died, three times
-``hold_timeout``         no    no worker that held it brought it to its end, twenty times
+``ignored``              no    a downloader middleware of the user dropped the page
+``killed_worker``        no    its worker died while processing the page, three times
+``hold_timeout``         no    its lease was revoked twenty times
 ``download_error``       yes   anything else
 ======================== ===== =================================================================
 """
@@ -57,7 +57,7 @@ from crawling.net.trust import is_untrusted
 from crawlstream.boot.addresses import AddressRefused
 
 RETRY_CODES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
-"""Statuses that are tried again before they are taken for the page's answer."""
+"""Statuses that are retried before they count as the page's response."""
 
 CALLBACK_TIMEOUT = "callback_timeout"
 
@@ -67,11 +67,11 @@ FINAL = frozenset(
         *("no_proxy", "too_large"),
     }
 )
-"""Reasons that another attempt would meet again."""
+"""Reasons for which another attempt would fail in the same way."""
 
 
 class RequestReplaced(IgnoreRequest):
-    """A middleware wants another request than the one that the page's grant was for."""
+    """A middleware returned a request other than the one that the grant is for."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(
@@ -85,7 +85,7 @@ class TooLarge(Exception):
 
 
 class TransferFailed(Exception):
-    """A download of the fetch lane came to nothing; it knows its reason code."""
+    """A download of the fetch lane failed; ``reason`` is its reason code."""
 
     def __init__(self, reason: str, words: str) -> None:
         super().__init__(words)
@@ -93,16 +93,16 @@ class TransferFailed(Exception):
 
 
 class PathFailed(TransferFailed):
-    """The same through a proxy: who is to blame may be unknown."""
+    """A download through a proxy failed; proxy or site may be the cause."""
 
     def __init__(self, reason: str, words: str, *, is_silent: bool) -> None:
-        """``is_silent``: several proxies that work have heard nothing of the site."""
+        """``is_silent``: several working proxies got no answer from the site."""
         super().__init__(reason, words)
         self.is_silent = is_silent
 
 
 class ProxyTrouble(TransferFailed):
-    """The request did not come through; says who is to blame."""
+    """The request did not reach the site; ``blame`` is the cause."""
 
     def __init__(self, blame: Blame, words: str, reason: str = "proxy") -> None:
         super().__init__(reason, words)
@@ -110,7 +110,7 @@ class ProxyTrouble(TransferFailed):
 
 
 class PageTimeout(Exception):
-    """Code of the user has kept the page for longer than a worker may."""
+    """Code of the user has processed the page for longer than a worker may."""
 
 
 class BadEncoding(Exception):
@@ -134,15 +134,15 @@ _REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str
     (DownloadCancelledError, "too_large"),
     ((ResponseDataLossError, net.ConnectionLost, net.ConnectionDone), "connection_lost"),
     (net.ConnectError, "unreachable"),
-    # What Twisted thinks of a response is a ValueError as well.
+    # Before ValueError: Twisted's errors about a response are ValueErrors as well.
     (ResponseFailed, "bad_response"),
     ((UnsupportedURLSchemeError, NotSupported, ValueError, TypeError), "invalid_request"),
 )
-"""Checked in this order, on the error itself and on everything it was raised from."""
+"""Reasons by class, checked in this order, on the error and on all its causes."""
 
 
 def reason_of(error: BaseException) -> str:
-    """The code of a download that raised."""
+    """Return the reason code of a download that raised."""
     causes = list(_causes(error))
     if any(map(is_untrusted, causes)):
         return "certificate"
@@ -156,12 +156,12 @@ def reason_of(error: BaseException) -> str:
 
 
 def is_retryable(reason: str) -> bool:
-    """Return whether another attempt may end otherwise."""
+    """Return whether another attempt may succeed."""
     return reason not in FINAL
 
 
 def _causes(error: BaseException | None, depth: int = 8) -> Iterator[BaseException]:
-    """An error, what it was raised from, and what Twisted wrapped in it."""
+    """Yield an error, its causes, and the errors that Twisted wrapped in it."""
     if error is None or depth == 0:
         return
     yield error

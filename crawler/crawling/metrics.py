@@ -1,4 +1,4 @@
-"""What a crawler tells Prometheus: counted when the frontier has taken it, so that it is so."""
+"""Prometheus metrics of a crawler; pages are counted after the frontier has accepted them."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ _KINDS = {Reaction.REFUSAL: "refusal", Reaction.SILENCE: "silence"}
 
 
 class Meter:
-    """The figures of one worker."""
+    """Metrics of one worker."""
 
     def __init__(self, spiderid: str, slots: int) -> None:
         self._spider = spiderid
@@ -164,14 +164,14 @@ class Meter:
 
     def response(self, status: int, latency_ms: int | None) -> None:
         """Count one download; ``latency_ms`` None: no response came."""
-        # Sites may answer any number; each that is no status would be a series of its own.
+        # Sites may send any number; each invalid status would become a series of its own.
         name = str(status) if status in _STATUSES else "other"
         RESPONSES.labels(self._spider, name).inc()
         if latency_ms is not None:
             self._download.observe(latency_ms / 1000)
 
     def exchanged(self, owed: LeaseReport, answer: ExchangeResult, seconds: float) -> None:
-        """Count what one answered call has done."""
+        """Count the effects of one answered exchange."""
         self._exchange.observe(seconds)
         self._leases.inc(len(answer.holds))
         untaken = answer.stale | answer.refused
@@ -190,5 +190,5 @@ class Meter:
                 self._refusals[sent.heard.reaction].inc()
 
     def holding(self, pages: int) -> None:
-        """Tell how many pages are in hand."""
+        """Set the number of leased pages."""
         self._holds.set(pages)

@@ -1,4 +1,4 @@
-"""What a worker is made of, for those that Scrapy makes: it hands them its crawler and no more."""
+"""The parts of a worker, found by its crawler: Scrapy passes only that to its components."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """The collaborators of one worker, each made once."""
+    """The parts of one worker, each created once."""
 
     holds: Holds
     body_budget: BodyBudget
@@ -41,23 +41,23 @@ class Parts:
     blacklist: Blacklist
     routes: Routes
     renders: bool
-    """True if pages are fetched by a browser."""
+    """True if a browser fetches the pages."""
     fetch_by_proxy: Callable[[Request, Page], Awaitable[Response]]
-    """The way of a page that Scrapy's client cannot fetch (proxies, TLS profiles, browsers), also
-    where Scrapy's engine has it."""
+    """Fetches a page that Scrapy's client cannot (proxies, TLS profiles, browsers), also for
+    Scrapy's engine."""
     requests: Callable[[], AsyncIterator[Request]]
-    """Every page that may be fetched, as a request for Scrapy."""
+    """Requests for Scrapy, one for each page that takes its engine."""
 
     _by_crawler: ClassVar[WeakKeyDictionary[Crawler, Parts]] = WeakKeyDictionary()
 
     @classmethod
     def of(cls, crawler: Crawler) -> Parts:
-        """The parts of a crawler's worker; RuntimeError where it has none."""
+        """Return the parts of a crawler's worker; RuntimeError if it has none."""
         parts = cls._by_crawler.get(crawler)
         if parts is None:
             raise RuntimeError("the extension crawling.runtime.worker.Worker is not enabled")
         return parts
 
     def belong_to(self, crawler: Crawler) -> None:
-        """Let :meth:`of` find these."""
+        """Make :meth:`of` return these parts for a crawler."""
         self._by_crawler[crawler] = self

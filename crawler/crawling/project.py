@@ -1,8 +1,9 @@
-"""Where a crawler finds its spider, and with which settings it runs.
+"""The search for a spider, and the settings that it runs with.
 
-First among ours and those of CRAWLSTREAM_SPIDER_MODULES, then in the Scrapy project around the
-current directory (``scrapy.cfg``) or of SCRAPY_SETTINGS_MODULE, which keeps its pipelines and
-middlewares: the add-on of the cluster is added where its settings do not name it.
+The crawler looks first among crawlstream's spiders and those of CRAWLSTREAM_SPIDER_MODULES, then in
+the Scrapy project around the current directory (``scrapy.cfg``) or of SCRAPY_SETTINGS_MODULE. A
+project keeps its pipelines and middlewares; the cluster's add-on is added if its settings do not
+name it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _ADDON = "crawling.addon.ClusterAddon"
 
 
 def settings_of(name: str) -> Settings:
-    """The settings of a process that runs the spider; ConfigError tells why none could."""
+    """Return the settings of a process that runs the spider; ConfigError if none could."""
     ours = Settings()
     ours.setmodule(_OURS, priority="project")
     spiders = _spiders(ours)
@@ -46,7 +47,7 @@ def settings_of(name: str) -> Settings:
 
 
 def _project() -> Settings | None:
-    """The settings of the user's Scrapy project, with the cluster's add-on; None outside of one."""
+    """Return the settings of the user's Scrapy project with the add-on; None if there is none."""
     if not (os.environ.get("SCRAPY_SETTINGS_MODULE") or closest_scrapy_cfg()):
         return None
     try:
@@ -60,12 +61,12 @@ def _project() -> Settings | None:
 
 
 def _path(named: object) -> str:
-    """The import path of a class; settings may name one by itself."""
+    """Return the import path of a class: settings may have the class in place of its path."""
     return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"
 
 
 def _spiders(settings: Settings) -> Mapping[str, type[Spider]]:
-    """All that the modules of some settings hold, by name; ConfigError if one cannot be read."""
+    """Return names and classes of the spiders; ConfigError if a module cannot be read."""
     try:
         loader = get_spider_loader(settings)
     except Exception as error:
@@ -84,7 +85,7 @@ def _unreadable(modules: list[str], error: Exception) -> str:
 
 
 def _in_short(error: Exception) -> str:
-    """An error of the user's own code, and where it is."""
+    """Return an error of the user's own code with its file and line, in one line."""
     said = " ".join(f"{type(error).__name__}: {error}".split())
     frames = extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) or not frames:
@@ -93,7 +94,7 @@ def _in_short(error: Exception) -> str:
 
 
 def _check(spider: type[Spider]) -> None:
-    """ConfigError for a spider that would crawl by itself, past the frontier."""
+    """Raise ConfigError for a spider that would crawl without the frontier."""
     if not issubclass(spider, ClusterSpider):
         raise ConfigError(
             f"{spider.__name__} is not a cluster spider: derive it from"

@@ -1,7 +1,8 @@
 """Scrapy's settings of every crawler process, each with its reason.
 
-What an operator sets is in :mod:`crawlstream.boot.settings`; here is what follows from it, and
-what must be so because the frontier, not Scrapy, decides who is asked, when, and how often.
+Settings of operators are in :mod:`crawlstream.boot.settings`. This module has the settings that
+follow from them, and fixed ones: the frontier, not Scrapy, decides which site gets requests, when
+and how often.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from crawling.lease.slots import SLOW_PER_SLOT
 from crawlstream.boot.local_note import load_process_settings
 
 CRAWLSTREAM = load_process_settings()
-"""The startup settings, for the rooms of this package."""
+"""The startup settings, for this package."""
 
 BOT_NAME = "crawlstream"
 SPIDER_MODULES = [
@@ -22,23 +23,23 @@ SPIDER_MODULES = [
 ]
 """A user's own spiders: importable modules, separated by commas."""
 ADDONS = {"crawling.addon.ClusterAddon": 0}
-"""What follows holds whatever a spider's ``custom_settings`` say."""
+"""The add-on makes the following settings override a spider's ``custom_settings``."""
 
-# One event loop for everything, the fast one.
+# A single, fast event loop for everything.
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 
 # Concurrency: the frontier counts a domain's requests across the cluster; a limit of this process
-# would hold granted requests back until their grants are forfeit.
-# Those that take long are beside: see crawling.lease.slots.
+# would delay granted requests until their grants expire.
+# Slow requests have slots of their own: see crawling.lease.slots.
 CONCURRENT_REQUESTS = (1 + SLOW_PER_SLOT) * CRAWLSTREAM.download_slots
 CONCURRENT_REQUESTS_PER_DOMAIN = CONCURRENT_REQUESTS
 CONCURRENT_REQUESTS_PER_IP = 0
 DOWNLOAD_DELAY = 0
 DOWNLOAD_SLOTS: dict[str, Any] = {}
-# A page yields one result as a rule; Scrapy starts so many tasks for each response.
+# Tasks that Scrapy starts for each response; most pages yield one result.
 CONCURRENT_ITEMS = 1
-# Bodies that wait for Kafka; beyond this nothing more is downloaded, and nothing leased.
+# Bytes of bodies that wait for Kafka; above this nothing is downloaded or leased.
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 64 * 1024 * 1024
 
 # Limits of one download.
@@ -47,7 +48,7 @@ DOWNLOAD_MAXSIZE = CRAWLSTREAM.download_max_bytes
 DOWNLOAD_WARNSIZE = 0
 USER_AGENT = CRAWLSTREAM.user_agent
 
-# Only the web, and only through the gate: file:, ftp:, s3: and data: would read from elsewhere.
+# Only HTTP, and only through the gate: file:, ftp:, s3: and data: would bypass it.
 DOWNLOAD_HANDLERS: dict[str, Any] = {
     "http": "crawling.engine.download_handler.GatedHandler",
     "https": "crawling.engine.download_handler.GatedHandler",
@@ -59,10 +60,10 @@ DOWNLOAD_HANDLERS: dict[str, Any] = {
 DOWNLOADER = "crawling.engine.downloader.GrantedDownloader"
 TWISTED_DNS_RESOLVER = "crawling.net.address_guard.GuardedResolver"
 
-# What is granted to this process is of no use to another one, nor to this one later.
+# Requests are not stored: their grants are useless to other processes and expire soon.
 SCHEDULER = "scrapy.core.scheduler.Scheduler"
 JOBDIR = None
-# The local queue holds granted requests for moments: strictly by priority, then in lease order.
+# The local queue has granted requests for moments: strictly by priority, then in lease order.
 SCHEDULER_PRIORITY_QUEUE = "scrapy.pqueues.ScrapyPriorityQueue"
 SCHEDULER_MEMORY_QUEUE = "scrapy.squeues.FifoMemoryQueue"
 DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
@@ -70,10 +71,10 @@ DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
 EXTENSIONS: dict[str, Any] = {
     "crawling.runtime.worker.Worker": 0,
     "crawling.runtime.preemption.Watcher": 1,
-    # An HTTP server that runs Python, and a console that does: never on a machine that crawls.
+    # An HTTP server and a console that run Python must never be on a machine that crawls.
     "scrapy.extensions.remote_control.RemoteControl": None,
     "scrapy.extensions.telnet.TelnetConsole": None,
-    # Made for crawls with an end, or done better elsewhere.
+    # Made for crawls with an end, or replaced by other parts of crawlstream.
     "scrapy.extensions.closespider.CloseSpider": None,
     "scrapy.extensions.corestats.CoreStats": None,
     "scrapy.extensions.feedexport.FeedExporter": None,
@@ -93,17 +94,17 @@ DOWNLOADER_MIDDLEWARES: dict[str, Any] = {
     "crawling.engine.middlewares.OutcomeMiddleware": 1,
     "crawling.engine.middlewares.WatchedCompression": 590,
     f"{_DOWNLOADER}.httpcompression.HttpCompressionMiddleware": None,
-    # Retries, redirects and robots.txt are paid for: they go through the frontier.
+    # Retries, redirects and robots.txt need grants, so they go through the frontier.
     f"{_DOWNLOADER}.retry.RetryMiddleware": None,
     f"{_DOWNLOADER}.redirect.RedirectMiddleware": None,
     f"{_DOWNLOADER}.redirect.MetaRefreshMiddleware": None,
     f"{_DOWNLOADER}.robotstxt.RobotsTxtMiddleware": None,
-    # A jar or a filter of the process would mix what belongs to different crawls.
+    # Cookie jars and filters of the process would mix data of different crawls.
     f"{_DOWNLOADER}.cookies.CookiesMiddleware": None,
     f"{_DOWNLOADER}.offsite.OffsiteMiddleware": None,
     f"{_DOWNLOADER}.httpauth.HttpAuthMiddleware": None,
     f"{_DOWNLOADER}.httpcache.HttpCacheMiddleware": None,
-    # A proxy from the environment would be a way around the guard.
+    # A proxy from the environment would bypass the guard.
     f"{_DOWNLOADER}.httpproxy.HttpProxyMiddleware": None,
     f"{_DOWNLOADER}.stats.DownloaderStats": None,
 }
@@ -112,7 +113,7 @@ HTTPPROXY_ENABLED = False
 REDIRECT_ENABLED = False
 METAREFRESH_ENABLED = False
 RETRY_ENABLED = False
-# For middlewares that ask again: they count as we do.
+# Middlewares that retry have the crawler's limit.
 RETRY_TIMES = CRAWLSTREAM.retry_times
 ROBOTSTXT_OBEY = False
 
@@ -121,7 +122,7 @@ SPIDER_MIDDLEWARES: dict[str, Any] = {
     "crawling.engine.middlewares.OutlinksMiddleware": 1,
     # Every status is a result.
     f"{_SPIDER}.httperror.HttpErrorMiddleware": None,
-    # Depth, length and referrer of a child are decided when it is put into the frontier.
+    # The frontier decides about depth, length and referrer of a link when it is enqueued.
     f"{_SPIDER}.depth.DepthMiddleware": None,
     f"{_SPIDER}.urllength.UrlLengthMiddleware": None,
     f"{_SPIDER}.referer.RefererMiddleware": None,
@@ -134,6 +135,6 @@ HTTPERROR_ALLOW_ALL = True
 ITEM_PROCESSOR = "crawling.engine.pipelines.BoundPipelines"
 ITEM_PIPELINES: dict[str, Any] = {"crawling.engine.middlewares.ResultPipeline": 900}
 
-# Our own events tell what happens; of Scrapy only warnings are of interest.
+# Crawlstream logs its own events; only warnings of Scrapy are of interest.
 LOG_INSTALL_ROOT_HANDLER = False
 LOG_VERSIONS: list[str] = []

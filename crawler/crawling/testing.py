@@ -1,11 +1,11 @@
-"""Runs a spider on a page in a test, by the code that a worker runs: no server, no download.
+"""Run a spider on a page in a test with the code of a worker, without server or download.
 
     front = crawl_page(Products, "http://shop.example/", "<a class=product href=/1>", request=SEED)
     item = crawl_page(Products, front.outlinks[0], "<b class=price>9.99</b>", request=SEED)
 
-The request is checked as if it was fed, the response passes all middlewares, the callback's items
-all pipelines. What only the cluster knows is not asked: robots.txt, throttle rules, and which of
-the outlinks the frontier has met before or has no more room for.
+The request is checked as if it was fed. The response passes all middlewares, and the callback's
+items pass all pipelines. Checks that need the cluster are left out: robots.txt, throttle rules, and
+duplicates and page limits of the outlinks.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ _OF_THE_PROCESS = ("TWISTED_REACTOR", "ASYNCIO_EVENT_LOOP")
 
 @dataclass(frozen=True, slots=True)
 class Outlink:
-    """A request that a page has led to; given to :func:`crawl_page` it is the next page."""
+    """A request found on a page; pass it to :func:`crawl_page` to crawl the next page."""
 
     url: str
     callback: str | None = None
-    """Name of the spider's method; None: ``parse``."""
+    """Name of the spider's method that takes the response; None: ``parse``."""
     meta: Mapping[str, object] = field(default_factory=dict)
     depth: int = 1
     parent_url: str | None = None
@@ -77,9 +77,9 @@ class Outlink:
     cookies: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
     spiderid: str | None = None
-    """The spider that it is for; None: the one of the page."""
+    """Spider of the request; None: the spider of the page."""
     seed_url: str | None = None
-    """The seed that it is found below; None: it is taken for one itself."""
+    """Seed below which it was found; None: it is treated as a seed."""
     moved_to: str | None = None
     """Host to which its seed has moved, outside of the crawl's ``allowed_domains``."""
 
@@ -89,20 +89,20 @@ _OF_ENTRIES = {each.name for each in fields(Outlink)} - {"priority", "spiderid",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawledPage:
-    """What has become of a page."""
+    """Result of a page."""
 
     outcome: str
-    """``done``, ``failed``, ``redirected``, or ``retried``: it would be fetched again."""
+    """``done``, ``failed``, ``redirected``, or ``retried`` if it would be fetched again."""
     results: Sequence[Mapping[str, Any]]
     """The JSON objects on ``<prefix>.crawled_firehose``, as in ``docs/wire.md``."""
     failure: Mapping[str, Any] | None
     """The event ``page_failed`` with ``reason`` and ``detail``, if there is one."""
     outlinks: Sequence[Outlink]
-    """What would be sent to the frontier; of a redirect its target."""
+    """Requests that would be sent to the frontier; for a redirect its target."""
     filtered: Mapping[str, int]
-    """How many links and requests were dropped, by reason (``depth``, ``domain``, ``regex`` …)."""
+    """Number of dropped links and requests, by reason (``depth``, ``domain``, ``regex`` …)."""
     items: Sequence[Any]
-    """Items that are no results, as they left the pipelines."""
+    """Items other than results, after all pipelines."""
 
 
 def crawl_page(
@@ -115,7 +115,7 @@ def crawl_page(
     request: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | ModuleType | None = None,
 ) -> CrawledPage:
-    """Run a spider class on a page, and tell what came of it.
+    """Run a spider class on a page and return the result.
 
     ``page`` is the URL of a seed, or an :class:`Outlink`. ``body`` is text (sent as UTF-8), bytes,
     or a file; without ``headers`` it is HTML. ``request`` has fields of a crawl request, such as
@@ -123,7 +123,7 @@ def crawl_page(
     as a module or a mapping: its pipelines and middlewares are run.
 
     InvalidRequest and InvalidUrl: kafka-monitor would refuse the request. ConfigError: not a
-    cluster spider. What a callback or a pipeline raises is in ``failure``, and in the log.
+    cluster spider. An exception of a callback or a pipeline is in ``failure`` and in the log.
     """
     given = page if isinstance(page, Outlink) else None
     url = given.seed_url or given.url if given else page
@@ -139,12 +139,12 @@ def spider_from(
     settings: Mapping[str, Any] | ModuleType | None = None,
     **arguments: Any,
 ) -> Spider:
-    """A spider object as a worker makes it, for tests of its methods: with settings and crawler."""
+    """Return a spider object with settings and crawler, as in a worker, to test its methods."""
     return spider.from_crawler(_crawler_of(spider, settings), **arguments)
 
 
 class _Addon(ClusterAddon):
-    """The cluster's settings, but for what needs its servers or belongs to the test's process."""
+    """The cluster's settings, except those that need servers or belong to the test's process."""
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
@@ -168,14 +168,14 @@ def _crawler_of(spider: type[Spider], settings: Mapping[str, Any] | ModuleType |
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What the test says that a server has answered."""
+    """The server's response that the test specifies."""
 
     status: int
     headers: Mapping[str, str] | None
     body: str | bytes | Path
 
     def response(self, url: str) -> Response:
-        """As a worker makes it."""
+        """Return the response as a worker makes it."""
         charset, body = "", self.body
         if isinstance(body, Path):
             body = body.read_bytes()
@@ -206,7 +206,7 @@ async def _crawl(
 
 
 class _Trial:
-    """The parts of a worker that nothing is leased for, and Scrapy's around them."""
+    """The parts of a worker without leases, and the parts of Scrapy around them."""
 
     def __init__(self, crawler: Crawler) -> None:
         settings = self._settings = crawler.settings["CRAWLSTREAM"]
@@ -231,7 +231,7 @@ class _Trial:
     async def run(
         self, fields: Mapping[str, Any], given: Outlink | None, answer: _Answer
     ) -> CrawledPage:
-        """Send one page through."""
+        """Process one page."""
         crawler = self._crawler
         spider = crawler.spider = crawler.spidercls.from_crawler(crawler)
         middlewares, scraper = DownloaderMiddlewareManager.from_crawler(crawler), Scraper(crawler)
@@ -259,7 +259,7 @@ class _Trial:
         page: Page,
         answer: _Answer,
     ) -> Response | Failure:
-        """What Scrapy's engine gets of the downloader, for the request and those in its place."""
+        """Return the downloader's response; middlewares may replace the request."""
         holds = self._parts.holds
 
         async def send(sent: Request) -> Response:
@@ -302,7 +302,7 @@ class _Trial:
 
 
 def _hold(fields: Mapping[str, Any], given: Outlink | None, limits: RequestLimits) -> Hold:
-    """The hold of a seed that was fed, or of a page below it, as the frontier would grant it."""
+    """Return the lease that the frontier would grant for a fed seed or a page below it."""
     record = Record("test.incoming", 0, 0, int(time.time() * 1000), None, None)
     seed = seed_fed(fields, record, limits)
     entry, priority, domain = decode_entry(seed.entry), seed.priority, seed.domain

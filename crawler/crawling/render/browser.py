@@ -1,4 +1,4 @@
-"""One browser that runs: pages come and go in it, each in a context of its own."""
+"""A running browser: it makes pages, each in a context of its own."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from crawling.render.chromium import Ends, Program, Running
 
 _START_S = 30.0
 _ALIVE_S = 10.0
-"""A browser that says nothing for so long is dead, whatever its process says."""
+"""A browser without an answer for this many seconds is dead, even if its process runs."""
 
 log = structlog.get_logger()
 
 
 class Browser:
-    """A process, and what it has under way."""
+    """A browser process and the number of its pages."""
 
     def __init__(self, running: Running, ends: Ends) -> None:
         self.running = running
         self.pipe = pipe = Pipe(ends.reader, ends.writing.write)
         self.pages = 0
-        """How many it has made."""
+        """Number of pages that it has made."""
         self.under_way = 0
         self._ends = ends
         self._listening = asyncio.ensure_future(pipe.run())
 
     @classmethod
     async def start(cls, program: Program) -> Browser:
-        """Start one; BrowserGone with its last words."""
+        """Start a browser; BrowserGone with the end of its output."""
         running = Running(program)
         browser = cls(running, await Ends.of(running))
         try:
@@ -54,7 +54,7 @@ class Browser:
 
     @asynccontextmanager
     async def context(self, proxy: str) -> AsyncIterator[str]:
-        """A room without a past, whose requests leave through ``proxy``; closed at the end."""
+        """Open an empty context, whose requests leave through ``proxy``; close it at the end."""
         made: Any = await self.pipe.call(
             "Target.createBrowserContext",
             disposeOnDetach=True,
@@ -73,7 +73,7 @@ class Browser:
             await asyncio.shield(asyncio.ensure_future(self._closed(closed)))
 
     async def _closed(self, answer: asyncio.Future[Any]) -> None:
-        """Wait until a context is gone; a browser that cannot close it is dead."""
+        """Wait until a context is closed; a browser that cannot close it is dead."""
         try:
             async with asyncio.timeout(_ALIVE_S):
                 await answer
@@ -83,7 +83,7 @@ class Browser:
             self.pipe.end()
 
     async def is_well(self) -> bool:
-        """Return whether it answers; one that does not is over."""
+        """Return whether the browser answers; end the pipe of one that does not."""
         try:
             await self.pipe.call("Browser.getVersion", within_s=_ALIVE_S)
         except (BrowserGone, CommandFailed):
@@ -92,7 +92,7 @@ class Browser:
         return self.running.is_alive
 
     async def end(self) -> None:
-        """Kill it, whatever it does; nothing of it stays."""
+        """Kill the browser and all its processes."""
         self.pipe.end()
         self._listening.cancel()
         self._ends.close()

@@ -1,4 +1,4 @@
-"""A browser that is ready, as long as the crawler lives: old and sick ones are replaced."""
+"""A browser that is always ready: old and failing browsers are replaced."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = structlog.get_logger()
 
 
 class Browsers:
-    """One that takes pages, and those that only finish theirs."""
+    """The browser that takes new pages, and browsers that only finish theirs."""
 
     def __init__(self, program: Program, *, most_pages: int, most_bytes: int) -> None:
-        """A browser is replaced after so many pages, or when it takes so much memory."""
+        """Replace a browser after ``most_pages``, or when it uses more than ``most_bytes``."""
         self._program = program
         self._most_pages = most_pages
         self._most_bytes = most_bytes
@@ -32,7 +32,7 @@ class Browsers:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[Browser]:
-        """A browser for a page; BrowserGone where none starts."""
+        """Lend a browser to a page; BrowserGone where none starts."""
         browser = await self._ready()
         try:
             yield browser
@@ -56,7 +56,7 @@ class Browsers:
         return "pages" if browser.pages >= self._most_pages else ""
 
     def _retire(self, browser: Browser, reason: str) -> None:
-        """Give it no more pages; it ends with those that it has."""
+        """Give a browser no more pages; it ends when its pages have ended."""
         BROWSER_RESTARTS.labels(reason).inc()
         words = browser.running.last_words() if reason == "gone" else ""
         pages = browser.pages
@@ -67,7 +67,7 @@ class Browsers:
         self._look_now.set()
 
     async def follow(self) -> None:
-        """Look after them, again and again."""
+        """Examine the browsers every ``LOOK_EVERY_S`` and end the retired ones."""
         while True:
             self._look_now.clear()
             try:
@@ -100,7 +100,7 @@ class Browsers:
             await browser.end()
 
     async def close(self) -> None:
-        """End all of them, whatever they do."""
+        """Kill all browsers."""
         browsers = [*self._leaving, *([self._current] if self._current else [])]
         self._leaving.clear()
         self._current = None

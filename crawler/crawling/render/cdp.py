@@ -1,7 +1,7 @@
-"""The DevTools protocol through a pipe: commands, their answers, and what the browser tells.
+"""The DevTools protocol through a pipe: commands, answers and events.
 
-JSON, each message ended by a zero byte. A *session* is one target: a page, a frame of another site,
-a worker. What belongs to none is about the browser itself.
+Messages are JSON, each ended by a zero byte. A *session* is one target: a page, a frame of another
+site, a worker. A message without a session is about the browser itself.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import orjson
 
 Told = Mapping[str, Any]
 Hear = Callable[[str, str, Told], None]
-"""Is called with session, method and parameters of an event."""
+"""Callback with session, method and parameters of an event."""
 
 _ANSWER_S = 20.0
 
 
 class BrowserGone(Exception):
-    """The browser has ended, or does not answer."""
+    """The browser has ended or does not answer."""
 
 
 class CommandFailed(Exception):
@@ -39,23 +39,23 @@ class Pipe:
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._listeners: dict[str, Hear] = {}
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when nothing more will come."""
+        """Done when the pipe has ended."""
 
     @property
     def is_gone(self) -> bool:
-        """Return whether nothing more will come."""
+        """Return whether the pipe has ended."""
         return self.gone.done()
 
     def listen(self, session: str, hear: Hear) -> None:
-        """Have someone hear of the events of a session."""
+        """Call ``hear`` with the events of a session."""
         self._listeners[session] = hear
 
     def leave(self, session: str) -> None:
-        """Nobody hears of it any more."""
+        """Stop listening to a session."""
         self._listeners.pop(session, None)
 
     def say(self, method: str, session: str = "", /, **parameters: object) -> int:
-        """Send a command whose answer nobody waits for; answers its number."""
+        """Send a command without waiting for its answer; return its number."""
         number = next(self._numbers)
         command: dict[str, object] = {"id": number, "method": method, "params": parameters}
         if session:
@@ -76,7 +76,7 @@ class Pipe:
         within_s: float = _ANSWER_S,
         **parameters: object,
     ) -> Any:
-        """What a command answers; BrowserGone, or CommandFailed."""
+        """Send a command and return its answer; BrowserGone, or CommandFailed."""
         answer = self.ask(method, session, **parameters)
         try:
             async with asyncio.timeout(within_s):
@@ -85,7 +85,7 @@ class Pipe:
             raise BrowserGone(f"{method}: no answer within {within_s:g} s") from None
 
     def ask(self, method: str, session: str = "", /, **parameters: object) -> asyncio.Future[Any]:
-        """The same, to be waited for by whoever likes to."""
+        """Send a command and return a future of its answer."""
         number = self.say(method, session, **parameters)
         answer = asyncio.get_running_loop().create_future()
         answer.add_done_callback(_retrieved)
@@ -96,7 +96,7 @@ class Pipe:
         return answer
 
     async def run(self) -> None:
-        """Hand out answers and events until the pipe closes."""
+        """Deliver answers and events until the pipe closes."""
         try:
             while True:
                 self._take(_parsed((await self._reader.readuntil(b"\0"))[:-1]))
@@ -120,7 +120,7 @@ class Pipe:
             answer.set_result(message["result"])
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Close the pipe: all pending and later commands fail with BrowserGone."""
         if not self.gone.done():
             self.gone.set_result(None)
         answers, self._answers = self._answers, {}
@@ -133,12 +133,12 @@ def _parsed(message: bytes) -> Told:
     try:
         told: Told = orjson.loads(message)
     except orjson.JSONDecodeError:
-        # Half a character of a script's, which only the lenient one reads.
+        # Half a surrogate pair from a script, which only the lenient parser reads.
         told = json.loads(message.decode("utf-8", "replace"))
     return told
 
 
 def _retrieved(answer: asyncio.Future[Any]) -> None:
-    """An error that nobody waits for is no mistake: targets go while they are spoken to."""
+    """Retrieve an error without a waiter: a target may end while it is sent commands."""
     if not answer.cancelled():
         answer.exception()

@@ -1,7 +1,7 @@
-"""The program: where it is, with which flags it runs, and that nothing of it stays.
+"""The browser program: its path, its flags, and the end of all its processes.
 
-The flags are part of the promise: what a page could reach around the gateway is switched off here,
-and no setting adds a flag that would switch it on again.
+The flags keep pages behind the gateway: they switch off every way around it, and no setting adds a
+flag that would switch one on again.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _NAMES = (
     *("chrome-headless-shell", "chromium", "chromium-browser", "google-chrome"),
 )
 _SHELLS = ("chromium-headless-shell", "chrome-headless-shell")
-"""Programs that have no window, and need no flag to have none."""
+"""Programs without a window, which need no ``--headless``."""
 _LONGEST = 96 * 1024 * 1024
-"""Bytes of one message: a DOM in JSON, at worst."""
+"""Bytes of the largest message: a DOM in JSON."""
 _NOWHERE = "http://127.0.0.1:9"
-"""The proxy of what is no page of ours: nobody listens there."""
+"""Proxy of all requests outside a page's context: no server listens there."""
 _WITHOUT = (
     *("AsyncDns", "AutofillServerCommunication", "CertificateTransparencyComponentUpdater"),
     *("DialMediaRouteProvider", "DnsOverHttps", "InterestFeedContentSuggestions", "MediaRouter"),
@@ -42,11 +42,11 @@ _WITHOUT = (
     *("PreloadMediaEngagementData", "Prerender2", "Reporting", "SpeculationRulesPrefetchFuture"),
     *("Translate", "WebTransport"),
 )
-"""Parts of the browser that would ask for something by themselves, or past its proxy."""
+"""Features of the browser that send requests by themselves, or past its proxy."""
 _FLAGS = (
     *("--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check"),
     *("--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio"),
-    # Nothing leaves but through the proxy of a page.
+    # Requests leave only through the proxy of a page.
     f"--proxy-server={_NOWHERE}",
     "--proxy-bypass-list=<-loopback>",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
@@ -56,13 +56,14 @@ _FLAGS = (
     "--dns-prefetch-disable",
     "--no-pings",
     "--block-new-web-contents",
-    # What a browser does for people, and by itself.
+    # Features for people, and activity of the browser by itself.
     *("--disable-background-networking", "--disable-extensions", "--disable-sync"),
     *("--disable-component-update", "--disable-default-apps", "--disable-domain-reliability"),
     *("--disable-breakpad", "--disable-client-side-phishing-detection", "--metrics-recording-only"),
     *("--disable-notifications", "--deny-permission-prompts", "--disable-speech-api"),
     f"--disable-features={','.join(_WITHOUT)}",
-    # One request a connection at a time, six connections a host: as the rest of the crawler.
+    # HTTP/1.1 as in the rest of the crawler: a connection carries one request at a time,
+    # and a host gets six connections.
     "--disable-http2",
     "--js-flags=--max-old-space-size=256",
     *("--disable-hang-monitor", "--disable-prompt-on-repost", "--disable-popup-blocking"),
@@ -73,7 +74,7 @@ _FLAGS = (
 
 
 def find_browser(named: str = "") -> str:
-    """Path of the program; ConfigError says what to do where there is none."""
+    """Return the path of the program; ConfigError says what to do where there is none."""
     if named:
         if not shutil.which(named):
             raise ConfigError(f"CRAWLSTREAM_RENDER_BROWSER: {named} is not a program")
@@ -89,18 +90,18 @@ def find_browser(named: str = "") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What is run, and as whom."""
+    """The command to run, and the user that runs it."""
 
     path: str
     user_agent: str
     has_sandbox: bool = True
     user: str = ""
-    """Whose rights it has; "": those of this process."""
+    """User whose rights it has; "": the rights of this process."""
     more: tuple[str, ...] = field(default=())
-    """Flags beside ours: for tests."""
+    """Further flags, for tests."""
 
     def argv(self, folder: Path) -> list[str]:
-        """The command."""
+        """Return the command."""
         argv = [self.path, *_FLAGS, f"--user-data-dir={folder}"]
         if self.user_agent:
             argv.append(f"--user-agent={self.user_agent}")
@@ -112,7 +113,7 @@ class Program:
 
 
 def program_of(settings: Settings) -> Program:
-    """By the settings of a crawler; ConfigError says what to do where it cannot be run."""
+    """Return the program by a crawler's settings; ConfigError says what to do if it cannot run."""
     if settings.render_user and os.geteuid() != 0:
         raise ConfigError("CRAWLSTREAM_RENDER_USER needs a crawler that runs as root")
     if settings.render_user:
@@ -131,10 +132,10 @@ def program_of(settings: Settings) -> Program:
 
 
 class Running:
-    """The process and all that it starts, in a folder of its own."""
+    """The browser process and all its children, in a folder of its own."""
 
     def __init__(self, program: Program) -> None:
-        """Start it, from the thread that lives as long as it shall."""
+        """Start the browser; it ends with the calling thread."""
         self._folder = tempfile.TemporaryDirectory(
             prefix="crawlstream-browser-", ignore_cleanup_errors=True
         )
@@ -164,31 +165,31 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """Of the browser itself."""
+        """Return the process id of the browser itself."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Return whether it has not ended."""
+        """Return whether the process runs."""
         return self._process.poll() is None
 
     def last_words(self) -> str:
-        """The end of what it has written."""
+        """Return the end of its output, at most 600 bytes, in one line."""
         with suppress(OSError):
             text = (Path(self._folder.name) / "browser.log").read_bytes()[-600:]
             return " ".join(text.decode("utf-8", "replace").split())
         return ""
 
     def memory_bytes(self) -> int:
-        """Memory of all its processes."""
+        """Return the memory of all its processes."""
         return tree.memory_bytes(self.pid)
 
     def cpu_s(self) -> float:
-        """CPU time of the processes that run now and of those that have ended."""
+        """Return the CPU time of its running and ended processes."""
         return tree.cpu_s(self.pid)
 
     def end(self) -> None:
-        """Kill it and all that it has started; returns when it is gone."""
+        """Kill the process and all its children; return when it has ended."""
         processes = tree.tree_of(self.pid)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
@@ -200,7 +201,7 @@ class Running:
 
 
 class Ends(NamedTuple):
-    """Our ends of the pipes; a browser that reads nothing keeps nobody waiting."""
+    """The crawler's ends of the pipes; writing never blocks, even if the browser does not read."""
 
     reader: asyncio.StreamReader
     reading: asyncio.ReadTransport
@@ -208,7 +209,7 @@ class Ends(NamedTuple):
 
     @classmethod
     async def of(cls, running: Running) -> Self:
-        """Of a browser, for the loop that runs."""
+        """Return the ends for a browser, in the running event loop."""
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(_LONGEST)
         reading, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(running.reads, "rb", 0)
@@ -219,7 +220,7 @@ class Ends(NamedTuple):
         return cls(reader, reading, writing)
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close both pipes."""
         if not self.reading.is_closing():
             self.reading.close()
         if not self.writing.is_closing():

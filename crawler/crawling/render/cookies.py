@@ -1,4 +1,4 @@
-"""The cookies of a crawl, as a browser keeps them: for its own site, and for one page."""
+"""The cookies of a crawl in a browser: for the crawl's own site, and for one page."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from crawlstream.model.url import host_of
 _NAME = "Set-Cookie"
 _SECURE = "https://"
 _TOLD_S = 1.0
-"""The browser tells of them when it tells of the document's head, or a little later."""
+"""Seconds to wait: the browser reports cookies with the document's head or a little later."""
 
 
 def cookies_of(page: Page, url: str, header: str) -> Sequence[Mapping[str, object]]:
-    """The cookies of a Cookie header.
+    """Return the cookies of a Cookie header.
 
-    Those that the client has given are for the seed's own domain, those that a redirect has set for
-    the host that set them.
+    Cookies of the client's request are for the seed's own domain. Cookies that a redirect has set
+    are for the host that set them.
     """
     scope = page.hold.profile.site or ""
     domain = scope.removeprefix(_SECURE)
@@ -46,7 +46,7 @@ def cookies_of(page: Page, url: str, header: str) -> Sequence[Mapping[str, objec
 
 
 async def set_cookies(pipe: Pipe, context: str, cookies: Sequence[Mapping[str, object]]) -> None:
-    """Give a context its cookies; a browser may refuse some that servers take."""
+    """Set the cookies of a context; a browser may refuse some that servers accept."""
     try:
         await pipe.call("Storage.setCookies", cookies=cookies, browserContextId=context)
     except CommandFailed:
@@ -55,22 +55,22 @@ async def set_cookies(pipe: Pipe, context: str, cookies: Sequence[Mapping[str, o
 
 
 class SetCookies:
-    """The Set-Cookie headers of a document, which the browser tells apart from all others."""
+    """The Set-Cookie headers of a document, which the browser reports in a separate event."""
 
     def __init__(self) -> None:
         self._came: dict[tuple[str, int], asyncio.Event] = defaultdict(asyncio.Event)
-        """By request and status: a gateway's challenge comes before the document."""
+        """Events by request and status: a gateway's challenge comes before the document."""
         self._lines: dict[tuple[str, int], Sequence[str]] = {}
 
     def heard(self, request: str, status: int, headers: Mapping[str, str]) -> None:
-        """An answer's headers as they came; those of one name are divided by line feeds."""
+        """Take the raw headers of an answer; line feeds divide values with one name."""
         told = (value for name, value in headers.items() if name.lower() == _NAME.lower())
         lines = [line for value in told for line in value.split("\n")]
         self._lines.setdefault((request, status), lines)
         self._came[request, status].set()
 
     async def beside_headers(self, head: Told) -> list[tuple[str, str]]:
-        """All headers of the document whose head it is; a browser may tell of no cookies at all."""
+        """Return all headers of a document; the browser may never report its cookies."""
         answer = (head.get("networkId", ""), head["responseStatusCode"])
         with suppress(TimeoutError):
             async with asyncio.timeout(_TOLD_S):
@@ -83,17 +83,17 @@ class SetCookies:
 async def cookies_set(
     pipe: Pipe, session: str, way: tuple[str, str], given: Sequence[Mapping[str, object]]
 ) -> list[tuple[str, str]]:
-    """Return what a page has done to the cookies that go along to a URL, as Set-Cookie headers.
+    """Return a page's changes to the cookies that are sent to a URL, as Set-Cookie headers.
 
-    ``way``: the page's URL, and where it leads: as with a redirect, nothing goes to another host.
-    Nor anything that the browser would not send there (domain, path, encryption): others were set
-    by the sites of frames and scripts, or are for other pages.
+    ``way``: the page's URL, and the URL that it leads to. As with a redirect, no cookie goes to
+    another host. Cookies that the browser would not send there (domain, path, encryption) are left
+    out: sites of frames and scripts have set them, or they are for other pages.
     """
     url, target = way
     if not may_follow(target, url):
         return []
     told = await pipe.call("Network.getCookies", session, urls=[target])
-    # Of two with one name the browser tells the one with the longer path first, as it sends them.
+    # With two cookies of one name, the browser returns the longer path first, as it sends them.
     now = {each["name"]: each["value"] for each in reversed(told["cookies"])}
     before = {str(each["name"]): each["value"] for each in given}
     new = [f"{name}={now[name]}; Path=/" for name in now if before.get(name) != now[name]]

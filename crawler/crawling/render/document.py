@@ -1,4 +1,4 @@
-"""What has come of a document: its bytes, or its DOM."""
+"""The body of a document: its bytes, or its DOM."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crawling.render.visit import RenderFailed, Visit
 from crawlstream.model.egress.render import RenderOptions
 
 _DOM_S = 5.0
-"""For as long a script may keep the page busy before it is stopped, and its DOM read."""
+"""Seconds that a script may keep the page busy before it is stopped and the DOM is read."""
 _HAS_TEXT, _LOADED, _QUIET = "DOMContentLoaded", "load", "networkIdle"
-"""Stages of a document's life, as the browser calls them; quiet: no request for half a second."""
+"""The browser's names for stages of loading; quiet: no request for half a second."""
 _PART = 1024 * 1024
 
 
@@ -30,7 +30,7 @@ class Document:
         self._visit = visit
 
     async def raw(self, request: str) -> bytes:
-        """What is no page for a browser, as it came but for its compression."""
+        """Return the decompressed bytes of a document that the browser does not show as a page."""
         call, session = self._pipe.call, self._session
         taken = await call("Fetch.takeResponseBodyAsStream", session, requestId=request)
         parts, size, is_over = [], 0, False
@@ -50,7 +50,7 @@ class Document:
         return b"".join(parts)
 
     async def run(self, expression: str) -> Any:
-        """The value of an expression, out of reach of the page's own scripts; None if it fails."""
+        """Return the value of an expression, hidden from the page's scripts; None if it fails."""
         ask, session = self._pipe.ask, self._session
         world = await ask("Page.createIsolatedWorld", session, frameId=self._frame)
         told = await ask(
@@ -64,9 +64,9 @@ class Document:
         return None if "exceptionDetails" in told else told["result"].get("value")
 
     async def dom(self, over: asyncio.Future[str]) -> bytes:
-        """The DOM as UTF-8; RenderFailed, or DownloadCancelledError where it is too large.
+        """Return the DOM as UTF-8; RenderFailed, or DownloadCancelledError if it is too large.
 
-        ``over``: raises when the page dies; that it leads elsewhere does not matter any more.
+        ``over`` raises when the page dies. It is too late for the page to lead elsewhere.
         """
         text = await self._within(_DOM_S, over)
         if text is None:
@@ -83,7 +83,7 @@ class Document:
         reading = asyncio.ensure_future(self.run(DOM % self._visit.most_bytes))
         done = await first_of(reading, over, timeout=seconds)
         if reading not in done and over in done and not over.exception():
-            # A script leads elsewhere, too late.
+            # A script leads elsewhere; this is too late.
             done = await first_of(reading, timeout=seconds)
         if reading in done:
             return reading.result()
@@ -94,18 +94,18 @@ class Document:
 
 
 class Life:
-    """How far a document has come."""
+    """The stages of loading that a document has reached."""
 
     def __init__(self) -> None:
         self._stages = {name: asyncio.Event() for name in (_HAS_TEXT, _LOADED, _QUIET)}
 
     def reached(self, name: str) -> None:
-        """A stage, by the browser's name."""
+        """Note a stage by the browser's name."""
         if name in self._stages:
             self._stages[name].set()
 
     async def until_ready(self, page: Document, options: RenderOptions) -> bool:
-        """Wait; whether what was waited for is there."""
+        """Wait until the page is ready; return whether the element to wait for is there."""
         is_there = True
         if options.wait_for:
             await self._stages[_HAS_TEXT].wait()
@@ -121,6 +121,6 @@ async def first_of(
     *futures: asyncio.Future[Any],
     timeout: float | None = None,  # noqa: ASYNC109  an answer is due
 ) -> set[asyncio.Future[Any]]:
-    """Those that are done, as soon as one is or the time is up."""
+    """Return the done futures as soon as one is done or the time is up."""
     done, _ = await asyncio.wait(futures, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
     return done

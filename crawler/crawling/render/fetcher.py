@@ -1,7 +1,7 @@
-"""The client of crawlers that render: a page is fetched by a browser, all else by libcurl.
+"""The client of crawlers that render: a browser fetches pages, libcurl everything else.
 
-What :class:`crawling.client.http_client.HttpClient` is without a browser: the same gate in the same
-order, and the same is told of it.
+The counterpart of :class:`crawling.client.http_client.HttpClient`: it passes the same gate in the
+same order and reports the same.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from crawlstream.model.throttle import Heard, Reaction
 from crawlstream.model.url import host_of, origin_of
 
 _TUNNELS = 256
-"""More than a browser opens."""
+"""Limit of tunnels, more than a browser opens."""
 _FAILURES: Mapping[str, str] = {
     "ERR_CERT": "certificate",
     "ERR_SSL": "tls",
@@ -61,14 +61,14 @@ _FAILURES: Mapping[str, str] = {
     "ERR_CONNECTION_TIMED_OUT": "timeout",
     "TimedOut": "timeout",
 }
-"""Reasons of ``page_failed``, by the beginning of the browser's word for it."""
+"""Reasons of ``page_failed``, by the prefix of the browser's error code."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renderer:
-    """What a crawler renders with; the parts of it that live as long as the process."""
+    """The parts of rendering that live as long as the process."""
 
     browsers: Browsers
     gateway: Callable[[], Gateway]
@@ -83,7 +83,7 @@ class Renderer:
     rests: Rests
 
     def over(self, plain: Client) -> RenderingClient:
-        """A client that fetches by ``plain`` what no browser is for."""
+        """Return a client that uses ``plain`` for requests that are not for a browser."""
         return RenderingClient(self, plain)
 
 
@@ -97,7 +97,7 @@ class RenderingClient:
         self._settings = renderer.settings
 
     async def fetch(self, request: Request, page: Page) -> Response:
-        """Send one request; GrantExpired, AddressRefused, or why no response came."""
+        """Send one request; GrantExpired, AddressRefused, or the error of the download."""
         if ROBOTS in request.meta or request.method != "GET" or request.body:
             return await self._plain.fetch(request, page)
         self._holds.set_out(page, request.url)
@@ -112,12 +112,12 @@ class RenderingClient:
         return await reported(download, page, self._holds)
 
     def close(self) -> None:
-        """End all connections; the browsers end with the worker."""
+        """Close all connections; the browsers end with the worker."""
         self._plain.close()
 
     async def _render(self, request: Request, page: Page, route: Route | None) -> Response:
         began, outcome = time.monotonic(), "failed"
-        page.tls = None  # robots.txt may have been asked for with one
+        page.tls = None  # robots.txt may have been fetched with a profile
         judge = self._judge_of(page)
         judge.let_go(request.url)
         depart = _Departure(page, self._holds, judge)
@@ -219,18 +219,18 @@ class RenderingClient:
 
 
 class Unasked(GrantExpired):
-    """Nobody was asked whether a request may leave."""
+    """The judge has not allowed the request."""
 
 
 class _Departure:
-    """Says of each way out of a page whether it was let go; the first one spends the grant."""
+    """Checks that the judge allowed each way out of a page; the first one spends the grant."""
 
     def __init__(self, page: Page, holds: Holds, judge: Judge) -> None:
         self._page = page
         self._holds = holds
         self._judge = judge
         self.error: GrantExpired | None = None
-        """Why the document was not sent."""
+        """Error because of which the document was not requested."""
 
     def __call__(self, host: str, port: int) -> None:
         if not self._judge.spend(host, port):
@@ -259,13 +259,13 @@ def _outcome_of(made: Made) -> str:
 
 
 def _is_gateways(made: Made) -> bool:
-    """Whether an answer is that of the gateway; a site that answers so harms itself alone."""
+    """Return whether the gateway answered; a site that imitates it harms only itself."""
     told = (value for name, value in made.headers if name.lower() == "proxy-status")
     return made.status in _GATEWAYS and any(value.startswith("crawlstream") for value in told)
 
 
 def _own_headers(page: Page, url: str) -> Mapping[str, str]:
-    """Headers of the crawl, which its own site alone is told."""
+    """Return the headers of the crawl, which are sent only to its own site."""
     profile = page.hold.profile
     if not profile.headers or not is_at_home(page.hold):
         return {}
@@ -276,7 +276,7 @@ def _own_headers(page: Page, url: str) -> Mapping[str, str]:
 
 
 def _heard(judge: Judge, page: Page, url: str, status: int) -> None:
-    """What a site says to a further request; the page's own may ask for less."""
+    """Note the answer to a further request; a refusal by the page's own site counts for it."""
     if judge.answered(url, status):
         page.refused = Heard(Reaction.REFUSAL)
 
@@ -289,11 +289,11 @@ def _failure(error: LoadFailed) -> Exception:
 
 _GATEWAYS = frozenset({403, 407, 429, 502, 503, 504})
 _UNPACKED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-"""Headers that tell of the body as it came."""
+"""Headers that describe the body before it is decompressed."""
 
 
 def _response(request: Request, made: Made) -> Response:
-    """As Scrapy has it: the document's head, and the DOM as its body."""
+    """Return the Scrapy response: the document's head, with the DOM as its body."""
     lines = [b"HTTP/1.1 %d" % made.status]
     lines += [
         f"{name}: {part}".encode("latin-1", "replace")

@@ -1,8 +1,9 @@
-"""What a rendered page may ask for beside its document: each request is judged before it leaves.
+"""The verdict on each further request of a rendered page, before the request leaves.
 
-A bound, not a rate: a page pays for its document, and brings at most so many further requests to
-its site as the rule of that says (``render``). So a site's log shows in any window at most ``hits``
-documents, and with each at most ``render`` requests; those of a slow page come a little later.
+The limit is a number, not a rate: the rate limit counts the document, and each document may bring
+up to ``render`` further requests to its site (a field of the throttle rule). So a site's log shows
+in any window at most ``hits`` documents, each with at most ``render`` requests; the further
+requests of a slow page may come a little later.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _KINDS: Mapping[str, str] = MappingProxyType(
         "XHR": "fetch",
     }
 )
-"""Types of ours, by the browser's; requests of all others are never sent. ``Other`` is the script
-of a worker."""
+"""Crawlstream's type of a request by the browser's; requests of other types are never sent.
+``Other`` is the script of a worker."""
 _INSIDE = frozenset({"about", "blob", "data"})
-"""Schemes that lead nowhere beyond the browser."""
+"""Schemes of URLs that the browser loads without a connection."""
 _ENDS_HOST = r"[/?#\\]"
 _REST_S = 60.0
-"""A site that refuses a further request gets none for so long, from this crawler."""
+"""Seconds without further requests from this crawler to a site that refused one."""
 _MOST_RESTS = 10_000
 _SIMPLE_METHODS = frozenset({"GET", "HEAD", "POST"})
 _SIMPLE_HEADERS = frozenset({"accept", "accept-language", "content-language", "content-type"})
@@ -49,23 +50,23 @@ _SIMPLE_CONTENT = ("application/x-www-form-urlencoded", "multipart/form-data", "
 
 
 class Verdict(StrEnum):
-    """What becomes of a request."""
+    """The decision about a request."""
 
     SENT = "sent"
     INSIDE = "inside"
-    """It leaves nothing: ``data:`` and the like."""
+    """The browser loads it without a connection: ``data:`` and the like."""
     TYPE = "type"
-    """Such things are not loaded, or not from there."""
+    """Requests of this type, or with this kind of URL, are not sent."""
     CAPPED = "capped"
     ROBOTS = "robots"
     BLOCKED = "blocked"
     """The operator has blocked or paused its site."""
     REFUSED = "refused"
-    """Its site has refused one, and rests."""
+    """Its site has refused a further request less than ``_REST_S`` ago."""
 
     @property
     def may_leave(self) -> bool:
-        """Return whether the browser goes on with it."""
+        """Return whether the browser may continue the request."""
         return self in _GO_ON
 
 
@@ -73,14 +74,14 @@ _GO_ON = frozenset({Verdict.SENT, Verdict.INSIDE})
 
 
 class Rests:
-    """Sites that have refused a further request lately; of one process."""
+    """Sites that have recently refused a further request of this process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._until: dict[str, float] = {}
 
     def heard(self, site: str, status: int) -> None:
-        """A site has answered."""
+        """Note the status of a site's answer."""
         if status in REFUSALS:
             if len(self._until) >= _MOST_RESTS:
                 self._until.clear()
@@ -92,17 +93,17 @@ class Rests:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A further request, as the browser tells of it."""
+    """A further request as the browser reports it."""
 
     url: str
     kind: str
-    """The browser's."""
+    """The browser's type of the request."""
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def type(self) -> str | None:
-        """Which of our types it is; None: one that is never sent."""
+        """Return crawlstream's type of the request; None: it is never sent."""
         told = {name.lower(): value for name, value in self.headers.items()}
         purpose = told.get("purpose", "") + told.get("sec-purpose", "")
         if "prefetch" in purpose or told.get("accept") == "text/event-stream":
@@ -111,7 +112,7 @@ class Asked:
 
     @property
     def is_simple(self) -> bool:
-        """Return whether a browser sends it to another origin without asking there first (CORS)."""
+        """Return whether a browser sends it cross-origin without a preflight request (CORS)."""
         names = {name.lower(): value for name, value in self.headers.items()}
         content = names.get("content-type", "text/plain").partition(";")[0].strip().lower()
         return (
@@ -130,31 +131,31 @@ _BY_ITSELF = frozenset({"origin", "referer", "user-agent", "cookie", "upgrade-in
 
 @dataclass(slots=True)
 class Judge:
-    """Of one page."""
+    """Decides about the further requests of one page."""
 
     origin: str
     """Scheme, host and port of the page."""
     site: str
-    """What its requests are counted under."""
+    """Rate-limit unit of the page."""
     table: ThrottleTable
     types: frozenset[str]
     most: int
-    """Further requests to all sites together."""
+    """Limit of further requests to all sites together."""
     robots: Callable[[str], Awaitable[bool]]
-    """True if the robots.txt of the page's own origin allows a URL of that."""
+    """True if the robots.txt of the page's own origin allows a URL of that origin."""
     rests: Rests
     may_send: Callable[[], bool]
-    """True if the page is still surely this worker's."""
+    """True if this worker certainly still has the lease of the page."""
     sent: int = 0
     own: int = 0
-    """Of these those to the page's own site."""
+    """Number of sent requests to the page's own site."""
     refused: int = 0
-    """Those that did not leave."""
+    """Number of requests that were refused."""
     credits: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """What may still leave, by host and port: requests, or connections behind TLS."""
+    """Unused credits by host and port: for requests, with TLS for connections."""
 
     async def verdict(self, asked: Asked) -> Verdict:
-        """What becomes of a request; one that leaves is counted."""
+        """Return the verdict on a request; count it if it may leave."""
         scheme = asked.url.partition(":")[0].lower()
         if scheme in _INSIDE:
             return Verdict.INSIDE
@@ -168,7 +169,7 @@ class Judge:
             return verdict
         if origin == self.origin and not await self.robots(asked.url):
             return Verdict.ROBOTS
-        # Before such a request a browser sends another one, which it tells nobody of.
+        # The browser sends a preflight before such a request and does not report it.
         cost = 1 if origin == self.origin or asked.is_simple else 2
         verdict = self._count(cost, own=self.table.site_of(host) == self.site)
         if verdict is Verdict.SENT:
@@ -176,15 +177,15 @@ class Judge:
         return verdict
 
     def let_go(self, url: str, cost: int = 1) -> None:
-        """So many requests may leave for the place of a URL.
+        """Allow ``cost`` more requests to the host and port of a URL.
 
-        Behind TLS it is connections that are counted, and a browser makes a second one where a
-        certificate does not hold and need not: the first ends with the handshake.
+        With TLS, connections are counted. A browser makes a second one where a certificate is
+        invalid and need not be valid: the first ends with the handshake.
         """
         self.credits[place_of(url)] += cost * (2 if url.startswith("https:") else 1)
 
     def spend(self, host: str, port: int) -> bool:
-        """Whether a request or a connection to a place is one that was let go, each only once."""
+        """Use a credit for a request or connection to a place; return whether there was one."""
         place = (host.strip("[]"), port)
         if not self.credits[place]:
             return False
@@ -192,7 +193,7 @@ class Judge:
         return True
 
     def _why_not(self, host: str) -> Verdict | None:
-        """What keeps all requests from a host."""
+        """Return the verdict that refuses all requests to a host, if there is one."""
         rule = self.table.rule_for(host)
         if self.table.block_of(host) or rule.is_paused or not rule.effective_hits:
             return Verdict.BLOCKED
@@ -209,7 +210,7 @@ class Judge:
         return Verdict.SENT
 
     def answered(self, url: str, status: int) -> bool:
-        """A further request was answered; whether its own site has refused it."""
+        """Note the answer to a further request; return whether the page's own site refused it."""
         try:
             site = self.table.site_of(host_of(url))
         except (InvalidUrl, ValueError):
@@ -219,10 +220,10 @@ class Judge:
 
 
 def _place_in(url: str) -> tuple[str, str]:
-    """Return host and origin of a URL that the browser tells of.
+    """Return host and origin of a URL that the browser reports.
 
     InvalidUrl where the host is not in its canonical form (a dot behind it, a user name in front):
-    what was judged would not be what is connected to.
+    the browser would not connect to the host that was judged.
     """
     scheme, _, rest = url.partition("://")
     place = address(f"{scheme}://{re.split(_ENDS_HOST, rest, maxsplit=1)[0]}/")

@@ -1,7 +1,8 @@
-"""Becomes the browser: ``python launch.py PARENT USER READ WRITE PROGRAM ARGUMENT…``.
+"""Become the browser: ``python launch.py PARENT USER READ WRITE PROGRAM ARGUMENT…``.
 
-A process with threads must not run Python between fork and exec, so this does: it ends with its
-parent, drops its rights, puts the pipes where the browser expects them, and is replaced by it.
+A process with threads must not run Python between fork and exec, so this program does. It ends
+with its parent, drops its rights, puts the pipes where the browser expects them, and is replaced
+by the browser.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from crawlstream.tether import tie_to
 
 _READS, _WRITES = 3, 4
-"""The descriptors that Chromium expects its commands and writes its answers on."""
+"""Descriptors on which Chromium reads commands and writes answers."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The little JavaScript that is run in pages, in a world that their own scripts do not see."""
+"""JavaScript that is run in pages, in a world that their own scripts do not see."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ _WAIT: Final = """new Promise(done => {
 
 
 def wait_for(selector: str) -> str:
-    """A promise that holds as soon as an element matches; it fails for what is no selector."""
+    """Return a promise that resolves when an element matches; it fails for an invalid selector."""
     return _WAIT % json.dumps(selector)

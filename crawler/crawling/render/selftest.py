@@ -1,7 +1,7 @@
-"""Whether the browser does what is relied on, looked at before it meets a page.
+"""Self-test of the browser, before it loads a page.
 
-Browsers change with each update of the machine. One that cannot run a script, or that goes anywhere
-but through the gateway, refuses to start the crawler instead of half working.
+Browsers change with each update of the machine. The crawler does not start with a browser that
+cannot run a script, or that connects to anything except through the gateway.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TRIES = """new Promise(done => {
 
 
 async def self_test(browser: Browser, gateway: str) -> None:
-    """ConfigError where the browser is not fit to render: what to do then."""
+    """Raise ConfigError, with advice, if the browser is not fit to render."""
     reached: list[None] = []
 
     def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -56,7 +56,7 @@ async def self_test(browser: Browser, gateway: str) -> None:
 
 
 async def _run(browser: Browser, gateway: str, script: str) -> Any:
-    """The value of a script, in a page that no page of ours is."""
+    """Return the value of a script in an empty page."""
     call = browser.pipe.call
     async with browser.context(gateway) as context:
         made = await call("Target.createTarget", url="about:blank", browserContextId=context)

@@ -1,9 +1,9 @@
 """A page's way through a browser: from its request to its DOM.
 
-The document is asked for once. A redirect is stopped where it is answered and a second document
-before it is asked for: both go through the frontier, like those of pages without a browser. All
-else that the page asks for is judged first. Requests of frames of other sites and of workers are
-held by targets of their own, which start when these hold them too; one that cannot never starts.
+The tab requests the document once. It stops a redirect at its answer, and a second document before
+its request: both go through the frontier, like redirects of pages without a browser. All other
+requests of the page are judged first. Frames of other sites and workers are targets of their own:
+they start when their requests are held too, and never start if that is impossible.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from crawling.render.visit import (
 _ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 _ALL = [{"urlPattern": "*"}, {"urlPattern": "*", "requestStage": "Response"}]
 _HELD = frozenset({"iframe", "worker"})
-"""Targets of a page that may start, once their requests are held; as those of workers cannot be,
-these never do."""
+"""Types of targets that may start once their requests are held. Requests of workers cannot be
+held, so workers never start."""
 
 
 @dataclass(eq=False)
 class Tab:
-    """One page in a context of its own."""
+    """A page in a context of its own."""
 
     pipe: Pipe
     visit: Visit
@@ -48,7 +48,7 @@ class Tab:
     _loader: str = ""
     """The browser's name for the document."""
     _is_asked: bool = False
-    """True if the document was asked for."""
+    """True if the document was requested."""
     _sessions: set[str] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -56,12 +56,12 @@ class Tab:
         loop = asyncio.get_running_loop()
         self._head: asyncio.Future[Told] = loop.create_future()
         self._over: asyncio.Future[str] = loop.create_future()
-        """Where a script leads to; or why it died."""
+        """URL that a script leads to, or the error of which the page died."""
         self._cookies = SetCookies()
         self._life = Life()
 
     async def make(self, context: str) -> Made:
-        """Fetch and render; GrantExpired, LoadFailed, RenderFailed and what downloads raise."""
+        """Fetch and render; GrantExpired, LoadFailed, RenderFailed, or the error of a download."""
         try:
             await self._open(context)
             return await self._made()
@@ -97,7 +97,7 @@ class Tab:
     async def _hold(self, session: str) -> None:
         """Have the requests of a target wait; CommandFailed where it cannot."""
         say = self.pipe.say
-        # Answered by the page's own process: until then a document could begin without it.
+        # The page's own process answers: until then a document could begin without the script.
         is_there = self.pipe.ask("Page.addScriptToEvaluateOnNewDocument", session, source=STAND_INS)
         say("Security.setIgnoreCertificateErrors", session, ignore=not self.visit.must_prove)
         if self.visit.user_agent:
@@ -154,10 +154,10 @@ class Tab:
             raise RenderFailed(f"a script led to {self._over.result()}")
         return self._head.result()
 
-    # What it becomes.
+    # The rendered page.
 
     async def _ready(self) -> tuple[bool, str]:
-        """Return whether the page became ready, and where a script leads to instead."""
+        """Return whether the page became ready, and the URL that a script leads to instead."""
         waiting = asyncio.ensure_future(self._life.until_ready(self._page, self.visit.options))
         try:
             ends = (waiting, self._over, self.pipe.gone)
@@ -170,7 +170,7 @@ class Tab:
         finally:
             waiting.cancel()
 
-    # What the browser tells.
+    # Events of the browser.
 
     def _hear(self, session: str, method: str, told: Told) -> None:
         if hear := _HEARD.get(method):
@@ -215,7 +215,7 @@ class Tab:
         self._spawn(self._start(session))
 
     async def _start(self, session: str) -> None:
-        """Let a frame or worker start whose requests wait; without that it never does."""
+        """Start a frame or worker once its requests are held; otherwise it never starts."""
         try:
             self.pipe.say("Page.enable", session)
             await self._hold(session)
@@ -263,13 +263,13 @@ class Tab:
         if self._head.done():
             return
         if "responseErrorReason" in told:
-            # What it was in particular (a certificate, say) only the navigation tells.
+            # Only the answer to the navigation has the precise error (a certificate, say).
             self.pipe.say("Fetch.continueRequest", self._session, requestId=told["requestId"])
         else:
             self._head.set_result(told)
 
     async def _further(self, session: str, told: Told) -> None:
-        """One more request of the page."""
+        """Judge a further request of the page, then continue or refuse it."""
         request = told["request"]
         asked = Asked(request["url"], told["resourceType"], request["method"], request["headers"])
         verdict = await self.visit.judge(asked)
@@ -281,7 +281,7 @@ class Tab:
         self.pipe.say("Fetch.continueRequest", session, requestId=told["requestId"], **named)
 
     def _refuse(self, session: str, told: Told, reason: str = "BlockedByClient") -> None:
-        """Have a request fail; one that is ``Aborted`` leaves a document as it is."""
+        """Make a request fail; ``Aborted`` leaves the current document as it is."""
         self.pipe.say(
             "Fetch.failRequest",
             session,
@@ -301,4 +301,4 @@ _HEARD: Mapping[str, Callable[[Tab, str, Told], None]] = {
     "Target.attachedToTarget": Tab._attached,  # noqa: SLF001
     "Target.detachedFromTarget": Tab._detached,  # noqa: SLF001
 }
-"""What is done about what the browser tells."""
+"""Handlers of the browser's events."""

@@ -1,4 +1,4 @@
-"""A process with all that it has started: browsers are many processes."""
+"""A process with all its descendants: browsers are many processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psutil
 
 
 def tree_of(pid: int) -> list[psutil.Process]:
-    """The process and all below it that run now; none if it has ended."""
+    """Return the process and its running descendants; empty if it has ended."""
     try:
         top = psutil.Process(pid)
         return [top, *top.children(recursive=True)]
@@ -18,12 +18,12 @@ def tree_of(pid: int) -> list[psutil.Process]:
 
 
 def memory_bytes(pid: int) -> int:
-    """Memory of all of them, what they share counted once (Linux: PSS)."""
+    """Return the memory of the process tree; shared memory counts once (Linux: PSS)."""
     return sum(map(memory_of, tree_of(pid)))
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time of those that run now and of those that have ended."""
+    """Return the CPU time of the running and the ended processes of the tree."""
     total = 0.0
     for process in tree_of(pid):
         with suppress(psutil.Error):
@@ -34,7 +34,7 @@ def cpu_s(pid: int) -> float:
 
 
 def memory_of(process: psutil.Process) -> int:
-    """Its share of what is in RAM; 0 if it has ended."""
+    """Return a process' share of its pages in RAM; 0 if it has ended."""
     try:
         rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
         lines = (line.split() for line in rollup.splitlines())

@@ -1,4 +1,4 @@
-"""What a page is asked with in a browser, and what comes of it."""
+"""Parameters of a page in a browser, and its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crawlstream.model.egress.render import RenderOptions
 _NO_BODY = frozenset({204, 205})
 _RENDERED = frozenset({"text/html", "application/xhtml+xml"})
 _BROWSERS_OWN = frozenset({"accept-encoding", "cookie", "host", "referer"})
-"""Headers that only the browser writes: by its cookies, by what it can unpack."""
+"""Headers that only the browser writes, by its cookies and the codings that it supports."""
 
 
 class RenderFailed(TransferFailed):
@@ -23,7 +23,7 @@ class RenderFailed(TransferFailed):
 
 
 class LoadFailed(Exception):
-    """The document did not come; ``code`` is the browser's word for why."""
+    """The document did not load; ``code`` is the browser's error code."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -32,38 +32,38 @@ class LoadFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """What a page is asked with, and whom it asks."""
+    """Parameters of one page, and the callbacks that decide about it."""
 
     url: str
     headers: Mapping[str, str]
-    """Of the document."""
+    """Headers of the document's request."""
     headers_for: Callable[[str], Mapping[str, str]]
-    """Those that further requests to a URL have beside the browser's own."""
+    """Headers that further requests to a URL have besides the browser's own."""
     cookies: Sequence[Mapping[str, object]]
     user_agent: str
-    """Other than the browser's; "": the same."""
+    """User agent that replaces the browser's; "": the browser's own."""
     must_prove: bool
-    """True if certificates must hold."""
+    """True if certificates must be valid."""
     options: RenderOptions
     user: str
     password: str
-    """To the gateway."""
+    """Password of ``user`` at the gateway."""
     first_s: float
-    """Time until the document begins, and after that until the page is ready."""
+    """Seconds until the document begins; ``ready_s``: from then until the page is ready."""
     ready_s: float
     most_bytes: int
     is_rendered: Callable[[int, Mapping[str, str]], bool]
-    """By status and headers (lower case), whether a document is for the browser."""
+    """True if a document with this status and these headers (lower case) is rendered."""
     may_move: Callable[[str], bool]
     """True if a script may lead to a URL."""
     on_head: Callable[[], None]
-    """Is called when the document's site has answered."""
+    """Callback for the time when the document's site has answered."""
     judge: Callable[[Asked], Awaitable[Verdict]]
     on_answer: Callable[[str, int], None]
-    """Is told of the status of each further request."""
+    """Callback with URL and status of each further request."""
 
     def login(self, challenge: Mapping[str, str]) -> Mapping[str, str]:
-        """Only the gateway is told who asks; what a site wants to know stays unanswered."""
+        """Return the answer to a challenge: credentials for the gateway, none for a site."""
         if challenge.get("source") != "Proxy":
             return {"response": "CancelAuth"}
         login = {"username": self.user, "password": self.password}
@@ -72,7 +72,7 @@ class Visit:
 
 @dataclass(slots=True)
 class Made:
-    """What came of it."""
+    """Result of a page in a browser."""
 
     status: int
     headers: Sequence[tuple[str, str]]
@@ -90,12 +90,12 @@ def is_page(status: int, headers: Mapping[str, str]) -> bool:
 
 
 def has_body(status: int) -> bool:
-    """Return whether anything is to be read behind the head; of a redirect nobody needs it."""
+    """Return whether there is a body to read; the body of a redirect is not needed."""
     return status not in _NO_BODY and not 300 <= status < 400
 
 
 def with_headers(headers: Mapping[str, str], more: Mapping[str, str]) -> list[dict[str, str]]:
-    """The headers of a request, some of them ours."""
+    """Return the headers of a request with ``more`` added, except headers of the browser."""
     ours = {name.lower(): value for name, value in more.items()}
     kept = {name: value for name, value in headers.items() if name.lower() not in ours}
     told = {**kept, **{name: value for name, value in ours.items() if name not in _BROWSERS_OWN}}

@@ -1,1 +1,1 @@
-"""The life of the process: its parts, its exchanges with the frontier, its end."""
+"""The worker process: its parts, its exchanges with the frontier, its end."""

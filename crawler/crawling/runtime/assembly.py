@@ -1,4 +1,4 @@
-"""Makes the parts of a worker and ties them together: each gets what it works with, once."""
+"""Create the parts of a worker and connect them."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """A worker's parts, and the sessions that keep them busy."""
+    """The parts of a worker, and its sessions."""
 
     parts: Parts
     sessions: Sessions
     way: Way
     robots: Robots
     begin_to_end: Callable[[], None]
-    """Lease nothing more, and have Kafka take at once what waits for it."""
+    """Lease nothing more, and send the records that wait for Kafka at once."""
 
 
 def assemble(
     crawler: Crawler, process: Process, clients: Clients, *, tally: Tally, tasks: Tasks
 ) -> Assembly:
-    """The parts of one worker; where two know each other, a lambda waits for the later."""
+    """Create the parts of one worker; a lambda refers to a part that is created later."""
     settings: Settings = crawler.settings["CRAWLSTREAM"]
     meter = Meter(process.spider, settings.download_slots)
     recorder = Recorder(Path(settings.home) / "recorder", encode_id(process.spider))
@@ -125,7 +125,7 @@ def _robots(
 def _spiller(
     clients: Clients, settings: Settings, publisher: Publisher, *, holds: Holds, tasks: Tasks
 ) -> Spiller | LinkSender:
-    """What takes links to Kafka that this partition does not take."""
+    """Return the sender to Kafka of links that this partition does not take."""
     if clients.labelling is None:
         (session,) = clients.sessions
         return Spiller(session, publisher, holds, tasks)
@@ -147,7 +147,7 @@ def _routes(clients: Clients, settings: Settings, tally: Tally) -> Routes:
 
 
 def _tls(clients: Clients, settings: Settings) -> TlsChoice:
-    """ConfigError where a profile is not installed."""
+    """Return the choice of TLS profiles; ConfigError if a profile is not installed."""
     require(settings.tls_profiles)
     return TlsChoice(clients.handshakes, settings.tls_profiles)
 
@@ -162,7 +162,7 @@ def _redirects(crawler: Crawler, blacklist: Blacklist) -> RedirectRules:
 
 
 class _Ending:
-    """The first step of a worker's end; it may be taken again."""
+    """The first step of a worker's end; it may be repeated."""
 
     def __init__(self, sessions: Sessions, publisher: Publisher) -> None:
         self._sessions = sessions

@@ -1,4 +1,4 @@
-"""Connections of one worker to the services: made once, opened and closed together."""
+"""Connections of one worker to the services: created once, opened and closed together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from crawlstream_frontier.wake import Sleeper
 from crawlstream_frontier.worker.session import Reservation, WorkerSession
 
 RESULTS_LINGER_MS = 160
-"""Pages come one by one; nobody waits for one of them but its own settle."""
+"""Milliseconds to collect results: they come singly, and only their own settle waits for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +40,11 @@ class Clients:
 
     frontiers: Frontiers
     sessions: Sequence[WorkerSession]
-    """One with each partition, in their order."""
+    """Sessions, one with each partition, in the order of the partitions."""
     sleepers: Sequence[Sleeper]
-    """Theirs."""
+    """Sleepers of the sessions, in the same order."""
     labelling: Labelling | None
-    """Asks the homes of crawls; None where one partition is the home of all."""
+    """Queries the coordinators of crawls; None if there is only one partition."""
     rules: ThrottleRules
     pools: ProxyPools
     book: BookSession
@@ -54,7 +54,7 @@ class Clients:
 
     @classmethod
     def of(cls, settings: Settings, *, worker: str, spiderid: str) -> Self:
-        """Clients that nothing has been asked of yet."""
+        """Create the clients; nothing is sent yet."""
         frontiers = Frontiers(settings.partitions, redis_servers(settings))
         root, kafka = frontiers.root, kafka_of(settings, f"crawler-{spiderid}")
         return cls(
@@ -75,12 +75,12 @@ class Clients:
 
     @property
     def redis(self) -> Redis:
-        """What has the things that belong to no domain."""
+        """Return the Redis with the data that does not belong to a domain."""
         return self.frontiers.servers[0].redis
 
     @property
     def robots(self) -> RobotsBook:
-        """What the cluster knows about robots.txt files."""
+        """Return the cluster's store of robots.txt files."""
         return RobotsBook(lambda host: self.frontiers.of_host(host).scripts)
 
     def site_of(self, partition: int, host: str) -> str:
@@ -93,13 +93,13 @@ class Clients:
         return await session.reserve(host, takes_ms=takes_ms, within_ms=within_ms)
 
     async def wait_for_redis(self, settings: Settings) -> None:
-        """Return when Redis answers, holds what we know, and agrees about limits."""
+        """Wait until Redis answers, belongs to this cluster and has the same throttle scope."""
         await until_ready("redis", partial(check_frontiers, self.frontiers, "away"))
         await until_ready("redis", partial(join_cluster, settings, self.frontiers))
         await self.frontiers.rules.agree(settings.throttle_scope)
 
     async def wait_for_kafka(self, settings: Settings) -> None:
-        """Return when Kafka takes records; ConfigError if it refuses us or a right."""
+        """Wait until Kafka takes records; ConfigError if it refuses the client or a right."""
         topics = settings.topics
         further = [topics.links] if len(self.frontiers) > 1 else []
         rights = Rights(writes=[topics.crawled, topics.events, topics.overflow, *further])
@@ -107,7 +107,7 @@ class Clients:
         await self.sink.start()
 
     async def close(self) -> None:
-        """Let go of Redis; the sink has been stopped."""
+        """Close the connections to Redis; the sink has been stopped before."""
         if self.labelling:
             await self.labelling.stop()
         for server in dict.fromkeys(self.frontiers.servers):

@@ -1,4 +1,4 @@
-"""Keeps what a worker has leased its own: moves its deadline, and compares notes with Redis."""
+"""Keep the leases of a worker: extend its deadline, and reconcile its leases with Redis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class LeaseKeeper:
-    """Beats whatever the pages do."""
+    """Sends heartbeats, independent of the pages."""
 
     def __init__(self, session: WorkerSession, holds: Holds, deadlines: Deadlines) -> None:
         self._session = session
@@ -29,7 +29,7 @@ class LeaseKeeper:
         self._beats = 0
 
     async def beat(self) -> float:
-        """Move the deadline once, and enforce those of pages; how many seconds to wait then."""
+        """Extend the deadline, enforce those of pages; return the seconds until the next beat."""
         left_at = time.monotonic()
         self._deadlines.enforce()
         try:

@@ -1,12 +1,12 @@
-"""The lease loop: tells the frontier what happened, and leases what may be fetched next.
+"""The lease loop: report finished work to the frontier, and lease the next pages.
 
-One exchange is in flight at a time. The next leaves when the former is back and 25 ms have
-passed, up to 100 ms where Redis is slow (`crawling.lease.pace`), sooner if no slot has anything to
-do. With nothing to tell and nothing due it sleeps, until the frontier wakes it or the next domain's
-time has come.
+One exchange is in flight at a time. The next one is sent when the last is answered and 25 ms have
+passed, up to 100 ms if Redis is slow (`crawling.lease.pace`), sooner if all slots are idle. With
+nothing to report and nothing due, the loop sleeps until the frontier wakes it or the next domain
+is due.
 
-It runs in a task of its own. The spider's ``start()`` only reads the queue that it fills, so
-cancelling ``start()``, which is how Scrapy ends, cannot lose an answer.
+The loop runs in a task of its own. The spider's ``start()`` only reads the queue that it fills.
+So Scrapy, which ends by cancelling ``start()``, cannot lose an answer.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from crawlstream_frontier.wake import Sleeper
 from crawlstream_frontier.worker.session import WorkerSession
 
 IDLE_S = 5.0
-"""A worker looks for itself after so long, should a wake-up have been lost."""
+"""Seconds after which an idle worker sends an exchange, in case a wake-up was lost."""
 WORD_EVERY_S = 0.25
-"""The same while a request has still to leave: it may do so only shortly after an answer."""
+"""Like ``IDLE_S`` while a request waits to be sent: it may leave only soon after an answer."""
 RESERVED_S = 0.1
-"""So long what one partition is asked for is not asked of another."""
+"""Seconds for which slots requested from one partition are not requested from another."""
 _NO_ANSWER_PAUSE_S = 0.25
 _NO_RULES_PAUSE_S = 1.0
 
@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One exchange, until it is answered."""
+    """An exchange that is not answered yet."""
 
     owed: LeaseReport
     want: int
@@ -57,7 +57,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What the loops of one worker have in common."""
+    """State that the loops of one worker share."""
 
     ready: asyncio.Queue[Page]
     """Pages that may be fetched."""
@@ -65,9 +65,9 @@ class Shared:
     may_lease: Callable[[], bool]
     """True if this process can take on anything more."""
     turns: Turns = field(default_factory=Turns)
-    """Whose turn it is to ask for what there is room for."""
+    """Order in which the loops request pages."""
     on_unconfirmed: Callable[[int, Sequence[Question]], None] | None = None
-    """Is told what homes are to be asked before a partition grants anything of their crawls."""
+    """Callback with questions to coordinators: a partition grants pages after their answers."""
 
 
 class LeaseLoop:
@@ -102,9 +102,9 @@ class LeaseLoop:
         shared.turns.join(self)
 
     def news(self) -> None:
-        """There is something to tell, or a slot has become free."""
+        """Note that there is something to report, or that a slot has become free."""
         if self._sleeps_until <= self._paused_until and not self._holds.slots.are_idle:
-            return  # Whatever it is, it can wait for the exchange that leaves then.
+            return  # The exchange that is sent then reports it.
         due_at = self._due_at()
         if due_at < self._sleeps_until:
             self._sleeps_until = due_at
@@ -112,18 +112,18 @@ class LeaseLoop:
             self._sleeper.wake()
 
     def drain(self) -> None:
-        """Lease nothing more, and give back what has not left."""
+        """Lease nothing more, and release the pages that are not sent."""
         self._draining = True
         self._holds.release_unsent()
         self.news()
 
     def finish(self) -> None:
-        """Nothing will be added to what is owed: end once it is told."""
+        """End as soon as all pending reports are sent; no more are added."""
         self._finishing = True
         self.drain()
 
     async def run(self) -> None:
-        """Exchange until finished and everything is told."""
+        """Exchange until ``finish`` was called and all reports are answered."""
         while not (self._finishing and self._is_all_told()):
             await self._rest()
             await self._exchange()
@@ -132,7 +132,7 @@ class LeaseLoop:
         return self._unanswered is None and not self._held.owes
 
     async def _rest(self) -> None:
-        """Wait until an exchange is worth while."""
+        """Wait until the next exchange is due."""
         while (due_at := self._due_at()) > (now := time.monotonic()):
             self._sleeps_until = due_at
             await self._sleeper.sleep(due_at - now)
@@ -157,17 +157,17 @@ class LeaseLoop:
         return due_at
 
     def _may_ask_at(self) -> float:
-        """When pages are asked for, if there is room."""
+        """Return when pages may be requested, if there is room."""
         starves = self._holds.slots.are_idle
         return max(self._nothing_until, self._left_at if starves else self._paused_until)
 
     def could_ask(self, now: float) -> bool:
-        """Return whether it would ask for pages now, if there is room."""
+        """Return whether this loop would request pages now, if there is room."""
         is_calling = self._is_asking or self._unanswered is not None
         return not is_calling and self._wants_any() and self._may_ask_at() <= now
 
     def was_busy(self, since: float) -> bool:
-        """Return whether a call since then has carried anything."""
+        """Return whether an exchange at or after ``since`` has carried anything."""
         return self._was_busy and self._left_at >= since
 
     def _wants_any(self) -> bool:
@@ -198,7 +198,7 @@ class LeaseLoop:
         self._hear(call, answer)
 
     async def _ask(self, call: _Call) -> ExchangeResult:
-        """What is asked for is not asked of another partition meanwhile, unless this takes long."""
+        """Send an exchange; reserve the requested slots meanwhile, at most ``RESERVED_S``."""
         owed = call.owed
         self._reserve(call.want if call.tries == 1 else 0)
         give_up = asyncio.get_running_loop().call_later(RESERVED_S, self._let_others)
@@ -221,7 +221,7 @@ class LeaseLoop:
         self._reserved = want
 
     def _let_others(self) -> None:
-        """The partition does not answer: others may have what was asked of it."""
+        """End the reservation of a partition that does not answer; others may use the slots."""
         self._reserve(0)
         self._shared.turns.pass_on(self)
 
@@ -247,14 +247,14 @@ class LeaseLoop:
 
     def _take(self, call: _Call, holds: Sequence[Hold]) -> None:
         if call.tries > 1:
-            # Any of the tries may have made the grants: they count from the first.
+            # Any of the tries may have made the grants, so they count from the first.
             holds = [replace(hold, issued_at=call.left_at) for hold in holds]
         pages = [self._holds.admit(hold) for hold in holds]
         self._meter.holding(len(self._holds))
         if pages:
             failpoint("after_lease")
         if 0 < call.want <= len(pages):
-            # There was all that was wanted: others wait.
+            # The frontier granted all that was requested: more pages are waiting there.
             pages = self._holds.rest(pages)
         if self._draining:
             self._holds.release_unsent()
@@ -262,7 +262,7 @@ class LeaseLoop:
             self._robots.screen(pages, self._shared.ready.put_nowait)
 
     def _plan(self, answer: ExchangeResult, want: int) -> None:
-        """When to look again, if there was less than wanted."""
+        """Plan the next request for pages, if fewer were granted than requested."""
         if len(answer.holds) >= want:
             self._nothing_until = 0.0
         elif not answer.rules_known:

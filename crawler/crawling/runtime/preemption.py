@@ -1,12 +1,12 @@
-"""Termination notices: a machine that is about to be taken away gives back its pages in time.
+"""Termination notices: release the pages before the machine is taken away.
 
-Spot and preemptible machines are told shortly before they end: on Amazon 120 s, on Google and
-Azure 30 s. Where nothing turns that into SIGTERM for us, the crawler looks for itself, if
-``CRAWLSTREAM_NOTICE`` says where: ``aws``, ``gcp`` or ``azure`` ask the machine's metadata
-service, ``file:PATH`` waits for a file, and ``package.module.name`` is a :class:`Look` of yours.
+Spot and preemptible machines get a notice before they end: 120 s on Amazon, 30 s on Google and
+Azure. If nothing turns it into SIGTERM, the crawler looks for the notice itself, where
+``CRAWLSTREAM_NOTICE`` says: ``aws``, ``gcp`` and ``azure`` query the machine's metadata service,
+``file:PATH`` waits for a file, and ``package.module.name`` is a :class:`Look` of your own.
 
-A notice drains the worker as SIGTERM does. What is still under way :data:`LAST_S` seconds before
-the end is released to others, so that they need not wait for this worker's deadline.
+A notice drains the worker as SIGTERM does. Pages still in flight :data:`LAST_S` seconds before the
+end are released, so that other workers need not wait for this worker's deadline.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 2.0
 LAST_S = 8.0
-"""Left for the releases to reach Redis, and for a look that came late."""
+"""Seconds left for the releases to reach Redis, and for a late look."""
 _ANSWER_S = 1.5
 _ANSWER_BYTES = 65_536
 _TOKEN_LIVES_S = "21600"  # noqa: S105  seconds, as Amazon's header has them
 
 Look = Callable[[], bool]
-"""True if the end has been announced. It may block for a second or two; what it raises means that
-nobody knows."""
+"""True if the end has been announced. It may block for a second or two. An exception means that
+the answer is unknown."""
 
 log = structlog.get_logger()
 
 
 class Metadata:
-    """The metadata service of one machine: small answers to plain questions, within seconds.
+    """The metadata service of one machine; answers are small and take at most seconds.
 
-    It is asked past the crawl's guard, at the one address that the operator's setting stands for.
-    No proxy is used and no redirect followed.
+    Requests bypass the crawl's guard and go only to the address of the operator's setting. They
+    use no proxy and follow no redirect.
     """
 
     def __init__(self, base: str) -> None:
@@ -58,7 +58,7 @@ class Metadata:
         self._place = urlsplit(base).netloc
 
     def ask(self, path: str, *, method: str = "GET", **headers: str) -> tuple[int, str]:
-        """Status and text; OSError or HTTPException where there is no answer.
+        """Return status and text; OSError or HTTPException where there is no answer.
 
         In the names of headers ``_`` stands for ``-``.
         """
@@ -80,7 +80,7 @@ class Amazon:
         self._token = ""
 
     def __call__(self) -> bool:
-        """Look once; a token that has expired is renewed by the next look."""
+        """Look once; the next look renews an expired token."""
         if not self._token:
             status, token = self._metadata.ask(
                 "/latest/api/token",
@@ -138,9 +138,9 @@ class Azure:
 
 
 class File:
-    """A file that somebody makes, such as a container's hook before its stop.
+    """A file that another program creates, such as a container's hook before its stop.
 
-    One that is older than this process was meant for the one before it.
+    A file that is older than this process was meant for the process before it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -166,12 +166,12 @@ _CLOUDS: Mapping[str, tuple[Callable[[Metadata], Look], float]] = {
     "gcp": (Google, 30.0),
     "azure": (Azure, 30.0),
 }
-"""How each cloud is asked, and how many seconds before the end it tells."""
+"""Look of each cloud, and the seconds between its notice and the end."""
 _USUAL_S = 30.0
 
 
 def look_of(settings: Settings) -> tuple[Look, float] | None:
-    """How to look, and how long a notice is in seconds; None where nobody wants to."""
+    """Return the look and the seconds between notice and end; None if ``NOTICE`` is not set."""
     kind, _, rest = settings.notice.partition(":")
     if not kind:
         return None
@@ -185,7 +185,7 @@ def look_of(settings: Settings) -> tuple[Look, float] | None:
 
 
 class Watcher:
-    """Scrapy extension: looks again and again, and leaves in time."""
+    """Scrapy extension: looks every ``LOOK_EVERY_S``, and drains the worker in time."""
 
     def __init__(self, crawler: Crawler, look: Look, notice_s: float) -> None:
         self._crawler = crawler
@@ -196,7 +196,7 @@ class Watcher:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Watcher:
-        """Scrapy's way to make one; NotConfigured where nobody wants it."""
+        """Create the extension for Scrapy; NotConfigured if ``NOTICE`` is not set."""
         found = look_of(crawler.settings["CRAWLSTREAM"])
         if found is None:
             raise NotConfigured

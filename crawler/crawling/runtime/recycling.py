@@ -1,7 +1,7 @@
-"""When a worker has lived long enough: it drains, ends with 0, and a supervisor starts it anew.
+"""Recycling of a worker: it drains, ends with 0, and a supervisor restarts it.
 
-A crawler runs other people's parsers over other people's pages. What leaks there leaks slowly, and
-a process that leaves in time costs no page, while one that the kernel ends costs several.
+A crawler runs third-party parsers on third-party pages. Their memory leaks are slow. A process that
+ends in time costs no page; a process that the kernel kills costs several.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 import psutil
 
 LOOK_EVERY_S = 5.0
-"""Also the least life of a worker, so that a limit too low does not spin a supervisor."""
+"""Seconds between looks, and the minimum life of a worker: too low a limit must not make a
+supervisor spin."""
 _JITTER = 0.1
 
 _process = psutil.Process()
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in RAM."""
+    """Return the memory of this process that is in RAM."""
     resident: int = _process.memory_info().rss
     return resident
 
@@ -32,7 +33,7 @@ class Lifetime:
 
     max_bytes: int
     max_age_s: float
-    """Varied by a tenth, so that workers started together do not end together."""
+    """Maximum age; varied by a tenth, so that workers started together do not end together."""
     clock: Callable[[], float] = time.monotonic
     resident: Callable[[], int] = resident_bytes
     _ends_at: float = field(init=False)
@@ -42,7 +43,7 @@ class Lifetime:
         self._ends_at = self.clock() + varied if self.max_age_s else float("inf")
 
     def over(self) -> str:
-        """Why the process should end, ``memory`` or ``age``; empty while it should not."""
+        """Return why the process should end: ``memory``, ``age``, or empty if it should not."""
         if self.max_bytes and self.resident() > self.max_bytes:
             return "memory"
         return "age" if self.clock() >= self._ends_at else ""

@@ -1,4 +1,4 @@
-"""The browser of a worker, and its way out: started, watched and ended with the worker."""
+"""The browser of a worker and its gateway: started, watched and ended with the worker."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = structlog.get_logger()
 
 
 class Rendering:
-    """Of a worker that renders."""
+    """The browsers of a worker that renders."""
 
     def __init__(self, settings: Settings, lane: str, made: Assembly) -> None:
-        """ConfigError where there is no browser."""
+        """Raise ConfigError where there is no browser."""
         self._settings = settings
         self._program = program_of(settings)
         self._way, parts = made.way, made.parts
@@ -45,7 +45,7 @@ class Rendering:
         made.way.render_by(self._renderer.over)
 
     async def open(self) -> None:
-        """Begin; ConfigError where the browser does not do what it must."""
+        """Start gateway and browser; ConfigError if the browser fails its self-test."""
         if not self._settings.render_sandbox:
             log.warning("render", outcome="no_sandbox", setting="CRAWLSTREAM_RENDER_SANDBOX=false")
         gateway = self._way.gateway
@@ -62,9 +62,9 @@ class Rendering:
         log.info("render", outcome="ready", browser=self._program.path)
 
     async def follow(self) -> None:
-        """Look after the browsers, as long as there are any."""
+        """Examine and replace the browsers until cancelled."""
         await self._browsers.follow()
 
     async def close(self) -> None:
-        """End all of it; nothing may be under way."""
+        """End the browsers; no page may be in flight."""
         await self._browsers.close()

@@ -1,4 +1,4 @@
-"""Pages that may be fetched, as requests for Scrapy: what a spider's ``start()`` yields."""
+"""Source of the requests that a spider's ``start()`` yields to Scrapy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RequestSource:
-    """Makes the only request that there will be for each grant."""
+    """Makes exactly one request for each grant."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class RequestSource:
         way: Way,
         on_end: Callable[[], None],
     ) -> None:
-        """``ready`` has pages that robots.txt lets pass; ``on_end`` is called when Scrapy ends."""
+        """``ready`` has pages that robots.txt allows; ``on_end`` is called when Scrapy ends."""
         self._crawler = crawler
         self._ready = ready
         self._outcomes = outcomes
@@ -37,7 +37,7 @@ class RequestSource:
         self._on_end = on_end
 
     async def requests(self) -> AsyncIterator[Request]:
-        """Every page that may be fetched and does not take the lane."""
+        """Yield the requests of pages for Scrapy's engine; start the others in the lane."""
         try:
             self._way.choose()
             while True:
@@ -59,7 +59,7 @@ class RequestSource:
 
 
 def request_of(page: Page, spider: Spider, outcomes: Outcomes) -> Request | None:
-    """The request of a page; None if it cannot be made: then the page has failed."""
+    """Return the request of a page; fail the page and return None if it cannot be made."""
     endings = outcomes.endings
     try:
         request = to_scrapy(page, spider, outcomes.failed)

@@ -1,7 +1,7 @@
-"""The sessions of a worker: one with each partition of the frontier, of which most have one.
+"""The sessions of a worker, one with each partition; most frontiers have one partition.
 
-Each has its own lease loop, beat and wake-ups, as each partition has its own clock, deadline and
-epoch. They share slots, pages and everything that becomes of a page.
+Each session has its own lease loop, heartbeat and wake-ups, as each partition has its own clock,
+deadline and epoch. The sessions share slots, pages and the processing of a page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """What a worker has with one partition."""
+    """The session of a worker with one partition, and its tasks."""
 
     session: WorkerSession
     loop: LeaseLoop
@@ -40,14 +40,14 @@ class _Session:
 
 
 class Sessions:
-    """All sessions of one worker, as one."""
+    """All sessions of one worker, used together."""
 
     def __init__(self, sessions: Sequence[_Session], shared: Shared) -> None:
         self._sessions = sessions
         self.ready = shared.ready
         """Pages that may be fetched."""
         self.news = shared.turns.news
-        """There is something to tell, or a slot has become free."""
+        """Function to call when there is something to report or a slot has become free."""
         self._exchanging: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -61,7 +61,7 @@ class Sessions:
         meter: Meter,
         may_lease: Callable[[], bool],
     ) -> Self:
-        """``may_lease`` is asked whether this process can take on anything more."""
+        """Create the sessions; ``may_lease`` returns whether this process can take more pages."""
         sleepers = clients.sleepers
         shared = Shared(
             ready=asyncio.Queue(),
@@ -78,14 +78,15 @@ class Sessions:
         return cls([_Session(*each) for each in together], shared)
 
     def drain(self) -> None:
-        """Lease nothing more, and give back what has not left."""
+        """Lease nothing more, and release the pages that are not sent."""
         for each in self._sessions:
             each.loop.drain()
 
     async def blame(self, crash: Crash) -> None:
-        """Take back what a dead worker of this slot held, where that can be told.
+        """Take back the leases of a dead worker from each partition that answers.
 
-        A partition that is away finds out by itself. RedisUnavailable: the only one is away.
+        An unavailable partition revokes them by itself after the worker's deadline.
+        RedisUnavailable if the only partition is unavailable.
         """
         for each in self._sessions:
             is_there = each.session.partition == crash.partition
@@ -107,14 +108,14 @@ class Sessions:
             tasks.keep(_beat(each.keeper, on_beat))
 
     async def finish(self, within_s: float) -> None:
-        """Tell what is left to tell."""
+        """Send all pending reports, for at most ``within_s`` seconds."""
         for each in self._sessions:
             each.loop.finish()
         if self._exchanging:
             await asyncio.wait(self._exchanging, timeout=within_s)
 
     async def retire(self, worker: str) -> None:
-        """Give back the rest."""
+        """Release the remaining leases."""
         for each in self._sessions:
             await each.sleeper.stop()
             try:

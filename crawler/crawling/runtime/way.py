@@ -1,4 +1,4 @@
-"""The way of pages through this process: the fetch lane, or Scrapy's engine."""
+"""Way of pages through this process: the fetch lane, or Scrapy's engine."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 Renders = Callable[[Client], Client]
-"""Makes a client that has a browser of one that has none."""
+"""Makes a client with a browser from a client without one."""
 
 log = structlog.get_logger()
 
 
 class Way:
-    """Chosen once, when the spider starts: by then every part of the user is known."""
+    """Choice between lane and engine, made when the spider starts and all user code is known."""
 
     def __init__(self, crawler: Crawler, routes: Routes, tls: TlsChoice) -> None:
         self._crawler = crawler
@@ -42,15 +42,15 @@ class Way:
         self._renders: Renders | None = None
         self._lane: Lane | None = None
         self._client: Client | None = None
-        """Of pages that Scrapy's client cannot fetch, where there is no lane."""
+        """Client for pages that Scrapy's client cannot fetch, if there is no lane."""
         self._gateway: Gateway | None = None
 
     def render_by(self, renders: Renders) -> None:
-        """Have pages fetched by a browser; before anything is chosen."""
+        """Fetch pages with a browser; call this before :meth:`choose`."""
         self._renders = renders
 
     def choose(self) -> None:
-        """Look whether the lane will do, and say so."""
+        """Choose the lane or the engine, and log the choice."""
         reason = why_engine(self._crawler)
         if reason:
             log.info("fetch", way="engine", reason=reason)
@@ -71,14 +71,14 @@ class Way:
         return client_of(self._crawler, self.resolver(), libcurl_of(profile))
 
     def resolver(self) -> GuardedResolver:
-        """The guard of this process."""
+        """Return the address guard of this process."""
         from twisted.internet import reactor  # noqa: PLC0415  an import would install another
 
         return GuardedResolver.in_force(self._crawler, reactor)
 
     @property
     def gateway(self) -> Gateway:
-        """The way out of engines with connections of their own; whoever needs it starts it."""
+        """Return the gateway for programs with connections of their own; the caller starts it."""
         if self._gateway is None:
             holds = Parts.of(self._crawler).holds
             bind = self._crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
@@ -87,11 +87,11 @@ class Way:
         return self._gateway
 
     def lane_for(self, page: Page) -> Lane | None:
-        """The lane if a page takes it.
+        """Return the lane if a page takes it.
 
-        Only for its first attempt: of servers that libcurl refuses Scrapy's client takes some
-        (a head with a line that is no header, TLS without secure renegotiation). Through proxies,
-        and with another TLS profile, libcurl fetches all of them, and a browser its pages.
+        A page takes the lane only for its first attempt: Scrapy's client accepts some servers that
+        libcurl refuses (a line in the head that is not a header, TLS without secure renegotiation).
+        With a proxy, a TLS profile or a browser, all attempts take the lane.
         """
         if self._renders or not page.hold.retries or is_named(page):
             return self._lane
@@ -99,7 +99,7 @@ class Way:
         return self._lane if is_proxied else None
 
     async def fetch_by_proxy(self, request: Request, page: Page) -> Response:
-        """Download what Scrapy's client cannot, for its engine; as a ``Client``."""
+        """Download a page that Scrapy's client cannot, for its engine; see ``Client.fetch``."""
         if self._lane:
             return await self._lane.fetch_only(request, page)
         if self._client is None:
@@ -107,7 +107,7 @@ class Way:
         return await self._client.fetch(request, page)
 
     async def fetch(self, request: Request) -> Response:
-        """Download something beside the spider's pages, by the grant of one; GrantExpired."""
+        """Download a further file (robots.txt) with the grant of a page; GrantExpired."""
         engine = self._crawler.engine
         if not engine.running:
             raise GrantExpired
@@ -117,7 +117,7 @@ class Way:
 
     @property
     def has_room(self) -> bool:
-        """Return whether this process can take on anything more."""
+        """Return whether this process can take more pages."""
         if self._crawler.engine.needs_backout():
             return False
         return self._lane is None or not self._lane.is_full
@@ -128,7 +128,7 @@ class Way:
             await self._lane.finish()
 
     def close(self) -> None:
-        """Let go of the lane's connections; nothing may be under way."""
+        """Close the connections; no page may be in flight."""
         if self._lane:
             self._lane.close()
         if self._client:

@@ -1,8 +1,8 @@
-"""The worker: one incarnation of a crawler process, from its first beat to its last.
+"""The worker: one execution of a crawler process, from its first heartbeat to its last.
 
-As a Scrapy extension it opens the frontier, the sink to Kafka and the flight recorder before the
-first request, keeps the worker's deadline moving whatever the pages do, and gives back everything
-that Redis holds for it at the end.
+This Scrapy extension opens the frontier, the sink to Kafka and the flight recorder before the first
+request, extends the worker's deadline independent of the pages, and releases all its leases at the
+end.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ SHARED = ("retry_times", "robotstxt_obey", "scheduler_backlog_blacklist", "tls_p
 """Settings by which any crawler of a spider must treat a page alike."""
 SHARED_BY_RENDERERS = ("render_types", "render_requests")
 _LAST_WORDS_S = 10.0
-"""How long what is still to be told is repeated to a service that does not answer."""
+"""Seconds to retry the last reports to a service that does not answer."""
 
 log = structlog.get_logger()
 
 
 class Worker:
-    """The life of one crawler process."""
+    """Runs one crawler process from start to end."""
 
     refusal = ""
-    """Why it cannot work with its settings, if it cannot."""
+    """Error in the settings because of which the worker cannot start, if there is one."""
 
     def __init__(self, crawler: Crawler) -> None:
         settings = self._settings = crawler.settings["CRAWLSTREAM"]
@@ -64,7 +64,7 @@ class Worker:
         )
         self.name = process.name
         self.is_broken = False
-        """True if it ended because one of its parts failed."""
+        """True if the worker ended because one of its parts failed."""
         self._crawler = crawler
         self._clients = Clients.of(settings, worker=process.name, spiderid=process.spider)
         self._tally = Tally(self._clients.redis, settings.keys)
@@ -90,7 +90,7 @@ class Worker:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Worker:
-        """Scrapy's way to make one; it makes its middlewares and pipelines later."""
+        """Create the extension for Scrapy, which creates middlewares and pipelines later."""
         worker = cls(crawler)
         worker._parts.belong_to(crawler)
         worker._parts.endings.listen(crawler)
@@ -137,7 +137,7 @@ class Worker:
         self._tasks.keep(self._heartbeat.run())
 
     def _serve_health(self, settings: Settings) -> AbstractAsyncContextManager[None]:
-        """On the port that supervisord's listener knocks at; started by hand, on any free one."""
+        """Serve health on the port that supervisord's listener checks; without supervisord, any."""
         return health.serve(
             settings.metrics_port,
             self._check,
@@ -150,7 +150,7 @@ class Worker:
             self._begin_to_end()
 
     async def _closed(self) -> None:
-        """Tell what is left to tell, give back the rest."""
+        """Send the last reports, and release the remaining leases."""
         self._begin_to_end()
         await self._way.finish()
         await self._tasks.finish(_LAST_WORDS_S)
@@ -165,19 +165,19 @@ class Worker:
         await self._health.aclose()
         await self._clients.close()
         if self.is_broken:
-            # By this `scrapy crawl` knows that it must not end with 0.
+            # So `scrapy crawl` does not end with 0.
             self._crawler.spider = None
 
     def _break(self) -> None:
-        """End, so that a supervisor starts the process anew."""
+        """End, so that a supervisor restarts the process."""
         if not self.is_broken:
             self.is_broken = True
-            # Not among the tasks: closing waits for those, and must not wait for itself.
+            # Not one of the tasks: closing waits for them, and must not wait for itself.
             close = self._crawler.engine.close_spider_async(reason="broken")
             self._closing = asyncio.ensure_future(close)
 
     async def _leave_in_time(self) -> None:
-        """Once a limit of memory or age is passed, end as on SIGTERM."""
+        """End as on SIGTERM after the limit of memory or age is passed."""
         reason = ""
         while not reason:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -185,9 +185,9 @@ class Worker:
         self.leave(reason)
 
     def leave(self, reason: str, *, within_s: float = math.inf) -> None:
-        """End as on SIGTERM: lease nothing more, finish what is under way, give back the rest.
+        """End as on SIGTERM: lease no more pages, finish the downloads, release the other pages.
 
-        What is still under way after ``within_s`` seconds is given back as well.
+        Pages still in flight after ``within_s`` seconds are released as well.
         """
         log.info("stop", outcome="drains", reason=reason, resident_mb=resident_bytes() >> 20)
         self._begin_to_end()
