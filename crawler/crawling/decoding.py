@@ -23,13 +23,13 @@ MOST_PARTS = 64
 
 _PIECE, _SMALL_PIECE = 1 << 16, 1 << 13
 _GZIP, _ZLIB, _RAW = 31, 15, -15
-"""Windows of zlib, which also say what stands around the data."""
+"""Window sizes of zlib, which also select the format around the data."""
 _LARGEST_WINDOW = 23
-"""Logarithm of what a zstd frame may refer back to: 8 MiB, as RFC 9659 has it for HTTP."""
+"""Binary logarithm of the largest zstd window: 8 MiB, the limit of RFC 9659 for HTTP."""
 _ZSTD_OPTIONS = {int(zstd.DecompressionParameter.window_log_max): _LARGEST_WINDOW}
 
 _IsalError = cast(type[Exception], isal_zlib.error)
-"""Its stub says that it is an exception, not a class of them."""
+"""The stub declares the class as an instance, hence the cast."""
 
 _Stream = Any
 """A decompressor of one part: ``decompress(data, max_length)``, ``eof``, ``unused_data``."""
@@ -40,9 +40,9 @@ class Decoded(NamedTuple):
 
     body: bytes
     left: Sequence[bytes]
-    """Unknown codings, and all that were applied before them."""
+    """Codings left on the body: unknown ones, and all that were applied before them."""
     is_whole: bool
-    """True if the data went on to the end that its coding marks."""
+    """True if the data reached the end that its coding marks."""
 
 
 _Part = tuple[bytes, bool]
@@ -66,7 +66,7 @@ def decoded(body: bytes, codings: Sequence[bytes], most: int) -> Decoded:
 
 
 def _gunzip(body: bytes, most: int) -> _Part:
-    """Return what all members of gzip data hold; other data behind them is ignored."""
+    """Return the content of all members of gzip data; other data behind them is ignored."""
     try:
         return _all_parts(body, most, lambda: isal_zlib.decompressobj(wbits=_GZIP), b"\x1f\x8b")
     except _IsalError as error:
@@ -108,7 +108,7 @@ def _unbrotli(body: bytes, most: int) -> _Part:
 
 
 def _all_parts(body: bytes, most: int, begin: Callable[[], _Stream], mark: bytes) -> _Part:
-    """Return what all parts hold; ``mark`` is how each begins."""
+    """Return the content of all parts; each begins with ``mark``."""
     parts: list[bytes] = []
     room = most
     for _ in range(MOST_PARTS):
@@ -123,7 +123,7 @@ def _all_parts(body: bytes, most: int, begin: Callable[[], _Stream], mark: bytes
 
 
 def _part(stream: _Stream, body: bytes, room: int) -> bytes:
-    """Return what one part holds: in one piece, as a rule."""
+    """Return the content of one part, usually in one piece."""
     pieces = [stream.decompress(body, room + 1)]
     left = _room(room, pieces[0], room)
     while not stream.eof and (data := _unread(stream)) is not None:
@@ -136,7 +136,7 @@ def _part(stream: _Stream, body: bytes, room: int) -> bytes:
 
 
 def _has_ended(stream: _Stream, body: bytes) -> bool:
-    """Return whether a part has come to its end; where nothing was sent, nothing is missing."""
+    """Return whether a part is complete; an empty body counts as complete."""
     return not body or bool(stream.eof)
 
 
@@ -155,7 +155,7 @@ def _salvaged(stream: _Stream, body: bytes, room: int, error: Exception) -> _Par
 
 
 def _unread(stream: _Stream) -> bytes | None:
-    """Return what a decompressor is to be given next; None where it has had all that there is."""
+    """Return the next input of a decompressor; None if it has had all data."""
     if isinstance(stream, zstd.ZstdDecompressor):
         return None if stream.needs_input else b""
     return bytes(stream.unconsumed_tail)
