@@ -22,7 +22,7 @@ Name = Annotated[str, Path(min_length=1, max_length=40, examples=["archive"])]
 
 @router.get("/pipelines", summary="List pipelines")
 async def pipelines(service: TheService) -> Response:
-    """Pipelines with a running process, sorted by name: state, lag, positions and account."""
+    """Pipelines with a running process, sorted: state, lag, positions and account."""
     found = states_of(await living_in(service.frontier.heartbeats))
     return success([asdict(one) for one in found])
 
