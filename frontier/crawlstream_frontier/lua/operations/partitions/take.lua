@@ -11,8 +11,8 @@
 --   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
 --            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
 --            does it enter once more, home}: once more: one time, although it is below the position
--- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} of a
---   seed that waits for credits, with all seeds after it}, {'FULL', used, limit in bytes} if a seed must wait,
+-- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} whose seed
+--   waits for credits with all seeds after it}, {'FULL', used, limit in bytes} if a seed must wait,
 --   {'OUTDATED'} if the home must stamp it again because its run has expired, or
 --   {'GAP', position}: -1 if none is known
 --   unconfirmed {name, generation, {hash of a missing profile …}} of contexts that need a label from their homes,
