@@ -110,9 +110,8 @@ class LinkRules:
         refusals: Iterable[str | None] = repeat(None)
         if self.has_expressions:
             refusals = self.refusals(urls)
-        refuses = self.refuses
         for url, refusal in zip(urls, refusals, strict=False):
-            yield refusal or refuses(url.partition("#")[0])
+            yield refusal or self.refuses(without_fragment(url))
 
 
 def rules_for(hold: Hold) -> LinkRules:
