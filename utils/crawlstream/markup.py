@@ -29,6 +29,10 @@ _NEAR = 128
 """Characters in which a probe searches for a place that allows a better decision."""
 _FAR = 8192
 """Characters in which a probe searches for the end of a tag."""
+_BACK = 1 << 16
+"""Characters in which a probe searches for the end of the tag before it."""
+_MARKS = "<\"'"
+"""Only behind these may a tag or a value in quotes begin."""
 
 _SPACE = r"[\t\n\f\r ]"
 _QUOTED = r"(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))"
@@ -72,7 +76,9 @@ _IN_SCRIPT = re.compile(r"<!--(?!-*+>)|-->|<(/?)script(?=[\t\n\f\r />])", re.ASC
 
 def parsable(text: str) -> tuple[str, bool]:
     """Return the markup for the parser, and whether it is complete."""
-    text = text.strip().replace("\0", "")
+    text = text.strip()
+    if "\0" in text:
+        text = text.replace("\0", "")
     if not _may_be_crowded(text):
         return text, True
     end = _first_crowded(text)
@@ -106,14 +112,19 @@ def _may_be_crowded(text: str) -> bool:
     A probe does not know its context: it may be in a tag, or in a value in quotes of either kind,
     which ends at the next such quote.
     """
-    double = single = 0
+    double = single = plain = 0
     for probe in range(_STEP, len(text), _STEP):
         start = probe
-        if between := _BETWEEN.search(text, probe, probe + _NEAR):
+        if probe < plain:
+            ends = True
+        elif between := _BETWEEN.search(text, probe, probe + _NEAR):
             start = between.end()
             ends = _tag_ends(text, start)
         else:
             ends = _REST_FROM_ANYWHERE.match(text, probe, probe + _FAR) is not None
+        if not ends:
+            plain = _end_of_plain(text, start)
+            ends = plain > 0
         if ends and double < start:
             double = text.find('"', start) + 1 or len(text)
             ends = _tag_ends(text, double)
@@ -131,6 +142,17 @@ def _tag_ends(text: str, at: int) -> bool:
     if (end >= 0 and text.find("=", at, end) < 0) or at == len(text):
         return True
     return _REST_OF_TAG.match(text, at, at + _FAR) is not None
+
+
+def _end_of_plain(text: str, at: int) -> int:
+    """Return where the plain text around a place ends that is in no quotes; 0 if it may be a tag.
+
+    A ``>`` ends a tag, unless it is in quotes; then they end before the place.
+    """
+    end = text.rfind(">", max(at - _BACK, 0), at)
+    if end < 0 or any(text.find(mark, end, at) >= 0 for mark in _MARKS):
+        return 0
+    return min((found for mark in _MARKS if (found := text.find(mark, at)) >= 0), default=len(text))
 
 
 def _first_crowded(text: str) -> int:

@@ -30,6 +30,8 @@ CROWDED = _element()
 HIDDEN = {
     "behind quoted brackets": _element(" a{}='>'"),
     "behind brackets in either quotes": _element(" a{0}='<b>' b{0}=\"'>'\""),
+    "behind one bracket in single quotes": f"<p x='>'{_attributes(_LONG)}>",
+    "behind one bracket in double quotes": f'<p x=">"{_attributes(_LONG)}>',
     "behind slashes": _element("/a{}"),
     "behind spaces around equals signs": _element("\n a{} \t=\f'>'"),
     "behind NUL": CROWDED.replace("<p", "<\0p"),
