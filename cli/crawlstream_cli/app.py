@@ -121,6 +121,11 @@ VERBS = {
     "proxies": Verb(
         "crawlstream_cli.proxies.command:proxies", "Show, change and check pools of proxies.", _KEEP
     ),
+    "signing": Verb(
+        "crawlstream_cli.signing.command:signing",
+        "Make and publish the keys of signed requests.",
+        _KEEP,
+    ),
     "cost": Verb("crawlstream_cli.cost:cost", "Estimate the cost of a million pages.", _KEEP),
     "adopt": Verb(
         "crawlstream_cli.adopt:adopt",

@@ -22,6 +22,7 @@ from crawling.render.chromium import program_of
 from crawlstream.boot import log
 from crawlstream.boot.misspelt import misspelt
 from crawlstream.errors import ConfigError
+from crawlstream.signing.keys import load_keys
 from crawlstream.store.bodies import BodyStore
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def main(argv: list[str] | None = None) -> int:
 
         if settings.CRAWLSTREAM.body_store:
             BodyStore.at(settings.CRAWLSTREAM.body_store)
+        load_keys(settings.CRAWLSTREAM.signing_keys)
         if settings.CRAWLSTREAM.render:
             program_of(settings.CRAWLSTREAM)
         found = [settings_of(each) for each in asked.check or (name,)]

@@ -41,6 +41,7 @@ DOWNLOAD_SECONDS = Histogram(
     ["spider"],
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
+SIGNED = Counter("crawlstream_requests_signed", "Number of requests that were signed.", ["spider"])
 REFUSALS = Counter(
     "crawlstream_refusals",
     "Number of requests that cause back-off: `refusal` (429, 503), `silence` (connection failed"

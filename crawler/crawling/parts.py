@@ -11,6 +11,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from crawling.egress.routes import Routes
+from crawling.egress.signatures import Signatures
 from crawling.lease.holds import Holds
 from crawling.links.blacklist import Blacklist
 from crawling.links.traps import Traps
@@ -34,12 +35,13 @@ class Parts:
     body_budget: BodyBudget
     recorder: Recorder
     publisher: Publisher
-    deadlines: Deadlines
     endings: Endings
     outcomes: Outcomes
     traps: Traps
     blacklist: Blacklist
     routes: Routes
+    signatures: Signatures | None
+    """Signs all requests; None: they leave unsigned."""
     renders: bool
     """True if a browser fetches the pages."""
     fetch_by_proxy: Callable[[Request, Page], Awaitable[Response]]
@@ -49,6 +51,11 @@ class Parts:
     """Requests for Scrapy, one for each page that takes its engine."""
 
     _by_crawler: ClassVar[WeakKeyDictionary[Crawler, Parts]] = WeakKeyDictionary()
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """The deadlines of its pages."""
+        return self.endings.deadlines
 
     @classmethod
     def of(cls, crawler: Crawler) -> Parts:

@@ -50,6 +50,7 @@ from rest_service.v2 import (
     records,
     runs,
     schedules,
+    wellknown,
 )
 
 _PREDECESSORS = {"/", "/feed", "/poll"}
@@ -83,7 +84,7 @@ def make_app(service: Service) -> ASGIApp:
     )
     app.state.service = service
     of_v2 = (crawls, runs, schedules, pipelines, proxies, cluster, frontier, records)
-    for module in (v1, health, *_SCREENS, *of_v2):
+    for module in (v1, health, wellknown, *_SCREENS, *of_v2):
         # Not included as routers: FastAPI searches those again for every request.
         app.router.routes.extend(module.router.routes)
     static = Path(dashboard.__file__).with_name("static")

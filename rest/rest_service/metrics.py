@@ -10,6 +10,11 @@ REQUESTS = Counter(
 SECONDS = Histogram(
     "crawlstream_rest_seconds", "Duration of a request until its response is complete.", ["route"]
 )
+DIRECTORY_EXPIRES = Gauge(
+    "crawlstream_signing_directory_expires_seconds",
+    "Seconds for which the published directory of signing keys is still valid.",
+    ["agent"],
+)
 WAITING = Gauge(
     "crawlstream_rest_waiting", "Number of requests that are waiting for the cluster's reply."
 )

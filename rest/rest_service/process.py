@@ -45,6 +45,7 @@ from rest_service.sampler import Sampler
 from rest_service.service import Service
 from rest_service.topics.producer import Feeder
 from rest_service.topics.replies import ReplyReader
+from rest_service.v2 import wellknown
 
 LOOK_EVERY_S = 5.0
 """Seconds between checks of Kafka and Redis while both answer."""
@@ -71,6 +72,7 @@ async def run(settings: Settings) -> None:
         service = _service(
             settings, process.node, kafka=kafka, frontier=frontier, feeder=Feeder(sink.send)
         )
+        wellknown.watch(settings)
         reader = ReplyReader(kafka, service.topics.outbound, service.replies)
         heartbeat = Heartbeat(
             service.redis,

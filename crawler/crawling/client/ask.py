@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 import pycurl
 from scrapy import Request
 
+from crawling.egress.signatures import leave_out
 from crawlstream.boot.addresses import Address
 
 _PORTS = {"http": 80, "https": 443}
 _HOSTS_REMEMBERED = 10_000
 
 
-def write(curl: pycurl.Curl, request: Request, *, is_absolute: bool = False) -> bool:
+def write(
+    curl: pycurl.Curl, request: Request, signed: Sequence[bytes] = (), *, is_absolute: bool = False
+) -> bool:
     """Pass a request to libcurl; return whether it is a plain GET.
 
-    ``is_absolute``: the first line has the whole URL, as proxies want it.
+    ``signed`` are the lines of its signature, if it has one. ``is_absolute``: the first line has
+    the whole URL, as proxies want it.
     """
     base, target = base_and_target(request.url)
     curl.setopt(pycurl.URL, base)
     curl.setopt(pycurl.REQUEST_TARGET, base[:-1] + target if is_absolute else target)
-    curl.setopt(pycurl.HTTPHEADER, header_lines(request))
+    if signed:
+        leave_out(request)
+    lines = header_lines(request)
+    lines += signed
+    curl.setopt(pycurl.HTTPHEADER, lines)
     if request.method == "GET" and not request.body:
         return True
     if request.body:

@@ -42,5 +42,6 @@ def client_of(crawler: Crawler, resolver: GuardedResolver, libcurl: Libcurl = PL
         bind=(bind, 0) if isinstance(bind, str) else bind,
         fails_on_data_loss=settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
         routes=parts.routes,
+        signatures=parts.signatures,
         libcurl=libcurl,
     )

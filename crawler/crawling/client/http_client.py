@@ -31,6 +31,7 @@ from crawling.client.transfer import Progress, Transfer
 from crawling.egress.blame import Blame, blame_in
 from crawling.egress.route import Route
 from crawling.egress.routes import Routes
+from crawling.egress.signatures import Signatures
 from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.holds import Holds
@@ -73,12 +74,13 @@ class HttpClient:
         bind: tuple[str, int] | None = None,
         fails_on_data_loss: bool = True,
         routes: Routes | None = None,
+        signatures: Signatures | None = None,
         libcurl: Libcurl = PLAIN,
     ) -> None:
         """``timeout_s`` and ``most_bytes`` hold where a request's meta says nothing else.
 
-        ``routes`` chooses proxies; None: all pages leave directly. ``libcurl`` is the build that
-        greets sites.
+        ``routes`` chooses proxies; None: all pages leave directly. ``signatures`` signs requests;
+        None: they leave unsigned. ``libcurl`` is the build that greets sites.
         """
         self._holds = holds
         self._resolver = resolver
@@ -94,6 +96,7 @@ class HttpClient:
         self._direct = Line(self._loop, self._new, libcurl=libcurl, most_kept=most_kept)
         self._by_proxy = ProxyLines(self._loop, self._new_by, libcurl)
         self._routes = routes
+        self._signatures = signatures
 
     async def fetch(self, request: Request, page: Page) -> Response:
         """Send one request; GrantExpired, AddressRefused, or why no response came."""
@@ -177,7 +180,8 @@ class HttpClient:
         """Pass a request to libcurl; return whether its handle may be used again."""
         transfer.verify(trust.must_prove(ask.request, ask.page.hold, self._verifies))
         transfer.curl.setopt(pycurl.RESOLVE, pins)
-        is_plain = write(transfer.curl, ask.request, is_absolute=is_absolute)
+        signed = self._signatures.lines(ask.request, ask.page) if self._signatures else ()
+        is_plain = write(transfer.curl, ask.request, signed, is_absolute=is_absolute)
         if ask.page.tls != LEGACY:
             return is_plain
         transfer.greet_as_of_old()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -139,7 +139,9 @@ class GatedHandler(HTTP11DownloadHandler):
             await self._resolver.resolve(host, port)
         must_prove = trust.must_prove(request, page.hold, self._verifies)
         download = Download(page, request.url, must_prove=must_prove)
-        return await reported(self._in_time(request, download), page, self._holds)
+        signatures = self._parts.signatures
+        with signatures.on(request, page) if signatures else nullcontext():
+            return await reported(self._in_time(request, download), page, self._holds)
 
     async def _by_proxy(self, request: Request, page: Page) -> Response:
         """Download with libcurl (through proxies, or with a TLS profile), or with a browser."""

@@ -84,6 +84,8 @@ class Page:
     """``pool`` and ``id`` of the proxy that its response came through."""
     tls: str | None = None
     """The TLS profile that its requests are sent with; None: the default one."""
+    signed: str | None = None
+    """The key that its request was signed with; None: it was not."""
     render: Mapping[str, object] | None = None
     """Time and traffic of the browser that rendered it; None: no browser did."""
     refused: Heard | None = None

@@ -22,6 +22,7 @@ from crawling.client.attempts import Attempts
 from crawling.client.client_of import Client
 from crawling.egress.route import Route
 from crawling.egress.routes import Routes
+from crawling.egress.signatures import Signatures, is_ours
 from crawling.failures import RETRY_CODES, TransferFailed
 from crawling.gateway.gateway import Gateway
 from crawling.gateway.ways_out import Pass
@@ -81,6 +82,8 @@ class Renderer:
     settings: Settings
     lane: str
     rests: Rests
+    signatures: Signatures | None = None
+    """Signs all requests; None: they leave unsigned."""
 
     def over(self, plain: Client) -> RenderingClient:
         """Return a client that uses ``plain`` for requests that are not for a browser."""
@@ -169,17 +172,18 @@ class RenderingClient:
         return made
 
     def _visit(self, request: Request, page: Page, judge: Judge, way_out: Pass) -> Visit:
-        settings, meta = self._settings, request.meta
+        settings, meta, signatures = self._settings, request.meta, self._renderer.signatures
         headers = {
             name.decode("latin-1").lower(): values[-1].decode("latin-1")
             for name, values in dict.items(request.headers)
-            if values
+            if values and not (signatures and is_ours(name))
         }
         agent = headers.get("user-agent", "")
         return Visit(
             url=request.url,
             headers=headers,
-            headers_for=partial(_own_headers, page),
+            headers_for=partial(_headers_of, page, signatures),
+            signed=partial(signatures.headers, page) if signatures else _unsigned,
             cookies=cookies_of(page, request.url, headers.get("cookie", "")),
             user_agent="" if agent == settings.user_agent else agent,
             must_prove=trust.must_prove(request, page.hold, settings.download_verify_certificates),
@@ -264,6 +268,14 @@ def _is_gateways(made: Made) -> bool:
     return made.status in _GATEWAYS and any(value.startswith("crawlstream") for value in told)
 
 
+def _headers_of(page: Page, signatures: Signatures | None, asked: Asked) -> Mapping[str, str]:
+    own = _own_headers(page, asked.url)
+    if signatures is None:
+        return own
+    ours = {name: value for name, value in own.items() if not is_ours(name.encode())}
+    return {**ours, **signatures.headers(page, asked.url, asked.method)}
+
+
 def _own_headers(page: Page, url: str) -> Mapping[str, str]:
     """Return the headers of the crawl, which are sent only to its own site."""
     profile = page.hold.profile
@@ -272,6 +284,10 @@ def _own_headers(page: Page, url: str) -> Mapping[str, str]:
     with suppress(ValueError):
         if profile.site is None or covers(profile.site, url):
             return profile.headers
+    return {}
+
+
+def _unsigned(_url: str) -> Mapping[str, str]:
     return {}
 
 

@@ -254,7 +254,7 @@ class Tab:
                 self._over.set_result(request["url"])
             return
         self._is_asked = True
-        headers = with_headers(request["headers"], visit.headers)
+        headers = with_headers(request["headers"], {**visit.headers, **visit.signed(visit.url)})
         self.pipe.say(
             "Fetch.continueRequest", self._session, requestId=told["requestId"], headers=headers
         )
@@ -276,7 +276,7 @@ class Tab:
         if not verdict.may_leave:
             self._refuse(session, told)
             return
-        more = self.visit.headers_for(asked.url) if verdict is Verdict.SENT else {}
+        more = self.visit.headers_for(asked) if verdict is Verdict.SENT else {}
         named = {"headers": with_headers(request["headers"], more)} if more else {}
         self.pipe.say("Fetch.continueRequest", session, requestId=told["requestId"], **named)
 

@@ -37,8 +37,10 @@ class Visit:
     url: str
     headers: Mapping[str, str]
     """Headers of the document's request."""
-    headers_for: Callable[[str], Mapping[str, str]]
-    """Headers that further requests to a URL have besides the browser's own."""
+    headers_for: Callable[[Asked], Mapping[str, str]]
+    """Headers that a further request has besides the browser's own."""
+    signed: Callable[[str], Mapping[str, str]]
+    """Headers that sign the GET of a URL; none if requests are not signed."""
     cookies: Sequence[Mapping[str, object]]
     user_agent: str
     """User agent that replaces the browser's; "": the browser's own."""

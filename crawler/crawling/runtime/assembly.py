@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from crawling.background import Tasks
 from crawling.egress.patience import Patience
 from crawling.egress.routes import Routes
+from crawling.egress.signatures import Signatures
 from crawling.egress.tls import TlsChoice
 from crawling.lease.holds import Holds
 from crawling.lease.slots import SLOW_PER_SLOT
@@ -93,12 +94,12 @@ def assemble(
         body_budget=body_budget,
         recorder=recorder,
         publisher=publisher,
-        deadlines=endings.deadlines,
         endings=endings,
         outcomes=outcomes,
         traps=Traps(settings.max_path_segments, settings.max_path_repeats),
         blacklist=blacklist,
         routes=routes,
+        signatures=Signatures.of(settings, process.spider),
         renders=settings.render,
         fetch_by_proxy=way.fetch_by_proxy,
         requests=source.requests,

@@ -41,6 +41,7 @@ class Rendering:
             settings=settings,
             lane=lane,
             rests=Rests(),
+            signatures=parts.signatures,
         )
         made.way.render_by(self._renderer.over)
 

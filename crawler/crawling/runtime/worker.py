@@ -40,7 +40,14 @@ from crawlstream.stats.tally import Tally
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-SHARED = ("retry_times", "robotstxt_obey", "scheduler_backlog_blacklist", "tls_profiles")
+SHARED = (
+    "retry_times",
+    "robotstxt_obey",
+    "scheduler_backlog_blacklist",
+    "signature_agent",
+    "signature_form",
+    "tls_profiles",
+)
 """Settings by which any crawler of a spider must treat a page alike."""
 SHARED_BY_RENDERERS = ("render_types", "render_requests")
 _LAST_WORDS_S = 10.0

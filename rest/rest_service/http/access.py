@@ -94,7 +94,7 @@ _NEEDED: Mapping[tuple[str, str], Role] = {
 
 def role_needed(method: str, path: str) -> Role:
     """Return the role that a route needs: by default READ for reading, else OPERATE."""
-    if path == "/health" or path.startswith(("/health/", "/static/")):
+    if path == "/health" or path.startswith(("/health/", "/static/", "/.well-known/")):
         return Role.ANYONE
     path = path.removeprefix(FORMS)
     return _NEEDED.get((method, path), Role.READ if method in _SAFE_METHODS else Role.OPERATE)

@@ -10,6 +10,7 @@ from typing import Any
 from scrapy.http import Response
 
 from crawling.egress.routes import Routes
+from crawling.egress.signatures import Signatures
 from crawling.failures import reason_of
 from crawling.gateway.gateway import Gateway
 from crawling.links.blacklist import Blacklist
@@ -63,6 +64,7 @@ class RenderBench(Visitor):
             settings=self.settings,
             lane="link+render",
             rests=Rests(lambda: time.monotonic() + self.ahead_s),
+            signatures=Signatures.of(self.settings, "link"),
         )
         self.client: Any = renderer.over(self.client)
 

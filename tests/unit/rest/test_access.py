@@ -19,6 +19,7 @@ from rest_service.http.gate import Gate
 
 TABLE = {
     "GET /health": "anyone",
+    "GET /.well-known/http-message-signatures-directory": "anyone",
     "GET /health/live": "anyone",
     "GET /health/ready": "anyone",
     "GET /static": "anyone",

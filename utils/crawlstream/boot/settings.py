@@ -26,6 +26,7 @@ from crawlstream.boot.sections.pipeline import PipelineSettings
 from crawlstream.boot.sections.redis import RedisSettings
 from crawlstream.boot.sections.rendering import RenderSettings
 from crawlstream.boot.sections.rest import RestSettings
+from crawlstream.boot.sections.signing import SigningSettings
 from crawlstream.boot.sections.throttle import (
     DefaultRuleSettings,
     ScopeSettings,
@@ -48,6 +49,7 @@ class Settings(
     CrawlerSettings,
     RenderSettings,
     RestSettings,
+    SigningSettings,
     NotifySettings,
     PipelineSettings,
     ObservabilitySettings,

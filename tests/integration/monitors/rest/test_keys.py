@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -12,6 +14,9 @@ from uuid import uuid4
 import pytest
 from kafka import KafkaProducer
 
+from crawlstream.signing import directory
+from crawlstream.signing.keys import new_key
+from crawlstream.signing.signer import DIRECTORY_PATH
 from support.browser import chromium
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, rest_beside_monitors
@@ -35,6 +40,7 @@ class Keyed(NamedTuple):
     """A service, asked with one key."""
 
     rest: RestProcess
+    folder: Path
 
     async def ask(self, key: str, method: str, path: str, body: Any = None, **more: str) -> Any:
         """One request."""
@@ -50,8 +56,13 @@ def keyed(cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     """A service with keys of all kinds, beside both monitors."""
     keys = ",".join(f"{form}:{SECRETS[name]}" for name, form in FORMS.items())
     folder = tmp_path_factory.mktemp("keyed")
-    with rest_beside_monitors(cluster, folder, wait_s=20, CRAWLSTREAM_API_KEYS=keys) as rest:
-        yield Keyed(rest)
+    env = {
+        "CRAWLSTREAM_API_KEYS": keys,
+        "CRAWLSTREAM_SIGNATURE_AGENT": "https://bot.example",
+        "CRAWLSTREAM_SIGNING_DIRECTORY": str(folder / "directory.json"),
+    }
+    with rest_beside_monitors(cluster, folder, wait_s=20, **env) as rest:
+        yield Keyed(rest, folder)
 
 
 def _seed(appid: str, crawlid: str, number: int = 0) -> dict[str, Any]:
@@ -286,6 +297,27 @@ async def test_every_route_answers_head_as_get(keyed: Keyed) -> None:
             assert await keyed.status("all", "HEAD", path) == 200
         assert (await keyed.ask("all", "HEAD", "/", Accept="text/event-stream")).status == 200
     assert await keyed.status("all", "HEAD", "/feed") == 404
+
+
+async def test_verifiers_need_no_key_for_the_directory(keyed: Keyed) -> None:
+    """As soon as its file is there; 304 for who has it, 503 while the file cannot be read."""
+    file = keyed.folder / "directory.json"
+    assert (await keyed.rest.get(DIRECTORY_PATH)).status == 503
+    signing = new_key(keyed.folder / "key.pem")
+    made = directory.made([signing], "https://bot.example", now=int(time.time()), days=30)
+    directory.write(made, file)
+    found = await keyed.rest.get(DIRECTORY_PATH)
+    assert (found.status, found.body) == (200, made.body.encode())
+    for name, value in made.headers.items():
+        assert found.headers[name.lower()] == value
+    tag = found.headers["etag"]
+    again = await keyed.rest.call("GET", DIRECTORY_PATH, None, If_None_Match=tag)
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
+    directory.write(replace(made, expires=made.expires + 1), file)
+    assert (await keyed.rest.call("GET", DIRECTORY_PATH, None, If_None_Match=tag)).status == 200
+    metrics = (await keyed.ask("all", "GET", "/metrics")).body.decode()
+    named = 'crawlstream_signing_directory_expires_seconds{agent="https://bot.example"}'
+    assert f"{named} 2." in metrics
 
 
 async def test_changes_are_logged_by_key_and_address(keyed: Keyed, wait_until: WaitUntil) -> None:

@@ -1,0 +1,1 @@
+"""``crawlstream signing``: commands, and the checks of a published directory (``checks``)."""

@@ -1,0 +1,73 @@
+"""Signatures of a worker's requests, for whatever sends them: libcurl, Scrapy's client, a browser.
+
+Each sending is signed anew: a retry, the next proxy, each hop of a redirect. Nothing is stored, and
+no request goes on unsigned. With signing on, the names that a signature uses belong to the cluster:
+what crawls and spiders set under them is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from scrapy import Request
+
+from crawling.metrics import SIGNED
+from crawling.page.page import Page
+from crawlstream.boot.settings import Settings
+from crawlstream.signing.keys import load_keys
+from crawlstream.signing.signer import NAMES, Signer
+
+_OURS = tuple(name.encode() for name in NAMES)
+_OF_CRAWLERS = b"crawler-"
+"""Beginning of headers by which crawlers and sites agree on prices."""
+
+
+class Signatures:
+    """Signs requests with the first key of a cluster."""
+
+    def __init__(self, signer: Signer, spider: str) -> None:
+        self._signer = signer
+        self._count = SIGNED.labels(spider)
+
+    @classmethod
+    def of(cls, settings: Settings, spider: str) -> Signatures | None:
+        """Return what signs a spider's requests, None without keys; ConfigError for a bad key."""
+        if not (keys := load_keys(settings.signing_keys)):
+            return None
+        return cls(Signer(keys[0], settings.signature_terms), spider)
+
+    def headers(self, page: Page, url: str, method: str = "GET") -> Mapping[str, str]:
+        """Return the headers that sign one request of a page, which is about to leave."""
+        page.signed = self._signer.keyid
+        self._count.inc()
+        return self._signer.headers(url, method)
+
+    def lines(self, request: Request, page: Page) -> list[bytes]:
+        """Return the same as lines for libcurl."""
+        signed = self.headers(page, request.url, request.method)
+        return [f"{name}: {value}".encode() for name, value in signed.items()]
+
+    @contextmanager
+    def on(self, request: Request, page: Page) -> Iterator[None]:
+        """Have a request carry its signature for the length of the block, and nothing alike."""
+        leave_out(request)
+        signed = self.headers(page, request.url, request.method)
+        request.headers.update(signed)
+        try:
+            yield
+        finally:
+            for name in signed:
+                request.headers.pop(name, None)
+
+
+def leave_out(request: Request) -> None:
+    """Take headers from a request that only the cluster may set."""
+    for name in [name for name in dict.keys(request.headers) if is_ours(name)]:
+        del request.headers[name]
+
+
+def is_ours(name: bytes) -> bool:
+    """Return whether only the cluster may set a header."""
+    lowered = name.lower()
+    return lowered in _OURS or lowered.startswith(_OF_CRAWLERS)

@@ -1,0 +1,113 @@
+"""Requests of a crawler that has a key: each one is signed, by what its site can verify."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from crawlstream.signing.keys import Key, new_key
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, Visit, page, serving
+from support.crawler.cluster import CrawlerCluster
+from support.crawler.signatures import Verifier
+from support.crawler.ways import both_ways
+
+pytest_plugins = ["support.crawler.fixtures"]
+
+AGENT = "https://bot.example"
+
+
+class Moody:
+    """A page that fails at first, and then leads to another host."""
+
+    def __init__(self) -> None:
+        self.visits = 0
+
+    def __call__(self, visit: Visit) -> Answer:
+        """Answer one visitor."""
+        self.visits += 1
+        port = visit.headers["host"].partition(":")[2]
+        if self.visits == 1:
+            return Answer(status=500)
+        return Answer(status=302, headers={"Location": f"http://127.0.0.2:{port}/moved"})
+
+
+def _verify(site: CrawlerSite, key: Key) -> None:
+    """Verify each request of a site's log, at the time when it came."""
+    verifier = Verifier({key.keyid: key.x})
+    for visit in site.visits:
+        authority = visit.headers["host"]
+        said = verifier.verify(visit.headers, authority=authority, now=visit.at)
+        assert said["keyid"] == key.keyid
+        assert visit.headers["signature-agent"] == f'"{AGENT}"'
+
+
+@both_ways
+async def test_each_sending_is_signed_for_its_own_host(
+    cluster: CrawlerCluster, tmp_path: Path
+) -> None:
+    """robots.txt, seeds, retries, redirects and links; a crawl's own words for it are left out."""
+    key = new_key(tmp_path / "key.pem")
+    signing = {
+        "CRAWLSTREAM_SIGNING_KEYS": str(tmp_path / "key.pem"),
+        "CRAWLSTREAM_SIGNATURE_AGENT": AGENT,
+    }
+    pages: dict[str, Page] = {
+        "/seed": page("/link"),
+        "/link": page(),
+        "/moody": Moody(),
+        "/moved": page(),
+        "/robots.txt": Answer(b"User-agent: *\nAllow: /\n", headers={}),
+    }
+    with serving(pages) as site:
+        with cluster.worker(RETRY_TIMES="1", ROBOTSTXT_OBEY="true", **signing):
+            own = {"Signature": "sig1=:bWluZQ==:", "Crawler-Max-Price": "USD 9", "X-Own": "kept"}
+            crawl = await cluster.ask(
+                {"url": site.url("/seed"), "maxdepth": 1, "headers": own},
+                {"url": site.url("/moody"), "headers": own},
+            )
+            await cluster.end_of(crawl, timeout_s=30)
+        _verify(site, key)
+        asked = [(visit.host, visit.path) for visit in site.visits]
+        seeds = [visit.headers for visit in site.visits if visit.path == "/seed"]
+    assert sorted(asked) == [
+        ("127.0.0.1", "/link"),
+        ("127.0.0.1", "/moody"),
+        ("127.0.0.1", "/moody"),
+        ("127.0.0.1", "/robots.txt"),
+        ("127.0.0.1", "/seed"),
+        ("127.0.0.2", "/moved"),
+        ("127.0.0.2", "/robots.txt"),
+    ]
+    (headers,) = seeds
+    assert "crawler-max-price" not in headers
+    assert headers["x-own"] == "kept"
+
+
+async def test_a_crawler_that_cannot_read_its_key_does_not_start(
+    cluster: CrawlerCluster, tmp_path: Path
+) -> None:
+    """It ends with 2 and a sentence; its pages wait, and nothing leaves unsigned."""
+    path = tmp_path / "gone.pem"
+    signing = {"CRAWLSTREAM_SIGNING_KEYS": str(path), "CRAWLSTREAM_SIGNATURE_AGENT": AGENT}
+    with serving({"/": page()}) as site:
+        await cluster.ask({"url": site.url("/")})
+        with cluster.worker(**signing) as worker:
+            assert worker.wait(timeout_s=30) == 2
+            assert f"cannot read the signing key {path}" in worker.logged()
+        assert site.visits == []
+
+
+async def test_without_keys_nothing_is_added(cluster: CrawlerCluster) -> None:
+    """And what a crawl sets is sent as it is."""
+    with serving({"/": page()}) as site:
+        with cluster.worker():
+            await cluster.end_of(
+                await cluster.ask(
+                    {"url": site.url("/"), "headers": {"Signature": "sig1=:bWluZQ==:"}}
+                ),
+                timeout_s=30,
+            )
+        (visit,) = site.visits
+    assert visit.headers["signature"] == "sig1=:bWluZQ==:"
+    assert "signature-input" not in visit.headers
+    assert visit.at <= time.time()
