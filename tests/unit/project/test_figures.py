@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from budgets import test_pages as page_budget
+from budgets import test_requests as record_budget
 from crawling.links.patterns import PAGE_BUDGET_S
 from crawling.page import body_budget
 from crawling.response.codings import MOST_CODINGS
 from crawlstream.boot.addresses import WEB_PORTS
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.result import ResultLimits
-from unit.crawler import test_budget as page_budget
-from unit.wire import test_budget as record_budget
 
 _DOCS = Path(__file__).parents[3] / "docs"
 _MIB = 1 << 20
