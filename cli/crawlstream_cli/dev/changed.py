@@ -1,7 +1,8 @@
 """Which test files a change reaches, by what they import: for ``crawlstream test --changed``.
 
 A test reaches a module that it, a fixture above it or a helper of the tests imports, directly or
-not; and one that it names in a string, as those do that start a process (``"kafka_monitor"``).
+not; and one that is named in a string on the way, as a command (``"crawlstream_cli.steer:stop"``)
+or a process (``"kafka_monitor"``) is.
 """
 
 from __future__ import annotations
@@ -41,14 +42,53 @@ def reached_tests(checkout: Path, since: str) -> Sequence[str]:
     Paths are relative to the checkout. ConfigError where git does not know the commit.
     """
     files = _changed_files(checkout, since)
-    graph = grimp.build_graph(*PACKAGES.values())
+    graph = loading_graph(checkout)
     modules = {module for each in files for module in _modules_of(each, graph.modules)}
     reached = modules.union(*(graph.find_downstream_modules(each) for each in modules))
-    tests = _Tests(checkout)
-    found = tests.reaching(reached | {each for each in files if each.startswith("tests/")})
+    found = Suite(checkout).reaching(
+        reached | {each for each in files if each.startswith("tests/")}
+    )
     if any(not each.startswith(("tests/", *(f"{top}/" for top in PACKAGES))) for each in files):
         found.add(_OTHER)
     return sorted(found, key=_cheap_first)
+
+
+def loading_graph(checkout: Path) -> grimp.ImportGraph:
+    """Return the product's import graph; a module imports what its strings name, if later.
+
+    supervisord.conf is a module, too: it is named, and names others.
+    """
+    graph = grimp.build_graph(*PACKAGES.values())
+    strings = {each.name: each.read_text().split() for each in checkout.glob("*.conf")}
+    for name in strings:
+        graph.add_module(name)
+    for top, package in PACKAGES.items():
+        for path in (checkout / top / package).rglob("*.py"):
+            strings[_name_of(path.relative_to(checkout / top))] = _strings_in(path)
+    modules = graph.modules
+    for importer, texts in strings.items():
+        for imported in {each for text in texts for each in _named_by(text, modules)} - {importer}:
+            graph.add_import(importer=importer, imported=imported)
+    return graph
+
+
+def _strings_in(path: Path) -> list[str]:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    found = [each.value for each in nodes if isinstance(each, ast.Constant)]
+    return [each for each in found if isinstance(each, str)]
+
+
+def _named_by(text: str, modules: AbstractSet[str]) -> AbstractSet[str]:
+    """Return the modules that a text names: ``a.b``, ``a.b:name``, or ``a.`` for all in ``a``.
+
+    A name without a dot is too often another thing.
+    """
+    if "." not in text:
+        return frozenset()
+    if text.endswith("."):
+        return {each for each in modules if each.startswith(text)}
+    name = text.partition(":")[0]
+    return {name, f"{name}.__main__"} & modules
 
 
 def _cheap_first(path: str) -> tuple[bool, bool, str]:
@@ -73,21 +113,27 @@ def _modules_of(file: str, modules: Collection[str]) -> Iterator[str]:
     """Yield the module of a file of the product; of a data file those in the nearest folder."""
     top, _, rest = file.partition("/")
     if top not in PACKAGES:
+        yield from {file} & {*modules}
         return
     if file.endswith(".lua"):
         yield _LUA
         return
     path = Path(rest)
-    name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-    if path.suffix == ".py":
-        if name in modules:
-            yield name
-        return
-    folder = ".".join(path.parent.parts)
-    yield from (each for each in modules if each.rpartition(".")[0] == folder)
+    name = _name_of(path)
+    if path.name == "__init__.py":
+        yield from (each for each in modules if f"{each}.".startswith(f"{name}."))
+    elif path.suffix == ".py":
+        yield from {name} & {*modules}
+    else:
+        folder = ".".join(path.parent.parts)
+        yield from (each for each in modules if each.rpartition(".")[0] == folder)
 
 
-class _Tests:
+def _name_of(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+class Suite:
     """The files below ``tests/`` and what each of them names."""
 
     def __init__(self, checkout: Path) -> None:
@@ -96,9 +142,13 @@ class _Tests:
         self._names: dict[str, AbstractSet[str]] = {}
         for path in sorted((checkout / "tests").rglob("*.py")):
             file = str(path.relative_to(checkout))
-            module = ".".join(Path(file).with_suffix("").parts[1:]).removesuffix(".__init__")
-            self._modules[module] = file
+            self._modules[_name_of(path.relative_to(checkout / "tests"))] = file
             self._names[file] = _names_in(path)
+
+    @property
+    def named(self) -> AbstractSet[str]:
+        """All names that may be modules."""
+        return frozenset().union(*self._names.values())
 
     def reaching(self, changed: AbstractSet[str]) -> set[str]:
         """Return the test files that name one of these modules or files, directly or not."""

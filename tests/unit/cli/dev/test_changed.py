@@ -9,18 +9,30 @@ from pathlib import Path
 import pytest
 
 from crawlstream.errors import ConfigError
-from crawlstream_cli.dev.changed import reached_tests
+from crawlstream_cli.dev.changed import Suite, loading_graph, reached_tests
+from crawlstream_cli.local.home import checkout
 
 FILES = {
     "crawler/crawling/links/children.py": "",
     "frontier/crawlstream_frontier/lua/includes/admit.lua": "",
+    "cli/crawlstream_cli/app.py": 'VERB = "crawlstream_cli.steer:stop"',
+    "cli/crawlstream_cli/local/supervisor.py": 'FILE = "supervisord.conf"',
+    "cli/crawlstream_cli/local/health_listener.py": "",
+    "cli/crawlstream_cli/steer.py": "",
     "docs/wire.md": "",
+    "supervisord.conf": "command = python -m crawlstream_cli.local.health_listener",
+    "utils/crawlstream/formats/__init__.py": "",
+    "utils/crawlstream/formats/files.py": 'import_module(f"crawlstream.formats.{name}")',
+    "utils/crawlstream/formats/warc.py": "",
     "tests/conftest.py": "import crawlstream.keys",
     "tests/support/pages.py": "from crawling.links import children",
+    "tests/unit/test_command.py": "from crawlstream_cli.app import run",
     "tests/unit/test_direct.py": "from crawling.links.children import Children",
+    "tests/unit/test_files.py": "from crawlstream.formats.files import make_writer",
     "tests/unit/test_frontier.py": "from crawlstream_frontier.frontier import Frontier",
     "tests/unit/test_other.py": "import crawlstream.wire.jsontext",
     "tests/contract/test_helped.py": "from support.pages import children",
+    "tests/unit/test_supervisor.py": "import crawlstream_cli.local.supervisor",
     "tests/e2e/conftest.py": 'PROGRAM = "crawling"',
     "tests/e2e/test_started.py": "",
 }
@@ -53,6 +65,35 @@ def test_a_module_reaches_its_importers_and_those_that_start_its_process(change:
         "tests/contract/test_helped.py",
         "tests/e2e/test_started.py",
     ]
+
+
+@pytest.mark.parametrize(
+    ("file", "test"),
+    [
+        ("cli/crawlstream_cli/steer.py", "tests/unit/test_command.py"),
+        ("utils/crawlstream/formats/warc.py", "tests/unit/test_files.py"),
+        ("utils/crawlstream/formats/__init__.py", "tests/unit/test_files.py"),
+        ("cli/crawlstream_cli/local/health_listener.py", "tests/unit/test_supervisor.py"),
+        ("supervisord.conf", "tests/unit/test_supervisor.py"),
+    ],
+    ids=["command", "format", "package", "program", "configuration"],
+)
+def test_a_module_that_is_loaded_by_its_name_reaches_tests(
+    change: Change, file: str, test: str
+) -> None:
+    """Selects the users of a module that names another in a string, and so loads it later."""
+    assert test in change(file)
+
+
+def test_no_module_of_the_product_is_out_of_reach() -> None:
+    """Reaches a test from each module: one that none reaches would change unseen."""
+    root = checkout("tests").parent
+    graph = loading_graph(root)
+    for each in Suite(root).named & graph.modules:
+        graph.add_import(importer="tests", imported=each)
+    reached = {"tests", *graph.find_upstream_modules("tests")}
+    packages = {each for each in graph.modules if graph.find_children(each)}
+    assert graph.modules - reached - packages == set()
 
 
 def test_lua_reaches_what_uses_the_frontier(change: Change) -> None:
