@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.stores.postgres import RunningPostgres, postgres
 from support import servers
 from support.session import shared
+from support.session.costs import write_costs
 from support.session.lasting import lasting, may_share
 from support.session.names import fresh
 from support.session.scheduling import ByCluster
@@ -23,6 +25,17 @@ from support.waiting import wait_until as _wait_until
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores it for what it starts in the background; what we start must hear it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect ten thousand tests without garbage collections, and exclude them from later ones."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,6 +53,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Nothing outlives the tests."""
     lasting(config).close()
     shared.end_all(config)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print the seconds of each folder where ``--durations`` asks for the slowest tests."""
+    if config.option.durations is not None:
+        write_costs(terminalreporter)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,10 +12,11 @@ import typer
 
 from crawlstream.errors import ConfigError
 from crawlstream_cli.dev.changed import reached_tests
+from crawlstream_cli.dev.checks import CHECKED
 from crawlstream_cli.local.home import checkout
 
-_SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Most of a test's time is waiting for servers: four files run at once, the long ones first."""
+_SIDE_BY_SIDE = ("-n", "6", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Most of a test's time is waiting for servers: six files run at once, the long ones first."""
 
 _QUICK_WORKERS = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 """Unit tests do not wait: one worker a core."""
@@ -68,7 +69,8 @@ def run_tests(
 ) -> None:
     """Run all tests but the proofs, one tier, or those that pytest's arguments select.
 
-    Tests start their own servers on free ports. Four test files run in parallel (-n 0: one).
+    The tests of sizes, Lua and supply are run by `crawlstream check` instead. Tests start their
+    own servers on free ports. Six test files run in parallel (-n 0: one).
 
     Example: crawlstream test --quick
     """
@@ -86,8 +88,9 @@ def run_tests(
 def _tier(arguments: Sequence[str], *, quick: bool, since: str, proofs: bool) -> Sequence[str]:
     """Return pytest's arguments for the tier; files that ``arguments`` name come without one."""
     folder = checkout("tests").parent
+    checked = [f"--ignore={each}" for each in CHECKED]
     if quick:
-        return (*_QUICK_WORKERS, *QUICK)
+        return (*_QUICK_WORKERS, *checked, *QUICK)
     if proofs:
         return (*_SIDE_BY_SIDE, *_matching(folder, PROOFS))
     if since:
@@ -98,7 +101,7 @@ def _tier(arguments: Sequence[str], *, quick: bool, since: str, proofs: bool) ->
         return (*_SIDE_BY_SIDE, *found)
     if any((folder / each.partition("::")[0]).exists() for each in arguments):
         return _SIDE_BY_SIDE
-    return (*_SIDE_BY_SIDE, *(f"--ignore={each}" for each in _matching(folder, PROOFS)))
+    return (*_SIDE_BY_SIDE, *checked, *(f"--ignore={each}" for each in _matching(folder, PROOFS)))
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> Sequence[str]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from crawlstream.errors import ConfigError
+from crawlstream_cli.dev.checks import CHECKED, CHECKS
 from crawlstream_cli.dev.tests import PROOFS, QUICK, run_tests
 from crawlstream_cli.local.home import checkout
 
@@ -43,6 +44,15 @@ def test_proofs_are_left_out_unless_they_are_asked_for(handed: list[str]) -> Non
     handed.clear()
     run_tests([f"{A_PROOF}/test_planted.py::test_it"])
     assert not any(each.startswith("--ignore") for each in handed)
+
+
+def test_what_check_runs_no_tier_runs_again(handed: list[str]) -> None:
+    """Leaves the tests of sizes, Lua and supply to `crawlstream check`, which runs each of them."""
+    for quick in (False, True):
+        handed.clear()
+        run_tests(quick=quick)
+        assert {f"--ignore={each}" for each in CHECKED} <= {*handed}
+    assert {*CHECKED} <= {command[-1] for command in CHECKS.values()}
 
 
 def test_tiers_exclude_each_other() -> None:
