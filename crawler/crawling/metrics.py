@@ -42,6 +42,12 @@ DOWNLOAD_SECONDS = Histogram(
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
 SIGNED = Counter("crawlstream_requests_signed", "Number of requests that were signed.", ["spider"])
+SIGNATURES_REFUSED = Counter(
+    "crawlstream_signatures_refused",
+    "Number of signed requests that a site refused for their signature, by its `crawler-error`;"
+    " `accept_signature` (401 or 403, and it asks for another signature); `other`.",
+    ["code"],
+)
 REFUSALS = Counter(
     "crawlstream_refusals",
     "Number of requests that cause back-off: `refusal` (429, 503), `silence` (connection failed"

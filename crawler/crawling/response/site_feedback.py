@@ -13,6 +13,7 @@ from scrapy.http import Response
 
 from crawling.failures import PathFailed, reason_of
 from crawling.lease.holds import Holds
+from crawling.metrics import SIGNATURES_REFUSED
 from crawling.page.http_date import moment
 from crawling.page.page import Page
 from crawlstream.model.throttle import Heard, Reaction
@@ -23,6 +24,9 @@ REFUSALS = frozenset({429, 503})
 _SILENCES = frozenset({"connection_lost", "refused", "timeout", "tls", "unreachable"})
 """Reasons after which a site is taken for unreachable, if they repeat. A name without an address is
 not among them: no server was contacted."""
+
+_ABOUT_SIGNATURES = frozenset({"CrawlerForbidden", "InvalidSignature", "StrongAuthRequired"})
+"""Codes of ``crawler-error`` by which a site refuses the signature or its owner."""
 
 _LONGEST_S = 10**8
 """Longer pauses are nonsense; the frontier's own limit is far below."""
@@ -48,6 +52,8 @@ async def reported(download: Awaitable[Response], page: Page, holds: Holds) -> R
     heard: Heard | None = None
     try:
         response = await download
+        if page.signed and (code := _refused_signature(response)):
+            SIGNATURES_REFUSED.labels(code).inc()
         heard = page.refused or heard_in(response)
     except BaseException as error:
         heard = heard_from(error)
@@ -58,6 +64,14 @@ async def reported(download: Awaitable[Response], page: Page, holds: Holds) -> R
     finally:
         holds.receive(page, heard)
     return response
+
+
+def _refused_signature(response: Response) -> str:
+    """Return why a site refuses a signature; empty if it does not."""
+    if code := _text(response, b"Crawler-Error"):
+        return code if code in _ABOUT_SIGNATURES else "other"
+    is_asked = response.status in {401, 403} and b"Accept-Signature" in response.headers
+    return "accept_signature" if is_asked else ""
 
 
 def retry_after(response: Response) -> tuple[float, float]:

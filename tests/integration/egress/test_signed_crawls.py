@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
+import urllib.request
 from pathlib import Path
 
 from crawlstream.signing.keys import Key, new_key
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, Visit, page, serving
+from crawlstream_cli.local.ports import free_block
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.signatures import Verifier
 from support.crawler.ways import both_ways
@@ -39,6 +43,14 @@ def _verify(site: CrawlerSite, key: Key) -> None:
         said = verifier.verify(visit.headers, authority=authority, now=visit.at)
         assert said["keyid"] == key.keyid
         assert visit.headers["signature-agent"] == f'"{AGENT}"'
+
+
+def _refused(port: int) -> dict[str, str]:
+    """Return the count of refused signatures by code."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        metrics = answer.read().decode()
+    name = r'^crawlstream_signatures_refused_total\{code="(\w+)"\} (\S+)'
+    return dict(re.findall(name, metrics, re.MULTILINE))
 
 
 @both_ways
@@ -95,6 +107,28 @@ async def test_a_crawler_that_cannot_read_its_key_does_not_start(
             assert worker.wait(timeout_s=30) == 2
             assert f"cannot read the signing key {path}" in worker.logged()
         assert site.visits == []
+
+
+async def test_refused_signatures_are_counted(cluster: CrawlerCluster, tmp_path: Path) -> None:
+    """By the site's own code; its answer is the result."""
+    new_key(tmp_path / "key.pem")
+    signing = {
+        "CRAWLSTREAM_SIGNING_KEYS": str(tmp_path / "key.pem"),
+        "CRAWLSTREAM_SIGNATURE_AGENT": AGENT,
+        "CRAWLSTREAM_METRICS_PORT": str(port := free_block(1)),
+    }
+    pages: dict[str, Page] = {
+        "/bad": Answer(status=400, headers={"Crawler-Error": "InvalidSignature"}),
+        "/odd": Answer(status=400, headers={"Crawler-Error": "Whatever"}),
+        "/more": Answer(status=401, headers={"Accept-Signature": 'sig1=("@method")'}),
+        "/good": page(),
+    }
+    with serving(pages) as site, cluster.worker(**signing):
+        crawl = await cluster.ask(*({"url": site.url(path)} for path in pages))
+        await cluster.end_of(crawl, timeout_s=30)
+        found = await asyncio.to_thread(_refused, port)
+    assert found == {"InvalidSignature": "1.0", "other": "1.0", "accept_signature": "1.0"}
+    assert {result["status_code"] for result in cluster.results()} == {200, 400, 401}
 
 
 async def test_without_keys_nothing_is_added(cluster: CrawlerCluster) -> None:
