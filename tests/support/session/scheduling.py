@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from zlib import crc32
+from typing import Any
 
 from xdist.scheduler import LoadFileScheduling
 
-_SHARING = ("tests/e2e/", "tests/fundamentals/")
+SHARING = (
+    *("tests/e2e/", "tests/fundamentals/"),
+    *(
+        f"tests/chaos/test_{name}.py"
+        for name in ("failpoints", "kills", "ledger", "lost_redis", "polite_rules")
+    ),
+)
+"""Where tests use the cluster of the session, which is started by the first of them."""
 _CLUSTERS = 2
 
 
 class ByCluster(LoadFileScheduling):  # type: ignore[misc] # it has no types
     """Files go to any worker, but those that share a whole cluster to two: each starts its own."""
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._clusters: dict[str, int] = {}
+
     def _split_scope(self, nodeid: str) -> str:
+        """Return the file of a test, or the cluster of that file: by turns, in their order."""
         file = nodeid.partition("::")[0]
-        if not file.startswith(_SHARING):
+        if not file.startswith(SHARING):
             return file
-        return f"cluster {crc32(file.encode()) % _CLUSTERS}"
+        return f"cluster {self._clusters.setdefault(file, len(self._clusters) % _CLUSTERS)}"

@@ -116,7 +116,7 @@ def test_a_test_reaches_itself(change: Change) -> None:
 
 
 def test_documentation_reaches_the_tests_of_the_project(change: Change) -> None:
-    """Selects the tests of documentation and images for a file that is no module."""
+    """Selects the tests of documentation and images for a file that is not a module."""
     assert change("docs/wire.md") == ["tests/unit/project"]
 
 

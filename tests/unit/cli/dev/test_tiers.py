@@ -17,7 +17,7 @@ A_PROOF = "tests/mutation"
 
 @pytest.fixture
 def handed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What pytest would be called with."""
+    """Arguments that pytest would be called with."""
     handed: list[str] = []
 
     def spy(program: str, argv: Sequence[str]) -> None:
