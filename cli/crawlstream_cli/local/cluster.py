@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +21,13 @@ from crawlstream.boot.local_note import note_in, told_to, write_note
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import SetupError
 from crawlstream_cli.local import servers
-from crawlstream_cli.local.crawlers import check_spiders, crawlers_of, scaled, targets_file
+from crawlstream_cli.local.crawlers import (
+    BUNDLED,
+    check_spiders,
+    crawlers_of,
+    scaled,
+    targets_file,
+)
 from crawlstream_cli.local.home import Home, default_home, find_jars
 from crawlstream_cli.local.layout import Layout
 from crawlstream_cli.local.partitions import choose_partitions, note_partitions, partitions_in
@@ -80,6 +86,7 @@ class LocalCluster:
         pipelines: int | None = None,
         partitions: int | None = None,
         progress: Progress = lambda _states: None,
+        patience_s: float | None = None,
         tied: bool = False,
     ) -> None:
         """Start everything, with ``spiders`` crawlers of each spider, and return when it is ready.
@@ -92,9 +99,10 @@ class LocalCluster:
 
         A user's own spider is searched from the current directory. ``tied``: the cluster stops when
         the calling thread ends, for any reason. SetupError and ConfigError give the obstacle;
-        nothing runs then. After NotReady it goes on starting unless ``tied``.
+        nothing runs then. NotReady comes when nothing has advanced for ``patience_s`` (None:
+        CRAWLSTREAM_START_TIMEOUT); the cluster goes on starting unless ``tied``.
         """
-        check_spiders(spiders, self.environment())
+        self._check_spiders(spiders, progress)
         crawlers = scaled((), spiders, self._layout.given)
         if pipelines is not None and self._layout.pipelines is None:
             raise SetupError(
@@ -114,7 +122,7 @@ class LocalCluster:
             try:
                 write_note(self.home.path, self.told)
                 self._supervisor.start(self.environment(), tied=tied)
-                Readiness(self._layout, self._supervisor, progress).wait()
+                Readiness(self._layout, self._supervisor, progress, patience_s=patience_s).wait()
             except BaseException as error:
                 if tied or not isinstance(error, NotReady):
                     self.stop()
@@ -126,12 +134,13 @@ class LocalCluster:
         """Run ``spiders`` crawlers of each named spider in the running cluster; the others stay.
 
         Surplus crawlers finish their pages first. SetupError and ConfigError give the obstacle;
-        nothing has changed then.
+        nothing has changed then. After NotReady the new crawlers go on starting, and surplus ones
+        stay until another call.
         """
         with self._locked():
             former = crawlers_of(self.home)
             running = {each.spider for each in former}
-            check_spiders([name for name in spiders if name not in running], self.environment())
+            self._check_spiders([name for name in spiders if name not in running], progress)
             wanted = scaled(former, spiders, self._layout.given)
             new = [each for each in wanted if each not in former]
             gone = [each.name for each in former if each not in wanted]
@@ -141,9 +150,10 @@ class LocalCluster:
             try:
                 self._supervisor.add(each.name for each in new)
                 Readiness(layout, self._supervisor, progress).wait()
-            except BaseException:
-                self._supervisor.remove([each.name for each in new])
-                layout.note(former)
+            except BaseException as error:
+                if not isinstance(error, NotReady):
+                    self._supervisor.remove([each.name for each in new])
+                    layout.note(former)
                 raise
             self._supervisor.remove(gone)
             layout.note(wanted)
@@ -235,6 +245,13 @@ class LocalCluster:
                     " CRAWLSTREAM_HOME to another directory"
                 )
             yield
+
+    def _check_spiders(self, names: Iterable[str], progress: Progress) -> None:
+        """Ask a crawler for each spider; that takes as long as to import the user's own."""
+        named = list(names)
+        if own := ", ".join(name for name in named if name not in BUNDLED):
+            progress({f"spider {own}": "being checked"})
+        check_spiders(named, self.environment())
 
     def _choose_partitions(self, wanted: int | None) -> None:
         if wanted is not None and "redis" not in self._layout.local:

@@ -85,21 +85,22 @@ class Home:
     def redis_password(self) -> str | None:
         """Password of the Redis that is started here; None if there never was one."""
         try:
-            return self._password_file.read_text(encoding="ascii") or None
+            return self.password_file.read_text(encoding="ascii") or None
         except OSError:
             return None
 
     def ensure_redis_password(self) -> None:
         """Make up a password for Redis, once."""
         if self.redis_password is None:
-            new = self._password_file.with_suffix(".new")
+            new = self.password_file.with_suffix(".new")
             new.unlink(missing_ok=True)
             with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123  with its mode from the start
                 file.write(secrets.token_urlsafe(32))
-            new.rename(self._password_file)
+            new.rename(self.password_file)
 
     @property
-    def _password_file(self) -> Path:
+    def password_file(self) -> Path:
+        """File of that password."""
         return self.conf / "redis.password"
 
     def clear_up(self) -> None:

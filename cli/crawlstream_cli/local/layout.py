@@ -24,7 +24,7 @@ from crawlstream_cli.local.crawlers import (
 )
 from crawlstream_cli.local.home import Home
 from crawlstream_cli.local.partitions import redis_names
-from crawlstream_cli.local.ports import OFFSETS, Ports, offset_of_pipeline, taken
+from crawlstream_cli.local.ports import OFFSETS, Ports, is_listened_on, offset_of_pipeline, taken
 from crawlstream_cli.local.probes import condition
 
 _NAMED_BY = {"kafka": "KAFKA_HOSTS", "zookeeper": "ZOOKEEPER_HOSTS", "redis": "REDIS_HOST"}
@@ -245,7 +245,13 @@ def _refuse_taken(wanted: Mapping[int, _Listener]) -> None:
     named = ", ".join(f"{port} ({wanted[port][0]})" for port in in_use)
     remedy = ", ".join(sorted({wanted[port][1] for port in in_use}))
     many = len(in_use) > 1
+    why = (
+        "stop the program that listens there"
+        if any(map(is_listened_on, in_use))
+        else "no program listens there, but a connection to elsewhere uses it, as happens above"
+        " 32767: try again in a minute"
+    )
     raise SetupError(
         f"{'ports' if many else 'port'} {named} {'are' if many else 'is'} already in use:"
-        f" stop the program that listens there or choose other ports with {remedy}"
+        f" {why} or choose other ports with {remedy}"
     )

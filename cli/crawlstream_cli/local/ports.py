@@ -76,7 +76,7 @@ def is_free(port: int) -> bool:
 
     Closed connections of another address (TIME_WAIT) do not keep it from listening.
     """
-    return _can_bind("127.0.0.1", port) and (_can_bind("", port) or not _is_listened_on(port))
+    return _can_bind("127.0.0.1", port) and (_can_bind("", port) or not is_listened_on(port))
 
 
 def taken(ports: Iterable[int]) -> list[int]:
@@ -99,7 +99,7 @@ def _port(name: str, text: str) -> int:
     return int(text)
 
 
-def _is_listened_on(port: int) -> bool:
+def is_listened_on(port: int) -> bool:
     """On any address of this machine; where that cannot be seen, it is taken to be so."""
     try:
         sockets = psutil.net_connections("tcp")

@@ -18,12 +18,14 @@ from crawlstream_cli.local.layout import Layout
 from crawlstream_cli.local.supervisor import ProcessInfo, Supervisor
 
 Progress = Callable[[Mapping[str, str]], None]
-"""Called a few times per second with the state of each part: ``ready`` or the reason why it
-waits."""
+"""Called a few times per second with the state of each part: ``ready`` or the reason why it waits;
+after a while also with the duration and the log file."""
 
 _ELSEWHERE_S = 30
 """A Kafka that is not started here is up already, or not worth waiting for."""
 _LOOK_EVERY_S = 0.1
+_LATE_S = 10
+"""Seconds in one state after which a part is shown with its log, and between updates of that."""
 _STARTS = 4
 """Starts after which a process that always ended is not expected to come up by itself."""
 
@@ -35,15 +37,24 @@ class NotReady(SetupError):
 class Readiness:
     """Watches the parts of a cluster come up; SetupError with a remedy if one does not."""
 
-    def __init__(self, layout: Layout, supervisor: Supervisor, progress: Progress) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        supervisor: Supervisor,
+        progress: Progress,
+        *,
+        patience_s: float | None = None,
+    ) -> None:
         self._layout = layout
         self._supervisor = supervisor
         self._progress = progress
         self._settings = load_settings(**layout.environment())
-        self._patience_s = self._settings.start_timeout
+        self._patience_s = patience_s or self._settings.start_timeout
         self._advanced_at = time.monotonic()
         self._seen: set[tuple[str, str]] = set()
         """Parts and the states that each has had."""
+        self._since: dict[str, tuple[str, float]] = {}
+        """The state that each part is in, and since when."""
         self._starts: dict[str, set[int]] = {}
 
     def wait(self) -> None:
@@ -55,27 +66,45 @@ class Readiness:
 
     def _until(self, look: Callable[[Sequence[ProcessInfo]], Mapping[str, str]]) -> None:
         while True:
-            processes = self._living_processes()
-            states = look(processes)
-            self._progress(states)
+            states = look(self._living_processes())
+            self._note(states)
             if states and all(state == "ready" for state in states.values()):
                 return
-            if self._has_stalled(states):
-                late = ", ".join(f"{n} ({s})" for n, s in states.items() if s != "ready")
-                raise NotReady(
-                    f"not ready yet, and nothing has advanced for {self._patience_s:g} s:"
-                    f" {late or 'supervisord'}; see `./crawlstream status` and the logs in"
-                    f" {self._layout.home.logs}, set CRAWLSTREAM_START_TIMEOUT to wait longer, or"
-                    " stop the cluster with `./crawlstream down`"
-                )
+            if time.monotonic() - self._advanced_at > self._patience_s:
+                raise self._not_ready({n: s for n, s in states.items() if s != "ready"})
             time.sleep(_LOOK_EVERY_S)
 
-    def _has_stalled(self, states: Mapping[str, str]) -> bool:
-        """Return whether no part has changed its state for too long; a change extends the time."""
-        if new := {*states.items()} - self._seen:
-            self._seen |= new
-            self._advanced_at = time.monotonic()
-        return time.monotonic() - self._advanced_at > self._patience_s
+    def _note(self, states: Mapping[str, str]) -> None:
+        """Show the states; whatever comes to a state that it has not had extends the patience."""
+        now = time.monotonic()
+        for part in states.items():
+            if part not in self._seen:
+                self._seen.add(part)
+                self._advanced_at = now
+            if self._since.get(part[0], ("", now))[0] != part[1]:
+                self._since[part[0]] = part[1], now
+        self._progress({name: self._told(name, state) for name, state in states.items()})
+
+    def _told(self, name: str, state: str) -> str:
+        """Return a state; of a part that has been in it for long, with its age and its log."""
+        times = (time.monotonic() - self._since[name][1]) // _LATE_S
+        is_late = state != "ready" and times
+        return f"{state} for {times * _LATE_S:.0f} s{self._log_of(name)}" if is_late else state
+
+    def _not_ready(self, late: Mapping[str, str]) -> NotReady:
+        now = time.monotonic()
+        named = [
+            f"{name} ({state} for {now - self._since[name][1]:.0f} s{self._log_of(name)})"
+            for name, state in late.items()
+        ]
+        return NotReady(
+            f"nothing has advanced for {self._patience_s:g} s (CRAWLSTREAM_START_TIMEOUT), and this"
+            f" is not ready yet: {', '.join(named) or 'supervisord' + self._log_of('supervisord')}"
+        )
+
+    def _log_of(self, name: str) -> str:
+        log = self._layout.home.logs / f"{name}.log"
+        return f", see {log}" if log.exists() else ""
 
     def _servers(self, processes: Sequence[ProcessInfo]) -> Mapping[str, str]:
         return {p.name: self._state(p) for p in processes if p.is_server}
@@ -98,7 +127,7 @@ class Readiness:
             try:
                 while not made.done():
                     self._living_processes()
-                    self._progress({"topics": "waiting for Kafka"})
+                    self._note({"kafka": "creating the topics"})
                     time.sleep(_LOOK_EVERY_S)
             finally:
                 given_up.set()

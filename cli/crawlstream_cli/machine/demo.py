@@ -44,6 +44,7 @@ from crawlstream_cli.local.partitions import MOST_LOCAL
 from crawlstream_cli.local.ports import Ports, free_block
 from crawlstream_cli.local.readiness import NotReady
 from crawlstream_cli.local.supervisor import MARK
+from crawlstream_cli.machine.up import showing
 from crawlstream_cli.throttle import show_table
 
 DEPTH = 3
@@ -160,13 +161,13 @@ class _Demo:
             f" in {self._home}",
             soft_wrap=True,
         )
-        with self._console.status("starting") as status:
+        with showing(self._console) as progress:
             try:
                 self._cluster.start(
                     spiders={"link": WORKERS},
                     partitions=self._partitions,
                     tied=not self._keep,
-                    progress=lambda states: status.update(_busy_parts(states)),
+                    progress=progress,
                 )
             except NotReady:
                 self._cluster.stop()
@@ -324,8 +325,3 @@ class _Demo:
             "  ./crawlstream down",
             soft_wrap=True,
         )
-
-
-def _busy_parts(states: Mapping[str, str]) -> str:
-    busy = (f"{name} ({state})" for name, state in states.items() if state != "ready")
-    return "starting: " + ", ".join(busy)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from types import FrameType
 from typing import Annotated
 
@@ -25,7 +27,7 @@ from crawlstream_cli.local.cluster import LocalCluster, adopt_running_cluster
 from crawlstream_cli.local.crawlers import MOST
 from crawlstream_cli.local.partitions import MOST_LOCAL
 from crawlstream_cli.local.ports import MOST_PIPELINES
-from crawlstream_cli.local.readiness import Progress
+from crawlstream_cli.local.readiness import NotReady, Progress
 
 _LOOK_EVERY_S = 0.5
 _Pipelines = Annotated[
@@ -103,20 +105,21 @@ def up(  # noqa: PLR0917 typer passes keywords
         return
     with _ends_as_interrupt():
         started_at = time.monotonic()
-        with showing(console) as progress:
+        with showing(console) as progress, _late_is_no_end():
             wanted = {"link": 1, **spiders}
             cluster.start(
                 spiders=wanted,
                 pipelines=pipelines,
                 partitions=partitions,
                 progress=progress,
+                patience_s=None if detach else inf,
                 tied=not detach,
             )
         console.print(f"ready in {time.monotonic() - started_at:.0f} s", style="green")
         _tell_addresses(console, cluster)
-        if warning := placeholder_warning(load_settings()):
-            console.print(warning, style="yellow", highlight=False, soft_wrap=True)
-        if not detach:
+        if detach:
+            console.print("stop it: ./crawlstream down", highlight=False)
+        else:
             _stay(cluster, console)
 
 
@@ -154,10 +157,22 @@ def _scale(
             " with ./crawlstream down, or run more beside it with ./crawlstream pipeline run"
         )
     adopt_running_cluster()
-    with showing(console) as progress:
+    with showing(console) as progress, _late_is_no_end():
         LocalCluster().scale(spiders, progress=progress)
     told = ", ".join(f"{count} of {name}" for name, count in spiders.items())
     console.print(f"the running cluster has crawlers: {told}", style="green", highlight=False)
+
+
+@contextmanager
+def _late_is_no_end() -> Iterator[None]:
+    """Add to NotReady what a person can do about it."""
+    try:
+        yield
+    except NotReady as late:
+        raise NotReady(
+            f"{late}; what is ready stays up and the rest goes on starting: `./crawlstream status`"
+            " shows how far it is, `./crawlstream down` stops it"
+        ) from late
 
 
 @contextmanager
@@ -168,8 +183,8 @@ def showing(console: Console) -> Iterator[Progress]:
 
         def say(states: Mapping[str, str]) -> None:
             for name, state in states.items():
-                if state == "ready" != said.get(name):
-                    console.print(f"{name} {state}", highlight=False)
+                if state != said.get(name, "starting"):
+                    console.print(f"{name} {state}", highlight=False, soft_wrap=True)
                 said[name] = state
 
         yield say
@@ -191,10 +206,15 @@ def _tell_addresses(console: Console, cluster: LocalCluster) -> None:
     for name in ("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT", "REDIS_HOSTS"):
         if name in addresses:
             console.print(f"  export {name}={addresses[name]}", highlight=False)
-    if cluster.home.redis_password and "REDIS_PASSWORD" in cluster.told:
-        console.print(f"  REDIS_PASSWORD is in {cluster.home.conf}", highlight=False)
-    console.print(f"  http://127.0.0.1:{addresses['CRAWLSTREAM_REST_PORT']}", highlight=False)
+    password = cluster.told.get("REDIS_PASSWORD")
+    if password and password == cluster.home.redis_password:
+        file = shlex.quote(str(cluster.home.password_file))
+        console.print(f"  export REDIS_PASSWORD=$(cat {file})", highlight=False, soft_wrap=True)
+    dashboard = f"http://127.0.0.1:{addresses['CRAWLSTREAM_REST_PORT']}"
+    console.print(f"dashboard and REST: {dashboard}", highlight=False)
     console.print("crawl something: ./crawlstream crawl URL", highlight=False)
+    if warning := placeholder_warning(load_settings()):
+        console.print(warning, style="yellow", highlight=False, soft_wrap=True)
 
 
 def _stay(cluster: LocalCluster, console: Console) -> None:

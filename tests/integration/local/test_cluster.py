@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.boot.variables import environment_without_settings
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream_chaos.cluster import ChaosCluster
+from crawlstream_chaos.processes import RunningServer
 from crawlstream_cli.local.cluster import LocalCluster
 from crawlstream_cli.local.crawlers import note_crawlers, scaled
 from crawlstream_cli.local.ports import Ports, free_block
@@ -166,28 +168,81 @@ def test_ports_that_the_cluster_shares_with_itself_are_refused(tmp_path: Path) -
         assert not _marked(cluster)
 
 
-async def test_what_is_slow_is_left_to_start(tmp_path: Path) -> None:
-    """`up -d` says what it has waited for, for how long, and how to look; all of it goes on."""
-    environment = {**_without_kafka(tmp_path), "CRAWLSTREAM_START_TIMEOUT": "0.001"}
+async def test_what_is_slow_takes_nothing_down_that_is_ready(tmp_path: Path) -> None:
+    """`up -d` says what it waits for, how long, and where to look; then all of it goes on."""
+    environment = {**_without_kafka(tmp_path), "CRAWLSTREAM_START_TIMEOUT": "12"}
     del environment["ZOOKEEPER_HOSTS"]
     cluster = LocalCluster(tmp_path / "home", env=environment)
-    with pytest.raises(NotReady, match=r"advanced for 0\.001 s: .*crawlstream status.*down"):
-        cluster.start()
-    await wait_until(
-        lambda: cluster.conditions(cluster.processes()).get("zookeeper") == "ready", timeout_s=60
-    )
-    cluster.stop()
-    with pytest.raises(NotReady):
-        cluster.start(tied=True)
-    assert not _marked(cluster)
+    log, said = cluster.home.logs / "zookeeper.log", tmp_path / "said"
+    try:
+        with said.open("wb") as file:
+            up = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "crawlstream_cli", "up", "-d"), env=environment, stderr=file
+            )
+        await wait_until(lambda: _pids(cluster).get("zookeeper"))
+        before = _pids(cluster)
+        os.kill(before["zookeeper"], signal.SIGSTOP)
+        assert await up.wait() == 1
+        lines = said.read_text().splitlines()
+        assert "redis ready" in lines
+        assert f"zookeeper starting for 10 s, see {log}" in lines
+        assert "nothing has advanced for 12 s (CRAWLSTREAM_START_TIMEOUT)" in lines[-1]
+        late = rf"not ready yet: zookeeper \(starting for \d\d s, see {re.escape(str(log))}\)"
+        assert re.search(late, lines[-1])
+        assert "`./crawlstream status` shows" in lines[-1]
+        os.kill(before["zookeeper"], signal.SIGCONT)
+
+        def is_ready() -> bool:
+            return cluster.conditions(cluster.processes()).get("zookeeper") == "ready"
+
+        await wait_until(is_ready)
+        assert _pids(cluster) == before
+    finally:
+        cluster.stop()
+
+
+_SLOW = """
+import os, runpy, time
+while os.path.exists({slow!r}):
+    time.sleep(0.05)
+runpy.run_module("redis_monitor", run_name="__main__")
+"""
+
+
+async def test_slow_crawlers_are_left_to_start_beside_a_running_cluster(
+    tmp_path: Path, kafka_server: RunningServer, fresh_name: str
+) -> None:
+    """`up --spider` that ends before they are ready takes none away; the next one waits again."""
+    slow = tmp_path / "slow"
+    environment = {
+        **_without_kafka(tmp_path, crawling=_SLOW.format(slow=str(slow))),
+        "KAFKA_HOSTS": f"127.0.0.1:{kafka_server.port}",
+        "KAFKA_TOPIC_PREFIX": fresh_name,
+    }
+    home = tmp_path / "home"
+    cluster = LocalCluster(home, env=environment)
+    try:
+        await asyncio.to_thread(cluster.start)
+        before = _pids(cluster)
+        slow.touch()
+        hurried = LocalCluster(home, env={**environment, "CRAWLSTREAM_START_TIMEOUT": "0.001"})
+        with pytest.raises(NotReady, match=r"not ready yet: .*crawler-link-2 \(starting for"):
+            await asyncio.to_thread(hurried.scale, {"link": 2})
+        began = _pids(cluster)
+        assert began.keys() == {*before, "crawler-link-2"}
+        slow.unlink()
+        await asyncio.to_thread(cluster.scale, {"link": 2})
+        assert _pids(cluster) == began
+    finally:
+        cluster.stop()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
-async def test_whatever_ends_a_start_leaves_nothing_running(
+async def test_only_a_person_ends_a_start_and_nothing_is_left_running(
     tmp_path: Path, how: signal.Signals
 ) -> None:
-    """Ctrl-C, a closed terminal and even SIGKILL take along what `up` has started so far."""
-    environment = _without_kafka(tmp_path)
+    """Ctrl-C, a closed terminal and even SIGKILL do; that something is slow does not."""
+    environment = {**_without_kafka(tmp_path), "CRAWLSTREAM_START_TIMEOUT": "0.001"}
     cluster = LocalCluster(tmp_path / "home", env=environment)
     up = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "crawlstream_cli", "up"),
