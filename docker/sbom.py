@@ -3,8 +3,8 @@
 
     python docker/sbom.py >crawlstream.cdx.json
 
-It is made of what installs them, requirements.txt and docker/jars.sha256, so it needs neither an
-image nor a network. Markers of a requirement are kept as a property: not every machine has each.
+It is made of what installs them, the locks of packages and docker/jars.sha256, so it needs neither
+an image nor a network. Markers of a requirement are kept as a property: not every machine has each.
 """
 
 from __future__ import annotations
@@ -49,8 +49,16 @@ def bill() -> dict[str, Any]:
 
 
 def _packages() -> Iterator[dict[str, Any]]:
-    """What requirements.txt locks; a package has a hash a file, of which one is installed."""
-    for found in _REQUIREMENT.finditer((ROOT / "requirements.txt").read_text(encoding="utf-8")):
+    """Yield every locked package once; it has one hash per file, and one file is installed."""
+    locks = [ROOT / "requirements.txt", *sorted((ROOT / "requirements").glob("*.txt"))]
+    text = "".join(lock.read_text(encoding="utf-8") for lock in locks)
+    # Sets have some packages in common; one needs everywhere what another needs on Windows.
+    known: dict[tuple[str, str], re.Match[str]] = {}
+    for found in _REQUIREMENT.finditer(text):
+        key = (found["name"], found["version"])
+        if key not in known or not found["marker"]:
+            known[key] = found
+    for found in known.values():
         url = f"pkg:pypi/{found['name'].lower().replace('_', '-')}@{found['version']}"
         yield {
             "type": "library",

@@ -1,4 +1,4 @@
-"""The command line: one table of verbs, each loaded when it is used.
+"""The command line: each verb of the table is loaded when it is used.
 
 What a person gets when something is wrong is one sentence on standard error: exit 2 for a wrong
 setting or a wrong call, 1 for all else. CRAWLSTREAM_DEBUG=1 adds the trace.
@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,157 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from crawlstream import __version__
 from crawlstream.errors import ConfigError, CrawlstreamError, KafkaRefused
 from crawlstream.tasks import leaves_of
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """Where a verb is (``module:name``), its line in the help, and whom it talks to."""
-
-    target: str
-    summary: str
-    panel: str
-    """The heading under which the help lists it."""
-    joins_cluster: bool = True
-    """True if it uses the cluster that runs in the home directory; false if it manages it."""
-    passes_options: bool = False
-    """True if unknown options are passed on to another program."""
-
-    def is_installed(self) -> bool:
-        """Return whether its package is here; chaos comes with a checkout only."""
-        return find_spec(self.target.partition(".")[0]) is not None
-
-
-_START, _CRAWL, _LOOK = "Start and stop", "Crawl", "See what happens"
-_KEEP, _WORK = "Rules and maintenance", "Work on crawlstream"
-
-VERBS = {
-    "demo": Verb(
-        "crawlstream_cli.machine.demo:demo",
-        "Crawl a bundled site with a cluster of its own, and check the result.",
-        _START,
-        joins_cluster=False,
-    ),
-    "up": Verb(
-        "crawlstream_cli.machine.up:up",
-        "Start a cluster on this machine.",
-        _START,
-        joins_cluster=False,
-    ),
-    "down": Verb("crawlstream_cli.machine.down:down", "Stop the cluster on this machine.", _START),
-    "status": Verb(
-        "crawlstream_cli.machine.status:status",
-        "Show the cluster's processes and counters.",
-        _START,
-    ),
-    "logs": Verb(
-        "crawlstream_cli.machine.logs:logs", "Show the logs of the cluster's processes.", _START
-    ),
-    "crawl": Verb(
-        "crawlstream_cli.crawl.command:crawl",
-        "Crawl from URLs, write the results and wait for the end.",
-        _CRAWL,
-    ),
-    "feed": Verb("crawlstream_cli.feed:feed", "Send requests, from a file or one by one.", _CRAWL),
-    "stop": Verb("crawlstream_cli.steer:stop", "Stop a crawl and drop its queued pages.", _CRAWL),
-    "pause": Verb("crawlstream_cli.steer:pause", "Pause a crawl.", _CRAWL),
-    "resume": Verb("crawlstream_cli.steer:resume", "Resume a paused crawl.", _CRAWL),
-    "reprioritize": Verb(
-        "crawlstream_cli.steer:reprioritize", "Change a crawl's priority.", _CRAWL
-    ),
-    "crawls": Verb("crawlstream_cli.crawls:crawls", "List current and recent crawls.", _LOOK),
-    "info": Verb(
-        "crawlstream_cli.info:info", "Show the progress of one crawl, or all crawls.", _LOOK
-    ),
-    "frontier": Verb(
-        "crawlstream_cli.inspect:frontier",
-        "Find out where a page is, or why a domain waits.",
-        _LOOK,
-    ),
-    "rejected": Verb(
-        "crawlstream_cli.rejected:rejected",
-        "Show requests that were refused, and send them again.",
-        _LOOK,
-    ),
-    "dump": Verb("crawlstream_cli.dump:dump", "Show the records of a Kafka topic.", _LOOK),
-    "runs": Verb(
-        "crawlstream_cli.runs:runs", "List the runs of a crawl that was fed several times.", _LOOK
-    ),
-    "compare": Verb(
-        "crawlstream_cli.runs:compare", "Compare two runs: new, gone and changed pages.", _LOOK
-    ),
-    "pipeline": Verb(
-        "crawlstream_cli.pipeline:pipeline",
-        "Deliver results to files: run pipelines, show them.",
-        _LOOK,
-    ),
-    "pages": Verb(
-        "crawlstream_cli.pages:pages",
-        "Show the pages of a memory: what is known, and what is due.",
-        _LOOK,
-    ),
-    "stats": Verb("crawlstream_cli.stats:stats", "Count requests and responses over time.", _LOOK),
-    "schedule": Verb(
-        "crawlstream_cli.schedule:schedule",
-        "Crawl again at set times: show and change schedules.",
-        _KEEP,
-    ),
-    "throttle": Verb(
-        "crawlstream_cli.throttle:throttle", "Show and change the rate limits of sites.", _KEEP
-    ),
-    "proxies": Verb(
-        "crawlstream_cli.proxies.command:proxies", "Show, change and check pools of proxies.", _KEEP
-    ),
-    "signing": Verb(
-        "crawlstream_cli.signing.command:signing",
-        "Make and publish the keys of signed requests.",
-        _KEEP,
-    ),
-    "cost": Verb("crawlstream_cli.cost:cost", "Estimate the cost of a million pages.", _KEEP),
-    "adopt": Verb(
-        "crawlstream_cli.adopt:adopt",
-        "Let the frontier in Redis belong to the cluster of these settings.",
-        _KEEP,
-    ),
-    "recover": Verb(
-        "crawlstream_cli.recover:recover",
-        "Tell what a loss of Redis would cost; repair a Kafka partition that lost records.",
-        _KEEP,
-    ),
-    "repartition": Verb(
-        "crawlstream_cli.repartition.command:repartition",
-        "Move the frontier into another number of partitions.",
-        _KEEP,
-        joins_cluster=False,
-    ),
-    "migrate": Verb(
-        "crawlstream_cli.migrate.command:migrate",
-        "Check what of a Scrapy Cluster project has to be changed.",
-        _KEEP,
-        joins_cluster=False,
-    ),
-    "test": Verb(
-        "crawlstream_cli.dev.tests:run_tests",
-        "Run the tests; they start their own servers.",
-        _WORK,
-        joins_cluster=False,
-        passes_options=True,
-    ),
-    "check": Verb(
-        "crawlstream_cli.dev.checks:run_checks",
-        "Run the static checks.",
-        _WORK,
-        joins_cluster=False,
-    ),
-    "chaos": Verb(
-        "crawlstream_chaos.command:chaos",
-        "Inject faults into a test cluster and audit the result.",
-        _WORK,
-        joins_cluster=False,
-    ),
-    "bench": Verb(
-        "crawlstream_cli.dev.bench:bench", "Run a benchmark.", _WORK, joins_cluster=False
-    ),
-}
+from crawlstream_cli.verbs import PURPOSE, VERBS, Verb
 
 
 class _LazyVerb(TyperCommand):
@@ -214,19 +62,18 @@ class _Verbs(TyperGroup):
             name: _LazyVerb(name, verb) for name, verb in VERBS.items() if verb.is_installed()
         }
 
-    def get_help_option(self, ctx: Any) -> Any:
-        """The option ``--help``, which takes no value."""
-        option = super().get_help_option(ctx)
-        if option:
-            option.metavar = ""
-        return option
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return its options, which take no value."""
+        flags: list[Any] = super().get_params(ctx)
+        for flag in flags:
+            flag.metavar = ""
+        return flags
 
 
 app = typer.Typer(
     cls=_Verbs,
     name="crawlstream",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -250,9 +97,9 @@ _Version = Annotated[
 ]
 
 
-@app.callback()
+@app.callback(help=PURPOSE)
 def _root(version: _Version = False) -> None:
-    """A Kafka-fed crawl cluster that loses no page and never exceeds a site's rate limit."""
+    """The options of the command itself."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -286,7 +133,7 @@ def _load_env_file() -> None:
     from dotenv import load_dotenv
 
     load_dotenv(file, override=False)
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and "_CRAWLSTREAM_COMPLETE" not in os.environ:
         sys.stderr.write(f"crawlstream: also reading settings from {file.resolve()}\n")
 
 

@@ -19,6 +19,7 @@ from scrapy.crawler import AsyncCrawlerProcess
 
 from crawling.project import settings_of
 from crawling.render.chromium import program_of
+from crawling.tls.targets import require
 from crawlstream.boot import log
 from crawlstream.boot.misspelt import misspelt
 from crawlstream.errors import ConfigError
@@ -44,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
         if settings.CRAWLSTREAM.body_store:
             BodyStore.at(settings.CRAWLSTREAM.body_store)
         load_keys(settings.CRAWLSTREAM.signing_keys)
+        require(settings.CRAWLSTREAM.tls_profiles)
         if settings.CRAWLSTREAM.render:
             program_of(settings.CRAWLSTREAM)
         found = [settings_of(each) for each in asked.check or (name,)]

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit  # noqa: TID251  settings, of any scheme
 from crawlstream import __version__
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
-from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.errors import ConfigError, CrawlstreamError, MissingExtra
 from crawlstream.formats.files import Crawl, make_writer
 from crawlstream.plugins.installed import find
 from crawlstream.plugins.sinks import RowStore, SinkSpec, SinkUnavailable
@@ -232,8 +232,5 @@ def _database(sink: SqlSink, application: str) -> Database:
     try:
         from pipeline_service.sinks.sql.postgres import Postgres  # noqa: PLC0415  an extra
     except ImportError as error:
-        raise ConfigError(
-            f"PostgreSQL needs {error.name}, which is not installed: install crawlstream with the"
-            " extra [pipeline]"
-        ) from error
+        raise MissingExtra("PostgreSQL", error.name, "pipeline") from error
     return Postgres(sink.url, application)

@@ -24,8 +24,8 @@ from pydantic.fields import FieldInfo
 from crawlstream.boot.sections.section import Section
 from crawlstream.boot.settings import Settings
 from crawlstream.model.throttle import RULE_FIELDS
-from crawlstream_cli.app import VERBS
 from crawlstream_cli.common.helptext import readable
+from crawlstream_cli.verbs import VERBS
 
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- made from the code -->", "<!-- end -->"

@@ -25,7 +25,8 @@ CrawlstreamError
 ├── Refused               (rest_service.http.envelope) answer with its status and sentence
 ├── RoundFailed           (crawlstream_chaos.facts.facts) end the command with exit 1
 ├── ConfigError           exit 2 with one sentence
-│   └── FrontierMoved        exit 2: the frontier was moved to other partitions
+│   ├── FrontierMoved        exit 2: the frontier was moved to other partitions
+│   └── MissingExtra         exit 2: install it
 └── SetupError            exit 1 with one sentence and its remedy
     └── NotReady             (local.readiness) exit 1; running processes continue to start
 
@@ -143,6 +144,17 @@ class FrontierMoved(ConfigError):
         super().__init__(
             f"the frontier in this Redis was moved to {to} (./crawlstream repartition): configure"
             " that one for all processes"
+        )
+
+
+class MissingExtra(ConfigError):
+    """A setting or command needs a package of an optional set, and it is not installed."""
+
+    def __init__(self, what: str, package: str | None, extra: str) -> None:
+        super().__init__(
+            f"{what} needs {package or 'a package'} of the extra [{extra}]: install it with"
+            f" `./crawlstream install {extra}` in a checkout, or elsewhere with `pip install"
+            f" 'crawlstream[{extra}]'`"
         )
 
 

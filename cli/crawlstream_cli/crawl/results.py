@@ -13,7 +13,7 @@ from rich.text import Text
 
 from crawlstream.boot.printable import printable
 from crawlstream.errors import ConfigError, CrawlstreamError
-from crawlstream.formats.files import FORMATS, Crawl, format_of
+from crawlstream.formats.files import FORMATS, Crawl, format_of, load_format
 from crawlstream.formats.output import whole_file
 from crawlstream.wire.delivered import decode
 from crawlstream_cli.common.console import say
@@ -22,8 +22,13 @@ from crawlstream_cli.common.words import counted
 
 
 def check_output(output: Path | None) -> None:
-    """Raise ConfigError if the name does not determine an output format."""
-    if output is None or str(output) == "-" or format_of(output.name) or _is_special(output):
+    """Raise ConfigError if the name does not determine a format, or its library is missing."""
+    if output is None or str(output) == "-":
+        return
+    if which := format_of(output.name):
+        load_format(which)
+        return
+    if _is_special(output):
         return
     endings = ", ".join(f".{each}" for each in FORMATS)
     raise ConfigError(f"--output {output}: expected a file name that ends in {endings}; or -")

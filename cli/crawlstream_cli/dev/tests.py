@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from crawlstream.errors import ConfigError
-from crawlstream_cli.dev.changed import reached_tests
 from crawlstream_cli.dev.checks import CHECKED
 from crawlstream_cli.local.home import checkout
 
@@ -94,6 +93,9 @@ def _tier(arguments: Sequence[str], *, quick: bool, since: str, proofs: bool) ->
     if proofs:
         return (*_SIDE_BY_SIDE, *_matching(folder, PROOFS))
     if since:
+        # Needs a package of the set `dev`, which is not installed for `--help`.
+        from crawlstream_cli.dev.changed import reached_tests
+
         found = reached_tests(folder, since)
         if not found:
             print(f"No test reaches what has changed since {since}.")

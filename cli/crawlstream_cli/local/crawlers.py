@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from crawlstream.boot.local_note import repository
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.model.egress.render import is_lane, spider_of
-from crawlstream_cli.local.home import Home
+from crawlstream_cli.local.home import Home, checkout
 from crawlstream_cli.local.ports import OF_PIPELINES
 
 BUNDLED = frozenset({"link", "sitemap", "wandering"})
@@ -91,7 +90,7 @@ def _options(spider: str, environment: Mapping[str, str]) -> Mapping[str, str]:
     """The section ``[crawler]`` of supervisord.conf, filled in."""
     options = {
         name: text.replace("{spider}", spider_of(spider)).replace("{offset}", "0")
-        for name, text in _parsed(repository() / "supervisord.conf").items("crawler")
+        for name, text in _parsed(checkout("supervisord.conf")).items("crawler")
     }
     if is_lane(spider):
         options["environment"] += f',{_RENDERS}="true"'

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Final
 
-from crawlstream.errors import ConfigError
+from crawlstream.errors import MissingExtra
 
 TARGETS: Final[Mapping[str, str]] = {
     "chrome": "chrome150",
@@ -17,10 +17,8 @@ TARGETS: Final[Mapping[str, str]] = {
 
 
 def require(profiles: Iterable[str]) -> None:
-    """ConfigError where profiles are allowed that this installation has not."""
+    """MissingExtra where profiles are allowed that this installation has not."""
     wanted = [name for name in profiles if name in TARGETS]
     if wanted and find_spec("curl_cffi") is None:
-        raise ConfigError(
-            f"CRAWLSTREAM_TLS_PROFILES has {', '.join(wanted)}: install crawlstream[tls], or leave"
-            " them out"
-        )
+        named = f"{', '.join(wanted)} in CRAWLSTREAM_TLS_PROFILES"
+        raise MissingExtra(named, "curl_cffi", "tls")

@@ -6,23 +6,20 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from crawlstream.errors import ConfigError
+from crawlstream.errors import MissingExtra
 from pipeline_service.stages.draft import Draft
 from pipeline_service.stages.page import Page
 
 
 class MainText:
-    """Adds ``text`` by trafilatura; ConfigError where that is not installed."""
+    """Adds ``text`` by trafilatura; MissingExtra where that is not installed."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = {"output_format": options["format"], "fast": options["fast"]}
         try:
             from trafilatura import extract  # noqa: PLC0415  of an extra
         except ImportError as error:
-            raise ConfigError(
-                f"the stage text needs {error.name or 'trafilatura'}, which is not installed:"
-                " install crawlstream with the extra [extract]"
-            ) from error
+            raise MissingExtra("the stage text", error.name, "extract") from error
         logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
         self._extract = extract
 

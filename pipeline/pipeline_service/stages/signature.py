@@ -9,7 +9,7 @@ from typing import Any
 
 from lxml import etree
 
-from crawlstream.errors import ConfigError
+from crawlstream.errors import MissingExtra
 from pipeline_service.stages.draft import Draft
 from pipeline_service.stages.page import Page
 
@@ -22,7 +22,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 class Signature:
-    """Adds ``signature``, and ``simhash`` if asked; ConfigError where numpy is not installed."""
+    """Adds ``signature``, and ``simhash`` if asked; MissingExtra where numpy is not installed."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._masks_digits = options["mask_digits"]
@@ -88,8 +88,5 @@ def _numpy() -> Any:
     try:
         import numpy  # noqa: ICN001, PLC0415  of an extra
     except ImportError as error:
-        raise ConfigError(
-            "simhash needs numpy, which is not installed: install crawlstream with the extra"
-            " [extract]"
-        ) from error
+        raise MissingExtra("simhash", error.name, "extract") from error
     return numpy

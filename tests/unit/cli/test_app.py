@@ -12,7 +12,8 @@ import pytest
 import typer
 
 from crawlstream.errors import ConfigError, SetupError
-from crawlstream_cli.app import VERBS, run
+from crawlstream_cli.app import run
+from crawlstream_cli.verbs import VERBS
 
 
 @pytest.mark.parametrize("name", VERBS)

@@ -24,9 +24,9 @@ from crawlstream.boot import health
 from crawlstream.boot.health import Health
 from crawlstream.boot.settings import Settings
 from crawlstream_chaos.processes import Program
-from crawlstream_cli.app import VERBS
 from crawlstream_cli.local.ports import free_block
 from crawlstream_cli.local.probes import redis_answers
+from crawlstream_cli.verbs import VERBS
 from support.variables import DOCKER, ROOT, load_yaml, variables
 
 COMPOSE = load_yaml(DOCKER / "compose.yaml")

@@ -14,8 +14,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from crawlstream.boot.settings import Settings
-from crawlstream_cli.app import VERBS
 from crawlstream_cli.dev.changed import PACKAGES
+from crawlstream_cli.verbs import VERBS
 from support.reference import DOCS, METRICS, PAGES, exported, load, metrics_of, renewed
 
 ROOT = DOCS.parent

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from crawlstream import __version__
+from crawlstream_cli.verbs import VERBS
+
 ROOT = Path(__file__).parents[3]
+EVERYTHING = ("dev", "docs", "extract", "pipeline", "tls")
+"""The sets of packages that tests and benchmarks need."""
 _TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "mkdir", "mv", "rm", "sed", "uname")
 
 
@@ -23,6 +30,7 @@ class Machine:
         (self.checkout / "docker").mkdir(parents=True)
         for name in ("crawlstream", "requirements.txt", "pyproject.toml", "docker/pom.xml"):
             shutil.copy(ROOT / name, self.checkout / name)
+        shutil.copytree(ROOT / "requirements", self.checkout / "requirements")
         for name in _TOOLS:
             found = shutil.which(name)
             assert found
@@ -47,20 +55,45 @@ class Machine:
             check=False,
         )
 
-    def has_venv(self) -> None:
+    def has_venv(self, *sets: str) -> None:
         """Make the checkout look as if .venv had been made; its Python shows how it is called."""
-        stamp = self.run_shell(". ./stamp; venv_stamp")
         folder = self.checkout / ".venv" / "bin"
         folder.mkdir(parents=True)
         (folder / "python").write_text('#!/bin/sh\necho "$@"\n')
         (folder / "python").chmod(0o755)
+        (self.checkout / ".venv" / ".sets").write_text(" ".join(sets))
+        stamp = self.run_shell(". ./stamp; venv_stamp")
         (self.checkout / ".venv" / ".stamp").write_text(stamp)
+
+    def installs(self, uv_ends: int = 0, configured: str = "") -> None:
+        """Give the machine a Python whose .venv notes what pip and uv are called with."""
+        pip = f"""#!/bin/sh
+case "$*" in *config*) echo "{configured}";; *" -e "*) ;; *" -r "*) echo pip "$@" >>calls;; esac"""
+        uv = f'#!/bin/sh\ncase "$*" in *" -e "*) ;; *) echo uv $@ >>calls;; esac\nexit {uv_ends}'
+        (self.programs / "chmod").symlink_to(shutil.which("chmod") or "")
+        self.has(
+            "python3",
+            f"""case "$*" in "-m venv"*) mkdir -p .venv/bin
+            echo '{pip}' >.venv/bin/python; echo '{uv}' >.venv/bin/uv
+            chmod 755 .venv/bin/*;; esac""",
+        )
+
+    def calls(self) -> list[str]:
+        """Return the calls of installers since the last time: program and locks."""
+        noted = self.checkout / "calls"
+        lines = noted.read_text().splitlines() if noted.exists() else []
+        noted.unlink(missing_ok=True)
+        assert all("--require-hashes --only-binary :all:" in line for line in lines)
+        return [
+            " ".join((line.partition(" ")[0], *re.findall(r"(\w+)\.txt", line))) for line in lines
+        ]
 
     def run_shell(self, script: str) -> str:
         """Run one function of the door by itself."""
         lines = (self.checkout / "crawlstream").read_text().splitlines()
-        function = next(line for line in lines if line.startswith("venv_stamp()"))
-        (self.checkout / "stamp").write_text(f"root=$(pwd -P)\n{function}\n")
+        functions = [line for line in lines if line.startswith(("venv_stamp()", "asked_sets()"))]
+        text = "\n".join(("root=$(pwd -P)", "venv=$root/.venv", *functions))
+        (self.checkout / "stamp").write_text(f"{text}\n")
         done = subprocess.run(
             ["sh", "-c", script], cwd=self.checkout, capture_output=True, text=True, check=True
         )
@@ -112,7 +145,7 @@ def test_a_verb_without_servers_needs_none(machine: Machine) -> None:
 
 def test_servers_that_run_elsewhere_are_not_asked_for(machine: Machine) -> None:
     """With all three services named, in the environment or in .env, nothing needs to be here."""
-    machine.has_venv()
+    machine.has_venv(*EVERYTHING)
     (machine.checkout / ".env").write_text("REDIS_HOST=redis\n")
     hosts = {"KAFKA_HOSTS": "kafka:9092", "ZOOKEEPER_HOSTS": "zookeeper:2181"}
     assert machine.run("up", **hosts).returncode == 0
@@ -127,7 +160,7 @@ def test_servers_that_run_elsewhere_are_not_asked_for(machine: Machine) -> None:
 
 def test_the_real_web_of_a_benchmark_can_be_named(machine: Machine) -> None:
     """A folder with an index.html serves as well as the documentation tree that is missing."""
-    machine.has_venv()
+    machine.has_venv(*EVERYTHING)
     machine.has("nginx", "")
     missing = "a documentation tree is missing"
     (machine.checkout / "index.html").touch()
@@ -208,37 +241,73 @@ def test_a_venv_that_was_cut_short_is_made_anew(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("configured", "uv_ends", "installers"),
+    ("configured", "uv_ends", "calls"),
     [
-        ("", 0, ["pip", "uv"]),
-        ("", 1, ["pip", "uv", "pip"]),
-        (":env:.index-url='https://mirror.example/simple'", 0, ["pip"]),
-        ("global.cert='/a'", 0, ["pip", "uv"]),
+        ("", 0, ["pip build", "uv requirements"]),
+        ("", 1, ["pip build", "uv requirements", "pip requirements"]),
+        (":env:.index-url='https://mirror.example/simple'", 0, ["pip build", "pip requirements"]),
+        ("global.cert='/a'", 0, ["pip build", "uv requirements"]),
     ],
 )
 def test_uv_installs_what_is_locked_and_pip_where_it_cannot(
-    machine: Machine, configured: str, uv_ends: int, installers: list[str]
+    machine: Machine, configured: str, uv_ends: int, calls: list[str]
 ) -> None:
     """The first call of pip brings uv, at the locked version; an index of pip's is pip's to ask."""
-    python = f"""#!/bin/sh
-case "$*" in *config*) echo "{configured}";; *" -e "*) ;; *" -r "*) echo pip "$@" >>calls;; esac"""
-    uv = f"#!/bin/sh\necho uv $@ >>calls\nexit {uv_ends}"
-    (machine.programs / "chmod").symlink_to(shutil.which("chmod") or "")
-    machine.has(
-        "python3",
-        f"""case "$*" in "-m venv"*) mkdir -p .venv/bin
-        echo '{python}' >.venv/bin/python; echo '{uv}' >.venv/bin/uv
-        chmod 755 .venv/bin/*;; esac""",
-    )
+    machine.installs(uv_ends, configured)
     done = machine.run("status")
     assert done.returncode == 0, done.stderr
-    calls = (machine.checkout / "calls").read_text().splitlines()
-    assert [call.partition(" ")[0] for call in calls] == installers
-    assert all("--require-hashes --only-binary :all:" in call for call in calls)
+    assert machine.calls() == calls
     assert ("takes some minutes" in done.stderr) == (uv_ends > 0)
-    if "uv" in installers:
-        (named,) = (machine.checkout / ".venv" / ".uv.txt").read_text().split("==")[:1]
-        assert named == "uv"
+
+
+def test_a_command_gets_what_it_needs_and_keeps_it(machine: Machine) -> None:
+    """Tests add to what ran before them, nothing is taken away, and a cut does not lose the set."""
+    machine.installs()
+    assert "making .venv" in machine.run("status").stderr
+    assert machine.calls() == ["pip build", "uv requirements"]
+    assert machine.run("check", "--help").stderr == ""
+    added = machine.run("check").stderr
+    assert "bringing .venv up to date, with packages of the sets dev docs extract" in added
+    everything = f"requirements {' '.join(EVERYTHING)}"
+    assert machine.calls() == ["pip build", f"uv {everything}"]
+    assert machine.run("status").stderr == ""
+    assert machine.run("install", "tls").stderr == ""
+    assert machine.calls() == []
+
+    lock = machine.checkout / "requirements" / "docs.txt"
+    lock.write_text(lock.read_text() + "# newer")
+    machine.run("status")
+    assert machine.calls() == ["pip build", f"uv {everything}"]
+    (machine.checkout / ".venv" / ".stamp").unlink()
+    assert "making .venv" in machine.run("status").stderr
+    assert machine.calls() == ["pip build", f"uv {everything}"]
+
+
+def test_a_set_that_does_not_exist_is_named_with_those_that_do(machine: Machine) -> None:
+    """Before anything is installed."""
+    done = machine.run("install", "parquet")
+    assert done.returncode == 1
+    assert "no set of packages 'parquet': build dev docs extract pipeline tls are" in done.stderr
+    assert not (machine.checkout / ".venv").exists()
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("--version",)])
+def test_the_list_of_verbs_needs_nothing_to_be_installed(
+    machine: Machine, words: tuple[str, ...]
+) -> None:
+    """A person who looks first waits for nothing; the list is the one that they see later."""
+    for name in ("utils", "cli", "chaos"):
+        (machine.checkout / name).symlink_to(ROOT / name)
+    machine.has("python3", f'exec "{sys.executable}" -S "$@"')
+    done = machine.run(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (machine.checkout / ".venv").exists()
+    if "--version" in words:
+        assert done.stdout == f"{__version__}\n"
+        return
+    listed = re.findall(r"^  (\w+) +(\S.*)$", done.stdout, re.MULTILINE)
+    assert listed == [(name, verb.summary) for name, verb in VERBS.items()]
+    assert machine.run(*words, _CRAWLSTREAM_COMPLETE="complete_bash").stdout == ""
 
 
 _UNOPTIMISED = 'case "$*" in *CONFIG_ARGS*) exit 1;; "-m venv"*) echo "$0" >&2; exit 1;; esac'

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,25 @@ from packaging.utils import canonicalize_name
 from crawlstream_cli.dev.checks import CHECKS
 
 ROOT = Path(__file__).parents[3]
-LOCK = re.findall(
-    r"^([\w.-]+)(?:\[.*\])?==([^\s;]+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE
-)
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+SETS: dict[str, list[str]] = {
+    **PROJECT["project"]["optional-dependencies"],
+    **PROJECT["dependency-groups"],
+}
+ASKED = list(chain(PROJECT["project"]["dependencies"], *SETS.values()))
+TEXTS = {
+    "": (ROOT / "requirements.txt").read_text(),
+    **{file.stem: file.read_text() for file in (ROOT / "requirements").iterdir()},
+}
+"""The locks: dependencies of the product, and additional ones of each set under its name."""
+
+
+def _locked(text: str) -> set[tuple[str, str]]:
+    return set(re.findall(r"^([\w.-]+)(?:\[.*\])?==([^\s;]+)", text, re.MULTILINE))
+
+
+LOCK = _locked("".join(TEXTS.values()))
 """(name, version); one name may have several, for different machines."""
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-ASKED = list(chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()))
 
 
 @pytest.mark.parametrize("text", ASKED)
@@ -37,13 +51,34 @@ def test_the_lock_is_above_every_floor(text: str) -> None:
 
 def test_all_that_is_installed_has_a_hash() -> None:
     """Packages by version, and jars: whatever else answers by their names is not installed."""
-    text = (ROOT / "requirements.txt").read_text().replace("\\\n", " ")
+    text = "".join(TEXTS.values()).replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and line.lstrip()[0] != "#"]
     pinned = re.compile(r"[\w.-]+(\[.*\])?==[^\s;]+( ;[^#]*?)?( +--hash=sha256:[0-9a-f]{64})+ *")
-    assert len(lines) == len(LOCK)
+    assert len({line.partition(" ")[0] for line in lines}) == len(LOCK)
     assert not [line for line in lines if not pinned.fullmatch(line)]
     jars = (ROOT / "docker" / "jars.sha256").read_text().splitlines()
     assert not [line for line in jars if not re.fullmatch(r"[0-9a-f]{64} [ *]\S+\.jar", line)]
+
+
+def test_any_sets_fit_together() -> None:
+    """Each has a lock of additional packages; all locks have the same version of a package."""
+    assert TEXTS.keys() == {"", *SETS}
+    marked = set(re.findall(r"^([\w.-]+)==\S+ ; ", "".join(TEXTS.values()), re.MULTILINE))
+    base = {each for each, _ in _locked(TEXTS[""])}
+    for name, asked in SETS.items():
+        added = {each for each, _ in _locked(TEXTS[name])}
+        assert added & base <= marked, name
+        assert {canonicalize_name(Requirement(each).name) for each in asked} <= added | base
+    several = {name for name, count in Counter(name for name, _ in LOCK).items() if count > 1}
+    assert several <= marked
+
+
+def test_only_what_runs_comes_with_the_product() -> None:
+    """Packages that are large and optional, or for developers, are in the locks of sets."""
+    base = {name for name, _ in _locked(TEXTS[""])}
+    card = {"scrapy", "kafka-python", "redis", "kazoo", "jsonschema", "supervisor"}
+    assert card <= base
+    assert not base & {"pyarrow", "numpy", "botocore", "curl-cffi", "pytest", "mypy", "ruff", "uv"}
 
 
 def test_check_looks_at_the_lock() -> None:

@@ -33,13 +33,15 @@ def load_process_settings(**overrides: Any) -> Settings:
 
 
 def home_path(named: Mapping[str, str] | None = None) -> Path:
-    """CRAWLSTREAM_HOME, by default ``.crawlstream`` in the checkout."""
+    """CRAWLSTREAM_HOME; by default ``.crawlstream`` in the checkout or, without one, here."""
     given = (os.environ if named is None else named).get("CRAWLSTREAM_HOME")
-    return (Path(given) if given else repository() / ".crawlstream").resolve()
+    is_checkout = (repository() / "pyproject.toml").exists()
+    default = (repository() if is_checkout else Path()) / ".crawlstream"
+    return (Path(given) if given else default).resolve()
 
 
 def repository() -> Path:
-    """The checkout that this code runs from."""
+    """The checkout that this code runs from; any folder where only the package is installed."""
     return Path(__file__).resolve().parents[3]
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, BinaryIO, Protocol
 
-from crawlstream.errors import ConfigError
+from crawlstream.errors import MissingExtra
 from crawlstream.formats.columns import COLUMNS, Column
 
 
@@ -53,17 +53,19 @@ def format_of(name: str) -> str | None:
 def make_writer(
     which: str, file: BinaryIO, crawl: Crawl, columns: Sequence[Column] = COLUMNS
 ) -> Writer:
-    """Return a writer of a format; raise ConfigError if its library is not installed.
+    """Return a writer of a format; raise MissingExtra as `load_format` does.
 
     ``columns`` are for formats that have columns. WARC only takes pages.
     """
+    writer: Writer = load_format(which)(file, crawl, columns)
+    return writer
+
+
+def load_format(which: str) -> Any:
+    """Return the class of its writers; raise MissingExtra if its library is not installed."""
     module, _, name = _MODULES[which].partition(":")
     try:
         found = import_module(f"crawlstream.formats.{module}")
     except ImportError as error:
-        raise ConfigError(
-            f"files of the format {which} need {error.name}, which is not installed: install"
-            " crawlstream with the extra [pipeline]"
-        ) from error
-    writer: Writer = getattr(found, name)(file, crawl, columns)
-    return writer
+        raise MissingExtra(f"the format {which}", error.name, "pipeline") from error
+    return getattr(found, name)

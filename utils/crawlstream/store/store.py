@@ -14,7 +14,7 @@ from typing import Any
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from crawlstream.errors import ConfigError, Unavailable
+from crawlstream.errors import ConfigError, MissingExtra, Unavailable
 
 _PROOF = "_log/.exclusive-"
 _MARK = "_log/.folder"
@@ -43,10 +43,9 @@ class Store:
             # By default, instances and their caches of folder listings are shared.
             return cls(*url_to_fs(url, use_listings_cache=False, skip_instance_cache=True))
         except ImportError as error:
-            raise ConfigError(
-                f"{url!r} cannot be used: {error}; the extra [pipeline] of crawlstream has what"
-                " s3:// needs"
-            ) from error
+            if url.startswith(("s3:", "s3a:")):
+                raise MissingExtra(repr(url), "s3fs", "pipeline") from error
+            raise ConfigError(f"{url!r} cannot be used: {error}") from error
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{url!r} cannot be used: {error}") from error
 
