@@ -1,8 +1,8 @@
 """Signatures of a worker's requests, for whatever sends them: libcurl, Scrapy's client, a browser.
 
-Each sending is signed anew: a retry, the next proxy, each hop of a redirect. Nothing is stored, and
-no request goes on unsigned. With signing on, the names that a signature uses belong to the cluster:
-what crawls and spiders set under them is left out.
+Each sending has its own signature: a retry, the next proxy, each hop of a redirect. Nothing is
+stored, and no request goes on unsigned. With signing on, the names that a signature uses belong to
+the cluster: what crawls and spiders set under them is left out.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ async def keys(request: Request, service: TheService) -> Response:
     except ConfigError as error:
         log.warning("signing_directory", outcome="failed", error=str(error))
         raise RequestRefused(503, "The keys cannot be read.", code="unavailable") from error
-    # The proofs are signed anew while the body stays: both make the version.
+    # The proofs are renewed while the body stays the same: both make the version.
     headers = {
         **found.headers,
         "ETag": f'"{found.expires}-{found.headers["Content-Digest"][9:-1]}"',

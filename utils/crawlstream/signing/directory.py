@@ -144,7 +144,8 @@ def read(path: Path) -> Directory:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ConfigError(
-            f"{path} is no directory of keys: `crawlstream signing directory -o {path}` makes one"
+            f"{path} is not a directory of keys:"
+            f" make one with `crawlstream signing directory -o {path}`"
         ) from None
 
 

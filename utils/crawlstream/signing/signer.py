@@ -39,7 +39,7 @@ _UNPLAIN = ("//", "/.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a cluster's signatures say besides the request."""
+    """Parameters of a cluster's signatures that are the same for all requests."""
 
     agent: str
     """Origin that publishes the keys, ``https://host[:port]``."""

@@ -38,8 +38,8 @@ class SigningSettings(Section):
     signature_nonce: bool = Field(default=True, validation_alias=new("SIGNATURE_NONCE"))
     """Add a random value to each signature, which makes it different from all others."""
     signature_covers: _Covers = Field((), validation_alias=new("SIGNATURE_COVERS"))
-    """What a signature covers besides host and agent: `@method`, `@path`, comma-separated. This
-    narrows what a listener on plain http can do with it."""
+    """Components that a signature covers besides host and agent: `@method`, `@path`, by commas.
+    This narrows what a listener on plain http can do with it."""
     signing_directory: str = Field("", validation_alias=new("SIGNING_DIRECTORY"))
     """File of the directory of keys that REST serves at
     ``/.well-known/http-message-signatures-directory``. Empty: REST serves none."""
@@ -61,7 +61,7 @@ class SigningSettings(Section):
 
     @property
     def signature_terms(self) -> Terms:
-        """What a signature says besides the request."""
+        """Parameters of a signature that are the same for all requests."""
         return Terms(
             agent=self.signature_agent,
             form=self.signature_form,
