@@ -8,6 +8,9 @@
 --   it is late, or sent to a wrong Redis. `Positions.restore` does, and a process that starts.
 -- The reckoning is the clock plus all time that it has missed: it does not stand still when the clock
 --   does, so that a caller's old reckoning shows how far the clock may have come.
+-- A run expires permanently, and a wrong clock is often corrected soon. When the machine's clock leaps ahead of what
+--   the callers confirm, no run expires by it for a minute of the frontier clock. `leapt` in `m` is
+--   "<frontier ms of the leap> <machine's clock before it>".
 -- ARGV, the last two: life and least reckoning in ms as the caller knows them; 0 0: unknown.
 -- Sets: P (prefix of every key), now (frontier ms), wall (epoch ms), life, restart, turn,
 --   rules_known, sites (version of the map of sites, see `rules`; nil while no domain is split),
@@ -19,7 +22,7 @@ local NEVER, FOREVER, RUN_ID_SIZE = -1e15, 9e15, 40
 -- The prefix of one of several partitions has a dot; `FrontierKeys.is_sharded` uses the same rule.
 local PUBLISH = string.find(K.meta, '.', 1, true) and 'SPUBLISH' or 'PUBLISH'
 local now, wall, life, restart, turn, rules_known, sites, scope
-local missed, missed_before, is_saved = 0, 0, false
+local missed, missed_before, is_saved, leapt = 0, 0, false, nil
 
 local int_texts = {}
 
@@ -38,6 +41,9 @@ local function save_clock()
   if missed ~= missed_before then
     redis.call('HSET', K.meta, 'missed', int(missed))
   end
+  if leapt then
+    redis.call('HSET', K.meta, 'leapt', leapt)
+  end
   is_saved = true
 end
 
@@ -47,11 +53,22 @@ local function with_time(answer)
   return { answer, is_saved and now + missed or 0, life }
 end
 
+-- Return the latest time, in epoch ms, up to which runs may expire when the machine's clock shows `date`; and the
+-- frontier time from which on that is `date` itself.
+local function trusted(date)
+  local TRUST_MS = 60000
+  local at, before = string.match(leapt or redis.call('HGET', K.meta, 'leapt') or '', '^(%d+) (%d+)$')
+  local from = at and at + TRUST_MS or NEVER
+  return now < from and math.min(date, before) or date, from
+end
+
 do
   -- Delay of a call, and so of the clock, that misses no time.
   local LATE_MS = 100
   -- Larger than any caller's reckoning: all callers learn the new one.
   local UNKNOWN_MS = 10000000
+  -- Unconfirmed time above which a clock has leapt. A time without callers looks the same.
+  local LEAP_MS = 60000
 
   local time = redis.call('TIME')
   wall = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -85,6 +102,9 @@ do
       missed = missed + borne - gained - LATE_MS
     end
     now = now + gained
+    if passed - (borne or 0) > LEAP_MS then
+      leapt = int(now) .. ' ' .. int((trusted(tonumber(m[2]))))
+    end
   else
     now, life, restart = wall, 0, NEVER
   end
@@ -94,6 +114,11 @@ do
     redis.call('HSET', K.meta, 'run_id', run_id, 'life', int(life), 'restart', int(restart))
     save_clock()
   end
+end
+
+-- Return true if a time of day, in epoch s, has come, also by the date before a recent leap.
+local function has_come(at_s)
+  return at_s * 1000 <= wall and at_s * 1000 <= trusted(wall)
 end
 
 -- A field or member with a long value, so that Redis does not keep a large key in its compact

@@ -41,7 +41,7 @@ end
 -- partitions, only the home decides that the time of a run is over.
 local function is_open(c)
   local crawl = crawl_of(c)
-  return crawl.state == 'running' and (crawl.expires == 0 or crawl.expires * 1000 > wall or crawl.context ~= nil)
+  return crawl.state == 'running' and (crawl.expires == 0 or crawl.context ~= nil or not has_come(crawl.expires))
 end
 
 -- Write a record of crawl c, or without one of the crawl and run that the details name, to the outbox;

@@ -14,7 +14,7 @@ local made_standings, made_waits
 
 -- Return true if a run's time is over by this partition's clock: it leases nothing then, and the home ends it.
 local function is_late(crawl)
-  return crawl.expires > 0 and crawl.expires * 1000 <= wall
+  return crawl.expires > 0 and has_come(crawl.expires)
 end
 
 local function standings()

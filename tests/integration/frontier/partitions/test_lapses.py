@@ -15,6 +15,7 @@ from crawlstream.model.partitions.messages import Question, ToNote, survivors
 from crawlstream_frontier.home.home import Home
 from crawlstream_frontier.partitions.confirm import is_over, summed
 from crawlstream_frontier.streams import Streams
+from support.frontier.time import Times, timed
 from support.partitions.planting import Bug, assert_found
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two
@@ -23,7 +24,7 @@ from support.waiting import wait_until
 pytest_plugins = ("support.frontier.fixtures",)
 pytestmark = pytest.mark.usefixtures("still")
 
-DEDUPE_MS = 60_000
+DEDUPE_MS, DAY_MS = 60_000, 86_400_000
 PAST, FUTURE = 1, int(time.time()) + 86_400
 
 
@@ -110,6 +111,23 @@ async def test_a_seed_does_not_prolong_what_is_over(two: Two) -> None:
     assert (stamps[1].generation, stamps[1].run) == (1, 2)
     again = (await home.enroll(two.batch(0, 2))).stamps
     assert [again[n].generation for n in (0, 1)] == [None, 1]
+
+
+async def test_a_home_whose_clock_is_ahead_for_moments_ends_no_run(redis: Redis) -> None:
+    """It ends them after a minute if its clock is still ahead; meanwhile partitions lease."""
+    times = Times()
+    async with timed(redis, times) as client:
+        two = await open_two(client)
+        expiring(two, int((times.now + times.ahead) / 1000) + 3_600)
+        await two.feed()
+        await two.confirm(0)
+        times.ahead += DAY_MS
+        to_note, next_ms = await two.parts[0].home.overdue(0, DEDUPE_MS)
+        assert (to_note, next_ms) == ([], 60_000)
+        assert await two.lease(0)
+        for passes_ms, ends in ((59_999, []), (1, ["expired"])):
+            await client.hincrby(two.parts[0].keys.meta(), "clock", passes_ms)
+            assert [note.how for note in await overdue(two)] == ends
 
 
 async def test_the_latest_seed_says_when_a_run_expires(two: Two, redis: Redis) -> None:
@@ -323,6 +341,16 @@ async def test_a_seed_within_the_time_of_what_was_seen_goes_on_with_it(two: Two)
 
 
 BUGS = {
+    "a home expires runs by a clock that has leapt": Bug(
+        right="due_in(K.expiring, math.floor(trusted(wall) / 1000))",
+        wrong="due_in(K.expiring, math.floor(wall / 1000))",
+        found_by=test_a_home_whose_clock_is_ahead_for_moments_ends_no_run,
+    ),
+    "a clock that has leapt is trusted": Bug(
+        right="at_s * 1000 <= wall and at_s * 1000 <= trusted(wall)",
+        wrong="at_s * 1000 <= wall",
+        found_by=test_a_home_whose_clock_is_ahead_for_moments_ends_no_run,
+    ),
     "a seed goes on with what should be forgotten": Bug(
         right="crawl.forget_at and crawl.forget_at <= now then",
         wrong="false then",

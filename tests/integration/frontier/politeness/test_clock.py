@@ -12,7 +12,15 @@ from redis.asyncio import Redis
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream_frontier.layout import create_frontier
 from crawlstream_frontier.scripts import Scripts
-from support.frontier.bench import KEYS, Worker, open_bench, open_session
+from support.frontier.bench import (
+    KEYS,
+    Bench,
+    Worker,
+    endings,
+    links,
+    open_bench,
+    open_session,
+)
 from support.frontier.time import TimedRedis, Times, timed
 from support.windows import bursts, check_windows, spaced
 
@@ -153,6 +161,42 @@ async def test_what_is_known_of_another_life_counts_for_nothing(redis: Redis) ->
         times.now += 1_000
         await bench.worker.exchange()
         assert await bench.clock() == int(older[b"clock"]) + 1_000
+
+
+async def test_a_clock_that_is_ahead_for_moments_ends_no_run(redis: Redis) -> None:
+    """A minute after a leap a run expires if its time has come by then, and not before."""
+    times = Times()
+
+    async def pass_time(bench: Bench) -> None:
+        times.now += 5_000
+        await bench.worker.exchange()
+        await bench.tend()
+
+    async with timed(redis, times) as client:
+        bench = await open_bench(client, bursts(300, 2))
+        in_an_hour = int((times.now + times.ahead) / 1000) + 3_600
+        await bench.feed.seeds(*(f"a/{number}" for number in range(4)), expires=in_an_hour)
+        (page,) = await bench.worker.lease(1)
+        times.ahead += DAY_MS
+        (step,) = await bench.tend()
+        assert step.next_ms
+        await bench.worker.settle(page, links=[links("a", ["link"])])
+        assert dict((await bench.feed.seeds("a/late")).runs) == {4: 1}
+        times.ahead -= DAY_MS
+        for _ in range(14):
+            await pass_time(bench)
+        assert not await endings(bench)
+        holds = await bench.worker.lease(9)
+        await bench.worker.release(*holds)
+        assert len(holds) == 5
+
+        times.ahead += DAY_MS
+        begun = times.now
+        while not (ended := await endings(bench)):
+            assert times.now - begun <= 75_000
+            await pass_time(bench)
+        assert times.now - begun >= 60_000
+        assert [(one.kind, one.counters["expired"]) for one in ended] == [("crawl_expired", 5)]
 
 
 async def test_a_worker_sets_out_from_the_clock_as_it_finds_it(redis: Redis) -> None:

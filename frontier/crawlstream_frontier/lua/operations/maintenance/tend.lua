@@ -35,7 +35,8 @@ end
 -- While the frontier is being moved no run ends, and nothing is forgotten (see `withdraw`).
 local is_moving = redis.call('HEXISTS', K.meta, 'moving') == 1
 
-for _, c in ipairs(is_moving and {} or due_in(K.expiry, math.floor(wall / 1000))) do
+local expired_by, trusted_from = trusted(wall)
+for _, c in ipairs(is_moving and {} or due_in(K.expiry, math.floor(expired_by / 1000))) do
   redis.call('ZREM', K.expiry, c)
   local crawl = crawl_of(c)
   if crawl.state == 'running' then
@@ -179,7 +180,7 @@ end
 
 local watch_at = tonumber(redis.call('HGET', K.meta, 'watch_at') or 0)
 local next_at = math.min(first_at(K.idle, grace_ms), first_at(K.forget, 0), first_at(K.workers, 0),
-  (math.min(first_at(K.expiry, 0), first_at(K.pauses, 0))) * 1000 - wall + now)
+  math.max(first_at(K.expiry, 0) * 1000 - wall + now, trusted_from), first_at(K.pauses, 0) * 1000 - wall + now)
 redis.call('HSET', K.meta, 'grace', int(grace_ms), 'most_of_crawl', ARGV[4], 'most_of_all', ARGV[5],
   'tend_at', int(math.min(next_at, FOREVER)))
 finish()

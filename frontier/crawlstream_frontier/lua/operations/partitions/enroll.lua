@@ -153,7 +153,7 @@ do
   -- the crawl remembers its pages, if it would begin the next run; stored once it is found.
   local function lapse_before(name, crawl, expires)
     local how = nil
-    if crawl.is_open and crawl.expires and crawl.expires[1] * 1000 <= wall
+    if crawl.is_open and crawl.expires and has_come(crawl.expires[1])
       and (expires == 0 or expires * 1000 > wall) then
       how = 'expired'
     elseif not (crawl.is_open or crawl.is_bare) and crawl.is_published

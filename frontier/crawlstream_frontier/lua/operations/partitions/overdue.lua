@@ -28,7 +28,7 @@ local function lapse(name, crawl, how)
 end
 
 local function expire_all()
-  for _, name in ipairs(due_in(K.expiring, math.floor(wall / 1000))) do
+  for _, name in ipairs(due_in(K.expiring, math.floor(trusted(wall) / 1000))) do
     local crawl, fed_at = registered(name), tonumber(redis.call('ZSCORE', K.open, name) or 0)
     if crawl.is_open and (crawl.lapsed or fed_at <= now - grace_ms) then
       lapse(name, crawl, 'expired')
@@ -67,6 +67,7 @@ if is_ready and redis.call('HEXISTS', K.meta, 'moving') == 0 then
   save_registry()
 end
 local next_at = redis.call('ZRANGE', K.expiring, 0, 0, 'WITHSCORES')[2]
+local _, trusted_from = trusted(wall)
+local next_ms = next_at and math.max(next_at * 1000 - wall, trusted_from - now, 0) or -1
 save_clock()
-return cmsgpack.pack(is_ready and { 'OK', life, to_note, next_at and math.max(next_at * 1000 - wall, 0) or -1 }
-  or { 'RESTORE', life })
+return cmsgpack.pack(is_ready and { 'OK', life, to_note, next_ms } or { 'RESTORE', life })
