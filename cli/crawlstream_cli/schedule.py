@@ -122,7 +122,10 @@ def resume(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
 @schedule.command("fire")
 def fire(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
     """Fire a schedule once, now, even if it is paused."""
-    _tell(_ask("fire", name, appid=appid), f"{name} fires now.", as_json=as_json)
+    reply = _ask("fire", name, appid=appid)
+    is_skipped = reply.get("outcome") == "skipped"
+    sentence = f"Skipped: a firing of {name} that was requested before is still pending."
+    _tell(reply, sentence if is_skipped else f"{name} fires now.", as_json=as_json)
 
 
 @schedule.command("next")

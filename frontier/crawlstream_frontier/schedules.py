@@ -13,6 +13,7 @@ from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.recurring.schedule import (
     MOST_NUMBERS,
     MOST_SEEDS,
+    Schedule,
     ScheduleMark,
     ScheduleState,
     Turn,
@@ -128,11 +129,11 @@ class Schedules:
             due = await self._redis.zscore(self._keys.schedules(), field)
         return None if due is None else _state(field.encode(), _texts(fields), due)
 
-    async def has_had_last(self, state: ScheduleState) -> bool:
-        """Return whether the last seed of the latest firing has taken effect, if known here."""
-        field = FrontierKeys.schedule_field(*state.schedule.key)
-        part, bit = divmod(state.last_number, OCCASIONS_A_PART)
-        key = self._keys.occasion(f"{field}:{state.fired_at}", part)
+    async def has_had(self, schedule: Schedule, at: int, number: int) -> bool:
+        """Return whether a seed of the firing at a time has taken effect, if known here."""
+        field = FrontierKeys.schedule_field(*schedule.key)
+        part, bit = divmod(number, OCCASIONS_A_PART)
+        key = self._keys.occasion(f"{field}:{at}", part)
         with our_errors():
             return bool(await self._redis.getbit(key, bit))
 

@@ -135,7 +135,7 @@ SCHEDULES_SKIPPING = Gauge(
 SCHEDULE_FIRES = Counter(
     "crawlstream_schedule_fires",
     "Number of firings by outcome: `fired`, `skipped` (the last crawl was running, or the schedule"
-    " was paused), `missed` (too late).",
+    " was paused), `missed` (too late). A request that was skipped as `pending` does not count.",
     ["outcome"],
 )
 SCHEDULE_LATE = Histogram(

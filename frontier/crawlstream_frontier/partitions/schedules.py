@@ -8,7 +8,7 @@ from dataclasses import replace
 import structlog
 
 from crawlstream.errors import RedisUnavailable
-from crawlstream.model.recurring.schedule import ScheduleState
+from crawlstream.model.recurring.schedule import Schedule, ScheduleState
 from crawlstream_frontier.partitions.asking import Asking
 from crawlstream_frontier.schedules import DueSchedules, Schedules
 
@@ -30,8 +30,15 @@ class DividedSchedules(Schedules):
     async def _as_homes_say(self, state: ScheduleState) -> ScheduleState:
         if not state.is_awaited:
             return state
-        answers = await self._frontiers.ask(lambda each: each.schedules.has_had_last(state))
-        return replace(state, is_awaited=not any(answers.values))
+        has_had = await self.has_had(state.schedule, state.fired_at, state.last_number)
+        return replace(state, is_awaited=not has_had)
+
+    async def has_had(self, schedule: Schedule, at: int, number: int) -> bool:
+        """Return whether a home says that a seed of the firing at a time has taken effect."""
+        answers = await self._frontiers.ask(
+            lambda each: each.schedules.has_had(schedule, at, number)
+        )
+        return any(answers.values)
 
     async def note_repeated(self, repeated: Mapping[str, int]) -> None:
         """Count repeated records of firings, by the key of their schedule; for display."""

@@ -29,5 +29,7 @@ class ScheduleMonitor:
         request = schedules.decode_request(action.request)
         error = _ERRORS.get(action.outcome, "")
         state = None if error else await self._schedules.one(request.appid, request.name)
-        body = replies.schedule(request, state, error=error, server_time=int(time.time()))
+        body = replies.schedule(
+            request, state, error=error, outcome=action.outcome, server_time=int(time.time())
+        )
         return Reply(request.appid, body)

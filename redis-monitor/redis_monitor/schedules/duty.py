@@ -155,10 +155,12 @@ class ScheduleDuty:
         What is not read stays due, until it is too late.
         """
         schedule = firing.state.schedule
+        if await self._is_repeated(firing):
+            return _skipped(firing, "repeated")
         try:
             feed = await self._reader.feed_of(schedule)
         except NoSeeds as error:
-            return _without(firing, str(error))
+            return _skipped(firing, "no_seeds", detail=str(error))
         except StoreUnavailable as error:
             log.warning(
                 "fire", outcome="unread", error=str(error), appid=schedule.appid, at=firing.at
@@ -173,6 +175,17 @@ class ScheduleDuty:
         )
         first_number = await self._liveness.retry(begin)
         return None if first_number is None else Loaded(firing, feed, first_number)
+
+    async def _is_repeated(self, firing: Firing) -> bool:
+        """Return whether this firing has happened: its seeds would all be repetitions.
+
+        Only after Redis' clock was set back is a firing not later than the latest one.
+        """
+        state, at = firing.state, firing.at
+        if at > state.fired_at or at == state.begun:
+            return False
+        has_had = partial(self._known.has_had, state.schedule, at, 0)
+        return await self._liveness.retry(has_had)
 
     def _records(self, loaded: Loaded) -> Iterator[Out]:
         """A stop first, if there is one, then the seeds: all have the key of their crawl."""
@@ -218,14 +231,14 @@ def _decide(state: ScheduleState, planned: Plan, hindrance: str) -> Firing | Tur
     return Firing(state, planned, at, crawl, stops)
 
 
-def _without(firing: Firing, why: str) -> Turn:
-    """Return the report of a firing that has no seeds."""
+def _skipped(firing: Firing, reason: str, detail: str = "") -> Turn:
+    """Return the report of a firing that feeds nothing."""
     planned = firing.plan
     return Turn(
         state=firing.state,
         last=planned.last,
         due=planned.due,
-        skips=[*planned.skips, Skip(firing.at, "no_seeds", detail=why[:DETAIL_LENGTH])],
+        skips=[*planned.skips, Skip(firing.at, reason, detail=detail[:DETAIL_LENGTH])],
         is_asked=planned.is_asked,
     )
 

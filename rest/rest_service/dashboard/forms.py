@@ -209,7 +209,8 @@ async def _do(request: Request, service: Service, typed: Typed, asked: Asked) ->
     if "poll_id" in told:
         return RedirectResponse(with_outcome(asked.back, "later"), 303)
     back = await _screen_of(service, told["crawls"][0]) if "crawls" in told else asked.back
-    where = with_outcome(back, asked.word, told.get(asked.counted))
+    word = f"{asked.word}-skipped" if told.get("outcome") == "skipped" else asked.word
+    where = with_outcome(back, word, told.get(asked.counted))
     return RedirectResponse(where, 303)
 
 

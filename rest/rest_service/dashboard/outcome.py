@@ -20,6 +20,7 @@ _SENTENCES: Mapping[str, str] = {
     "stop": "Stopped: its queued pages are dropped.",
     "reprioritize": "The priority is changed.",
     "fire": "Fired.",
+    "fire-skipped": "Skipped: a firing that was requested before is still pending.",
     "drain": "It drains: it finishes what is in flight, gives back the rest, and ends.",
     "set-rule": "The rule is set: it is in force, and shown, within a second or so.",
     "remove-rule": "The rule is removed.",

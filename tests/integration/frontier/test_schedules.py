@@ -238,20 +238,36 @@ async def test_seeds_are_awaited_by_the_number_of_the_last(bench: Bench) -> None
 
 
 async def test_a_firing_that_was_asked_for_comes_once(bench: Bench) -> None:
-    """Asked for twice before it happens, it is one; its time is none that was dealt with."""
+    """Requested again before it happens, it is skipped; its time is later than all before."""
     ahead = int(time.time()) + 100
     await say(bench, "set")
     assert await bench.frontier.schedules.done(turn(await state(bench), last=ahead))
     assert await say(bench, "fire") == "fires"
     asked = await state(bench)
     assert asked.fire == ahead + 1
-    assert await say(bench, "fire") == "fires"
-    assert (await state(bench)).fire == asked.fire
+    await told(bench)
+    assert [await say(bench, "fire") for _ in range(3)] == ["pending"] * 3
+    after, events = await state(bench), [one.event for one in await told(bench)]
+    assert (after.fire, after.skipped, after.skips) == (asked.fire, 3, 0)
+    assert [event and (event.reason, event.count) for event in events] == [("pending", 1)] * 3
+    assert len({event and event.at for event in events}) == 3, "each has a second of its own"
     assert await due(bench) == ["nightly"]
     done = turn(asked, last=asked.fire, fired=replace(FED, at=asked.fire), is_asked=True)
     assert await bench.frontier.schedules.done(done)
     assert not await bench.frontier.schedules.done(done)
     assert (await state(bench)).fire == 0
+
+
+async def test_a_schedule_that_was_removed_and_set_again_fires_at_a_new_time(bench: Bench) -> None:
+    """A second names one firing, although the schedule has nothing else of its predecessor."""
+    ahead = int(time.time()) + 100
+    await say(bench, "set")
+    assert await bench.frontier.schedules.done(turn(await state(bench), last=ahead, fired=FED))
+    await say(bench, "remove")
+    await say(bench, "set")
+    assert await say(bench, "fire") == "fires"
+    found = await state(bench)
+    assert (found.fire, found.fired, found.last_crawl) == (ahead + 1, 0, None)
 
 
 async def test_asked_for_while_it_fires_it_fires_again(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from crawlstream.model.recurring.schedule import ScheduleState
 from crawlstream.model.state import CrawlState
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.witness import Witness
+from crawlstream_cli.app import run
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.schedules import DueSchedules
 from crawlstream_frontier.worker.session import WorkerSession
@@ -94,6 +96,14 @@ class Place:
         """What is due for nobody."""
         async with Redis(port=self.cluster.redis_port) as redis:
             return await Frontier(redis, self.cluster.keys).schedules.due("nobody", most=0)
+
+    async def put(self, name: str, *, look_at: int = 0, **fields: int) -> None:
+        """Change fields of a schedule in Redis, and when it is looked at next."""
+        field = FrontierKeys.schedule_field(APP, name)
+        async with Redis(port=self.cluster.redis_port) as redis:
+            for each, value in fields.items():
+                await redis.hset(self.cluster.keys.schedule(field), each, value)
+            await redis.zadd(self.cluster.keys.schedules(), {field: look_at})
 
     async def forget_requests(self) -> None:
         """Have Kafka delete what it has of them, as it does when they are old."""
@@ -189,6 +199,50 @@ async def test_it_fires_by_the_clock_and_says_what_it_skips(
         assert await place.schedule("clock") is None
         told = await place.witness.answered(place.say("clock", "show"))
         assert told["error"] == "no such schedule"
+
+
+async def test_a_firing_that_is_requested_again_is_skipped(
+    place: Place,
+    wait_until: WaitUntil,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Reply, event and command say so; and of a time that comes again with Redis' clock."""
+    with place.redis_monitor():
+        await place.set("twice")
+    for uuid in ("first", "second"):
+        place.say("twice", "fire", uuid=uuid)
+
+    async def are_skipped(count: int = 1) -> bool:
+        state = await place.schedule("twice")
+        return state is not None and state.skipped == count
+
+    await wait_until(are_skipped)
+    with place.redis_monitor():
+        replies = [await place.witness.answered(uuid) for uuid in ("first", "second")]
+        assert [one["outcome"] for one in replies] == ["fires", "skipped"]
+        assert replies[1]["reason"] == "pending"
+        await place.crawl_all("twice", 3, wait_until)
+        await wait_until(lambda: len(place.events("twice")) == 2)
+        assert sorted(place.events("twice")) == [
+            ("schedule_fired", ""),
+            ("schedule_skipped", "pending"),
+        ]
+        before = await place.schedule("twice")
+        assert before is not None
+        # As a clock leaves it that was set back to before the firing.
+        await place.put("twice", last=before.fired_at - 1, fire=before.fired_at)
+        await wait_until(lambda: ("schedule_skipped", "repeated") in place.events("twice"))
+        state = await place.schedule("twice")
+        assert state is not None
+        assert (state.fired, state.skipped, state.repeated, state.fire) == (1, 2, 0, 0)
+
+        await place.put("twice", look_at=2**40, fire=before.fired_at + 60)
+        for name, value in place.cluster.env.items():
+            monkeypatch.setenv(name, value)
+        command = ["schedule", "fire", "twice", "--appid", APP]
+        assert await asyncio.to_thread(run, command) == 0
+        assert "Skipped: a firing of twice" in capfd.readouterr().out
 
 
 async def test_what_cannot_fire_is_refused(place: Place) -> None:

@@ -64,7 +64,7 @@ class House:
     async def fire(self, appid: str) -> None:
         """Have it fire, as if an hour after its last firing, and wait for the end of its crawl."""
         before = len(self.events(appid, "crawl_finished"))
-        # Two firings within a second are one.
+        # With a `last` far ahead, a firing within the same second would be a repetition.
         last = max((event["at"] for event in self.events(appid, "schedule_fired")), default=0)
         await wait_until(lambda: time.time() >= last + 1)
         await self.later(appid, "last", 3_600)

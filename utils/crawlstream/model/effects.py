@@ -292,7 +292,7 @@ class PendingAction:
     attempts: int = 1
     outcome: str = ""
     """Outcome of a schedule change: ``set``, ``replaced``, ``removed``, ``paused``, ``resumed``,
-    ``fires``, ``known``, ``unknown`` or ``too_many``."""
+    ``fires``, ``pending``, ``known``, ``unknown`` or ``too_many``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,10 +136,25 @@ def zookeeper(request: ZookeeperRequest, *, server_time: int, error: str | None 
     return jsontext.dumps(record | ({"error": error} if error else {}))
 
 
+_FIRES: Mapping[str, _Record] = {
+    "fires": {"outcome": "fires"},
+    "pending": {"outcome": "skipped", "reason": "pending"},
+}
+"""Fields of the reply to a request to fire, by the outcome of the request."""
+
+
 def schedule(
-    request: ScheduleRequest, state: ScheduleState | None, *, error: str, server_time: int
+    request: ScheduleRequest,
+    state: ScheduleState | None,
+    *,
+    error: str,
+    outcome: str,
+    server_time: int,
 ) -> bytes:
-    """Return the reply about a schedule; ``state`` None: it was removed; ``error``: the reason."""
+    """Return the reply about a schedule; ``state`` None: it was removed; ``error``: the reason.
+
+    ``outcome`` is that of ``PendingAction``.
+    """
     record: _Record = {
         "action": "schedule",
         "do": request.do,
@@ -152,8 +167,9 @@ def schedule(
         return jsontext.dumps(record | {"error": error})
     if state is None:
         return jsontext.dumps(record)
+    more = dict(_FIRES.get(outcome, {}))
     warning = _caps_warning(state.schedule) if request.do == "set" else ""
-    more = {"warnings": [warning]} if warning else {}
+    more |= {"warnings": [warning]} if warning else {}
     return jsontext.dumps({**record, **views.schedule(state, server_time), **more})
 
 

@@ -15,7 +15,9 @@ from urllib.parse import urlencode
 
 import pytest
 from kafka import KafkaProducer
+from redis.asyncio import Redis
 
+from crawlstream.keys import FrontierKeys
 from support.browser import Tab, chromium
 from support.monitors import MonitorCluster
 from support.rest import Answer, RestProcess, rest_beside_monitors
@@ -210,9 +212,9 @@ async def test_rules_are_changed_by_forms_alone(rest: RestProcess) -> None:
 
 
 async def test_a_schedule_is_steered_by_forms_alone(
-    rest: RestProcess, wait_until: WaitUntil
+    rest: RestProcess, cluster: MonitorCluster, wait_until: WaitUntil
 ) -> None:
-    """It is paused, resumed and fired, and its screen says so; so do the runs of its crawl."""
+    """It is paused, resumed, fired and skipped, as its screen and the runs of its crawl say."""
     path = f"/v2/schedules/{APP}/nightly"
     definition = {
         "cron": "0 3 * * *",
@@ -230,6 +232,11 @@ async def test_a_schedule_is_steered_by_forms_alone(
         return "0 3 * * * <small>UTC" in told and "fed 1 seed" in told
 
     await wait_until(is_told)
+    field = FrontierKeys.schedule_field(APP, "nightly")
+    async with Redis(port=cluster.redis_port) as redis:
+        await redis.zadd(cluster.keys.schedules(), {field: 2**40})  # It is not checked again.
+        await redis.hset(cluster.keys.schedule(field), "fire", int(time.time()) + 60)
+    assert "Skipped: " in await _followed(rest, await _send(rest, f"{path}/fire", {}))
 
 
 async def test_rejected_records_are_fed_again_by_forms_alone(

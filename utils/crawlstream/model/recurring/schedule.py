@@ -119,7 +119,8 @@ class Skip:
     at: int
     """Latest of these times."""
     reason: str
-    """``running``, ``crawl_paused``, ``paused``, ``late``, ``missed`` or ``no_seeds``."""
+    """``running``, ``crawl_paused``, ``paused``, ``late``, ``missed``, ``no_seeds``, ``pending`` or
+    ``repeated``."""
     count: int = 1
     detail: str = ""
 

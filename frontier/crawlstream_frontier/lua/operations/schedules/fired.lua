@@ -22,23 +22,11 @@ if not x[1] or tonumber(x[3] or 0) ~= last or is_asked and tonumber(x[4] or 0) ~
   return 0
 end
 
--- Count skips; those in a row, until the schedule fires again, without pauses, which are intended.
-local function count_skip(reason, amount)
-  redis.call('HINCRBY', key, 'skipped', int(amount))
-  local row = reason ~= 'paused' and redis.call('HINCRBY', key, 'skips', int(amount)) or 0
-  if row >= ALARM_SKIPS then
-    redis.call('SADD', K.skipping, field)
-  end
-end
-
 local crawl = fired[2] or x[5] or ''
 redis.call('HSET', key, 'last', int(new_last))
 for i = 1, #skips, 4 do
-  local at, reason, amount, detail = unpack(skips, i, i + 3)
-  count_skip(reason, amount)
-  redis.call('HSET', key, 'skipped_at', int(at), 'reason', reason, 'detail', detail)
-  owe_schedule('schedule_skipped', field, { at = at, reason = reason, count = amount, detail = detail,
-    last = new_last, crawl = crawl })
+  local at, reason, count, detail = unpack(skips, i, i + 3)
+  skip_firing(field, { at = at, reason = reason, count = count, detail = detail }, new_last, crawl)
 end
 if fired[1] then
   redis.call('HINCRBY', key, 'fired', 1)
