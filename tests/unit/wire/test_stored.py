@@ -20,6 +20,7 @@ from crawlstream.wire.stored import (
     encode_profile,
     encode_version,
     short_extras,
+    split_text,
 )
 
 quick = settings(deadline=None, max_examples=50)
@@ -108,6 +109,17 @@ def test_links_are_stored_like_any_entry(
         assert encoder.encode(url) == encode_entry(entry)
         version = encode_version(url, depth, parent.encode(), short_extras("v 1", moved_to))
         assert version == encode_entry(replace(entry, salt="v 1"))
+
+
+def test_versions_without_the_field_read_an_entry_whose_seed_has_moved() -> None:
+    """Stores the host in ``meta``, which they know; and reads the form that they refuse."""
+    url, parent = "http://new.example/a", "http://new.example/"
+    entry = Entry(url=url, depth=1, parent_url=parent, meta={"own": 1}, moved_to="new.example")
+    body = encode_entry(entry)
+    assert b'{"m":{"own":1,"@moved_to":"new.example"}}' in split_text(body)[0]
+    assert decode_entry(body) == entry
+    former = encode_version(url, 1, parent.encode(), b'{"t":"new.example"}')
+    assert decode_entry(former) == replace(entry, meta={})
 
 
 def test_links_are_encoded_when_they_are_looked_at() -> None:

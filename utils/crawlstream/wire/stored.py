@@ -61,9 +61,13 @@ _EXTRAS = {
     "cookies": "k",
     "meta": "m",
     "salt": "s",
-    "moved_to": "t",
 }
-_EXTRA_NAMES = {letter: name for name, letter in _EXTRAS.items()} | {"B": "body"}
+_EXTRA_NAMES = {letter: name for name, letter in _EXTRAS.items()} | {"B": "body", "t": "moved_to"}
+
+_MOVED_TO = "@moved_to"
+"""Key in ``meta`` that stores ``moved_to``: versions without that field read the entry, too.
+
+For some time it was stored as "t", which they refuse."""
 
 
 def _defaults(cls: type[Entry | Profile]) -> Mapping[str, Any]:
@@ -76,8 +80,9 @@ def _defaults(cls: type[Entry | Profile]) -> Mapping[str, Any]:
 
 
 _ENTRY_DEFAULTS = _defaults(Entry)
-_RARE_DEFAULTS = tuple(_ENTRY_DEFAULTS[name] for name in _EXTRAS)
-_rare = attrgetter(*_EXTRAS)
+_RARE = (*_EXTRAS, "moved_to")
+_RARE_DEFAULTS = tuple(_ENTRY_DEFAULTS[name] for name in _RARE)
+_rare = attrgetter(*_RARE)
 _PROFILE_DEFAULTS = _defaults(Profile)
 
 
@@ -260,6 +265,8 @@ def _decode_entry(body: bytes) -> Entry:
         values = {_EXTRA_NAMES[letter]: _tupled(value) for letter, value in extras.items()}
         if (text := values.get("body")) is not None:
             values["body"] = a2b_base64(text) if "B" in extras else text.encode()
+        if _MOVED_TO in values.get("meta", ()):
+            values["moved_to"] = values["meta"].pop(_MOVED_TO)
         at += length
     text = _unpack(body[at:]) if flags & _IS_PACKED else body[at:]
     url = _SCHEMES[flags & _SCHEME_BITS].encode() + text[rest_length:]
@@ -291,8 +298,10 @@ def _check_version(body: bytes, what: str) -> None:
 
 def _extras_of(entry: Entry) -> dict[str, object]:
     """Return the fields that few entries have, by letter."""
-    values = zip(_EXTRAS.values(), _rare(entry), _RARE_DEFAULTS, strict=True)
+    values = zip(_EXTRAS.values(), _rare(entry), _RARE_DEFAULTS, strict=False)
     extras = {letter: value for letter, value, default in values if value != default}
+    if entry.moved_to is not None:
+        extras["m"] = {**entry.meta, _MOVED_TO: entry.moved_to}
     if isinstance(body := extras.get("b"), bytes):
         try:
             extras["b"] = body.decode()
