@@ -1,29 +1,46 @@
 #!/usr/bin/env python3
-"""Holds a crawl's results and the demo site's log against what the site knows about itself."""
+"""Holds a crawl's results and the demo site's log against what the site knows about itself.
+
+Says how many pages were lost, fetched again, and how many windows of a second held more requests
+than the rule allows. Exits with 0 if nothing was lost and no window was exceeded, and with the
+argument ``once`` only if no page was fetched again, either.
+"""
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 from crawlstream_cli.demo.truth import Rules, expected_pages
 from crawlstream_cli.demo.verdict import Verdict
-from crawlstream_cli.demo.visits import read_visits
+from crawlstream_cli.demo.visits import STAMP_TOLERANCE_S, count_fetches, read_visits
 from crawlstream_cli.demo.web import Web
 
+HITS = 25
+
 web = Web(8000, hosts=1, pages=600, first_host="172.31.250.10", slow_pages=5)
-lines = Path("results.jsonl").read_bytes().splitlines()
+records = [json.loads(line) for line in Path("results.jsonl").read_bytes().splitlines()]
+visits = read_visits(Path("visits.jsonl"))
 verdict = Verdict(
     web=web,
     truth=expected_pages(web, Rules(maxdepth=3)),
-    delivered={record["url"]: record["status_code"] for record in map(json.loads, lines)},
-    visits=read_visits(Path("visits.jsonl")),
-    hits=dict.fromkeys(web.hosts, 25),
+    delivered={record["url"]: record["status_code"] for record in records},
+    visits=visits,
+    hits=dict.fromkeys(web.hosts, HITS),
 )
+times = [visit.mono for visit in visits]
+window_ms = 1000 * (1 - STAMP_TOLERANCE_S)
+exceeded = sum(last - first < window_ms for first, last in zip(times, times[HITS:], strict=False))
+again = (count_fetches(visits, web.port) - Counter(verdict.truth.fetches)).total()
 problems = list(verdict.problems())
+if "once" not in sys.argv:
+    problems = [each for each in problems if not each.startswith("fetched ")]
 facts = (
-    f"{len(lines)} results of {len(verdict.truth.delivered)} pages",
-    f"{len(verdict.visits)} visits",
-    f"{len(problems)} problems",
+    f"{len(records)} results of {len(verdict.truth.delivered)} pages",
+    f"{len(visits)} visits",
+    f"lost {len(verdict.missing)}",
+    f"windows {exceeded}",
+    f"fetched again {again}",
 )
 sys.stdout.write("\n".join([*problems, ", ".join(facts), ""]))
 sys.exit(bool(problems))

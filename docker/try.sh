@@ -1,24 +1,114 @@
-#!/bin/sh
-# Proves the image and compose.yaml: a cluster, a crawl of a website in a container beside it, one
-# crawler more and two fewer while it runs, and the site's own log as the referee. Two minutes.
-# KEEP=1 leaves it up.
-set -eu
+#!/bin/bash
+# Proves the images and compose.yaml on the engine of this machine: a cluster crawls a website in a
+# container beside it, and the website's own log is the referee. The crawls, some ten minutes together:
+#
+#   scaled      crawlers are added and taken away
+#   restarted   each container is restarted
+#   killed      each container is killed
+#   full        Redis' volume is filled up, and room is made again
+#   daemon      the engine itself is restarted by RESTART_DAEMON, if that is set
+#
+#   docker/try.sh [--servers] [CRAWL...]
+#   RESTART_DAEMON='systemctl restart docker' docker/try.sh
+#
+# --servers builds Kafka, ZooKeeper and Redis, too (compose.servers.yaml). KEEP=1 leaves the cluster up.
+set -euo pipefail
 cd "$(dirname -- "$0")"
 export COMPOSE_PROJECT_NAME=crawlstream-try CRAWLSTREAM_ALLOW_NETWORKS=172.31.250.0/24
-export CRAWLSTREAM_API_KEYS=operate:only-for-this-trial REDIS_PASSWORD=only-for-this-trial KAFKA_PORT=29192 CRAWLSTREAM_REST_PORT=15343
+export USER_AGENT="crawlstream-trial (+https://example.com)" CRAWLSTREAM_API_KEYS=operate:only-for-this-trial REDIS_PASSWORD=only-for-this-trial KAFKA_PORT=29192 CRAWLSTREAM_REST_PORT=15343
+files=(-f compose.yaml)
+[ "${1:-}" != --servers ] || { files+=(-f compose.servers.yaml) && shift; }
+files+=(-f compose.demo.yaml)
+services=(kafka-monitor redis-monitor crawler rest zookeeper redis kafka)
 
-compose() { docker compose -f compose.yaml -f compose.demo.yaml "$@"; }
+compose() { docker compose --progress quiet "${files[@]}" "$@"; }
+verb() { compose run --rm -T crawlstream "$@"; }
 scale() { compose up -d --no-recreate --scale crawler="$1" crawler; }
-visits() { compose exec -T demo-site sh -c 'cat visits.jsonl 2>/dev/null | wc -l'; }
-after() { while [ "$(visits)" -lt "$1" ] && kill -0 "$crawl" 2>/dev/null; do sleep 0.2; done; }
+visits() { compose exec -T demo-site sh -c 'cat visits.jsonl 2>/dev/null | wc -l' || echo 0; }
+down() { compose --profile '*' down -v --timeout 5 >/dev/null 2>&1; }
 
-[ -n "${KEEP:-}" ] || trap 'compose --profile "*" down -v --timeout 5 >/dev/null 2>&1' EXIT
-compose up -d --wait --scale crawler=2
-compose run --rm -T crawlstream throttle set default --hits 25 --window 1
-compose run --rm -T crawlstream crawl http://172.31.250.10:8000/ --depth 3 -o results.jsonl &
-crawl=$!
-after 50 && scale 3
-after 150 && scale 1
-after 300 && scale 2
-wait $crawl
-compose run --rm -T --entrypoint python crawlstream -P - <referee.py
+after() { # waits until the site has had so many visits
+    for _ in $(seq 300); do
+        [ "$(visits)" -lt "$1" ] || return 0
+        sleep 0.5
+    done
+    echo "the site has had $(visits) visits after minutes, not $1" >&2
+    return 1
+}
+
+up() {
+    compose up -d --build --wait --scale crawler=2
+    verb throttle set default --hits 25 --window 1
+}
+
+begin() { # a crawl of a site that nobody has seen yet
+    echo "--- $1"
+    compose stop demo-site
+    compose run --rm -T --entrypoint rm crawlstream -f visits.jsonl results.jsonl
+    compose up -d --no-recreate --wait demo-site
+    crawl=$(verb crawl http://172.31.250.10:8000/ --depth 3 --detach)
+}
+
+end() { # follows it to its end, and asks the referee
+    verb crawl --attach "$crawl" -o results.jsonl
+    compose run --rm -T --entrypoint python crawlstream -P - "$@" <referee.py
+}
+
+scaled() {
+    begin scaled
+    after 50; scale 3
+    after 150; scale 1
+    after 300; scale 2
+    end once
+}
+
+restarted() {
+    begin restarted
+    local number=0
+    for service in "${services[@]}"; do
+        after $((number += 50))
+        compose restart "$service"
+    done
+    end once
+}
+
+killed() {
+    begin killed
+    local number=0
+    for service in "${services[@]}"; do
+        after $((number += 50))
+        compose kill "$service"
+        compose start "$service"
+    done
+    end
+}
+
+full() {
+    down
+    files+=(-f compose.full.yaml)
+    up
+    begin full
+    after 100
+    compose exec -T redis sh -c 'cat /dev/zero >/data/ballast' || true
+    sleep 10
+    echo "with a full volume the site has had $(visits) visits"
+    compose exec -T redis rm /data/ballast
+    end
+}
+
+daemon() {
+    [ -n "${RESTART_DAEMON:-}" ] || { echo 'daemon: RESTART_DAEMON is not set' && return; }
+    begin daemon
+    after 150
+    $RESTART_DAEMON
+    after 200
+    end
+}
+
+[ $# -gt 0 ] || set -- scaled restarted killed daemon full
+[ -n "${KEEP:-}" ] || trap down EXIT
+up
+for each in "$@"; do
+    "$each"
+done
+echo 'All is as it must be.'

@@ -1,0 +1,131 @@
+"""The trial of the images, docker/try.sh, as far as it can be checked without a container."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+import orjson
+import pytest
+
+from crawlstream_cli.demo.truth import Rules, expected_pages
+from crawlstream_cli.demo.visits import Visit
+from crawlstream_cli.demo.web import Web
+from support.variables import DOCKER, load_yaml
+
+SCRIPT = (DOCKER / "try.sh").read_text()
+SITE = load_yaml(DOCKER / "compose.demo.yaml")["services"]["demo-site"]
+WEB = Web(8000, hosts=1, pages=600, first_host="172.31.250.10", slow_pages=5)
+TRUTH = expected_pages(WEB, Rules(maxdepth=3))
+Log = dict[str, list[float]]
+"""URL -> when it was asked for, in milliseconds."""
+
+
+def right_log() -> Log:
+    """The log of a crawl as it must be: 20 a second."""
+    urls = chain.from_iterable([url] * times for url, times in TRUTH.fetches.items())
+    log: Log = {}
+    for number, url in enumerate(urls):
+        log.setdefault(url, []).append(number * 50.0)
+    return log
+
+
+def lose(log: Log) -> None:
+    """A page is never asked for."""
+    del log[next(reversed(log))]
+
+
+def repeat(log: Log) -> None:
+    """A page is asked for once more, a minute later."""
+    log[next(iter(log))].append(90_000.0)
+
+
+def hurry(log: Log) -> None:
+    """The first visits of 26 pages lie within a second, all others after it."""
+    for number, times in enumerate(log.values()):
+        times[:] = [at + 5_000 for at in times]
+        if number < 26:
+            times[0] = number * 39.0
+
+
+def leave(log: Log) -> None:
+    """All is as it must be."""
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "code", "facts"),
+    [
+        (leave, ("once",), 0, "lost 0, windows 0, fetched again 0"),
+        (lose, (), 1, "lost 1, windows 0, fetched again 0"),
+        (repeat, (), 0, "lost 0, windows 0, fetched again 1"),
+        (repeat, ("once",), 1, "lost 0, windows 0, fetched again 1"),
+        (hurry, (), 1, "lost 0, windows 1, fetched again 0"),
+    ],
+)
+def test_the_referee_sees_what_is_wrong(
+    tmp_path: Path, change: Callable[[Log], None], arguments: tuple[str, ...], code: int, facts: str
+) -> None:
+    """A lost page and a hit too many are always wrong, a second fetch where nothing is killed."""
+    log = right_log()
+    change(log)
+    results = [
+        {"url": url, "status_code": status} for url, status in TRUTH.delivered.items() if url in log
+    ]
+    visits = [
+        Visit(at, at, "172.31.250.10", "GET", url.removeprefix(WEB.origin(WEB.hosts[0])), 200, "")
+        for url, times in log.items()
+        for at in times
+    ]
+    for name, lines in (("results", results), ("visits", visits)):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(x) + b"\n" for x in lines))
+    argv = (sys.executable, "-P", str(DOCKER / "referee.py"), *arguments)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.endswith(f"{facts}\n"), done.stderr
+    assert done.returncode == code
+
+
+def test_the_referee_knows_the_site() -> None:
+    """Its web, and its rule, are those of the trial."""
+    options = dict(zip(SITE["command"][1::2], SITE["command"][2::2], strict=True))
+    assert (options["--port"], options["--first-host"]) == (str(WEB.port), WEB.hosts[0])
+    assert (options["--hosts"], options["--pages"]) == ("1", str(len(WEB.pages)))
+    referee = (DOCKER / "referee.py").read_text()
+    assert 'Web(8000, hosts=1, pages=600, first_host="172.31.250.10", slow_pages=5)' in referee
+    assert options["--slow-pages"] == "5"
+    assert re.findall(r"--hits (\d+) --window 1", SCRIPT) == re.findall(r"HITS = (\d+)", referee)
+
+
+def test_no_container_is_spared() -> None:
+    """Each service that runs without a profile is restarted and killed while a crawl runs."""
+    (named,) = re.findall(r"^services=\((.*)\)$", SCRIPT, re.MULTILINE)
+    services = load_yaml(DOCKER / "compose.yaml")["services"]
+    assert set(named.split()) == {name for name, each in services.items() if "profiles" not in each}
+    for name in named.split():
+        assert services[name]["restart"] == "unless-stopped"
+
+
+@pytest.mark.parametrize("path", sorted(DOCKER.rglob("*.sh")), ids=lambda path: path.name)
+def test_scripts_can_be_read_by_their_shell(path: Path) -> None:
+    """Each can be run, and has no error of syntax."""
+    shell = path.read_text().partition("\n")[0].removeprefix("#!")
+    assert path.stat().st_mode & 0o111
+    done = subprocess.run([shell, "-n", str(path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_files_that_it_names_are_there() -> None:
+    """Compose files, each made for services of compose.yaml or of the site."""
+    known = set(load_yaml(DOCKER / "compose.yaml")["services"]) | {"demo-site"}
+    named = set(re.findall(r"-f (compose[\w.]*\.yaml)", SCRIPT))
+    assert named == {
+        "compose.yaml",
+        "compose.servers.yaml",
+        "compose.demo.yaml",
+        "compose.full.yaml",
+    }
+    for name in named:
+        assert set(load_yaml(DOCKER / name)["services"]) <= known
