@@ -18,11 +18,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import typer
 from redis.asyncio import Redis
 from rich.console import Console
 from rich.table import Table
 
 from crawlstream.errors import SetupError
+from crawlstream_cli.crawl.interruption import until_signal
 from crawlstream_cli.local import servers
 from crawlstream_cli.local.ports import free_block
 from crawlstream_cli.local.probes import PROBES
@@ -100,9 +102,11 @@ class Benchmark:
         parser.add_argument("-n", type=int, default=self.repetitions, help="repetitions")
         options = parser.parse_args(argv)
         try:
-            report = asyncio.run(self._run(options.n))
+            report = until_signal(self._run(options.n))
         except SetupError as error:
             raise SystemExit(f"crawlstream bench {self.name}: {error}") from None
+        except typer.Exit as ended:
+            raise SystemExit(ended.exit_code) from None
         self._print(report)
         if options.json:
             print(json.dumps(report))

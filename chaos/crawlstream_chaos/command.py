@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 
 from crawlstream_chaos.runner import Options, problem_of, run, show_names
 from crawlstream_cli.common.console import PrintableConsole
-from crawlstream_cli.crawl.interruption import INTERRUPTED
+from crawlstream_cli.crawl.interruption import until_signal
 from crawlstream_cli.local.home import checkout
 from crawlstream_cli.local.partitions import MOST_LOCAL
 
@@ -70,7 +69,7 @@ def chaos(  # noqa: PLR0913  an option each
     crawl has ended, the round checks the site's access log, the topics and the ledger: no page is
     lost, duplicates are few and recognisable, the ledger balances, the run ended once, no rate
     limit was exceeded, and no page was completed before Kafka acknowledged it. Exit code 0 only if
-    all checks pass. Ctrl-C stops everything.
+    all checks pass. Ctrl-C and SIGTERM stop everything.
 
     Example: crawlstream chaos --faults kill-crawler,kill-redis --seconds 60 --seed 7
     """
@@ -95,7 +94,4 @@ def chaos(  # noqa: PLR0913  an option each
 def _run(options: Options) -> int:
     """The status to exit with; 1 where a law was broken."""
     checkout("supervisord.conf")
-    try:
-        return 0 if asyncio.run(run(options, _console())) else 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return 0 if until_signal(run(options, _console())) else 1

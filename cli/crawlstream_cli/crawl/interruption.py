@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM or a closed terminal end the command and the crawl that it has begun."""
+"""Ctrl-C, SIGTERM or a closed terminal end a command and what it has begun: a crawl, a cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TypeVar
 
 import typer
@@ -49,6 +51,30 @@ async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
         # A signal has ended it, whatever failed on the way out.
         sys.stderr.write(f"crawlstream: {error}\n")
         raise typer.Exit(128 + caught[0]) from None
+
+
+@contextmanager
+def ends_as_interrupt() -> Iterator[None]:
+    """Raise KeyboardInterrupt, with the number of the signal, at the first signal of the block.
+
+    Further signals are ignored, so that none cuts short what the first one stops. Signals that were
+    ignored before still are.
+    """
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        for each in _ENDS:
+            signal.signal(each, signal.SIG_IGN)
+        if number == signal.SIGHUP:
+            _let_go_of_terminal()
+        raise KeyboardInterrupt(number)
+
+    heeded = [number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN]
+    kept = {number: signal.signal(number, interrupt) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 def _let_go_of_terminal() -> None:

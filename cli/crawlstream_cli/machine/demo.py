@@ -29,7 +29,7 @@ from crawlstream.tether import die_with_parent
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_cli.common.console import PrintableConsole, say
 from crawlstream_cli.common.follow import Follower, Progress
-from crawlstream_cli.crawl.interruption import INTERRUPTED
+from crawlstream_cli.crawl.interruption import ends_as_interrupt
 from crawlstream_cli.crawl.requests import seed
 from crawlstream_cli.crawl.results import describe, open_results
 from crawlstream_cli.demo.files import differences, stored_pages
@@ -77,15 +77,16 @@ def demo(
     sets rate limits through ZooKeeper, feeds one crawl request, and compares the results, and the
     files that a pipeline makes of them, with the pages and the access log of the site. Exit code 0
     only if every page was delivered, none was fetched twice, no rate limit was exceeded and every
-    page is in the files once. Ctrl-C stops everything.
+    page is in the files once. Ctrl-C and SIGTERM stop everything.
 
     The last line is JSON: number of delivered pages, number of missing pages (0 on success),
     duration of the demo in seconds, paths of the results and of the pipeline's files.
     """
     try:
-        is_right = _Demo(keep=keep, partitions=partitions).run()
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+        with ends_as_interrupt():
+            is_right = _Demo(keep=keep, partitions=partitions).run()
+    except KeyboardInterrupt as interrupt:
+        raise typer.Exit(128 + interrupt.args[0]) from None
     raise typer.Exit(0 if is_right else 1)
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -23,6 +21,7 @@ from crawlstream.errors import ConfigError, SetupError
 from crawlstream.model.egress.render import lane_of
 from crawlstream_cli.common.console import stderr_console
 from crawlstream_cli.common.user_agent import placeholder_warning
+from crawlstream_cli.crawl.interruption import ends_as_interrupt
 from crawlstream_cli.local.cluster import LocalCluster, adopt_running_cluster
 from crawlstream_cli.local.crawlers import MOST
 from crawlstream_cli.local.partitions import MOST_LOCAL
@@ -103,7 +102,7 @@ def up(  # noqa: PLR0917 typer passes keywords
     if spiders and cluster.is_running and not cluster.is_stopping:
         _scale(spiders, console, pipelines=pipelines, partitions=partitions)
         return
-    with _ends_as_interrupt():
+    with ends_as_interrupt():
         started_at = time.monotonic()
         with showing(console) as progress, _late_is_no_end():
             wanted = {"link": 1, **spiders}
@@ -231,31 +230,5 @@ def _stay(cluster: LocalCluster, console: Console) -> None:
                 f"supervisord has exited unexpectedly; its {left} remaining processes were stopped"
             )
         return
-    _ignore_ends()
     cluster.stop()
     raise typer.Exit(130)
-
-
-@contextmanager
-def _ends_as_interrupt() -> Iterator[None]:
-    """Let a closed terminal and a TERM end this command as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        _ignore_ends()
-        raise KeyboardInterrupt
-
-    kept = {number: signal.signal(number, interrupt) for number in _ENDS}
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
-
-
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def _ignore_ends() -> None:
-    """From here on everything is being stopped, which must not be cut short."""
-    for number in _ENDS:
-        signal.signal(number, signal.SIG_IGN)
