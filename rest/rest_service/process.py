@@ -29,7 +29,7 @@ from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.egress.edit import PoolEditor
-from crawlstream.errors import ConfigError, CrawlstreamError, RedisUnavailable
+from crawlstream.errors import ConfigError, CrawlstreamError, KafkaRefused, RedisUnavailable
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.tasks import beside, end
@@ -147,11 +147,13 @@ async def _or_stop(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None
 
 async def _sending(service: Service, sink: Sink) -> None:
     """Start the sink as soon as Kafka is up; raise ConfigError if Kafka denies access."""
-    topics = service.topics
-    rights = Rights(reads=[topics.outbound], writes=[topics.incoming])
-    await until_ready("kafka", partial(check_rights, service.kafka, rights))
+    await until_ready("kafka", partial(check_rights, service.kafka, _rights(service)))
     await sink.start()
     await asyncio.Event().wait()
+
+
+def _rights(service: Service) -> Rights:
+    return Rights(reads=[service.topics.outbound], writes=[service.topics.incoming])
 
 
 async def _looking(service: Service, reader: ReplyReader) -> None:
@@ -161,9 +163,12 @@ async def _looking(service: Service, reader: ReplyReader) -> None:
     """
     while True:
         service.reach.redis = await _redis_answers(service)
-        service.reach.kafka = reader.is_reading and await _kafka_answers(service)
+        obstacle = await _obstacle_in_kafka(service, reader)
+        service.reach.obstacle = str(obstacle or "")
+        service.reach.kafka = reader.is_reading and not obstacle
         is_whole = service.reach.redis and service.reach.kafka
-        await asyncio.sleep(LOOK_EVERY_S if is_whole else _LOOK_SOON_S)
+        is_refused = isinstance(obstacle, KafkaRefused)
+        await asyncio.sleep(LOOK_EVERY_S if is_whole or is_refused else _LOOK_SOON_S)
 
 
 async def _redis_answers(service: Service) -> bool:
@@ -182,16 +187,20 @@ def _raise_refusal(helpers: Sequence[asyncio.Task[None]]) -> None:
             raise error
 
 
-async def _kafka_answers(service: Service) -> bool:
+async def _obstacle_in_kafka(service: Service, reader: ReplyReader) -> CrawlstreamError | None:
+    """Return why Kafka does not answer, or which right it refuses if something has failed."""
     try:
         await end_offsets(service.kafka, service.topics.incoming)
-    except CrawlstreamError:
-        return False
-    return True
+        if service.feeder.has_failed or reader.liveness.waiting_for:
+            await check_rights(service.kafka, _rights(service))
+            service.feeder.has_failed = False
+    except CrawlstreamError as error:
+        return error
+    return None
 
 
 def _health(service: Service, reader: ReplyReader, helpers: Sequence[asyncio.Task[None]]) -> Health:
-    why = reader.liveness.waiting_for if service.reach.missing else ""
+    why = service.reach.obstacle or reader.liveness.waiting_for if service.reach.missing else ""
     return Health(
         alive=not any(helper.done() for helper in helpers),
         waiting_for=": ".join(filter(None, (", ".join(service.reach.missing), why))),

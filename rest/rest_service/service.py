@@ -47,6 +47,8 @@ class Reach:
 
     kafka: bool = False
     redis: bool = False
+    obstacle: str = ""
+    """Why Kafka does not answer, or which right it refuses."""
 
     @property
     def missing(self) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
-from crawlstream.errors import CrawlstreamError
+from crawlstream.errors import CrawlstreamError, KafkaUnavailable
 
 MAX_RECORDS = 500
 """Maximum records of one list, unless a single request has more."""
@@ -23,6 +23,8 @@ class Feeder:
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self.has_failed = False
+        """True if Kafka has not taken a list since this was set to False."""
         self._waiting: list[_Waiting] = []
         self._sending: asyncio.Task[None] | None = None
 
@@ -61,6 +63,7 @@ class Feeder:
             await self._send([record for records, _ in waiting for record in records])
         except CrawlstreamError as raised:
             error = raised
+            self.has_failed = self.has_failed or isinstance(raised, KafkaUnavailable)
         for records, verdict in waiting:
             if verdict.done():
                 continue

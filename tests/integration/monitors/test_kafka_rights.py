@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from redis.asyncio import Redis
@@ -28,7 +32,7 @@ from crawlstream_cli.local.ports import free_block
 from support.bus.guarded import GuardedKafka, guarded_kafka
 from support.crawler.spread_web import WIDE_OPEN
 from support.monitors import MonitorCluster, MonitorProcess, Servers
-from support.waiting import WaitUntil
+from support.waiting import wait_until
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"
 _GRANT = re.compile(r"--operation (\w+) --(topic|group|transactional-id) (\S+)")
@@ -53,6 +57,7 @@ class Started(NamedTuple):
             return str(json.load(answer)["waiting_for"])
 
 
+soon = partial(wait_until, every_s=0.2)
 Run = Callable[..., AbstractContextManager[Started]]
 
 
@@ -68,7 +73,8 @@ def kafka_monitor(cluster: MonitorCluster, _: Path, **env: str) -> Iterator[Star
 def redis_monitor(cluster: MonitorCluster, _: Path, **env: str) -> Iterator[Started]:
     """Run a redis-monitor."""
     port = free_block(1)
-    told = {"CRAWLSTREAM_METRICS_PORT": str(port), **WIDE_OPEN, **env}
+    quick = {"CRAWLSTREAM_FINISH_GRACE": "0.3", **WIDE_OPEN}
+    told = {"CRAWLSTREAM_METRICS_PORT": str(port), **quick, **env}
     with cluster.redis_monitor(**told) as process:
         yield Started(process, port)
 
@@ -196,32 +202,105 @@ async def test_a_missing_right_ends_a_process_with_2(
     assert "Traceback" not in told, told
 
 
+LOST: Sequence[tuple[str, str, Sequence[Run]]] = (
+    ("WRITE", "crawled_firehose", [crawler]),
+    ("WRITE", "events", [redis_monitor]),
+    ("WRITE", "outbound_firehose", [redis_monitor]),
+    ("WRITE", "rejected", [kafka_monitor]),
+    ("WRITE", "incoming", [redis_monitor, rest]),
+    ("WRITE", "runs", [redis_monitor]),
+    ("READ", "incoming", [kafka_monitor]),
+    ("READ", "outbound_firehose", [rest]),
+    ("READ", "crawled_firehose", [pipeline]),
+)
+"""Rights on topics that are taken away from running processes, and those that need each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Has every process use all its rights, and knows what has to come of it."""
+
+    cluster: MonitorCluster
+    witness: Witness
+    url: str
+    """URL of a page with one link."""
+    rest_port: int
+
+    def set_up(self) -> None:
+        """Set a schedule that fires by request only."""
+        told = {"cron": "0 0 29 2 *", "overlap": "join", "seeds": [self.url]}
+        self._say("set", **told, crawl={"crawlid": "fired-{at}", "maxdepth": 1})
+
+    def _say(self, do: str, **more: object) -> None:
+        told = {"uuid": do, "appid": "app", "schedule": "s", "do": do, **more}
+        self.cluster.feed_in_order("app:s", told)
+
+    def use_all(self, name: str) -> None:
+        """Crawl, ask, send what is refused, and fire."""
+        crawl = {"appid": "app", "url": self.url, "maxdepth": 1}
+        self.witness.feed(
+            {**crawl, "crawlid": name},
+            {"action": "info", "appid": "app", "spiderid": "link", "uuid": name},
+        )
+        # Without ids, so that kafka-monitor has no reply to write.
+        self.witness.feed_raw(b"{")
+        self._say("fire")
+
+    async def ask(self, name: str) -> bool:
+        """Ask a REST service; whether it could answer."""
+
+        def post() -> bool:
+            asked = {"action": "info", "appid": "app", "spiderid": "link", "uuid": name}
+            body = json.dumps(asked).encode()
+            kind = {"Content-Type": "application/json"}
+            request = Request(f"http://127.0.0.1:{self.rest_port}/feed", body, kind)
+            try:
+                with urlopen(request, timeout=60) as answer:  # noqa: S310  its own
+                    return "poll_id" not in json.load(answer)["data"]
+            except HTTPError as error:
+                error.close()
+                return False
+
+        return await asyncio.to_thread(post)
+
+    async def has_all(self, name: str, firings: int) -> None:
+        """Wait for what has to come of it, none of it lost."""
+        assert (await self.witness.ended(name))["counters"]["done"] == 2
+        assert await self.witness.answered(name)
+        await wait_until(lambda: self._count("rejected") == firings)
+        fired = {"event": "schedule_fired", "schedule": "s"}
+        await wait_until(lambda: self._count("events", **fired) == firings)
+        await soon(lambda: self.ask(f"rest-{name}"))
+
+    def _count(self, topic: str, **fields: object) -> int:
+        return len({each.key for each in self.witness.records(topic, **fields)})
+
+
 async def test_the_documented_rights_suffice_and_a_lost_one_is_named(
-    cluster: MonitorCluster, guarded: GuardedKafka, tmp_path: Path, wait_until: WaitUntil
+    cluster: MonitorCluster, guarded: GuardedKafka, tmp_path: Path
 ) -> None:
-    """Keeps a crawl that is fed while rights are missing; health names the page with them."""
+    """Loses nothing that is fed while a right is missing; health names the page with the rights."""
     witness = Witness(cluster.kafka_hosts, cluster.prefix)
     with ExitStack() as stack:
         stack.callback(witness.close)
         site = stack.enter_context(serving({"/": page("/a"), "/a": page()}))
-        run = {
+        run: dict[Run, Started] = {
             each: stack.enter_context(each(cluster, tmp_path))
             for each in (kafka_monitor, redis_monitor, crawler, rest, pipeline)
         }
-        crawl = {"appid": "app", "url": site.url("/"), "maxdepth": 1}
-        witness.feed({**crawl, "crawlid": "first"})
-        ending = await witness.ended("first")
-        assert ending["counters"]["done"] == 2
-        await wait_until(lambda: not any(each.waiting_for for each in run.values()))
-
-        with guarded.denied("WRITE", "topic", cluster.topics.crawled):
-            witness.feed({**crawl, "crawlid": "second"})
-            await wait_until(lambda: "docs/security.md" in run[crawler].waiting_for)
-        assert (await witness.ended("second"))["counters"]["done"] == 2
-        with guarded.denied("READ", "topic", cluster.topics.incoming):
-            await wait_until(lambda: "docs/security.md" in run[kafka_monitor].waiting_for)
-            witness.feed({**crawl, "crawlid": "third"})
-        assert (await witness.ended("third"))["counters"]["done"] == 2
-        await wait_until(lambda: not any(each.waiting_for for each in run.values()))
+        client = Client(cluster, witness, site.url("/"), run[rest].port + 1)
+        client.set_up()
+        client.use_all("first")
+        await client.has_all("first", 1)
+        for firings, (operation, topic, needed_by) in enumerate(LOST, 2):
+            crawlid = f"{operation}-{topic}".lower()
+            with guarded.denied(operation, "topic", f"{PREFIX}.{topic}"):
+                client.use_all(crawlid)
+                asking = asyncio.ensure_future(client.ask(f"without-{crawlid}"))
+                for each in needed_by:
+                    await soon(lambda each=run[each]: "docs/security.md" in each.waiting_for)
+            await client.has_all(crawlid, firings)
+            await soon(lambda: not any(each.waiting_for for each in run.values()))
+            await asking
         logs = "".join(each.program.logged() for each in run.values())
     assert "Traceback" not in logs
