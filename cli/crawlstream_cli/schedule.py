@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -22,6 +22,7 @@ from crawlstream.errors import ConfigError, CrawlstreamError, InvalidRequest
 from crawlstream.model.recurring.schedule import Do, Schedule, ScheduleState
 from crawlstream.model.recurring.times import due_at, times_of
 from crawlstream.model.request import ScheduleRequest
+from crawlstream.model.scope import Scope
 from crawlstream.wire import jsontext, requests, views
 from crawlstream_cli.common.ask import APPID, ask, refusal
 from crawlstream_cli.common.client import cluster_frontier
@@ -72,7 +73,8 @@ def set_schedule(
         return
     reply = _ask("set", name, appid=appid, definition=told)
     seeds = parsed.seeds_from or counted(len(parsed.seeds), "seed")
-    _tell(reply, f"Schedule {name} feeds {seeds}; {_next_of(reply)}.", as_json=as_json)
+    sentence = f"Schedule {name} feeds {seeds}{_reach(parsed)}; {_next_of(reply)}."
+    _tell(reply, sentence, as_json=as_json)
 
 
 @schedule.command("list")
@@ -208,6 +210,24 @@ def _tell(reply: Mapping[str, Any], sentence: str, *, as_json: bool) -> None:
     say(sentence)
     for warning in reply.get("warnings", ()):
         say(f"Note: {warning}.")
+
+
+def _reach(told: Schedule) -> str:
+    """Which links are followed, where any are."""
+    depth = told.crawl.get("maxdepth")
+    if not depth:
+        return ""
+    where = "as its crawl allows" if _SCOPED & told.crawl.keys() else _PLACES[told.scope]
+    return f" and follows links {counted(cast(int, depth), 'level')} deep, {where} (scope)"
+
+
+_SCOPED = {"allowed_domains", "allow_regex"}
+_PLACES: Mapping[Scope, str] = {
+    Scope.HOST: "to the host of each seed",
+    Scope.DOMAIN: "to the domain of each seed",
+    Scope.PREFIX: "below each seed",
+    Scope.ANY: "anywhere",
+}
 
 
 def _next_of(reply: Mapping[str, Any]) -> str:

@@ -8,10 +8,10 @@ import pytest
 
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.recurring.seed_files import place_of
-from crawlstream.model.request import RequestLimits, ScheduleRequest
+from crawlstream.model.request import CrawlRequest, RequestLimits, ScheduleRequest
 from crawlstream.wire.requests import decode
 from crawlstream.wire.schedules import decode as decode_kept
-from crawlstream.wire.schedules import definition, encode, encode_request
+from crawlstream.wire.schedules import definition, encode, encode_request, encode_seeds
 from crawlstream.wire.tables import read_seeds
 from support.sample_requests import raw
 
@@ -141,3 +141,57 @@ def test_a_line_that_is_no_seed_is_named(name: str, data: bytes, problem: str) -
     with pytest.raises(InvalidRequest) as refused:
         list(read_seeds(name, data))
     assert refused.value.problems == [problem]
+
+
+def scoped(crawl: dict[str, Any], seed: dict[str, Any] | None = None, **fields: Any) -> Any:
+    """Return the fields of a firing's first seed that limit which links are followed."""
+    seeds = [{"url": "http://www.a.com/docs/x", **(seed or {})}]
+    told = raw(SCHEDULE, seeds=seeds, crawl={"crawlid": "news", **crawl}, **fields)
+    request = decode(told, limits=RequestLimits())
+    assert isinstance(request, ScheduleRequest)
+    assert request.schedule is not None
+    (record,) = encode_seeds(request.schedule, 0, request.schedule.seeds)
+    made = decode(record, limits=RequestLimits())
+    assert isinstance(made, CrawlRequest)
+    return made.allowed_domains, made.allow_regex
+
+
+@pytest.mark.parametrize(
+    ("crawl", "fields", "domains", "expressions"),
+    [
+        ({"maxdepth": 2}, {}, ("www.a.com",), None),
+        ({"maxdepth": 2}, {"scope": "domain"}, ("a.com",), None),
+        ({"maxdepth": 2}, {"scope": "prefix"}, None, (r"^https?://www\.a\.com/docs/",)),
+        ({"maxdepth": 2}, {"scope": "any"}, None, None),
+        ({"maxdepth": 2, "allowed_domains": ["b.com"]}, {}, ("b.com",), None),
+        (
+            {"maxdepth": 2, "allowed_domains": ["b.com"]},
+            {"scope": "host"},
+            ("www.a.com", "b.com"),
+            None,
+        ),
+        ({"maxdepth": 2, "allow_regex": ["/docs/"]}, {}, None, ("/docs/",)),
+        ({"maxdepth": 2}, {"seed": {"allowed_domains": ["c.com"]}}, ("c.com",), None),
+        ({"maxdepth": 2}, {"seed": {"maxdepth": 0}}, None, None),
+        ({}, {}, None, None),
+    ],
+)
+def test_a_schedule_stays_where_its_seeds_are(
+    crawl: dict[str, Any], fields: dict[str, Any], domains: Any, expressions: Any
+) -> None:
+    """Links lead to their hosts, as in a crawl by command, unless schedule or seed says another."""
+    assert scoped(crawl, **fields) == (domains, expressions)
+
+
+def test_a_schedule_that_was_stored_before_follows_the_links_that_it_did() -> None:
+    """It follows all; a schedule that is set now keeps its scope, a contradiction is refused."""
+    stored = encode(decode_kept(raw(SCHEDULE, seeds=["http://a.com/"])))
+    assert decode_kept(stored).scope == "any"
+    shown = decode(raw(SCHEDULE, seeds=["http://a.com/"]), limits=RequestLimits())
+    assert isinstance(shown, ScheduleRequest)
+    assert shown.schedule is not None
+    assert definition(shown.schedule)["scope"] == "host"
+    assert decode_kept(encode(shown.schedule)).scope == "host"
+    crawl = {"crawlid": "news", "allow_regex": ["/docs/"]}
+    (refused,) = problems(seeds=["http://a.com/"], crawl=crawl, scope="prefix")
+    assert refused == "$.scope: prefix cannot be combined with `allow_regex`"

@@ -13,19 +13,22 @@ from crawlstream.model.recurring.schedule import AT, STOP_NUMBER, Occasion, Sche
 from crawlstream.model.recurring.seed_files import SEED_FILES, place_of
 from crawlstream.model.recurring.times import cron_problem, smallest_gap_s, zone_problem
 from crawlstream.model.request import Refusal, RequestLimits, ScheduleRequest
+from crawlstream.model.scope import Scope, scope_fields
 from crawlstream.wire import jsontext
 from crawlstream.wire.schemas import Schema
 from crawlstream.wire.seeds import crawl_request
 
 _SEED = Schema.bundled("scraper")
 _DEFINITION = (
-    *("cron", "zone", "crawl", "seeds", "seeds_from", "overlap", "catch_up_s", "jitter_s"),
+    *("cron", "zone", "crawl", "seeds", "seeds_from", "scope", "overlap", "catch_up_s", "jitter_s"),
     "until",
 )
 _OF_A_FIRING = ("appid", "uuid", "occasion", "expires", "not_before")
 """Fields of a crawl request that a schedule sets itself, or that are times."""
 _OF_THE_CRAWL = ("crawlid", "spiderid")
 """Fields that all seeds share: a firing is a single crawl."""
+_SCOPES = ("allowed_domains", "allow_regex")
+"""Fields of a crawl request that say which links are followed."""
 _EXAMPLE_AT = 1_767_225_600
 _EXAMPLE_SEED: Mapping[str, object] = {"url": "http://example.com/"}
 _MOST_PROBLEMS = 10
@@ -50,7 +53,7 @@ def schedule_request(fields: Mapping[str, Any], limits: RequestLimits) -> Schedu
         _refuse(["$.seeds_from: must not be given together with `seeds`"])
     if (size := len(jsontext.dumps(fields))) > limits.max_schedule_bytes:
         _refuse([f"$: a schedule has at most {limits.max_schedule_bytes} bytes (got {size})"])
-    schedule = schedule_from(fields)
+    schedule = schedule_from({**fields, "scope": fields.get("scope") or _default_scope(fields)})
     _refuse(list(_time_problems(schedule, limits)))
     _refuse(_field_problems(schedule))
     _check_seeds(schedule, limits)
@@ -61,9 +64,15 @@ def schedule_request(fields: Mapping[str, Any], limits: RequestLimits) -> Schedu
     )
 
 
+def _default_scope(fields: Mapping[str, Any]) -> Scope:
+    """Return the scope of a new schedule that names none: pages stay on the host of their seed."""
+    return Scope.ANY if any(name in fields["crawl"] for name in _SCOPES) else Scope.HOST
+
+
 def schedule_from(fields: Mapping[str, Any]) -> Schedule:
-    """Return the schedule of an object that fits the schema."""
+    """Return the schedule of an object that fits the schema; what is stored may lack a scope."""
     told = {name: fields[name] for name in _DEFINITION if name in fields}
+    told["scope"] = Scope(told.get("scope") or Scope.ANY)
     listed = fields.get("seeds") or ()
     seeds = [{"url": seed} if isinstance(seed, str) else seed for seed in listed]
     return Schedule(appid=fields["appid"], name=fields["schedule"], **{**told, "seeds": seeds})
@@ -170,7 +179,20 @@ def encode_seeds(
     for number, seed in enumerate(seeds, first_number):
         occasion = asdict(Occasion(schedule.name, at, number))
         # kafka-monitor recognises later records by the first one if fields have this order.
-        yield jsontext.dumps({"url": seed.get("url"), "occasion": occasion, **shared, **seed})
+        named = {"url": seed.get("url"), "occasion": occasion, **shared, **seed}
+        yield jsontext.dumps({**named, **_scope_of(schedule, seed)})
+
+
+def _scope_of(schedule: Schedule, seed: Mapping[str, Any]) -> Mapping[str, object]:
+    """Return the fields that keep the pages below a seed within the schedule's scope.
+
+    None are needed without links, and a seed may have its own.
+    """
+    has_own = any(name in seed for name in _SCOPES)
+    if has_own or not {**schedule.crawl, **seed}.get("maxdepth"):
+        return {}
+    allowed: Any = schedule.crawl.get("allowed_domains") or ()
+    return scope_fields(schedule.scope, [str(seed.get("url"))], allowed)
 
 
 def encode_inline(schedule: Schedule) -> bytes:
@@ -212,6 +234,8 @@ def _field_problems(schedule: Schedule) -> list[str]:
         for name in ("url", *_OF_A_FIRING)
         if name in schedule.crawl
     ]
+    if schedule.scope is Scope.PREFIX and schedule.crawl.get("allow_regex"):
+        found.append("$.scope: prefix cannot be combined with `allow_regex`")
     if "crawlid" not in schedule.crawl:
         found.append("$.crawl: required field 'crawlid' is missing")
     for number, seed in enumerate(schedule.seeds):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.scope import Scope
 
 Overlap = Literal["skip", "stop", "join"]
 """Policy for a firing while the crawl of the last one is running."""
@@ -53,6 +54,8 @@ class Schedule:
     """Fields of each seed, ``url`` and others."""
     seeds_from: str | None = None
     """URL of a file with the seeds instead; it is read when the schedule fires."""
+    scope: Scope = Scope.ANY
+    """Links that are followed below each seed, besides those to ``allowed_domains``."""
     overlap: Overlap = "skip"
     catch_up_s: int = 3_600
     """Maximum seconds by which a missed firing may be late."""
