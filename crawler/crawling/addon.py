@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
@@ -20,6 +21,7 @@ from crawlstream.boot import log
 from crawlstream.errors import ConfigError
 
 if TYPE_CHECKING:
+    from scrapy import Spider
     from scrapy.crawler import Crawler
 
 __all__ = ["ClusterAddon"]
@@ -29,11 +31,15 @@ _ABOVE_SPIDERS = 35
 
 _COMPONENTS = ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS")
 _THE_PROJECTS_OWN = frozenset({"ADDONS", "BOT_NAME", "SPIDER_MODULES"})
+_DELAY = "CRAWLSTREAM_IGNORED_DELAY"
+"""The project's DOWNLOAD_DELAY, in seconds."""
 _IF_THE_PROJECT_SAYS_NOTHING = frozenset({"CONCURRENT_ITEMS", "DOWNLOAD_TIMEOUT", "USER_AGENT"})
 
 
 class ClusterAddon:
     """Makes ``scrapy crawl NAME`` a worker of the cluster that the environment names."""
+
+    _spider: type[Spider] | None = None
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -41,7 +47,9 @@ class ClusterAddon:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ClusterAddon:
         """Create the add-on for Scrapy."""
-        return cls(crawler.spidercls.name)
+        addon = cls(crawler.spidercls.name)
+        addon._spider = crawler.spidercls
+        return addon
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
@@ -51,6 +59,8 @@ class ClusterAddon:
         except ConfigError as error:
             sys.stderr.write(f"crawler: {error}\n")
             raise SystemExit(2) from error
+        if delay_s := settings.getfloat("DOWNLOAD_DELAY"):
+            settings.set(_DELAY, delay_s, "addon")
         for name, value in ours.items():
             if name in _IF_THE_PROJECT_SAYS_NOTHING:
                 settings.set(name, value, "addon")
@@ -61,7 +71,27 @@ class ClusterAddon:
         """Add crawlstream's components to the project's, and disable conflicting ones of Scrapy."""
         log.configure(settings["CRAWLSTREAM"], f"crawler-{self._name}")
         logging.getLogger("scrapy").setLevel(logging.WARNING)
+        if delay_s := self._ignored_delay_s(settings):
+            structlog.get_logger().warning(
+                "start",
+                outcome="delay_ignored",
+                delay_s=delay_s,
+                remedy=f"crawlstream throttle set DOMAIN {_rate_of(delay_s)}",
+            )
         add_components(settings)
+
+    def _ignored_delay_s(self, settings: BaseSettings) -> float:
+        """Return the delay of the project or spider, which the frontier does not know."""
+        of_spider = (getattr(self._spider, "custom_settings", None) or {}).get("DOWNLOAD_DELAY")
+        told = (settings.get(_DELAY), of_spider, getattr(self._spider, "download_delay", None))
+        return max(float(each or 0) for each in told)
+
+
+def _rate_of(delay_s: float) -> str:
+    """Return the options of a rule that is as slow as a delay."""
+    if delay_s >= 1:
+        return f"--hits 1 --window {delay_s:g}"
+    return f"--hits {int(1 / delay_s)} --window 1"
 
 
 def add_components(settings: BaseSettings) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from traceback import extract_tb
 
 from scrapy import Spider
@@ -39,9 +40,11 @@ def settings_of(name: str) -> Settings:
             _check(found[name])
             return theirs
         spiders = {**spiders, **found}
-    known = ", ".join(sorted(each for each in spiders if issubclass(spiders[each], ClusterSpider)))
+    known = sorted(each for each in spiders if issubclass(spiders[each], ClusterSpider))
+    near = get_close_matches(name, known, n=1)
+    meant = f"; did you mean {near[0]}?" if near else "."
     raise ConfigError(
-        f"unknown spider {name!r}; known spiders: {known}. Others are looked"
+        f"unknown spider {name!r}; known spiders: {', '.join(known)}{meant} Others are looked"
         " for in CRAWLSTREAM_SPIDER_MODULES and in the Scrapy project around the current directory"
     )
 

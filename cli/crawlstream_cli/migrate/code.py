@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from crawlstream_cli.migrate.finding import Finding, Verdict
-from crawlstream_cli.migrate.known import CLASSES, MODULES, REDIS_KEYS, SPIDERS
+from crawlstream_cli.migrate.known import CLASSES, MODULES, REDIS_KEYS, SETTINGS, SPIDERS
 
 _NAMES = {
     "RawResponseItem": (
@@ -89,9 +89,19 @@ def _spider(file: str, node: ast.ClassDef) -> Iterator[Finding]:
         for name in {"start_urls", "start_requests", "start"} & set(names):
             advice = "not used: feed these URLs as crawl requests (crawlstream feed FILE)"
             yield Finding(file, part.lineno, name, Verdict.CHANGE, advice)
+        if "download_delay" in names:
+            yield Finding(file, part.lineno, "download_delay", *SETTINGS["DOWNLOAD_DELAY"])
         if "custom_settings" in names:
             advice = "stays, except for what the cluster decides (docs/spiders.md)"
             yield Finding(file, part.lineno, "custom_settings", Verdict.WORKS, advice)
+            yield from _decided(file, part.value) if isinstance(part, ast.Assign) else ()
+
+
+def _decided(file: str, settings: ast.expr) -> Iterator[Finding]:
+    """Yield findings about settings of a spider that the cluster decides."""
+    for key in settings.keys if isinstance(settings, ast.Dict) else ():
+        if isinstance(key, ast.Constant) and (fate := SETTINGS.get(str(key.value))):
+            yield Finding(file, key.lineno, str(key.value), *fate)
 
 
 def _plugin(file: str, node: ast.ClassDef) -> Iterator[Finding]:

@@ -50,6 +50,12 @@ SETTINGS: Mapping[str, Fate] = {
     ),
     **{
         name: Fate(
+            CHANGE, "not read: a rate limit holds for the whole cluster (docs/politeness.md)"
+        )
+        for name in ("AUTOTHROTTLE_ENABLED", "RANDOMIZE_DOWNLOAD_DELAY")
+    },
+    **{
+        name: Fate(
             CHANGE, "`crawlstream throttle set default --concurrency N` holds for the whole cluster"
         )
         for name in ("CONCURRENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_IP")

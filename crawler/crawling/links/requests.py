@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any, cast
 
+import structlog
 from scrapy import Request, Spider
 
 from crawling.page import chain_cookies
 from crawling.page.request import INHERITED_META, OF_THE_DOWNLOADER, PAGE
 from crawlstream.model.credentials import may_set_for
 from crawlstream.model.url import host_of
+
+log = structlog.get_logger()
 
 _SCRAPYS = frozenset(
     {
@@ -51,6 +54,8 @@ def callback_of(request: Request, spider: Spider | None) -> str | None:
     """Return the name that leads from the spider to a request's callback; None for ``parse``."""
     if request.cb_kwargs:
         raise TypeError(f"cb_kwargs of {request} cannot be stored in the frontier: use meta")
+    if request.errback is not None:
+        _warn_of_errback(getattr(request.errback, "__name__", type(request.errback).__name__))
     callback: Any = request.callback
     if callback is None:
         return None
@@ -66,6 +71,14 @@ def callback_of(request: Request, spider: Spider | None) -> str | None:
             " object)"
         )
     return found
+
+
+@cache
+def _warn_of_errback(name: str) -> None:
+    """Log once that an errback is never called; CrawlSpider sets one of its own for any rule."""
+    if name != "_errback":
+        instead = "a page that fails is an event page_failed"
+        log.warning("parse", outcome="errback_ignored", errback=name, instead=instead)
 
 
 def headers_of(request: Request) -> dict[str, str]:

@@ -383,6 +383,7 @@ def ordinary_project(cluster: CrawlerCluster, folder: Path, spider: str) -> Craw
     """A crawler of a Scrapy project that joins with the spiders it has."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = own_settings\n")
     settings = 'SPIDER_MODULES = ["own_spiders"]\nADDONS = {"crawling.addon.ClusterAddon": 0}\n'
+    settings += "DOWNLOAD_DELAY = 0.5\n"
     (folder / "own_settings.py").write_text(settings)
     (folder / "own_spiders.py").write_text(ORDINARY_SPIDERS)
     path = os.pathsep.join(filter(None, (str(folder), cluster.env.get("PYTHONPATH"))))
@@ -416,6 +417,8 @@ async def test_a_crawl_spider_joins_with_its_rules(
     assert sorted(record["url"] for record in cluster.results()) == items
     said = [event["event"] for event in crawler.events() if event.get("logger") == "ruled"]
     assert said == [f"seen {url}" for url in items]
+    (warned,) = [e for e in crawler.events() if e.get("outcome") == "delay_ignored"]
+    assert warned["remedy"] == "crawlstream throttle set DOMAIN --hits 2 --window 1"
     assert "Scraped from" not in (tmp_path / "log.jsonl").read_text()
 
 

@@ -236,3 +236,20 @@ def test_a_folder_without_a_project_is_refused(
     """One sentence and exit code 2, so that a script does not take it for a clean project."""
     assert run(["migrate", "check", str(tmp_path / name)]) == 2
     assert "name the directory" in capsys.readouterr().err
+
+
+def test_a_delay_of_a_spider_is_found_like_one_of_its_project(tmp_path: Path) -> None:
+    """An attribute or a setting of its own; settings that stay are not listed one by one."""
+    (tmp_path / "spider.py").write_text(
+        "class Shop(RedisSpider):\n"
+        "    download_delay = 0.5\n"
+        "    custom_settings = {'DOWNLOAD_DELAY': 2, 'AUTOTHROTTLE_ENABLED': True, 'MINE': 1}\n"
+    )
+    found = told(tmp_path)
+    for name, line in (("download_delay", 2), ("DOWNLOAD_DELAY", 3)):
+        verdict, advice, at = found["spider.py", name]
+        assert (verdict, at) == ("change", line)
+        assert "throttle set default --hits 1" in advice
+    assert found["spider.py", "AUTOTHROTTLE_ENABLED"][0] == "change"
+    assert found["spider.py", "custom_settings"][0] == "works"
+    assert ("spider.py", "MINE") not in found

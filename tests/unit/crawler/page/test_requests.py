@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.spiders import CrawlSpider
+from structlog.testing import capture_logs
 
 from crawling.links.children import Children
+from crawling.links.requests import callback_of
 from crawling.page.request import PAGE, agent_of, page_of, to_scrapy
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.credentials import scope_of
@@ -231,3 +234,15 @@ def test_the_referrer_policy_of_a_page_goes_with_its_links() -> None:
     children = Children(page)
     children.follow(["http://a.example/x"], answer(page, Referrer_Policy="origin"))
     assert entries(children)[0].headers == {"Referer": "http://a.example/"}
+
+
+def test_an_errback_that_is_left_out_is_logged_once() -> None:
+    """The log has its name; the errback that a CrawlSpider sets for any rule is not a user's."""
+    spider = SomeSpider()
+    with capture_logs() as logs:
+        for errback in (failed, failed, CrawlSpider(name="ruled")._errback):
+            callback_of(Request("http://a.example/", errback=errback), spider)
+    (told,) = logs
+    assert (told["log_level"], told["outcome"], told["errback"]) == (
+        *("warning", "errback_ignored", "failed"),
+    )
