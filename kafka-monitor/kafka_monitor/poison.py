@@ -48,7 +48,7 @@ class PoisonDetector:
             self._careful_until.pop(partition, None)
             if position is not None and await self._was_here(topic_id, partition, position):
                 self._careful_until[partition] = position + CAREFUL_RECORDS
-                log.warning("poll", outcome="careful", partition=partition, position=position)
+                log.info("poll", outcome="one_by_one", partition=partition, position=position)
             return position
 
         return located

@@ -96,7 +96,7 @@ async def test_a_crawler_takes_a_free_metrics_port(
     """Its log says which one, and its health is told there."""
     async with started(environment, *CRAWLER) as process:
         told = await line_with(process, "port_in_use")
-        assert (told["asked"], told["level"]) == (taken, "warning")
+        assert (told["asked"], told["level"]) == (taken, "info")
         reader, writer = await asyncio.open_connection("127.0.0.1", int(str(told["port"])))
         writer.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b"200 OK" in await asyncio.wait_for(reader.readline(), 10)

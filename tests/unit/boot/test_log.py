@@ -61,6 +61,9 @@ def test_a_client_repeats_itself_once_a_minute() -> None:
     assert is_heard("kazoo.client", "no node %s", 1)
     assert not is_heard("kafka.coordinator", "group_id is None: disabling auto-commit.")
     assert not is_heard("kafka.cluster", "Metadata refresh: failed %s", Cancelled())
+    closed = RuntimeError("NetworkSelector closed!")
+    assert not is_heard("kafka.cluster", "Metadata refresh: failed %s", closed)
+    assert not is_heard("kafka.coordinator.range", "No partition metadata for topic %s", "a.b")
     assert is_heard("kafka.cluster", "Metadata refresh: failed %s", "as it should not")
     assert all(is_heard("scrapy.core", "page %s", number) for number in range(3))
     now = 61.0

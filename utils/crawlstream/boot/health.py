@@ -115,7 +115,7 @@ async def _listen(
             raise ConfigError(f"CRAWLSTREAM_METRICS_PORT: port {port} is already in use") from error
     server = await asyncio.start_server(answer, host, 0, limit=8192)
     used = server.sockets[0].getsockname()[1]
-    log.warning("listen", service="metrics", outcome="port_in_use", asked=port, port=used)
+    log.info("listen", service="metrics", outcome="port_in_use", asked=port, port=used)
     return server
 
 

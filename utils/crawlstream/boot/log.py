@@ -75,9 +75,14 @@ class _Seldom(logging.Filter):
 
     _CLIENTS = ("kafka.", "kazoo.")
     _PAUSE_S = 60.0
-    _MEANT = ("group_id is None", "Metadata refresh: failed Cancelled")
-    """Complaints of what is as it shall be: who only reads a topic is in no group, and a client
-    that is closed cancels what it is asking for."""
+    _MEANT = (
+        "group_id is None",
+        "Metadata refresh: failed Cancelled",
+        "Metadata refresh: failed NetworkSelector closed!",
+        "No partition metadata for topic",
+    )
+    """Complaints about what is normal: a reader without a group, requests of a client that is being
+    closed, and a group whose leader has not read the partitions of a topic yet."""
     _KNOWN_LIMIT = 1000
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
