@@ -24,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = settings_of(options)
         if options.command == "run":
             asyncio.run(process.run(settings, options.names, until_end=options.until_end))
+            if options.until_end:
+                asyncio.run(inspect.summarize(settings, options.names))
             return 0
         return int(asyncio.run(options.does(settings, options)))
     except ConfigError as error:

@@ -50,9 +50,9 @@ class Goal:
         )
 
     @property
-    def is_stored(self) -> bool:
-        """Return whether all is stored."""
-        return all(self.stored.get(number, 0) >= end for number, end in self.ends.items())
+    def left(self) -> int:
+        """Offsets that are not stored yet."""
+        return sum(max(end - self.stored.get(number, 0), 0) for number, end in self.ends.items())
 
 
 class Goals:
@@ -91,12 +91,16 @@ class Goals:
     async def check(self) -> None:
         """NotStored: a pipeline was stopped before, or could not go on."""
         for goal in self._goals:
-            name = f"pipeline.{goal.flow.pipeline.name}"
+            name = goal.flow.pipeline.name
             if goal.flow.broken:
                 raise NotStored(f"{name}: {goal.flow.broken}")
             await self._ask(goal)
-            if not goal.is_stored:
-                raise NotStored(f"{name} has ended before all was stored: run it again")
+            if goal.left:
+                records = f"{goal.left:,} record{'s' * (goal.left != 1)}"
+                raise NotStored(
+                    f"{name} has ended with {records} left to store: run it again to go on;"
+                    f" `crawlstream pipeline undelivered list {name}` shows what it could not store"
+                )
 
     async def _try_to_ask(self, goal: Goal) -> None:
         try:

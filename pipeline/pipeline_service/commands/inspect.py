@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +63,13 @@ async def find(settings: Settings, pipeline: Pipeline) -> Found:
 
 async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int:
     """A line for each pipeline: what is delivered, what is left; 1 if one cannot be read."""
+    return await summarize(settings, (), as_json=options.json)
+
+
+async def summarize(settings: Settings, names: Sequence[str], *, as_json: bool = False) -> int:
+    """Print a line for each of these pipelines, () are all; 1 if one cannot be read."""
     rows, status = [], 0
-    for pipeline in load_pipelines(settings, ()):
+    for pipeline in load_pipelines(settings, names):
         try:
             found = await find(settings, pipeline)
         except CrawlstreamError as error:
@@ -72,12 +77,12 @@ async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int
             status = EXIT_FAILED
             continue
         rows.append(_told(settings, pipeline, found))
-    if options.json:
+    if as_json:
         for told in rows:
             say_json(told)
         return status
-    names = ("pipeline", "edition", "source", "lag", *_COLUMNS, "path")
-    say_table(names, [[_cell(told[name]) for name in names] for told in rows])
+    shown = ("pipeline", "edition", "source", "lag", *_COLUMNS, "path")
+    say_table(shown, [[_cell(told[name]) for name in shown] for told in rows])
     return status
 
 

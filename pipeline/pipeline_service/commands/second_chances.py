@@ -73,6 +73,15 @@ def _id(one: Undelivered) -> str:
     return f"{one.rejection.partition}-{one.rejection.offset}"
 
 
+def _url(one: Undelivered) -> str:
+    """Return the URL of its page; "" if the record has none that can be read."""
+    try:
+        record = jsontext.loads(one.rejection.raw or b"")
+    except ValueError:
+        return ""
+    return str(record.get("url") or "") if isinstance(record, dict) else ""
+
+
 def _chosen(found: Sequence[Undelivered], options: argparse.Namespace) -> Sequence[Undelivered]:
     if options.all or options.reason:
         return [each for each in found if options.reason in (None, each.rejection.reason)]
@@ -90,10 +99,11 @@ def _list(found: Sequence[Undelivered], *, as_json: bool) -> None:
         for each in found:
             told = each.rejection
             reasons = {"reason": told.reason, "errors": list(told.errors)}
-            say_json({"id": _id(each), **reasons, "timestamp": told.timestamp_ms})
+            named = {"id": _id(each), "url": _url(each) or None}
+            say_json({**named, **reasons, "timestamp": told.timestamp_ms})
     elif found:
-        rows = [[_id(o), o.rejection.reason, "; ".join(o.rejection.errors)] for o in found]
-        say_table(("id", "reason", "errors"), rows)
+        rows = [[_id(o), _url(o), o.rejection.reason, "; ".join(o.rejection.errors)] for o in found]
+        say_table(("id", "url", "reason", "errors"), rows)
     else:
         say("Nothing is undelivered.")
 

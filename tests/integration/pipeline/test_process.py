@@ -231,11 +231,13 @@ def test_a_pipeline_ends_with_its_source(cluster: PipelineCluster) -> None:
         done = cluster.command("run", "--until-end")
         assert done.returncode == 0, done.stderr
         assert cluster.stored() == once(range(pages))
+        titles, row = done.stdout.splitlines()
+        assert dict(zip(titles.split(), row.split(), strict=True))["delivered"] == str(pages)
     cluster.describe_sink(files, "edition = 2\nstop_after_undelivered = 1")
     cluster.feed([b"{}"], key=b"k")
     done = cluster.command("run", "--until-end")
     assert done.returncode == 1
-    assert "pipeline.archive: 1 records in a row are undelivered" in done.stderr.splitlines()[-1]
+    assert "pipeline: archive: 1 records in a row are undelivered" in done.stderr.splitlines()[-1]
 
 
 def test_a_person_is_told_what_is_wrong(cluster: PipelineCluster) -> None:

@@ -60,20 +60,21 @@ def _account(event: RunDelivered) -> dict[str, Any]:
     }
 
 
-def decode_delivery(raw: bytes, pipeline: str) -> Mapping[str, Any] | None:
-    """Return the account of a run by a pipeline, with fields of later versions; else None."""
+def decode_delivery(raw: bytes, pipeline: str | None = None) -> Mapping[str, Any] | None:
+    """Return the account of a run by a pipeline (None: by any), with all fields; else None."""
     if b'"run_delivered"' not in raw:
         return None
     try:
         value = orjson.loads(raw)
-        is_ours = value["event"] == "run_delivered" and value["pipeline"] == pipeline
+        is_ours = value["event"] == "run_delivered" and pipeline in {None, value["pipeline"]}
         is_whole = all(isinstance(value[name], int) for name in _DELIVERED)
-        is_named = all(isinstance(value[name], str) for name in ("appid", "crawlid", "spiderid"))
+        is_named = all(isinstance(value[name], str) for name in _NAMES)
     except (KeyError, TypeError, ValueError):
         return None
     return value if is_ours and is_whole and is_named else None
 
 
+_NAMES = ("pipeline", "appid", "crawlid", "spiderid")
 _DELIVERED = (
     *("run", "server_time", "edition", "complete", "done", "read", "repeats", "delivered"),
     "undelivered",
