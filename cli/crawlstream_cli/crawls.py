@@ -13,12 +13,13 @@ from rich.text import Text
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.model.state import CrawlState
+from crawlstream.model.words.condition import badge
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.columns import Column, cell, print_columns
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.times import moment, until
-from crawlstream_cli.common.which import waiting_for, with_crawlers
+from crawlstream_cli.common.which import with_crawlers
 
 _COLOURS = {"running": "green", "paused": "yellow", "stopping": "yellow", "expiring": "yellow"}
 _LONG_NAME, _NARROW = 24, 14
@@ -69,7 +70,7 @@ def show_crawls(
 ) -> None:
     """A table for people, or a list of objects; ``spiders`` are those that crawlers run."""
     if as_json:
-        say(orjson.dumps([views.crawl(crawl) for crawl in found]).decode())
+        say(orjson.dumps([views.crawl(crawl, spiders) for crawl in found]).decode())
     elif found:
         print_columns(stdout_console(), [*_columns(found, spiders)])
     else:
@@ -100,8 +101,9 @@ def _columns(found: Sequence[CrawlState], spiders: Collection[str] | None) -> It
 
 
 def _state(crawl: CrawlState, spiders: Collection[str] | None) -> Text:
-    """Return the state, or the reason why it waits."""
-    if waits := waiting_for(crawl, spiders):
-        return cell(waits, "red")
+    """Return the state, with the reason why it waits or has brought nothing."""
+    told = badge(crawl, spiders)
+    if told != crawl.state:
+        return cell(told, "red")
     ends = f" {until(crawl.paused_until)}" if crawl.paused_until else ""
-    return cell(crawl.state + ends, _COLOURS.get(crawl.state, "dim"))
+    return cell(told + ends, _COLOURS.get(crawl.state, "dim"))

@@ -12,17 +12,19 @@ import typer
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError
+from crawlstream.model.words.condition import pace
+from crawlstream.model.words.quantities import by_reason, duration
 from crawlstream.wire import jsontext
 from crawlstream_cli.common.ask import ask, refusal
 from crawlstream_cli.common.console import say
-from crawlstream_cli.common.times import duration, moment, until
+from crawlstream_cli.common.times import moment, until
 from crawlstream_cli.common.which import (
+    condition_of,
     unknown_crawl,
-    waiting_of,
     which_crawl,
     with_crawlers,
 )
-from crawlstream_cli.common.words import by_reason, counted
+from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawls import read_crawls, show_crawls
 
 _BAR = 30
@@ -61,11 +63,11 @@ def info(
         raise CrawlstreamError(why)
     if reply.get("state") == "unknown":
         raise unknown_crawl(crawlid, appid, spider)
+    known = dict(asyncio.run(condition_of(settings, crawl)))
+    badge = str(known.pop("badge", reply["state"]))
     if as_json:
-        say(jsontext.dumps(reply).decode())
+        say(jsontext.dumps({**reply, **known}).decode())
         return
-    waits = reply["state"] == "running" and reply["pending"] and not reply["in_flight"]
-    badge = asyncio.run(waiting_of(settings, crawl)) if waits else ""
     for name, value in rows_of(reply, now=time.time(), badge=badge):
         say(f"{name:<9} {value}")
 
@@ -81,11 +83,12 @@ def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterato
         "crawl",
         f"{reply['crawlid']} of application {reply['appid']}, spider {spider}, run {reply['run']}",
     )
-    yield "state", badge or _state(reply, now)
+    ends = reply.get("paused_until")
+    yield "state", (badge or reply["state"]) + (f" {until(ends, now=now)}" if ends else "")
     yield "progress", _bar(ended, reply["admitted"])
     counts = f"{reply['done']:,} done, {reply['redirected']:,} redirected, {failed:,} failed"
     yield "pages", f"{counts}{_reasons(reply['failed'])}"
-    yield "waiting", f"{reply['pending']:,} queued, {reply['in_flight']:,} in flight"
+    yield "waiting", f"{counted(reply['pending'], 'page')}, {reply['in_flight']:,} in flight"
     if reply["held_back"]:
         yield "held back", by_reason(reply["held_back"])
     if reply["filtered"]:
@@ -103,11 +106,6 @@ def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterato
         yield "", f"and {counted(len(domains) - _MOST_DOMAINS, 'domain')} more"
 
 
-def _state(reply: Mapping[str, Any], now: float) -> str:
-    ends = reply.get("paused_until")
-    return f"{reply['state']} {until(ends, now=now)}" if ends else str(reply["state"])
-
-
 def _bar(ended: int, admitted: int) -> str:
     share = ended / admitted if admitted else 0.0
     filled = int(share * _BAR)
@@ -116,14 +114,10 @@ def _bar(ended: int, admitted: int) -> str:
 
 
 def _pace(reply: Mapping[str, Any], ended: int, *, now: float) -> str:
-    """Return pages per second since the start, and how long the rest takes at that pace."""
     is_running = reply["state"] == "running"
     took_s = (now if is_running else reply["last_activity"]) - reply["started"]
-    if not ended or took_s <= 0:
-        return "no page yet"
-    pace = f"{ended / took_s:,.2f} pages/s"
-    left = reply["pending"] + reply["in_flight"]
-    return f"{pace}, about {duration(left * took_s / ended)} left" if is_running and left else pace
+    left = reply["pending"] + reply["in_flight"] if is_running else 0
+    return pace(ended, left=left, took_s=took_s)
 
 
 def _reasons(counts: Mapping[str, int]) -> str:

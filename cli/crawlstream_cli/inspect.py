@@ -17,6 +17,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, UrlReport
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import fold_host, seed_url
+from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import say, stdout_console
@@ -161,8 +162,8 @@ def _show_domain(report: DomainReport, *, as_json: bool) -> None:
     for name, value in _domain_rows(report):
         say(f"{name:<14} {value}")
     table = Table(box=None, header_style="bold")
-    for name in ("spider", "index", "crawl", "app", "standing", "queued"):
-        table.add_column(name, justify="right" if name in {"standing", "queued"} else "left")
+    for name in ("spider", "index", "crawl", "app", "priority", "queued"):
+        table.add_column(name, justify="right" if name in {"priority", "queued"} else "left")
     for queue in report.queues:
         for band in queue.first:
             crawl = (band.crawl.crawlid, band.crawl.appid) if band.crawl else ("(ended)", "")
@@ -193,13 +194,13 @@ def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
     rows = {
         "crawl": state.crawl.crawlid,
         "run": f"{state.run}, {state.state}",
-        "waits": f"{state.queued} queued, {state.delayed} delayed, {state.held} held"
+        "waits": f"{state.queued} queued, {state.delayed} delayed, {state.held} in flight"
         + (f", {state.spilled} in Kafka" if state.spilled else "")
         + (f"; {state.shelved} of the queued on the shelf" if state.shelved else ""),
         "over": f"{state.done} done, {state.redirected} redirected, {state.failed} failed",
-        "failed": views.counted(state.failed_by_reason),
-        "filtered": views.counted(state.filtered_by_reason),
-        "held back": views.counted(state.held_back),
+        "failed": by_reason(state.failed_by_reason) or "none",
+        "filtered": by_reason(state.filtered_by_reason) or "none",
+        "held back": by_reason(state.held_back) or "none",
     }
     for name, value in rows.items():
         say(f"{name:<14} {value}")

@@ -28,12 +28,13 @@ from crawlstream.bus.records import Out
 from crawlstream.bus.tail import read_topic
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import Rejection
+from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import jsontext, rejects, requests
 from crawlstream_cli.common.ask import ends_of, open_sink
 from crawlstream_cli.common.columns import Column, cell, print_columns
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.times import moment
-from crawlstream_cli.common.words import by_reason, counted, in_words
+from crawlstream_cli.common.words import counted, in_words
 
 _BATCH = 500
 """Records between two acknowledgements, at most,"""

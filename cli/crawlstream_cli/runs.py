@@ -15,12 +15,13 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, RunHistory
+from crawlstream.model.words.quantities import duration
 from crawlstream.runs.compare import compare as compare_runs
 from crawlstream.runs.history import read_history
 from crawlstream.wire import views
 from crawlstream_cli.common.ask import ends_of
 from crawlstream_cli.common.console import say, stdout_console
-from crawlstream_cli.common.times import duration, moment
+from crawlstream_cli.common.times import moment
 from crawlstream_cli.common.which import which_crawl
 
 _PATIENCE_S = 600.0

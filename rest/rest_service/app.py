@@ -148,7 +148,11 @@ async def _on_http(request: Request, error: Exception) -> Response:
 
 def _nothing_there(request: Request) -> Response:
     """Return a redirect to the page meant by the path, or the predecessor's error."""
-    target = reference.WAYS.get(request.url.path) if request.method == "GET" else None
+    path = request.url.path.rstrip("/")
+    is_meant = path in reference.WAYS.values() and path != request.url.path
+    target = path if is_meant else reference.WAYS.get(path)
+    if request.method != "GET":
+        target = None
     if target is None:
         return failure(RequestRefused(404, NO_ENDPOINT))
     query = request.url.query

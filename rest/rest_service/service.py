@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
@@ -15,7 +16,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.egress.edit import PoolEditor
-from crawlstream.errors import KafkaUnavailable
+from crawlstream.errors import KafkaUnavailable, RedisUnavailable
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import RequestLimits
@@ -23,6 +24,7 @@ from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from rest_service.http.access import Client
+from rest_service.http.envelope import RequestRefused
 from rest_service.http.gate import CLIENT
 from rest_service.http.idempotency import Once
 from rest_service.http.quota import Quota
@@ -30,6 +32,7 @@ from rest_service.http.turns import Turns
 from rest_service.metrics import WAITING
 from rest_service.rates import DomainRates
 from rest_service.sampler import Sampler
+from rest_service.topics.delivered import LastRuns
 from rest_service.topics.producer import MAX_RECORDS, Feeder
 from rest_service.topics.replies import Replies
 
@@ -89,6 +92,7 @@ class Service:
     )
     comparisons: Turns = field(default_factory=lambda: Turns(most=1, each=1, patience_s=PATIENCE_S))
     """A single comparison at a time: each keeps up to 200 000 pages in memory."""
+    last_runs: LastRuns = field(default_factory=LastRuns)
     rates: DomainRates = field(default_factory=DomainRates)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     started_at: float = field(default_factory=time.monotonic)
@@ -142,11 +146,41 @@ TheService = Annotated[Service, Depends(_service_of)]
 TheClient = Annotated[Client, Depends(_client_of)]
 
 
+async def named_crawl(service: Service, appid: str, crawlid: str, spiderid: str | None) -> CrawlKey:
+    """Return the crawl of these ids: without a spider ``link``'s, or the only one of another.
+
+    Raise RequestRefused (422) if several others have it. While Redis does not answer, it is
+    ``link``'s.
+    """
+    key = CrawlKey(spiderid or "link", appid, crawlid)
+    if spiderid is not None:
+        return key
+    with suppress(RedisUnavailable):
+        if await service.frontier.queries.states([key]):
+            return key
+        known = [one.crawl for one in await service.frontier.queries.crawls(appid=appid)]
+        found = [one for one in known if one.crawlid == crawlid]
+        if len(found) > 1:
+            spiders = ", ".join(sorted(one.spiderid for one in found))
+            raise RequestRefused(
+                422,
+                f"Crawls of several spiders have this id: give `spiderid`, one of {spiders}.",
+                code="ambiguous_crawl",
+            )
+        return found[0] if found else key
+    return key
+
+
 async def _crawl_of(
-    client: TheClient, appid: str, crawlid: str, spiderid: str = "link"
+    service: TheService,
+    client: TheClient,
+    *,
+    appid: str,
+    crawlid: str,
+    spiderid: str | None = None,
 ) -> CrawlKey:
     client.check(appid)
-    return CrawlKey(spiderid, appid, crawlid)
+    return await named_crawl(service, appid, crawlid, spiderid)
 
 
 TheCrawl = Annotated[CrawlKey, Depends(_crawl_of)]

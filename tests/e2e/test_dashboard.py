@@ -184,7 +184,7 @@ async def _see_the_cluster(screens: Screens, crawlid: str) -> None:
         assert await screens.tab.run("document.querySelectorAll('.plot').length") == plots
     await screens.open("/ui/processes")
     await screens.reads("Kafka answers", "Redis answers", "redis-monitor", "kafka-monitor", "rest")
-    await screens.reads("MiB", "Per second", selector="table")
+    await screens.reads("MB", "Per second", selector="table")
     await screens.open("/ui/crawls?state=running&appid=" + APP)
     await screens.reads(crawlid, "running")
 
@@ -299,7 +299,7 @@ async def _start_one(screens: Screens) -> None:
     await screens.reads("", selector='[data-for="maxdepth"]')
     await screens.reads("1 seed; 127.0.0.1 gives a page each", selector="[data-estimate]")
     await tab.fill("[name=spiderid]", "produkte")
-    await screens.reads("No crawler of produkte is running", selector="[data-alive]")
+    await screens.reads("No crawler of spider produkte is running", selector="[data-warnings]")
     await tab.fill("[name=spiderid]", "link")
     await tab.click("summary")
     await tab.fill("[name=attrs]", "no JSON")

@@ -36,7 +36,8 @@ async def test_a_crawl_stays_where_it_began_and_tells_how_it_goes(
     assert re.fullmatch(rf"Crawl \w+: 1 seed, links are followed .* to {re.escape(host)} .*", first)
     assert f"{host} gets 1 per 3 s" in rule
     assert f"./crawlstream throttle set {host} " in remedy
-    assert re.search(r"\n\d done, \d+ waiting, 0 failed, 0\.\d pages/s, .*next request ", done.err)
+    line = r"\n\d done, \d+ waiting, \d+ in flight, 0 failed, 0\.\d pages/s, .*next request "
+    assert re.search(line, done.err)
     assert re.search(r"\nCrawl \w+ finished: 5 pages, \d+ filtered \(.*\), .*B, \d\d s\n", done.err)
 
 
@@ -70,7 +71,7 @@ async def test_a_crawl_whose_crawlers_went_away_says_so(serve: Serve, cluster: C
             assert command.stderr is not None
             await command.stderr.readuntil(served.web.seed_url.encode())
             async with cluster.without("crawler"):
-                said = await command.stderr.readuntil(b"No crawler of spider 'link' is running")
+                said = await command.stderr.readuntil(b"No crawler of spider link is running")
             said += await command.stderr.read()
             assert await command.wait() == 0, said
 
@@ -114,7 +115,7 @@ async def test_a_closed_terminal_stops_the_crawl(
         )
         os.close(theirs)
         seen = ""
-        while " waiting, 0 failed, " not in seen:
+        while " in flight, 0 failed, " not in seen:
             seen += (await asyncio.to_thread(os.read, ours, 65536)).decode()
         os.close(ours)
         assert await command.wait() == 128 + signal.SIGHUP

@@ -8,6 +8,7 @@ from redis.exceptions import RedisError
 
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import CrawlstreamError
+from crawlstream.model.words import condition
 from crawlstream.stats.heartbeat import living_in
 from crawlstream_frontier.opening.servers import open_frontiers
 
@@ -29,8 +30,4 @@ async def absence(settings: Settings, spiderid: str, *, with_intake: bool = Fals
     spiders = {process.spider for process in heard if process.kind == "crawler"}
     if spiderid in spiders:
         return ""
-    there = ", ".join(sorted(filter(None, spiders))) or "none"
-    return (
-        f"No crawler of spider {spiderid!r} is running, so the crawl waits. Running spiders:"
-        f" {there}"
-    )
+    return f"{condition.absence(spiderid, spiders=spiders)}, so the crawl waits"

@@ -1,36 +1,21 @@
-"""Times as people read them: how long, how long ago, and when by the clock on the wall."""
+"""Times as people type and read them: how long, and when by the clock on the wall."""
 
 from __future__ import annotations
 
 import re
 import time
-from itertools import pairwise
 
 import typer
 
+from crawlstream.model.words.quantities import TIME_UNITS, ago, duration
+
 _LONGEST_S = 366 * 86_400
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-
-
-def duration(seconds: float) -> str:
-    """``42 s``, ``14 min``, ``2 h 5 min``, ``4 d 3 h``: two units at most, no seconds in hours."""
-    left = max(int(seconds), 0)
-    for (unit, size), (below, smaller) in pairwise(_UNITS):
-        if left >= size:
-            rest = left % size // smaller if smaller > 1 else 0
-            return f"{left // size} {unit}" + (f" {rest} {below}" if rest else "")
-    return f"{left} s"
-
-
-def ago(seconds: float) -> str:
-    """``3 s ago``, ``2 h 5 min ago``."""
-    return f"{duration(seconds)} ago"
 
 
 def seconds_of(text: str) -> int:
     """The seconds in ``45min``, ``1h``, ``2 d``; BadParameter for anything else."""
     found = re.fullmatch(r"(\d{1,6}) ?(d|h|min|s)", text.strip())
-    seconds = int(found[1]) * dict(_UNITS)[found[2]] if found else 0
+    seconds = int(found[1]) * dict(TIME_UNITS)[found[2]] if found else 0
     if not 0 < seconds <= _LONGEST_S:
         raise typer.BadParameter(
             f"'{text}' is not a duration of up to a year, such as 90s, 45min, 1h or 2d"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import CrawlstreamError, RedisUnavailable
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
+from crawlstream.model.words import condition
 from crawlstream.stats.heartbeat import living_in
+from crawlstream.wire import views
 from crawlstream_cli.common.ask import APPID
 from crawlstream_cli.common.client import cluster_frontier
 
@@ -71,23 +73,19 @@ async def with_crawlers(
         return await frontier.queries.with_lanes(told, spiders), spiders
 
 
-async def waiting_of(settings: Settings, crawl: CrawlKey) -> str:
-    """The badge of a crawl by its name, '' if Redis does not answer; see ``waiting_for``."""
+async def condition_of(settings: Settings, crawl: CrawlKey) -> Mapping[str, object]:
+    """The ``badge`` of a crawl, its ``problem`` and ``waits_for``; {} if Redis does not answer."""
     try:
         async with cluster_frontier(settings) as frontier:
             states = await frontier.queries.states([crawl])
         told, spiders = await with_crawlers(settings, states.values())
     except RedisUnavailable:
-        return ""
-    return "".join(waiting_for(state, spiders) for state in told)
-
-
-def waiting_for(crawl: CrawlState, spiders: Collection[str] | None) -> str:
-    """``waiting: no crawler of SPIDER``, if a running crawl waits for that; else nothing."""
-    lacking = () if spiders is None else crawl.lacking(spiders)
-    return no_crawler_of(*lacking) if lacking else ""
-
-
-def no_crawler_of(*spiders: str) -> str:
-    """Return the badge of a crawl that waits for a crawler."""
-    return f"waiting: no crawler of {' or '.join(spiders)}"
+        return {}
+    return {
+        name: value
+        for state in told
+        for name, value in {
+            "badge": condition.badge(state, spiders),
+            **views.condition_of(state, spiders),
+        }.items()
+    }

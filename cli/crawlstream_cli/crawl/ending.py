@@ -10,10 +10,10 @@ import orjson
 from rich.console import Console
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.words.quantities import by_reason, duration, size
 from crawlstream_cli.common.console import say
 from crawlstream_cli.common.follow import Progress
-from crawlstream_cli.common.times import duration
-from crawlstream_cli.common.words import by_reason, counted, size
+from crawlstream_cli.common.words import counted
 
 _REMEDIES = {
     "address_refused": (
@@ -87,8 +87,7 @@ def _sentences(summary: Summary) -> Iterator[tuple[str, str]]:
     for why in progress.refused.values():
         yield f"Rejected: {why}", "red"
     for reason, count in progress.failed.most_common():
-        said = f": {detail}" if (detail := progress.details.get(reason)) else ""
-        yield f"Failed ({reason}): {count}{said}", "yellow"
+        yield f"Failed ({reason}): {count}{_why(progress, reason)}", "yellow"
     if progress.silent:
         said = f"Done without a result record: {progress.silent}. The spider yielded no result"
         yield f"{said} for them.", "yellow"
@@ -100,6 +99,17 @@ def _sentences(summary: Summary) -> Iterator[tuple[str, str]]:
         yield f"What failed: ./crawlstream dump events -b --no-follow | grep {pattern}", ""
 
 
+def _why(progress: Progress, reason: str) -> str:
+    """Return what is known of the pages that failed for a reason, and the URL of one of them."""
+    known = progress.details.get(reason, "")
+    if not progress.has_fetched:
+        return f": {known}" if known else ""
+    url = next((url for url, why in progress.first_failed.items() if why == reason), "")
+    parts = [known or _REMEDIES.get(reason, ""), f"as {url}" if url else ""]
+    sentence = ", ".join(filter(None, parts))
+    return f": {sentence}" if sentence else ""
+
+
 def _nothing_fetched(progress: Progress) -> Iterator[str]:
     yield "No page was fetched."
     for url, reason in progress.first_failed.items():
@@ -109,7 +119,9 @@ def _nothing_fetched(progress: Progress) -> Iterator[str]:
 
 def _last_line(summary: Summary) -> str:
     progress, ending = summary.progress, summary.ending.removeprefix("crawl_")
-    parts = [counted(progress.results, "page")]
+    if ending == "finished" and not progress.has_fetched:
+        ending = "finished, but fetched nothing"
+    parts = [counted(progress.results, "page") + _statuses(progress)]
     if failed := progress.failed.total():
         parts.append(f"{failed:,} failed ({by_reason(progress.failed)})")
     if summary.filtered:
@@ -119,3 +131,11 @@ def _last_line(summary: Summary) -> str:
     is_file = summary.output is not None and str(summary.output) != "-"
     where = f" -> {summary.output}" if is_file else ""
     return f"Crawl {summary.crawl.crawlid} {ending}: {', '.join(parts)}{where}"
+
+
+def _statuses(progress: Progress) -> str:
+    """Return how many pages came with each status, unless all are successes."""
+    if all(200 <= status < 300 for status in progress.statuses):
+        return ""
+    counts = (f"{count:,} x {status}" for status, count in progress.statuses.most_common())
+    return f" ({', '.join(counts)})"

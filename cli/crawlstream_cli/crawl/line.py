@@ -12,9 +12,8 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
 from crawlstream.boot.printable import printable
+from crawlstream.model.words.quantities import by_reason, duration
 from crawlstream.tasks import beside
-from crawlstream_cli.common.times import duration
-from crawlstream_cli.common.words import by_reason
 from crawlstream_cli.crawl.watch import Watch
 
 EVERY_S = 10.0
@@ -68,7 +67,8 @@ def _parts(watch: Watch) -> Iterator[str]:
         return
     yield f"{progress.results:,} done"
     if state:
-        yield f"{state.pending + state.held:,} waiting"
+        yield f"{state.pending:,} waiting"
+        yield f"{state.held:,} in flight"
     failed = sum(progress.failed.values())
     yield f"{failed:,} failed ({by_reason(progress.failed)})" if failed else "0 failed"
     yield f"{watch.rate:.1f} pages/s"

@@ -16,18 +16,20 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.printable import printable
-from crawlstream.boot.settings import load_settings
+from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
+from crawlstream.model.words.condition import IF_MISSPELT, no_crawler_of
+from crawlstream.model.words.quantities import ago, duration
+from crawlstream.runs.deliveries import Run, last_runs
 from crawlstream.stats.heartbeat import living_in
 from crawlstream.wire import views
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.lost_log import lost_logs
 from crawlstream_cli.common.retention import retention_warnings
-from crawlstream_cli.common.times import duration
-from crawlstream_cli.common.which import no_crawler_of
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.local.cluster import LocalCluster
 from crawlstream_cli.local.supervisor import ProcessInfo
@@ -74,6 +76,8 @@ class _Says:
 
     conditions: Mapping[str, str]
     told: _Told | None
+    ended: Sequence[Run]
+    """The last run of each pipeline that no process runs now."""
 
 
 def status(
@@ -87,8 +91,8 @@ def status(
     """
     cluster = LocalCluster()
     processes = cluster.processes()
-    told, warnings = asyncio.run(_ask_all()) if processes else (None, ())
-    says = _Says(cluster.conditions(processes), told)
+    told, ended, warnings = asyncio.run(_ask_all()) if processes else (None, (), ())
+    says = _Says(cluster.conditions(processes), told, ended)
     if as_json:
         say(json.dumps({**_as_json(cluster, processes, says), "warnings": list(warnings)}))
     else:
@@ -99,14 +103,33 @@ def status(
         raise typer.Exit(_NOT_RUNNING)
 
 
-async def _ask_all() -> tuple[_Told | None, Sequence[str]]:
+async def _ask_all() -> tuple[_Told | None, Sequence[Run], Sequence[str]]:
     settings, now_ms = load_settings(), int(time.time() * 1000)
-    told, lost, near = await asyncio.gather(
+    told, ended, lost, near = await asyncio.gather(
         _ask(),
+        _runs(settings),
         _warnings(lost_logs(settings)),
         _warnings(retention_warnings(settings, now_ms=now_ms)),
     )
-    return told, [*(told.warnings if told else ()), *lost, *near]
+    warnings = [*(told.warnings if told else ()), *lost, *near]
+    return told, _without_process(ended, told), warnings
+
+
+async def _runs(settings: Settings) -> Mapping[str, Run]:
+    """Return the last run of each pipeline; {} if Kafka does not answer in time."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await last_runs(
+                kafka_of(settings), settings.topics.events, most_s=_PATIENCE_S / 2
+            )
+    except (CrawlstreamError, TimeoutError):
+        return {}
+
+
+def _without_process(runs: Mapping[str, Run], told: _Told | None) -> Sequence[Run]:
+    """Return the last runs of pipelines that no process runs now."""
+    there = {name for one in (told.heard if told else ()) for name in one.pipelines}
+    return [run for name, run in sorted(runs.items()) if name not in there]
 
 
 async def _warnings(asked: Awaitable[Sequence[str]]) -> Sequence[str]:
@@ -186,6 +209,7 @@ def _as_json(
         ],
         "heard": [views.process(process) for process in told.heard] if told else [],
         "lacking": list(told.lacking) if told else [],
+        "ended_pipelines": list(says.ended),
         "counters": views.frontier(told.counters) if told else None,
         "partitions": _partitions(told) if told else [],
     }
@@ -226,8 +250,23 @@ def _show(cluster: LocalCluster, processes: Sequence[ProcessInfo], says: _Says) 
     console.print(table)
     console.print(_in_words(told.counters if told else None), highlight=False)
     for spider in told.lacking if told else ():
-        remedy = escape(f"start one: ./crawlstream up --spider {spider}=1")
-        console.print(f"[red]{escape(no_crawler_of(spider))}[/]; {remedy}", highlight=False)
+        remedy = f"start one: ./crawlstream up --spider {spider}=1. {IF_MISSPELT}"
+        console.print(f"[red]{escape(no_crawler_of(spider))}[/]; {escape(remedy)}", highlight=False)
+    for run in says.ended:
+        console.print(escape(_ended(run, time.time())), highlight=False)
+
+
+def _ended(run: Run, now: float) -> str:
+    """The last run of a pipeline that is not running."""
+    where = f"its last run, {run['crawlid']} ({run['run']}), was stored"
+    faults = [
+        *(["it is incomplete"] if not run["complete"] else []),
+        *([counted(run["undelivered"], "page") + " undelivered"] if run["undelivered"] else []),
+        *(["its quality was missed"] if run.get("ok") is False else []),
+    ]
+    more = f": {', '.join(faults)}; see `crawlstream pipeline report {run['pipeline']}`"
+    stored = f"{where} {ago(now - run['server_time'])}" + (more if faults else "")
+    return f"pipeline {run['pipeline']} is not running; {stored}"
 
 
 def _absence(cluster: LocalCluster) -> str:

@@ -9,6 +9,7 @@ from crawlstream.model.effects import PendingAction
 from crawlstream.model.request import ActionRequest
 from crawlstream.plugins import Context, Reply
 from crawlstream.wire import replies, requests
+from redis_monitor.actions.namesakes import namesakes
 
 
 class StopMonitor:
@@ -17,10 +18,13 @@ class StopMonitor:
     name = "stop"
 
     def __init__(self, context: Context) -> None:
-        del context
+        self._context = context
 
     async def answer(self, action: PendingAction) -> Reply:
-        """Say how many entries went; an unknown crawl, or none named, is an error."""
+        """Say how many entries went; for an unknown crawl, which spiders have one."""
         request = cast(ActionRequest, requests.decode(action.request))
-        body = replies.stop(request, purged=action.purged, server_time=int(time.time()))
+        known = () if action.purged is not None else await namesakes(self._context, request)
+        body = replies.stop(
+            request, purged=action.purged, server_time=int(time.time()), namesakes=known
+        )
         return Reply(request.appid, body)

@@ -6,28 +6,29 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
-from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle import ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
+from crawlstream.model.words.quantities import size
 from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.rule_history import read_changes
 from crawlstream.stats.wishes import Wish, wish
+from rest_service.dashboard.domain_rows import DomainRow, Waits
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.problems import REDIS_AWAY, Note, problems_of, spiders_of, with_lanes
-from rest_service.dashboard.processes import PATIENCE_S, living_processes
-from rest_service.dashboard.render import SHOWN, render, span, volume
+from rest_service.dashboard.problems import REDIS_AWAY, Note, problems_of
+from rest_service.dashboard.render import SHOWN, render, span
 from rest_service.http.access import Client
 from rest_service.sampler import KEPT_S, Point
 from rest_service.service import Service, TheService
+from rest_service.v2.living import PATIENCE_S, living_processes, spiders_of, with_lanes
 from rest_service.v2.proxies import states_of_pools
 
 _DOMAINS_KNOWN = 1_000
@@ -88,18 +89,19 @@ def _figures(service: Service) -> list[tuple[str, str, str]]:
         (state.spilled, "in Kafka"),
     ]
     told = ", ".join(f"{count:,} {name}" for count, name in parts if count)
-    limit = f"of {volume(state.memory_limit)}" if state.memory_limit else "in Redis"
-    hands = f"by {state.workers} worker{'s' * (state.workers != 1)}"
+    limit = f"of {size(state.memory_limit)}" if state.memory_limit else "in Redis"
+    hands = f"at {state.workers} worker{'s' * (state.workers != 1)}"
     body_bytes = sum(one.body_bytes for one in service.sampler.crawls)
+    answers = "no answers" if lately.success is None else "answers below 400"
     return [
         ("Pages per second", f"{sample.pages_per_s:.1f}", ""),
         ("Waiting", f"{waiting:,}", told),
-        ("In work", f"{state.held:,}", hands),
-        ("Success", "none" if lately.success is None else f"{lately.success:.0%}", "below 400"),
-        ("Latency", "none" if lately.latency_ms is None else span(lately.latency_ms), "mean"),
-        ("Bodies", volume(body_bytes), "remembered"),
-        ("Crawls", f"{state.crawls:,}", f"{len(service.sampler.crawls):,} remembered"),
-        ("Frontier", volume(state.memory_used), limit),
+        ("In flight", f"{state.held:,}", hands),
+        ("Success", "-" if lately.success is None else f"{lately.success:.0%}", answers),
+        ("Latency", "-" if lately.latency_ms is None else span(lately.latency_ms), "mean"),
+        ("Bodies", size(body_bytes), "of all known crawls"),
+        ("Running crawls", f"{state.crawls:,}", f"{len(service.sampler.crawls):,} known"),
+        ("Frontier", size(state.memory_used), limit),
     ]
 
 
@@ -130,44 +132,6 @@ async def process(
         return {"name": name, "one": one, "problems": [] if is_known else [REDIS_AWAY]}
 
     return await show(request, service, Screen("process.html", "/ui/processes", fill, every_s=1))
-
-
-@dataclass(frozen=True, slots=True)
-class DomainRow:
-    """A domain with its rule, traffic and state."""
-
-    name: str
-    source: str
-    rule: ThrottleRule
-    traffic: DomainTraffic | None = None
-    report: DomainReport | None = None
-
-    @property
-    def waiting(self) -> int:
-        """Pages that wait in the domain, as far as their queues are listed."""
-        queues = self.report.queues if self.report else ()
-        return sum(band.queued for queue in queues for band in queue.first)
-
-    @property
-    def allowed_per_minute(self) -> float:
-        """Requests per minute that the rule allows at present."""
-        return 0.0 if self.rule.is_paused else 60 * self.rule.effective_hits / self.rule.window_s
-
-    @property
-    def condition(self) -> str:
-        """Present state of the domain, in a word or two."""
-        if self.source == "blacklist":
-            return "blocked"
-        if self.rule.is_paused or not self.rule.effective_hits:
-            return "paused" if self.rule.is_paused else "held back"
-        if self.traffic and self.traffic.is_failing:
-            return f"failing: {self.traffic.top_reason}".rstrip(": ")
-        report = self.report
-        if report is None:
-            return "quiet"
-        if report.strikes or report.silences:
-            return "backs off"
-        return "busy" if report.queues or report.under_way else "quiet"
 
 
 def _failures(traffic: DomainTraffic) -> float:
@@ -258,7 +222,8 @@ async def _domains(service: Service, wanted: str, part: str) -> Values:
             fitting = [one for one in _named(known, busy) if part in one]
             names = [] if wanted == DEFAULT else [wanted] if wanted else fitting[:SHOWN]
             history = await read_changes(service.redis, service.keys, wanted)
-            rows = await asyncio.gather(*(_row(service, known, one, busy) for one in names))
+            row = partial(_row, service, known, busy=busy, why=await Waits.of(service))
+            rows = await asyncio.gather(*map(row, names))
     except (CrawlstreamError, RedisError, TimeoutError):
         return {
             "problems": [Note("Redis does not answer.")],
@@ -286,7 +251,12 @@ def _named(table: ThrottleTable, busy: Mapping[str, DomainTraffic]) -> list[str]
 
 
 async def _row(
-    service: Service, table: ThrottleTable, name: str, busy: Mapping[str, DomainTraffic]
+    service: Service,
+    table: ThrottleTable,
+    name: str,
+    *,
+    busy: Mapping[str, DomainTraffic],
+    why: Waits,
 ) -> DomainRow:
     return DomainRow(
         name=name,
@@ -294,6 +264,8 @@ async def _row(
         rule=table.rule_for(name),
         traffic=busy.get(name),
         report=await service.frontier.inspector.domain(name),
+        paused=why.paused.get(name, {}),
+        spiders=why.spiders,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from operator import attrgetter
 from typing import Annotated, Any
@@ -13,22 +14,24 @@ from fastapi import APIRouter, Query, Request, Response
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import Steering
 from crawlstream.model.state import ENDED, UNDER_WAY, CrawlState
+from crawlstream.model.words.condition import pace
 from crawlstream.stats.domains import read_domains
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.problems import REDIS_AWAY, absences, spiders_of, with_lanes
-from rest_service.dashboard.processes import living_processes
-from rest_service.dashboard.render import SHOWN, crawl_path, render
+from rest_service.dashboard.problems import REDIS_AWAY, absences
+from rest_service.dashboard.render import SHOWN, crawl_path, ended, render
 from rest_service.http.access import Client
 from rest_service.service import Service, TheClient, TheCrawl, TheService
 from rest_service.v2.crawls import crawl_state
+from rest_service.v2.living import living_spiders, with_lanes
 from rest_service.v2.ordered import Fits, Found, read_ordered
 from rest_service.v2.reading import Name, ends_of, parsed, start_of, wanted_by
 
 _LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
-_WAITS = ("queued", "delayed", "held", "spilled")
-_ALWAYS = ("admitted", "done", "failed", "queued", "held")
+_ALWAYS = ("admitted", "done", "failed")
 """Counters that are shown even if they are zero."""
+_PARTS = (("delayed", "delayed"), ("spilled", "in Kafka"))
+"""Waiting pages that are in no queue."""
 _COLUMNS: Mapping[str, Callable[[CrawlState], Any]] = {
     "crawlid": lambda one: one.crawl.crawlid,
     "appid": lambda one: one.crawl.appid,
@@ -76,7 +79,7 @@ async def crawls(
             and q.strip().casefold() in "\n".join(astuple(one.crawl)).casefold()
             and client.may_see(one.crawl.appid)
         ]
-        spiders = spiders_of(await living_processes(service))
+        spiders = await living_spiders(service)
         found, order = ordered(
             [one for one in asked if state in {"", one.state}],
             sort,
@@ -123,20 +126,38 @@ async def _crawl(service: Service, client: Client, key: CrawlKey) -> Values:
     if client.appids:
         # The traffic includes requests of all applications.
         traffic = {}
-    spiders = spiders_of(await living_processes(service))
+    spiders = await living_spiders(service)
     return {
         "one": one,
         "spiders": spiders,
         "problems": [one._replace(path="") for one in absences([one], spiders)],
-        "ledger": [
-            (name, count)
-            for name in (*_LEDGER, *_WAITS)
-            if (count := getattr(one, name)) or name in _ALWAYS
-        ],
+        "ledger": _ledger(one),
+        "pace": pace(ended(one), left=_left(one), took_s=_took_s(one)),
         "domains": [(domain, traffic.get(domain.domain)) for domain in domains],
         "left": len(one.domains) - len(domains),
         "steering": _BUTTONS.get(one.state, ()),
     }
+
+
+def _ledger(one: CrawlState) -> Sequence[tuple[str, int, str]]:
+    """Return name, count and note of each counter that is shown."""
+    shown = [(name, getattr(one, name)) for name in _LEDGER]
+    parts = [f"{count:,} {word}" for name, word in _PARTS if (count := getattr(one, name))]
+    return [
+        *((name, count, "") for name, count in shown if count or name in _ALWAYS),
+        ("waiting", one.pending, ", ".join(parts)),
+        ("in flight", one.held, ""),
+    ]
+
+
+def _left(one: CrawlState) -> int:
+    """Return the pages that are still to come; 0 if nothing is fetched at present."""
+    return one.pending + one.held if one.state == "running" else 0
+
+
+def _took_s(one: CrawlState) -> float:
+    """Return the seconds since the run began, or that it took."""
+    return (time.time() if one.is_under_way else one.last_activity) - one.started_at
 
 
 @router.get("/crawl/failures")

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Query, Request, Response
 
 from crawlstream.stats.pipelines import states_of
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.processes import living_processes
 from rest_service.dashboard.quality import by_field, missed
 from rest_service.dashboard.render import render
 from rest_service.service import TheClient, TheService
+from rest_service.v2.living import living_processes
 from rest_service.v2.pipelines import deliveries
 
 _HERE = "/ui/pipelines"
@@ -21,10 +21,14 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 
 @router.get("/pipelines")
 async def pipelines(request: Request, service: TheService) -> Response:
-    """Show all pipelines with a running process."""
+    """Show all pipelines with a running process, and the last runs that others have stored."""
 
     async def fill() -> Values:
-        return {"pipelines": states_of(await living_processes(service) or ())}
+        found = states_of(await living_processes(service) or ())
+        last = await service.last_runs.read(service.kafka, service.topics.events)
+        names = {one.name for one in found}
+        ended = [run for name, run in sorted(last.items()) if name not in names]
+        return {"pipelines": found, "ended": ended, "last": last, "missed": missed}
 
     return await show(request, service, Screen("pipelines.html", _HERE, fill, every_s=2))
 

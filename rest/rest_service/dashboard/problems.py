@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from crawlstream.errors import RedisUnavailable
 from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState
+from crawlstream.model.words.condition import IF_MISSPELT, Spiders, absence
 from crawlstream.stats import problem
 from crawlstream.stats.problem import KAFKA_DOWN, start_command
 from rest_service.service import Service
-
-Spiders = frozenset[str] | None
-"""Names of spiders with a running crawler; None: unknown."""
-
-
-_PATIENCE_S = 3.0
 
 
 class Note(NamedTuple):
@@ -32,37 +25,13 @@ class Note(NamedTuple):
 REDIS_AWAY = Note("Redis does not answer: these values are out of date.")
 
 
-def spiders_of(processes: Sequence[Process] | None) -> Spiders:
-    """Return the spiders with a running crawler."""
-    if processes is None:
-        return None
-    return frozenset(one.spider for one in processes if one.kind == "crawler")
-
-
-async def with_lanes(
-    service: Service, crawls: Sequence[CrawlState], spiders: Spiders
-) -> Sequence[CrawlState]:
-    """Return crawls with the spiders they wait for, if a crawler seems to be missing."""
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            return await service.frontier.queries.with_lanes(crawls, spiders or ())
-    except (RedisUnavailable, TimeoutError):
-        return crawls
-
-
-def condition(one: CrawlState, spiders: Spiders) -> str:
-    """Return the state of a crawl in words; a crawl without a crawler is waiting."""
-    lacking = () if spiders is None else one.lacking(spiders)
-    return f"waiting: no crawler of {' or '.join(lacking)}" if lacking else one.state
-
-
 def absences(crawls: Sequence[CrawlState], spiders: Spiders) -> list[Note]:
     """Return a note per spider without a crawler that crawls wait for, most crawls first."""
     lacking = (one.lacking(spiders) for one in crawls) if spiders is not None else ()
     waiting = Counter(spider for each in lacking for spider in each).most_common()
     return [
         Note(
-            f"No crawler of spider {spider} is running, so {_crawls(count)}.",
+            f"{absence(spider, spiders=spiders)}, so {_crawls(count)}. {IF_MISSPELT}",
             command=start_command(spider),
             path="/ui/crawls?state=running",
         )

@@ -13,8 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule
+from crawlstream.model.words.condition import badge
+from crawlstream.model.words.quantities import duration, size
 from crawlstream.wire import jsontext
-from rest_service.dashboard.problems import condition
 from rest_service.http.access import Client, is_of_applications
 
 SCREENS = (
@@ -35,7 +36,6 @@ PAUSES = ((900, "15 minutes"), (3_600, "an hour"), (86_400, "a day"))
 """Choices for the length of a pause, in seconds."""
 LONGEST_TEXT = 2_000
 _LONG_MS = 90_000
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def crawl_path(state: CrawlState, screen: str = "/ui/crawl", **more: str) -> str:
@@ -54,24 +54,14 @@ def ended(state: CrawlState) -> int:
     return state.done + state.failed + state.redirected + state.stopped + state.expired
 
 
-def duration(since: float) -> str:
-    """Return the time since a moment: ``42 s``, ``3:07 min``, ``2:05 h``, ``4 d``."""
-    return _lasting(time.time() - since)
+def past(at: float) -> str:
+    """Return the time since a moment: ``42 s``, ``14 min``, ``2 h 5 min``."""
+    return duration(time.time() - at)
 
 
 def ahead(at: float) -> str:
-    """Return the time until a moment, in the form of ``duration``."""
-    return _lasting(at - time.time())
-
-
-def _lasting(length_s: float) -> str:
-    seconds = max(0, int(length_s))
-    minutes, hours = seconds // 60, seconds // 3600
-    if seconds < 60:
-        return f"{seconds} s"
-    if hours < 1:
-        return f"{minutes}:{seconds % 60:02} min"
-    return f"{hours}:{minutes % 60:02} h" if hours < 48 else f"{hours // 24} d"
+    """Return the time until a moment, in the form of ``past``."""
+    return duration(at - time.time())
 
 
 def moment(at: float) -> str:
@@ -82,19 +72,10 @@ def moment(at: float) -> str:
         return f"{at:.0f} s after 1970"
 
 
-def volume(size: float) -> str:
-    """Return bytes in the unit that leaves up to four digits."""
-    for unit in _UNITS[:-1]:
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} {_UNITS[-1]}"
-
-
 def span(ms: float) -> str:
     """Return a length of time as text."""
     if ms >= _LONG_MS:
-        return _lasting(ms / 1000)
+        return duration(ms / 1000)
     return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
 
 
@@ -136,17 +117,17 @@ _templates.filters["quantity"] = _short
 _templates.globals.update(
     PAUSES=PAUSES,
     ahead=ahead,
-    condition=condition,
+    badge=badge,
     crawl_path=crawl_path,
-    duration=duration,
     effect=effect,
     ended=ended,
     moment=moment,
+    past=past,
     path_of=path_of,
     rule_fields=RULE_FIELDS,
     shown=shown,
+    size=size,
     span=span,
-    volume=volume,
 )
 
 

@@ -13,13 +13,12 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.url import domain_key, fold_host
 from crawlstream.stats.domains import OTHERS, read_domains
 from rest_service.dashboard.cluster import latest
-from rest_service.dashboard.problems import spiders_of, with_lanes
-from rest_service.dashboard.processes import living_processes
 from rest_service.dashboard.render import SHOWN, crawl_path, render
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
 from rest_service.service import Service, TheClient, TheService
 from rest_service.v2.frontier import story_of
+from rest_service.v2.living import living_spiders, with_lanes
 from rest_service.v2.reading import url_of, wanted_by
 
 _LONGEST = 10_000
@@ -45,7 +44,7 @@ async def search(service: TheService, client: TheClient, q: str = "") -> Respons
     domains = await _domains(service, client, text) if text and not named else []
     if text in domains:
         return _lead(f"/ui/domains?{urlencode({'name': text})}")
-    spiders = spiders_of(await living_processes(service))
+    spiders = await living_spiders(service)
     return render(
         "search.html",
         client=client,

@@ -18,13 +18,13 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.scope import Scope
 from crawlstream.wire import jsontext
 from rest_service.dashboard.fields import MORE
-from rest_service.dashboard.problems import Note, spiders_of
-from rest_service.dashboard.processes import living_processes
+from rest_service.dashboard.problems import Note
 from rest_service.dashboard.render import render
 from rest_service.http.access import Client, Role
 from rest_service.http.hiding import SECRET_FIELDS
 from rest_service.service import Service, TheClient, TheService
 from rest_service.v2.crawls import crawl_state
+from rest_service.v2.living import living_spiders
 from rest_service.v2.reading import CLOCKS_DIFFER_MS, SCANNED, wanted_by
 
 _SEEDS_REPEATED = 500
@@ -73,7 +73,7 @@ async def screen(
     status: int = 200,
 ) -> Response:
     """Return the form, with the values of its fields and the problems of each."""
-    spiders = spiders_of(await living_processes(service)) or ()
+    spiders = await living_spiders(service) or ()
     empty = {
         "appid": min(client.appids, default="dashboard"),
         "crawlid": uuid4().hex[:12],

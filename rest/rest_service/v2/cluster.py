@@ -108,43 +108,53 @@ async def domain_state(domain: Domain, service: TheService) -> Response:
 @router.get("/throttle", summary="The throttle rules")
 async def rules(service: TheService) -> Response:
     """All rules and the blacklist, as they are in ZooKeeper now."""
-    return success(views.throttle_table(await service.editor.read()))
+    return _rules(await service.editor.read())
 
 
 @router.put("/throttle/rules/{domain}", summary="Set a rule")
 async def set_rule(domain: Domain, rule: Rule, service: TheService, client: TheClient) -> Response:
-    """Set the rule of a domain, or of ``default``; it takes effect within about a second."""
+    """Set the rule of a domain, or of ``default``; it takes effect within about a second.
+
+    ``set`` has the rule as it is now, under its name; the other fields are all rules.
+    """
     if not rule.model_fields_set:
         raise RequestRefused(422, "No field to set was given.", code="invalid")
     with audited(client, "set-rule", domain=domain, **rule.model_dump(exclude_unset=True)):
         edit = partial(service.editor.set_rule, domain, **rule.model_dump())
-        return success(await _changed(service, client, edit))
+        table = await _changed(service, client, edit)
+        name = fold_host(domain)
+        changed = table.default if name == "default" else table.rule_for(name)
+        return success({"set": {name: changed.named()}, **views.throttle_table(table)})
 
 
 @router.delete("/throttle/rules/{domain}", summary="Remove a rule")
 async def remove_rule(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Remove the rule of a domain, so that the default rule applies."""
     with audited(client, "remove-rule", domain=domain):
-        return success(await _changed(service, client, partial(service.editor.remove_rule, domain)))
+        return _rules(await _changed(service, client, partial(service.editor.remove_rule, domain)))
 
 
 @router.put("/throttle/blacklist/{domain}", summary="Block a domain")
 async def block(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Block a domain: nothing is fetched from it, its queued pages are kept."""
     with audited(client, "block", domain=domain):
-        return success(await _changed(service, client, partial(service.editor.block, domain)))
+        return _rules(await _changed(service, client, partial(service.editor.block, domain)))
 
 
 @router.delete("/throttle/blacklist/{domain}", summary="Unblock a domain")
 async def unblock(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Unblock a domain."""
     with audited(client, "unblock", domain=domain):
-        return success(await _changed(service, client, partial(service.editor.unblock, domain)))
+        return _rules(await _changed(service, client, partial(service.editor.unblock, domain)))
+
+
+def _rules(table: ThrottleTable) -> Response:
+    return success(views.throttle_table(table))
 
 
 async def _changed(
     service: Service, client: Client, edit: Callable[[], Awaitable[ThrottleTable]]
-) -> views.View:
+) -> ThrottleTable:
     """Return the rules after an edit; record the author of this version, if Redis accepts it."""
     known = await _version(service)
     table = await edit()
@@ -154,7 +164,7 @@ async def _changed(
             await note_author(service.redis, service.keys, table.mzxid, client.name)
         except RedisError as error:
             log.warning("rules", outcome="author_not_noted", error=str(error))
-    return views.throttle_table(table)
+    return table
 
 
 async def _version(service: Service) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
@@ -14,18 +14,21 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.egress.render import lane_of
 from crawlstream.model.request import LATEST, ActionRequest, Steering
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import host_of, unlikely_host
+from crawlstream.model.words.condition import Spiders, absence
 from crawlstream.wire import requests, views
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.http.inputs import media_type
 from rest_service.http.parameters import StrictRoute
-from rest_service.service import Service, TheClient, TheCrawl, TheService
+from rest_service.service import Service, TheClient, TheCrawl, TheService, named_crawl
 from rest_service.topics.pace import pace_of
 from rest_service.topics.seeds import CSV, NDJSON, Seed, read_seeds
+from rest_service.v2.living import living_spiders, with_lanes
 
 router = APIRouter(prefix="/v2", tags=["crawls"], route_class=StrictRoute)
 
@@ -59,7 +62,8 @@ class Target(BaseModel):
 
     appid: Id
     crawlid: Id
-    spiderid: Id = "link"
+    spiderid: Id | None = None
+    """Default: ``link``, or the only other spider with a crawl of this id."""
     priority: int | None = None
     """Required for ``reprioritize``, not allowed otherwise."""
     until: int | None = Field(None, ge=1, le=LATEST)
@@ -75,8 +79,9 @@ async def submit(
 ) -> Response:
     """Feed one seed or many: all of them, or none if one is bad.
 
-    The answer comes when Kafka has them. With an ``Idempotency-Key`` the same request may be
-    repeated for an hour: it is fed once by this process.
+    The answer comes when Kafka has them; ``warnings`` names spiders of which no crawler is running.
+    With an ``Idempotency-Key`` the same request may be repeated for an hour: it is fed once by this
+    process.
     """
     body = await request.body()
     # In a thread: thousands of seeds take a while.
@@ -88,7 +93,8 @@ async def submit(
         with audited(client, "feed", seeds=len(seeds), crawls=named[:_CRAWLS_LOGGED]):
             await service.quota.admit(client, len(seeds))
             await service.feed([seed.raw for seed in seeds])
-        return orjson.dumps({"fed": len(seeds), "crawls": named})
+        absent = list(_absences(seeds, await living_spiders(service)))
+        return orjson.dumps({"fed": len(seeds), "crawls": named, "warnings": absent})
 
     if idempotency_key is None:
         return success(orjson.Fragment(await work()), status=202)
@@ -100,7 +106,8 @@ async def submit(
 async def check(request: Request, service: TheService, client: TheClient) -> Response:
     """Check whether seeds would be fed, and how long they take by the rules; feed nothing.
 
-    ``warnings`` names hosts that are hardly in the internet, such as a name without a dot.
+    ``warnings`` names spiders of which no crawler is running, and hosts that are hardly in the
+    internet, such as a name without a dot.
     ``pages`` are the seeds, or ``max_pages`` where links are followed; ``seconds`` is the least
     time that these take. ``sites`` has the slowest ten, with the ``seconds_per_page`` of their
     rules (null: nothing is fetched).
@@ -109,9 +116,25 @@ async def check(request: Request, service: TheService, client: TheClient) -> Res
     seeds = await asyncio.to_thread(read_seeds, body, media_type(request), service.limits)
     client.check(*{seed.request.appid for seed in seeds})
     told = pace_of([seed.request for seed in seeds], await service.frontier.rules.table())
+    warnings = await _warnings(service, seeds)
+    return success({"good": len(seeds), "crawls": _named(seeds), "warnings": warnings, **told})
+
+
+async def _warnings(service: Service, seeds: Sequence[Seed]) -> Sequence[str]:
+    """Return a sentence for each spider without a crawler, and each host that hardly exists."""
+    spiders = await living_spiders(service)
     unlikely = await asyncio.to_thread(_unlikely, seeds)
-    found = {"good": len(seeds), "crawls": _named(seeds), "warnings": unlikely, **told}
-    return success(found)
+    return [*_absences(seeds, spiders), *unlikely]
+
+
+def _absences(seeds: Sequence[Seed], spiders: Spiders) -> Iterator[str]:
+    """Yield a sentence for each spider that seeds would wait for; none if that is not known."""
+    wanted = dict.fromkeys(
+        lane_of(seed.request.spiderid, renders=seed.request.render is not None) for seed in seeds
+    )
+    if spiders is not None:
+        for name in islice((one for one in wanted if one not in spiders), _WARNINGS_TOLD):
+            yield f"{absence(name, spiders=spiders)}, so its seeds would wait."
 
 
 def _unlikely(seeds: Sequence[Seed]) -> Sequence[str]:
@@ -131,7 +154,11 @@ async def crawls(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
-    """Remembered crawls, the latest activity first, each with the ledger of its run."""
+    """Remembered crawls, the latest activity first, each with the ledger of its run.
+
+    ``problem`` is a sentence on why a crawl stands, or has ended without a page; null: nothing is
+    known. ``waits_for`` are the spiders that a crawler is missing of.
+    """
     if appid is not None:
         client.check(appid)
     wanted = sorted(client.appids) if client.appids and appid is None else [appid]
@@ -142,14 +169,17 @@ async def crawls(
     ]
     fitting = [crawl for crawl in found if state in {None, crawl.state}]
     fitting.sort(key=lambda crawl: crawl.last_activity, reverse=True)
-    page = [views.crawl(one) for one in fitting[offset : offset + limit]]
-    return success({"total": len(fitting), "crawls": page})
+    spiders = await living_spiders(service)
+    page = await with_lanes(service, fitting[offset : offset + limit], spiders)
+    told = [views.crawl(one, spiders) for one in page]
+    return success({"total": len(fitting), "crawls": told})
 
 
 @router.get("/crawl", summary="One crawl")
 async def crawl(service: TheService, key: TheCrawl) -> Response:
-    """The ledger of the crawl's latest run, and its waiting pages by domain."""
-    return success(views.crawl(await crawl_state(service, key)))
+    """The ledger of the crawl's latest run, why it stands, and its waiting pages by domain."""
+    state = await crawl_state(service, key)
+    return success(views.crawl(state, await living_spiders(service)))
 
 
 @router.post("/crawl/{verb}", summary="Stop, pause, resume or reprioritize a crawl")
@@ -165,10 +195,13 @@ async def steer(
     """
     with audited(client, verb, **target.model_dump()):
         client.check(target.appid)
-        return await _steer(verb, target, service, client)
+        key = await named_crawl(service, target.appid, target.crawlid, target.spiderid)
+        return await _steer(verb, target, service, client, spiderid=key.spiderid)
 
 
-async def _steer(verb: Steering, target: Target, service: Service, client: Client) -> Response:
+async def _steer(
+    verb: Steering, target: Target, service: Service, client: Client, *, spiderid: str
+) -> Response:
     if (verb == "reprioritize") != (target.priority is not None):
         raise RequestRefused(
             422,
@@ -183,7 +216,7 @@ async def _steer(verb: Steering, target: Target, service: Service, client: Clien
             name=verb,
             uuid=uuid,
             appid=target.appid,
-            spiderid=target.spiderid,
+            spiderid=spiderid,
             crawlid=target.crawlid,
             priority=target.priority,
             until=target.until,

@@ -21,7 +21,7 @@ from crawlstream.wire import views
 from rest_service.http.access import Client
 from rest_service.http.envelope import success
 from rest_service.http.parameters import StrictRoute
-from rest_service.service import Service, TheClient, TheService
+from rest_service.service import Service, TheClient, TheService, named_crawl
 from rest_service.v2.crawls import crawl_state
 from rest_service.v2.reading import (
     Name,
@@ -132,7 +132,7 @@ async def story_of(service: Service, client: Client, wanted: RecordFilter) -> vi
 async def _crawls(service: Service, client: Client, wanted: RecordFilter) -> Sequence[CrawlKey]:
     """Return the crawls to search for the URL, the latest activity first."""
     if wanted.appid is not None and wanted.crawlid is not None:
-        key = CrawlKey(wanted.spiderid or "link", wanted.appid, wanted.crawlid)
+        key = await named_crawl(service, wanted.appid, wanted.crawlid, wanted.spiderid)
         return [(await crawl_state(service, key)).crawl]
     await service.sampler.fresh()
     known = sorted(service.sampler.crawls, key=lambda one: one.last_activity, reverse=True)

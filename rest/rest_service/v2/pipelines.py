@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
 from crawlstream.errors import KafkaUnavailable
-from crawlstream.runs.deliveries import Deliveries, read_deliveries
+from crawlstream.runs.deliveries import Deliveries, Run, read_deliveries
 from crawlstream.stats.heartbeat import living_in
 from crawlstream.stats.pipelines import states_of
 from rest_service.http.access import Client
@@ -22,9 +22,31 @@ Name = Annotated[str, Path(min_length=1, max_length=40, examples=["archive"])]
 
 @router.get("/pipelines", summary="List pipelines")
 async def pipelines(service: TheService) -> Response:
-    """Pipelines with a running process, sorted: state, lag, positions and account."""
-    found = states_of(await living_in(service.frontier.heartbeats))
-    return success([asdict(one) for one in found])
+    """Pipelines, sorted: state, lag, positions and account of those with a running process.
+
+    ``last_run`` is the last one that it has stored, as far as the latest events say, or null. A
+    pipeline without a process has only that, its ``name`` and ``edition``, and the state ``ended``.
+    """
+    last = await service.last_runs.read(service.kafka, service.topics.events)
+    states = states_of(await living_in(service.frontier.heartbeats))
+    found = {one.name: asdict(one) for one in states}
+    ended = {name: _ended(name, run) for name, run in last.items() if name not in found}
+    told = sorted((ended | found).items())
+    return success([{**one, "last_run": _stored(last.get(name))} for name, one in told])
+
+
+def _ended(name: str, run: Run) -> dict[str, Any]:
+    return {"name": name, "edition": run["edition"], "state": "ended"}
+
+
+def _stored(run: Run | None) -> dict[str, Any] | None:
+    return None if run is None else {key: run.get(key) for key in _OF_A_RUN}
+
+
+_OF_A_RUN = (
+    *("appid", "crawlid", "spiderid", "run", "server_time", "complete", "delivered", "undelivered"),
+    "ok",
+)
 
 
 @router.get("/pipelines/{name}/report", summary="Runs that a pipeline has stored")

@@ -15,7 +15,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream_cli.app import run
-from crawlstream_cli.common.which import waiting_of, which_crawl
+from crawlstream_cli.common.which import condition_of, which_crawl
 from support.frontier.bench import KEYS, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -90,7 +90,9 @@ async def test_a_crawl_that_lacks_a_browser_is_shown_as_waiting(
     await plain.beat()
     assert "waiting: no crawler of shop+render" in await shown("crawls")
     assert json.loads(await shown("crawls", "--json"))[0]["lanes"] == ["shop+render"]
-    assert await waiting_of(load_settings(), DOCS) == "waiting: no crawler of shop+render"
+    told = await condition_of(load_settings(), DOCS)
+    assert told["badge"] == "waiting: no crawler of shop+render"
+    assert told["waits_for"] == ["shop+render"]
 
     await bench.feed.seeds("c/1", crawl=DOCS)
     assert "waiting:" not in await shown("crawls")

@@ -235,10 +235,16 @@ async def test_a_crawl_is_paused_moved_and_resumed(
     assert (info["state"], info["held_back"]) == ("paused", {"paused": 3})
     assert info["domains"]["example.com"]["high_priority"] == 90
 
-    wrong = [{"crawlid": "unheard-of"}, {}, {"crawlid": "steered", "action": "reprioritize"}]
+    wrong = [
+        {"crawlid": "unheard-of"},
+        {"crawlid": "steered", "spiderid": "lnik"},
+        {},
+        {"crawlid": "steered", "action": "reprioritize"},
+    ]
     uuids = [witness.ask(**{**action("pause"), **fields}) for fields in wrong]
     assert [(await witness.answered(uuid))["error"] for uuid in uuids] == [
         "no such crawl is under way",
+        "no such crawl is under way; spiders with a crawl of this id: link (paused)",
         "pause needs a crawlid",
         "reprioritize needs a priority",
     ]

@@ -296,7 +296,7 @@ async def test_a_spider_of_which_no_crawler_runs_is_told(redis: Redis) -> None:
 
     assert await absence(settings, "link") == ""
     assert await absence(settings, "shop") == (
-        "No crawler of spider 'shop' is running, so the crawl waits. Running spiders: link"
+        "No crawler of spider shop is running (running: link), so the crawl waits"
     )
     assert await absence(load_settings(redis_port=1), "shop") == ""
 

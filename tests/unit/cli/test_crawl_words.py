@@ -15,8 +15,9 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.words.quantities import by_reason, size
 from crawlstream_cli.common.follow import Progress
-from crawlstream_cli.common.words import by_reason, counted, size
+from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl import watch as watching
 from crawlstream_cli.crawl.ending import Summary, exit_code, tell
 from crawlstream_cli.crawl.line import told
@@ -57,7 +58,7 @@ def test_the_line_tells_what_is_done_what_waits_and_until_when() -> None:
     seen = watch(progress)
     seen.state, seen.site = state(queued=28, delayed=1, held=1), site()
     assert told(seen) == (
-        "12 done, 30 waiting, 3 failed (dns 2, timeout 1), 0.0 pages/s, ETA 3 min,"
+        "12 done, 29 waiting, 1 in flight, 3 failed (dns 2, timeout 1), 0.0 pages/s, ETA 3 min,"
         " next request in 4.1 s, a.example gets 10 per 60 s"
     )
     seen.state = state(held=1)
@@ -132,6 +133,22 @@ def test_the_last_line_tells_what_came_and_where_it_is() -> None:
     ]
 
 
+def test_pages_that_are_no_success_are_counted_by_status() -> None:
+    """The last line counts them; a failed page is named with its reason in words."""
+    progress = Progress(
+        results=130,
+        statuses=Counter({200: 128, 404: 1, 500: 1}),
+        failed=Counter(robots=1),
+        first_failed={"http://a.example/private/x": "robots"},
+        ending=ended(done=130),
+    )
+    failed, last, _ = last_words(progress)
+    assert failed == (
+        "Failed (robots): 1: the site's robots.txt forbids it, as http://a.example/private/x"
+    )
+    assert "finished: 130 pages (128 x 200, 1 x 404, 1 x 500), 1 failed (robots 1)," in last
+
+
 def test_a_crawl_without_a_page_says_why_and_what_to_do() -> None:
     """The first URLs with their reasons, and how to see all of them."""
     progress = Progress(
@@ -140,7 +157,9 @@ def test_a_crawl_without_a_page_says_why_and_what_to_do() -> None:
     words = last_words(progress)
     assert words[1] == "No page was fetched."
     assert words[2].startswith("  http://no.example/  dns: the crawler's machine knows no address")
-    assert words[3] == "Crawl job finished: 0 pages, 7 failed (dns 7), 0 B, 2 s"
+    assert words[3] == (
+        "Crawl job finished, but fetched nothing: 0 pages, 7 failed (dns 7), 0 B, 2 s"
+    )
     assert words[4].endswith("dump events -b --no-follow | grep 'page_failed.*job'")
 
 
@@ -155,6 +174,6 @@ def test_numbers_are_read_as_words() -> None:
         "17 B",
         "1.0 kB",
         "3.9 MB",
-        "5000.0 GB",
+        "5.0 TB",
     ]
     assert by_reason({"a": 1, "b": 2, "c": 2}) == "b 2, c 2, a 1"

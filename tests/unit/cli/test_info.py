@@ -42,7 +42,7 @@ def test_a_crawl_is_told_in_words() -> None:
     assert rows["crawl"] == "docs of application myapp, spider shop, run 1"
     assert rows["progress"] == f"{'█' * 22}{'░' * 8} 75% of 400 admitted pages"
     assert rows["pages"] == "280 done, 8 redirected, 12 failed (dns 12)"
-    assert rows["waiting"] == "98 queued, 2 in flight"
+    assert rows["waiting"] == "98 pages, 2 in flight"
     assert rows["pace"] == "0.50 pages/s, about 3 min left"
     assert rows["started"].endswith("(10 min ago)")
     assert rows["active"].endswith("(3 s ago)")

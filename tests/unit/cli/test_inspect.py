@@ -42,5 +42,5 @@ def test_every_answer_is_a_sentence(where: Where) -> None:
         filtered_by_reason={"regex": 3},
     )
     said = summary_of(page)
-    assert ("2 dns" in said) == (where is Where.SEEN)
-    assert ("3 regex" in said) == (where is Where.NEVER)
+    assert ("dns 2" in said) == (where is Where.SEEN)
+    assert ("regex 3" in said) == (where is Where.NEVER)

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
-from crawlstream_cli.common.times import ago, moment
+from crawlstream.model.words.quantities import ago
+from crawlstream_cli.common.times import moment
 from crawlstream_cli.crawls import show_crawls
 from crawlstream_cli.stats import WINDOWS, Kind, tables
 

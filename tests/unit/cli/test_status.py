@@ -7,7 +7,7 @@ import pytest
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
 from crawlstream_cli.local.supervisor import ProcessInfo
-from crawlstream_cli.machine.status import _state, _Told
+from crawlstream_cli.machine.status import _ended, _state, _Told
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,17 @@ def test_spiders_that_pages_wait_for_are_named() -> None:
     )
     heard = [Process(kind="crawler", spider="link"), Process(kind="rest")]
     assert _Told(counters, heard, (), ()).lacking == ["shop"]
+
+
+def test_a_pipeline_that_has_ended_is_shown_with_its_last_run() -> None:
+    """Its line has the time of storage, and all faults of the run."""
+    run = {"pipeline": "shop", "crawlid": "nightly", "run": 3, "server_time": 940, "ok": None}
+    good = {**run, "complete": True, "undelivered": 0}
+    assert _ended(good, 1000.0) == (
+        "pipeline shop is not running; its last run, nightly (3), was stored 1 min ago"
+    )
+    bad = {**run, "complete": False, "undelivered": 2, "ok": False}
+    assert _ended(bad, 1000.0).endswith(
+        "1 min ago: it is incomplete, 2 pages undelivered, its quality was missed; see `crawlstream"
+        " pipeline report shop`"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -21,18 +22,21 @@ from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageCha
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
+from crawlstream.model.words.condition import badge
+from crawlstream.model.words.quantities import size
 from crawlstream.stats.rule_history import KnownChange, RuleChange
 from rest_service.dashboard import cluster, crawls, fields, page, reference, runs, search, submit
+from rest_service.dashboard.domain_rows import DomainRow
 from rest_service.dashboard.listing import Listing
-from rest_service.dashboard.problems import Note, absences, condition
+from rest_service.dashboard.problems import Note, absences
 from rest_service.dashboard.render import (
     crawl_path,
-    duration,
     effect,
     moment,
+    past,
     render,
     render_live,
-    volume,
+    span,
 )
 from rest_service.http.access import Client, Role
 from rest_service.http.gate import SECURITY_HEADERS
@@ -90,7 +94,7 @@ def hostile_crawl(text: str) -> CrawlState:
     )
 
 
-def _row(text: str) -> cluster.DomainRow:
+def _row(text: str) -> DomainRow:
     zero: dict[str, Any] = dict.fromkeys(
         (*("unreported", "under_way", "not_before_ms", "next_ms", "strikes", "silences"),), 0
     )
@@ -106,7 +110,7 @@ def _row(text: str) -> cluster.DomainRow:
     traffic = DomainTraffic(
         responses=9, success_rate=0, latency_ms=None, reasons={text: 9}, per_minute=(1, 0, 99)
     )
-    return cluster.DomainRow(name=text, source="own", rule=rule, report=report, traffic=traffic)
+    return DomainRow(name=text, source="own", rule=rule, report=report, traffic=traffic)
 
 
 def _story(text: str) -> dict[str, Any]:
@@ -144,7 +148,8 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "one": one,
             "spiders": frozenset(),
             "problems": [],
-            "ledger": [("done", 1)],
+            "ledger": [("done", 1, text)],
+            "pace": text,
             "domains": [(domain, None) for domain in one.domains],
             "left": 1,
             "steering": crawls._BUTTONS["running"],
@@ -424,10 +429,14 @@ def test_any_time_is_shown(at: float) -> None:
 
 def test_figures_are_for_people() -> None:
     """Sizes and times have the unit that suits them."""
-    assert [volume(size) for size in (0, 1023, 1536, 200 * 1024, 3 * 2**30)] == [
-        *("0 B", "1023 B", "1.5 KiB", "200 KiB", "3.0 GiB"),
+    assert [size(count) for count in (0, 999, 1500, 78_700, 3 * 10**9)] == [
+        *("0 B", "999 B", "1.5 kB", "78.7 kB", "3.0 GB"),
     ]
-    assert duration(0).endswith(" d")
+    assert past(0).partition(" ")[2].startswith("d")
+    assert [past(time.time() - seconds) for seconds in (42, 954, 7_510)] == [
+        *("42 s", "15 min", "2 h 5 min"),
+    ]
+    assert [span(ms) for ms in (850, 3_200, 954_000)] == ["850 ms", "3.2 s", "15 min"]
 
 
 def test_the_ids_of_a_crawl_stay_whole_in_addresses() -> None:
@@ -438,9 +447,12 @@ def test_the_ids_of_a_crawl_stay_whole_in_addresses() -> None:
 def test_a_crawl_that_nobody_works_on_waits() -> None:
     """A running crawl whose spider has no crawler says so, with what ends it."""
     one = replace(hostile_crawl("produkte"), state="running", held=0)
-    assert condition(one, frozenset({"link"})) == "waiting: no crawler of produkte"
+    assert badge(one, frozenset({"link"})) == "waiting: no crawler of produkte"
     (problem,) = absences([one], frozenset({"link"}))
-    assert problem.text == "No crawler of spider produkte is running, so a crawl waits."
+    assert problem.text == (
+        "No crawler of spider produkte is running (running: link), so a crawl waits. If the name is"
+        " wrong, stop the crawls that wait for it."
+    )
     assert problem.command == "./crawlstream up -d --spider produkte=1"
     values = {**_values("plain")["overview.html"], "problems": [problem], "crawls": [one]}
     page = Seen(bytes(render("overview.html", client=OPERATOR, **values).body)).text
@@ -451,13 +463,13 @@ def test_a_crawl_that_nobody_works_on_waits() -> None:
 def test_a_crawl_that_waits_for_a_browser_names_it() -> None:
     """A crawler of its spider without one is of no use to it; where both are missing, both are."""
     one = replace(hostile_crawl("shop"), state="running", held=0, lanes=("shop+render",))
-    assert condition(one, frozenset({"shop"})) == "waiting: no crawler of shop+render"
-    assert condition(one, frozenset({"shop+render"})) == "running"
+    assert badge(one, frozenset({"shop"})) == "waiting: no crawler of shop+render"
+    assert badge(one, frozenset({"shop+render"})) == "running"
     (problem,) = absences([one], frozenset({"shop"}))
     assert problem.command == "./crawlstream up -d --spider shop+render=1"
     both = replace(one, lanes=("shop", "shop+render"))
-    assert condition(both, frozenset()) == "waiting: no crawler of shop or shop+render"
-    assert condition(both, frozenset({"shop"})) == "running"
+    assert badge(both, frozenset()) == "waiting: no crawler of shop or shop+render"
+    assert badge(both, frozenset({"shop"})) == "running"
     assert len(absences([both], frozenset())) == 2
 
 
@@ -465,22 +477,11 @@ def test_a_crawl_that_waits_for_a_browser_names_it() -> None:
 def test_what_is_known_better_is_not_called_waiting(state: str) -> None:
     """Nor is a crawl with a crawler, or one of which nobody knows, or pages that are fetched."""
     one = replace(hostile_crawl("produkte"), state="running", held=0)
-    assert condition(replace(one, held=1), frozenset()) == "running"
+    assert badge(replace(one, held=1), frozenset()) == "running"
     for spiders in (frozenset({"produkte"}), None):
-        assert condition(one, spiders) == "running"
-    assert condition(replace(one, state=state), frozenset()) == state
+        assert badge(one, spiders) == "running"
+    assert badge(replace(one, state=state), frozenset()) == state
     assert absences([replace(one, queued=0, delayed=0)], frozenset()) == []
-
-
-def test_a_domain_that_fails_is_not_busy() -> None:
-    """Where most downloads bring nothing, the badge says so and why; one miss says nothing."""
-    row = _row("dns")
-    assert row.condition == "failing: dns"
-    few = DomainTraffic(responses=2, success_rate=0, latency_ms=None, reasons={"dns": 2})
-    most = DomainTraffic(responses=9, success_rate=0.6, latency_ms=5, reasons={"http_404": 3})
-    for traffic in (few, most, None):
-        assert replace(row, traffic=traffic).condition == "quiet"
-    assert replace(row, source="blacklist").condition == "blocked"
 
 
 def test_every_field_of_a_crawl_request_can_be_given() -> None:

@@ -169,6 +169,11 @@ def test_a_stop_that_stops_nothing_says_so() -> None:
     unknown = read(replies.stop(STOP, purged=None, server_time=NOW))
     assert unknown["error"] == "no such crawl is under way"
     assert (unknown["total_purged"], unknown["crawlid"], unknown["uuid"]) == (0, "job", "u")
+    others = [state(crawl=CrawlKey("lnik", "app", "job"))]
+    named = read(replies.stop(STOP, purged=None, server_time=NOW, namesakes=others))
+    assert named["error"] == (
+        "no such crawl is under way; spiders with a crawl of this id: lnik (running)"
+    )
     nameless = ActionRequest(name="stop", uuid="u", appid="app", spiderid="link")
     record = read(replies.stop(nameless, purged=None, server_time=NOW))
     assert record["error"] == "stop needs a crawlid"

@@ -44,7 +44,13 @@ def test_a_crawl_has_its_ids_beside_its_ledger() -> None:
     """Every field of the state is told once, and what follows from them, too."""
     told = _told(views.crawl(_CRAWL))
     ids = {"spiderid": "link", "appid": "app", "crawlid": "spring"}
-    derived = {"pending": 4, "residual": 0, "held_back": {"paused": 4}}
+    derived = {
+        "pending": 4,
+        "residual": 0,
+        "held_back": {"paused": 4},
+        "problem": None,
+        "waits_for": [],
+    }
     assert told.items() >= {**ids, **derived}.items()
     known = {field.name for field in fields(CrawlState)} - {
         "crawl",

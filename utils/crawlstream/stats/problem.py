@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
+from crawlstream.model.words.condition import IF_MISSPELT, absence
 
 _NEEDED = ("kafka-monitor", "redis-monitor")
 
@@ -51,8 +52,8 @@ def _of_processes(state: FrontierState, processes: Sequence[Process]) -> list[Pr
     found += [
         Problem(
             f"no_crawler:{spider}",
-            f"No crawler of spider {spider} is running, but pages of {count}"
-            f" domain{'s' * (count != 1)} wait.",
+            f"{absence(spider, spiders=spiders)}, but pages of {count} domain{'s' * (count != 1)}"
+            f" wait. {IF_MISSPELT}",
             start_command(spider),
         )
         for spider, count in lacking.items()

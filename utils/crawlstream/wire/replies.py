@@ -76,19 +76,34 @@ def info_crawl(request: ActionRequest, state: CrawlState | None, *, server_time:
     return jsontext.dumps(record)
 
 
-def stop(request: ActionRequest, *, purged: int | None, server_time: int) -> bytes:
-    """Return the reply to a stop; ``purged`` None: no such crawl was running."""
+def stop(
+    request: ActionRequest,
+    *,
+    purged: int | None,
+    server_time: int,
+    namesakes: Iterable[CrawlState] = (),
+) -> bytes:
+    """Return the reply to a stop; ``purged`` None: no such crawl was running.
+
+    ``namesakes`` are the crawls of the application with its crawlid.
+    """
     record = _action(request, server_time) | {"total_purged": purged or 0}
     if purged is None:
-        record["error"] = _why_not(request)
+        record["error"] = _why_not(request, namesakes)
     return jsontext.dumps(record)
 
 
-def steered(request: ActionRequest, *, run: int | None, server_time: int) -> bytes:
+def steered(
+    request: ActionRequest,
+    *,
+    run: int | None,
+    server_time: int,
+    namesakes: Iterable[CrawlState] = (),
+) -> bytes:
     """Return the reply to pause, resume and reprioritize; ``run`` None: nothing was changed."""
     record = _action(request, server_time)
     if run is None:
-        return jsontext.dumps(record | {"error": _why_not(request)})
+        return jsontext.dumps(record | {"error": _why_not(request, namesakes)})
     record["run"] = run
     if request.name == "reprioritize":
         record["priority"] = request.priority
@@ -97,12 +112,14 @@ def steered(request: ActionRequest, *, run: int | None, server_time: int) -> byt
     return jsontext.dumps(record)
 
 
-def _why_not(request: ActionRequest) -> str:
+def _why_not(request: ActionRequest, namesakes: Iterable[CrawlState]) -> str:
     if not request.crawlid:
         return f"{request.name} needs a crawlid"
     if request.name == "reprioritize" and request.priority is None:
         return "reprioritize needs a priority"
-    return "no such crawl is under way"
+    known = ", ".join(f"{one.crawl.spiderid} ({one.state})" for one in namesakes)
+    others = f"; spiders with a crawl of this id: {known}" if known else ""
+    return f"no such crawl is under way{others}"
 
 
 def action_error(request: ActionRequest, error: str, *, server_time: int) -> bytes:

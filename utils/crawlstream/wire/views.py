@@ -2,7 +2,8 @@
 
 ``crawl``
     The three ids, the ledger of the latest run, values computed from it (``pending``, ``residual``,
-    ``held_back``), and ``domains`` if requested.
+    ``held_back``), and ``domains`` if requested. ``problem`` is a sentence on why it stands or has
+    brought nothing, or null; ``waits_for`` are the spiders of which it lacks a crawler.
 ``frontier``
     Counters of the frontier. As in ``crawl``, ``missing_partitions`` has the numbers of partitions
     that did not answer, if any: their entries are not counted.
@@ -35,6 +36,8 @@ from crawlstream.model.run_history import Comparison, CrawlRun
 from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
 from crawlstream.model.url import canonical
+from crawlstream.model.words import condition
+from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import schedules
 
 View = Mapping[str, object]
@@ -64,16 +67,28 @@ def schedule(state: ScheduleState, now: int) -> View:
     }
 
 
-def crawl(state: CrawlState) -> View:
-    """Return a crawl, its progress, and its backlog by domain."""
+def crawl(state: CrawlState, spiders: condition.Spiders = None) -> View:
+    """Return a crawl, its progress, why it stands, and its backlog by domain.
+
+    ``spiders`` are those of the running crawlers; None: unknown.
+    """
     fields = _told(asdict(state))
     return {
         **fields.pop("crawl"),
         **fields,
         "pending": state.pending,
         "held_back": dict(state.held_back),
+        **condition_of(state, spiders),
         "domains": [domain._asdict() for domain in state.domains],
         "residual": state.residual,
+    }
+
+
+def condition_of(state: CrawlState, spiders: condition.Spiders) -> View:
+    """Return why a crawl stands, or has brought nothing."""
+    return {
+        "problem": condition.problem(state, spiders) or None,
+        "waits_for": list(condition.waits_for(state, spiders)),
     }
 
 
@@ -140,13 +155,21 @@ def _page(report: PageReport, url: str) -> View:
 
 def summary_of(page: PageReport) -> str:
     """Return the state of a page in a crawl, in a sentence."""
-    failed, filtered = map(counted, (page.failed_by_reason, page.filtered_by_reason))
+    failed = by_reason(page.failed_by_reason) or "none"
+    filtered = by_reason(page.filtered_by_reason) or "none"
+    paused = ", and its crawl is paused: nothing of it is fetched" * (page.state == "paused")
     return {
         Where.HELD: "in flight (leased by a worker)",
-        Where.QUEUED: "queued",
-        Where.DELAYED: "delayed (scheduled for later)",
-        Where.SEEN: f"seen, no longer queued: done, redirected or failed (in this run: {failed})",
-        Where.NEVER: f"never admitted: never requested, or filtered (in this run: {filtered})",
+        Where.QUEUED: f"queued{paused}",
+        Where.DELAYED: f"delayed (scheduled for later){paused}",
+        Where.SEEN: (
+            "seen, no longer queued: done, redirected or failed (failed pages of this run, by"
+            f" reason: {failed})"
+        ),
+        Where.NEVER: (
+            "never admitted: never requested, or filtered (filtered links of this run, by reason:"
+            f" {filtered})"
+        ),
         Where.SPILLED: (
             "not seen, but links of its crawl are spilled to Kafka; it may be one of them"
         ),
@@ -164,11 +187,6 @@ def _place_of(one: Sighting, url: str) -> str:
     if one.where is Where.DELAYED:
         return f"due in {(one.due_ms or 0) / 1000:.1f} s; {attempt}"
     return f"position {one.place} in its queue, {one.ahead} pages of its crawl before it; {attempt}"
-
-
-def counted(reasons: Mapping[str, int]) -> str:
-    """Return counts by reason as ``2 dns, 1 timeout``, or ``none``."""
-    return ", ".join(f"{count} {name}" for name, count in reasons.items()) or "none"
 
 
 def process(one: Process) -> View:

@@ -21,10 +21,6 @@ function isMeant(form) {
   });
 }
 
-function linesOf(text) {
-  return text.split("\n").map((line) => line.trim()).filter(Boolean);
-}
-
 // Times are entered in the user's time zone; without scripts they are UTC.
 function dataOf(form) {
   const data = new FormData(form);
@@ -54,7 +50,7 @@ function linkTo(crawl) {
 }
 
 function tell(data) {
-  if (data?.crawls) say(`${data.fed} fed. `, ...data.crawls.slice(0, 1).map(linkTo));
+  if (data?.crawls) say(`${data.fed} fed. `, ...data.crawls.slice(0, 1).map(linkTo), ...(data.warnings ?? []).map((text) => ` ${text}`));
   else if (data?.replayed !== undefined) say(`${data.replayed} replayed.`);
   else if (data?.poll_id) say("Request accepted; the reply takes longer.");
   else say("Done.");
@@ -89,12 +85,16 @@ function show(form, problems) {
   form.querySelector("[data-problems]").textContent = left.join("\n");
 }
 
+// As the commands and the screens write it.
 function lasting(seconds) {
-  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
-  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+  const left = Math.max(1, Math.floor(seconds));
+  if (left < 3600) return left < 60 ? `${left} s` : `${Math.floor(left / 60)} min`;
+  const [unit, length, below, smaller] = left < 86400 ? ["h", 3600, "min", 60] : ["d", 86400, "h", 3600];
+  const rest = Math.floor((left % length) / smaller);
+  return `${Math.floor(left / length)} ${unit}${rest ? ` ${rest} ${below}` : ""}`;
 }
 
-// Show the least time that the rules of the sites allow.
+// Show the least time that the rules of the sites allow, and what would hold the crawl up.
 function estimate(form, data) {
   const slowest = data?.sites?.[0];
   let told = "";
@@ -105,19 +105,10 @@ function estimate(form, data) {
     told = `${count}; ${pace}.${whole}`;
   }
   form.querySelector("[data-estimate]").textContent = told;
-}
-
-function warnOfAbsence(form) {
-  const place = form.querySelector("[data-alive]");
-  if (!place) return;
-  const alive = linesOf(place.dataset.alive);
-  const spider = form.elements.spiderid.value;
-  const running = `Running: ${alive.join(", ") || "none"}`;
-  place.textContent = alive.includes(spider) ? running : `No crawler of ${spider} is running: the crawl would wait. ${running}`;
+  form.querySelector("[data-warnings]").textContent = (data?.warnings ?? []).join("\n");
 }
 
 async function check(form) {
-  warnOfAbsence(form);
   try {
     const told = await send(CHECK, form);
     show(form, problemsOf(told));

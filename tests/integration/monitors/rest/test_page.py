@@ -199,7 +199,7 @@ async def test_a_page_is_read_in_parts(rest: RestProcess, cluster: MonitorCluste
             assert text in told, (more, text)
         return told
 
-    top = ("/parts</h1>", "200</span>", "7 ms", "156 KiB", "text/html; charset=utf-8", "first")
+    top = ("/parts</h1>", "200</span>", "7 ms", "160.1 kB", "text/html; charset=utf-8", "first")
     text = await reads("", *top, "One &amp; two\nfar far", "Go on")
     assert "<b>needle" not in text
     await reads("&q=needle", "2 matches", '<mark id="match">needle</mark>', "<mark>Needle</mark>")

@@ -37,7 +37,10 @@ async def test_pipelines_are_listed(
 ) -> None:
     """As they tell of themselves, and nothing of them where processes are listed."""
     heartbeat = await beat(redis, cluster, archive=report(), broken=report(broken=PROBLEM))
-    good, bad = (await rest.get("/v2/pipelines")).data
+    ended, good, bad = (await rest.get("/v2/pipelines")).data
+    assert (ended["name"], ended["state"], ended["edition"]) == ("another", "ended", 1)
+    assert (ended["last_run"]["crawlid"], ended["last_run"]["complete"]) == ("spring", True)
+    assert (good["last_run"]["run"], bad["last_run"]) == (3, None)
     assert (good["name"], good["state"], good["lag"], good["read"]) == ("archive", "running", 8, 12)
     assert good["undelivered"] == {"unreadable": 1}
     assert bad["remedy"] == "crawlstream pipeline undelivered list broken"
@@ -47,7 +50,11 @@ async def test_pipelines_are_listed(
     processes = (await rest.get("/v2/processes")).data
     assert not any("pipelines" in each for each in processes)
     await heartbeat.retire()
-    assert (await rest.get("/v2/pipelines")).data == []
+    left = (await rest.get("/v2/pipelines")).data
+    assert {one["name"]: one["state"] for one in left} == {"another": "ended", "archive": "ended"}
+    screen = unescape((await rest.get("/ui/pipelines")).body.decode())
+    assert "Not running now" in screen
+    assert "/ui/pipelines/runs?name=another" in screen
 
 
 async def test_runs_that_are_stored_are_reported(rest: RestProcess) -> None:
@@ -70,4 +77,4 @@ async def test_quality_is_shown_by_field(rest: RestProcess) -> None:
         assert told in screen, told
     assert "<other>" not in screen
     none = (await rest.get("/ui/pipelines/runs?name=unknown")).body.decode()
-    assert "No run has been told" in none
+    assert "It has stored no run yet" in none

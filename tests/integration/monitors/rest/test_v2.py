@@ -16,6 +16,7 @@ from kafka import KafkaProducer
 
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream_cli.common.which import with_crawlers
 from crawlstream_cli.crawls import read_crawls, show_crawls
 from crawlstream_cli.throttle import show_table
 from support.monitors import MonitorCluster
@@ -48,10 +49,8 @@ async def _state(rest: RestProcess, crawlid: str) -> Any:
 async def test_seeds_come_in_four_shapes(rest: RestProcess, wait_until: WaitUntil) -> None:
     """An object, a list, lines and a table feed the same crawl."""
     one = await rest.post("/v2/crawls", seed("shapes", 1))
-    assert (one.status, one.data) == (
-        202,
-        {"fed": 1, "crawls": [{"spiderid": "link", "appid": APP, "crawlid": "shapes"}]},
-    )
+    crawls = [{"spiderid": "link", "appid": APP, "crawlid": "shapes"}]
+    assert (one.status, one.data["fed"], one.data["crawls"]) == (202, 1, crawls)
     assert (await rest.post("/v2/crawls", [seed("shapes", 2), seed("shapes", 3)])).status == 202
     lines = b"".join(json.dumps(seed("shapes", number)).encode() + b"\n\n" for number in (4, 5))
     answer = await rest.post("/v2/crawls", lines, Content_Type="application/x-ndjson")
@@ -109,8 +108,9 @@ async def test_one_bad_seed_keeps_all_out(rest: RestProcess) -> None:
         assert "$.maxdepth" in told[1]
     assert (await rest.post("/v2/check", seed("bad"))).data["good"] == 1
     typed = seed("bad", url="notaurl")
-    (warning,) = (await rest.post("/v2/check", typed)).data["warnings"]
+    absent, warning = (await rest.post("/v2/check", typed)).data["warnings"]
     assert warning == "notaurl: a host name without a dot; no such top-level domain"
+    assert absent.startswith("No crawler of spider link is running (running: ")
     assert await _state(rest, "bad") is None
 
 
@@ -190,6 +190,7 @@ async def test_rules_are_edited(rest: RestProcess) -> None:
     table = (await rest.call("PUT", path, {"hits": 3, "window": 1.5, "concurrency": 2})).data
     rule = ThrottleRule(hits=3, window_s=1.5, concurrency=2)
     assert table["domains"]["example.com"] == rule.named()
+    assert table["set"] == {"example.com": rule.named()}
     await rest.call("PUT", "/v2/throttle/blacklist/evil.test")
     assert (await rest.get("/v2/throttle")).data["blacklist"] == ["evil.test"]
     await rest.call("DELETE", "/v2/throttle/blacklist/evil.test")
@@ -235,11 +236,11 @@ async def test_commands_and_rest_show_the_same(
     await rest.post("/v2/crawl/pause", {"appid": APP, "crawlid": "alike"})
     await rest.call("PUT", "/v2/throttle/rules/alike.com", {"hits": 3, "window": 1.5})
     settings = cluster.settings()
-    found = await read_crawls(settings, appid=APP)
+    found, spiders = await with_crawlers(settings, await read_crawls(settings, appid=APP))
     rules = ThrottleEditor(
         settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
     )
-    show_crawls(found, None, as_json=True)
+    show_crawls(found, spiders, as_json=True)
     show_table(await rules.read(), as_json=True)
     crawls, table = map(json.loads, capsys.readouterr().out.splitlines())
     assert "alike" in {one["crawlid"] for one in crawls}

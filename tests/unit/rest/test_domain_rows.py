@@ -1,0 +1,51 @@
+"""States of domains on their screen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import BandReport, DomainReport, QueueReport
+from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.traffic import DomainTraffic
+from rest_service.dashboard.domain_rows import DomainRow
+
+_RULE = ThrottleRule(hits=1, window_s=1)
+_ZERO: dict[str, Any] = dict.fromkeys(
+    (
+        *("unreported", "under_way", "not_before_ms", "next_ms", "strikes", "silences"),
+        *("unanswered_ms", "crawl_delay_ms"),
+    ),
+    0,
+)
+
+
+def test_a_domain_whose_pages_wait_for_something_is_neither_busy_nor_quiet() -> None:
+    """It names the crawler that is missing, or counts the pages of paused crawls, each once."""
+    report = DomainReport(domain="a.example", rule=_RULE, queues=[], **_ZERO)
+    quiet = DomainRow(name="a.example", source="own", rule=_RULE, report=report)
+    shop = CrawlKey("shop", "app", "1")
+    bands = [BandReport(crawl=shop, standing=1, queued=366)]
+    queue = QueueReport(spiderid="shop", place="ready", due_ms=None, bands=1, first=bands)
+    waiting = replace(quiet, report=replace(report, queues=[queue]))
+    assert replace(waiting, spiders={"link"}).condition == "waiting: no crawler of shop"
+    assert (replace(waiting, spiders={"shop"}).condition, waiting.condition) == ("busy", "busy")
+    assert waiting.waiting == 366
+    for row in (quiet, waiting):
+        paused = replace(row, paused={shop: 366})
+        assert (paused.condition, paused.waiting) == ("paused: 366 pages", 366)
+    assert (quiet.condition, quiet.waiting) == ("quiet", 0)
+
+
+def test_a_domain_that_fails_is_not_busy() -> None:
+    """Where most downloads bring nothing, the badge says so and why; one miss says nothing."""
+    failing = DomainTraffic(responses=9, success_rate=0, latency_ms=None, reasons={"dns": 9})
+    report = DomainReport(domain="a.example", rule=_RULE, queues=[], **_ZERO)
+    row = DomainRow("a.example", "own", _RULE, traffic=failing, report=report)
+    assert row.condition == "failing: dns"
+    few = DomainTraffic(responses=2, success_rate=0, latency_ms=None, reasons={"dns": 2})
+    most = DomainTraffic(responses=9, success_rate=0.6, latency_ms=5, reasons={"http_404": 3})
+    for traffic in (few, most, None):
+        assert replace(row, traffic=traffic).condition == "quiet"
+    assert replace(row, source="blacklist").condition == "blocked"
