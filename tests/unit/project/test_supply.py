@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from importlib.metadata import requires
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,24 @@ def test_only_what_runs_comes_with_the_product() -> None:
     card = {"scrapy", "kafka-python", "redis", "kazoo", "jsonschema", "supervisor"}
     assert card <= base
     assert not base & {"pyarrow", "numpy", "botocore", "curl-cffi", "pytest", "mypy", "ruff", "uv"}
+
+
+def test_the_builder_of_the_image_finds_what_it_imports() -> None:
+    """All that hatchling requires is installed with it, or where the image's builder looks, too."""
+    installed = {
+        name: set(re.findall(r"^([\w.-]+)==", (ROOT / name).read_text(), re.MULTILINE))
+        for name in ("requirements/build.txt", "requirements.txt")
+    }
+    build = installed["requirements/build.txt"]
+    required = [Requirement(text) for name in build for text in requires(name) or ()]
+    needed = {
+        canonicalize_name(each.name)
+        for each in required
+        if each.marker is None or each.marker.evaluate({"extra": ""})
+    }
+    assert needed <= build | installed["requirements.txt"]
+    dockerfile = (ROOT / "docker" / "Dockerfile").read_text()
+    assert needed <= build or "RUN PYTHONPATH=$(echo /opt/crawlstream/lib/" in dockerfile
 
 
 def test_check_looks_at_the_lock() -> None:
