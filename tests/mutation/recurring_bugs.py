@@ -17,12 +17,6 @@ RECURRING_BUGS = {
         wrong="if state.begun > now:",
         test="unit/redis_monitor/test_schedule_plan.py::what_has_begun",
     ),
-    "a firing that comes again is published as if it fed its seeds": Bug(
-        module="redis_monitor.schedules.duty",
-        right="if await self._is_repeated(firing):",
-        wrong="if not await self._is_repeated(firing) and False:",
-        test="integration/monitors/test_schedules.py::requested_again",
-    ),
     "a file is named that lies elsewhere": Bug(
         module="crawlstream.model.recurring.seed_files",
         right="if name != url and _NAME.fullmatch(name):",
