@@ -16,7 +16,8 @@ from crawling.egress.shared_book import SharedBook
 from crawling.lease.holds import Holds
 from crawling.page.page import Page
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
-from crawlstream.model.egress.book import (
+from crawlstream.model.egress.pools import Pool, Proxy
+from crawlstream.model.egress.proxy_reports import (
     REFUSED,
     PoolSpend,
     ProxyOutcome,
@@ -24,7 +25,6 @@ from crawlstream.model.egress.book import (
     ProxyRest,
     ProxyUse,
 )
-from crawlstream.model.egress.pools import Pool, Proxy
 from crawlstream_frontier.frontier import Frontier
 
 PROXIES, OUTCOMES, CALLS = 1_000, 200, 100

@@ -28,12 +28,12 @@ from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream_chaos.facts.facts import FedCrawl, Rule
 from crawlstream_chaos.observed import Observed
 from crawlstream_chaos.pipelines.described import describe, readers
-from crawlstream_chaos.pipelines.reading import StoreReader
+from crawlstream_chaos.pipelines.store_reader import StoreReader
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.proxy import Proxy
 from crawlstream_chaos.recorder import AccessLogReader, KafkaLogs, Recorder
 from crawlstream_chaos.witness import OUTPUTS
-from crawlstream_cli.demo.process import served
+from crawlstream_cli.demo.site_process import served
 from crawlstream_cli.demo.truth import Rules, expected_pages
 from crawlstream_cli.demo.web import Kind, Web
 from crawlstream_cli.local import servers

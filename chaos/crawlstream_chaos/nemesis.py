@@ -29,8 +29,8 @@ from crawlstream_chaos.strikes.extra_processes import (
     freeze_past_deadline,
     join_and_leave,
 )
-from crawlstream_chaos.strikes.partitions import OF_PARTITIONS
-from crawlstream_chaos.strikes.pipelines import OF_PIPELINES
+from crawlstream_chaos.strikes.partition_faults import OF_PARTITIONS
+from crawlstream_chaos.strikes.pipeline_faults import OF_PIPELINES
 from crawlstream_chaos.strikes.redis import OF_REDIS
 from crawlstream_chaos.strikes.truncated_log import lose_end_of_log
 from crawlstream_chaos.strikes.victims import ends, freezes, kills

@@ -22,7 +22,7 @@ from crawlstream_chaos.facts.facts import RoundFailed, Violation
 from crawlstream_chaos.nemesis import FAULTS, OF_SHELF
 from crawlstream_chaos.rounds import Outcome, Round, Say
 from crawlstream_chaos.scenarios import SCENARIOS, Scenario, chosen
-from crawlstream_chaos.strikes.pipelines import OF_PIPELINES
+from crawlstream_chaos.strikes.pipeline_faults import OF_PIPELINES
 from crawlstream_cli.local.home import default_home
 
 WORKERS = 2

@@ -11,7 +11,7 @@ from crawlstream_chaos.facts.facts import EMPTIES_SHELF
 from crawlstream_chaos.faults import Fault
 from crawlstream_chaos.nemesis import FAULTS
 from crawlstream_chaos.rounds import Outcome, Round, rate_for
-from crawlstream_chaos.scenes.beside import (
+from crawlstream_chaos.scenes.companions import (
     Companion,
     feed_beside,
     fire_beside,
@@ -31,7 +31,7 @@ from crawlstream_chaos.scripts import (
     strike_in_turn,
 )
 from crawlstream_chaos.strikes.browsers import OF_RENDERERS
-from crawlstream_chaos.strikes.pipelines import OF_PIPELINES
+from crawlstream_chaos.strikes.pipeline_faults import OF_PIPELINES
 
 Script = Callable[[Round], Awaitable[None]]
 Divided = Literal["one", "several", "any"]

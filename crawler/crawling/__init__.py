@@ -17,8 +17,9 @@ The packages in the order in which a page passes them:
 ``render``    fetches the page with a browser instead, in a crawler that renders
 ``tls``       fetches the page with curl_cffi, if the site needs the TLS profile of a browser
 ``engine``    is the other way, through Scrapy: ``download_handler`` is the last gate,
-              ``downloader`` refuses requests without a grant, ``middlewares`` and ``pipelines``
-              take the response, and ``gathering`` takes the output of a spider, on both ways
+              ``downloader`` refuses requests without a grant, ``middlewares`` and
+              ``item_pipelines`` take the response, and ``gathering`` takes the output of a
+              spider, on both ways
 ``net``       ``address_guard`` checks the address, ``trust`` says where a server must prove its
               identity, ``connections`` are kept for the next page
 ``response``  passes a response to the spider, or makes it another attempt, a redirect or a

@@ -132,7 +132,7 @@ SPIDER_MIDDLEWARES: dict[str, Any] = {
 REFERER_ENABLED = False
 HTTPERROR_ALLOW_ALL = True
 
-ITEM_PROCESSOR = "crawling.engine.pipelines.BoundPipelines"
+ITEM_PROCESSOR = "crawling.engine.item_pipelines.BoundPipelines"
 ITEM_PIPELINES: dict[str, Any] = {"crawling.engine.middlewares.ResultPipeline": 900}
 
 # Crawlstream logs its own events; only warnings of Scrapy are of interest.

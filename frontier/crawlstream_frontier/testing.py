@@ -23,7 +23,7 @@ from crawlstream.keys import Partitions
 from crawlstream.model.effects import Command, Effect, IntakeBatch, Loss, PendingAction
 from crawlstream.model.request import Refusal, Request, RequestLimits
 from crawlstream.plugins.actions import Action, Context, Reply
-from crawlstream.plugins.requests import Handler, Router
+from crawlstream.plugins.handlers import Handler, Router
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import run_to_end

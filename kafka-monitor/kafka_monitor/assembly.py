@@ -12,25 +12,25 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_source
 from crawlstream.bus.protocols import Sink, Source
-from crawlstream.plugins.requests import Router
+from crawlstream.plugins.handlers import Router
 from crawlstream.stats.tally import Tally
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
-from kafka_monitor.intake import Intake, Standing, WayIn
 from kafka_monitor.intake_loop import IntakeLoop
 from kafka_monitor.offset_gaps import OffsetGapPolicy
 from kafka_monitor.partitions.catch_up import CatchUp
-from kafka_monitor.partitions.homes import Homes
-from kafka_monitor.partitions.intake import DividedIntake
-from kafka_monitor.partitions.leaving import Leaving
-from kafka_monitor.partitions.links import LinkReader
+from kafka_monitor.partitions.coordinators import Homes
+from kafka_monitor.partitions.divided_intake import DividedIntake
+from kafka_monitor.partitions.link_reader import LinkReader
 from kafka_monitor.partitions.positions import DividedPositions
 from kafka_monitor.partitions.steps import Steps
+from kafka_monitor.partitions.unavailable_partitions import Leaving
 from kafka_monitor.poison import PoisonDetector
 from kafka_monitor.recall import Recall
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
+from kafka_monitor.request_intake import Intake, Standing, WayIn
 from kafka_monitor.schedule_memory import ScheduleMemory
 from kafka_monitor.stop_lookahead import StopLookahead
 

@@ -24,9 +24,9 @@ from crawlstream.stats.tally import Tally
 from crawlstream.tasks import let_leave
 from crawlstream_frontier.intake import BYTES_PER_CALL
 from kafka_monitor.consumer import PartitionConsumer
-from kafka_monitor.intake import Intake, JudgedBatch, Standing, sentence_of
 from kafka_monitor.metrics import RECORDS, REPEATED, REQUESTS
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher, not_admitted
+from kafka_monitor.request_intake import Intake, JudgedBatch, Standing, sentence_of
 
 POLL_S = 0.5
 """Longest wait for records, and so for the notice of a stop."""

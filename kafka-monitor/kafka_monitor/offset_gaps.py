@@ -8,8 +8,8 @@ import structlog
 
 from crawlstream.bus.records import OutOfRange
 from crawlstream.model.effects import IntakeBatch
-from kafka_monitor.intake import WayIn
 from kafka_monitor.rejections import RejectionPublisher
+from kafka_monitor.request_intake import WayIn
 
 log = structlog.get_logger()
 

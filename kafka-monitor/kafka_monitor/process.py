@@ -27,7 +27,7 @@ from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.keys import Topics
 from crawlstream.model.process import Process
-from crawlstream.plugins.requests import Router, installed
+from crawlstream.plugins.handlers import Router, installed
 from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
@@ -39,11 +39,11 @@ from crawlstream_frontier.partitions.frontiers import Frontiers
 from kafka_monitor.assembly import Assembly, Resources, assemble
 from kafka_monitor.metrics import PAUSED, RECORDS
 from kafka_monitor.offset_gaps import problem_of
-from kafka_monitor.plugins.action import ActionHandler
-from kafka_monitor.plugins.schedule import ScheduleHandler
-from kafka_monitor.plugins.scraper import ScraperHandler
-from kafka_monitor.plugins.stats import StatsHandler
-from kafka_monitor.plugins.zookeeper import ZookeeperHandler
+from kafka_monitor.plugins.action_handler import ActionHandler
+from kafka_monitor.plugins.schedule_handler import ScheduleHandler
+from kafka_monitor.plugins.scraper_handler import ScraperHandler
+from kafka_monitor.plugins.stats_handler import StatsHandler
+from kafka_monitor.plugins.zookeeper_handler import ZookeeperHandler
 from kafka_monitor.rejections import RejectionPublisher
 
 DRAIN_S = 10.0

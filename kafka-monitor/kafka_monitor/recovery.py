@@ -35,7 +35,7 @@ from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Command, Loss, ScheduleChange
 from crawlstream.model.runs import REMEMBERED, Past, RunMark
-from crawlstream.wire import runs
+from crawlstream.wire import run_marks
 from crawlstream_frontier.positions import Positions
 from kafka_monitor.rejections import RejectionPublisher
 from kafka_monitor.schedule_memory import ScheduleMemory
@@ -187,7 +187,9 @@ class Recovery:
         ]
         if marks:
             topic = self._topics.runs
-            await self._sink.send([Out(topic, runs.encode(m), Topics.run_key(m)) for m in marks])
+            await self._sink.send(
+                [Out(topic, run_marks.encode(m), Topics.run_key(m)) for m in marks]
+            )
 
     async def _check_log(self, topic_id: str, partition: int, position: int) -> None:
         """See whether the record before the position is still the one that took effect."""
@@ -236,7 +238,7 @@ class Recovery:
         records = await self._read_runs()
         if not records:
             # Before the first effect, so that a loss is noticed from the first start.
-            await self._sink.send([Out(self._topics.runs, runs.EPOCH, runs.EPOCH_KEY)])
+            await self._sink.send([Out(self._topics.runs, run_marks.EPOCH, run_marks.EPOCH_KEY)])
         else:
             await self._schedules.recall(marks_of(records))
         found, known = await self._offsets_lately(), await self._positions.known()

@@ -15,9 +15,9 @@ from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.errors import InvalidRequest, InvalidUrl, Unavailable
 from crawlstream.model.effects import Command
-from crawlstream.plugins.requests import Router
+from crawlstream.plugins.handlers import Router
 from crawlstream_frontier.intake import FrontierIntake
-from kafka_monitor.plugins.action import ActionHandler
+from kafka_monitor.plugins.action_handler import ActionHandler
 from kafka_monitor.recovery import Recovery
 
 LOOK_EVERY_S = 2.0

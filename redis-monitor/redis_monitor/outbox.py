@@ -19,13 +19,13 @@ from crawlstream.model.effects import OutboxRecord, OwedSchedule
 from crawlstream.model.event import CrawlEvent
 from crawlstream.model.runs import RUNNING, RunMark
 from crawlstream.stats.tally import Tally
-from crawlstream.wire import events, replies, runs
+from crawlstream.wire import events, replies, run_marks
 from crawlstream_frontier.streams import Streams
 from redis_monitor.dead_letters import cut, dead_letter, lost_on_shelf, lost_spill, put_aside
 from redis_monitor.ledger_audit import check_ending
 from redis_monitor.metrics import DEAD_LETTERS, RUNS
-from redis_monitor.partitions.homes import Homes
-from redis_monitor.schedules.owed import records_of
+from redis_monitor.partitions.ending_records import Homes
+from redis_monitor.schedules.outbox_records import records_of
 
 COUNT = 100
 BLOCK_MS = 1000
@@ -142,7 +142,7 @@ class OutboxPublisher:
             firing=owed.firing if owed.seen else None,
             seen=owed.seen,
         )
-        return Out(self._topics.runs, runs.encode(mark), Topics.run_key(mark))
+        return Out(self._topics.runs, run_marks.encode(mark), Topics.run_key(mark))
 
     def _expired(self, owed: OutboxRecord) -> Sequence[Out]:
         """The predecessor's own message about a crawl that reached its time."""

@@ -16,8 +16,8 @@ from redis_monitor.action_runner import ActionRunner
 from redis_monitor.actions import load_actions
 from redis_monitor.maintenance import Maintenance
 from redis_monitor.outbox import OutboxPublisher
+from redis_monitor.partitions.ending_records import Homes
 from redis_monitor.partitions.endings import Endings
-from redis_monitor.partitions.homes import Homes
 from redis_monitor.periodic import PeriodicTask, Step
 from redis_monitor.sharing import Sharing
 from redis_monitor.shelving import Shelving

@@ -10,7 +10,7 @@ from crawlstream.egress.edit import PoolEditor
 from crawlstream.egress.parse import node_of
 from crawlstream.errors import ZooKeeperUnavailable
 from crawlstream.model.egress.pools import UNREADABLE, PoolTable
-from crawlstream.zoo.watch import NodeWatch
+from crawlstream.zoo.node_watch import NodeWatch
 from crawlstream_frontier.egress.pools import ProxyPools
 from redis_monitor.table_sync import TableSync
 

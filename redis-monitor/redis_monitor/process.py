@@ -47,7 +47,7 @@ from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
 from redis_monitor.cluster_metrics import ClusterMetrics
 from redis_monitor.ledger_audit import LedgerAudit
-from redis_monitor.notify.assembly import notifying
+from redis_monitor.notify.channels import notifying
 from redis_monitor.notify.problems import Cluster
 from redis_monitor.partition_duties import PartitionDuties
 from redis_monitor.periodic import PeriodicTask

@@ -22,12 +22,12 @@ from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest
 from crawlstream.keys import Topics
 from crawlstream.model.request import CrawlRequest, RequestLimits
-from crawlstream.plugins.requests import Router
+from crawlstream.plugins.handlers import Router
 from crawlstream.wire import requests
-from kafka_monitor.plugins.action import ActionHandler
-from kafka_monitor.plugins.scraper import ScraperHandler
-from kafka_monitor.plugins.stats import StatsHandler
-from kafka_monitor.plugins.zookeeper import ZookeeperHandler
+from kafka_monitor.plugins.action_handler import ActionHandler
+from kafka_monitor.plugins.scraper_handler import ScraperHandler
+from kafka_monitor.plugins.stats_handler import StatsHandler
+from kafka_monitor.plugins.zookeeper_handler import ZookeeperHandler
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
 
 LIVES = int(os.environ.get("BUDGET_RECORDS", "4"))

@@ -25,7 +25,7 @@ from crawlstream_chaos.facts.facts import (
     has_ended,
 )
 from crawlstream_chaos.laws.auditor import LAWS, audit
-from crawlstream_chaos.laws.pipelines import LAWS as OF_PIPELINES
+from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.nemesis import FAULTS
 from crawlstream_cli.demo.visits import Visit
 

@@ -17,8 +17,8 @@ import pytest
 
 from chaos.broken_pipeline import BREAKS, values
 from crawlstream_chaos.facts.facts import Facts, FedCrawl, Record
-from crawlstream_chaos.laws.pipelines import LAWS
-from crawlstream_chaos.pipelines.reading import StoreReader
+from crawlstream_chaos.laws.pipeline_stores import LAWS
+from crawlstream_chaos.pipelines.store_reader import StoreReader
 from support.waiting import WaitUntil
 
 NEEDS_AN_EVENT = ("a delivery is told",)

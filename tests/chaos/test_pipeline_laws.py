@@ -12,7 +12,7 @@ from chaos.test_auditor import CRAWL, GOOD, event, result
 from crawlstream_chaos.facts.facts import APP, Facts
 from crawlstream_chaos.facts.stored import Segment, Stored
 from crawlstream_chaos.laws.auditor import audit
-from crawlstream_chaos.laws.pipelines import LAWS
+from crawlstream_chaos.laws.pipeline_stores import LAWS
 
 RUN = f"{APP}\t{CRAWL}\tlink\t1"
 GARBAGE = "demo.crawled_firehose-0-6"

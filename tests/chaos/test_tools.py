@@ -18,7 +18,7 @@ from crawlstream_chaos.report import flatness
 from crawlstream_chaos.rounds import Footprint, has_pages
 from crawlstream_chaos.runner import Options, problem_of
 from crawlstream_chaos.scenarios import SCENARIOS
-from crawlstream_chaos.scenes.beside import moved_seeds
+from crawlstream_chaos.scenes.companions import moved_seeds
 from crawlstream_cli.app import run
 from crawlstream_cli.demo.visits import AccessLog, Visit
 from crawlstream_cli.demo.web import Web

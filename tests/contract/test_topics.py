@@ -15,9 +15,9 @@ from kafka.admin import KafkaAdminClient
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.settings import load_settings
+from crawlstream.bus.compacted_topic import Table
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out, RecordTooLarge
-from crawlstream.bus.tables import Table
 from crawlstream.bus.topics import create_missing
 from crawlstream.bus.transactions import Transactions
 from crawlstream.errors import ConfigError

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from crawlstream_chaos.witness import Witness
-from crawlstream_cli.demo.render import render
+from crawlstream_cli.demo.http_reply import render
 from crawlstream_cli.demo.web import Kind
 from e2e.sites import Serve, ServedWeb
 from support.waiting import WaitUntil

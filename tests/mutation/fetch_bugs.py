@@ -294,7 +294,7 @@ FETCH_BUGS = {
         test="unit/crawler/page/test_chain_cookies.py::own_nothing_above",
     ),
     "pages crowd the CPU": Bug(
-        module="crawling.lane.turns",
+        module="crawling.lane.loop_turns",
         right="                self._take()\n                return",
         wrong="                pass",
         test=_LANE + "one_in_a_round",

@@ -33,7 +33,7 @@ from crawlstream_chaos.facts.facts import (
 )
 from crawlstream_chaos.laws.accounts import last_accounts
 from crawlstream_chaos.laws.firings import LAWS as OF_FIRINGS
-from crawlstream_chaos.laws.pipelines import LAWS as OF_PIPELINES
+from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.laws.scenes import LAWS as OF_PROXIES
 from crawlstream_chaos.witness import ENDINGS
 from crawlstream_cli.demo.visits import STAMP_TOLERANCE_S

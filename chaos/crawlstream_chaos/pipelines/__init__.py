@@ -1,6 +1,6 @@
 """Chaos with pipelines: two of them store the results of a cluster, and are struck as it is.
 
-``described``  their file, and how their processes find a store that fails on purpose
-``objects``    that store: unavailable, full, or mute when a fault makes it so
-``reading``    its contents (``facts.stored``), read from the disk without any process
+``described``     their file, and how their processes find a store that fails on purpose
+``objects``       that store: unavailable, full, or mute when a fault makes it so
+``store_reader``  reads its contents (``facts.stored``) from the disk without any process
 """

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crawlstream_chaos.pipelines.objects import ROOT
-from crawlstream_chaos.pipelines.reading import StoreReader
+from crawlstream_chaos.pipelines.store_reader import StoreReader
 
 _FILE = """
 [pipeline.archive]

@@ -9,7 +9,7 @@ from typing import Any
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import CrawlRequest, Refusal, RequestLimits
 from crawlstream.model.url import host_of, unlikely_host
-from crawlstream.plugins.requests import Handler, installed
+from crawlstream.plugins.handlers import Handler, installed
 from crawlstream.wire import jsontext
 from crawlstream.wire.requests import decode
 from crawlstream.wire.tables import read_rows

@@ -17,7 +17,7 @@ from typing import cast
 
 from crawlstream.errors import SetupError
 from crawlstream_cli.demo.arrival import StampedSocket
-from crawlstream_cli.demo.render import Reply, answer_script, not_found, render, reply
+from crawlstream_cli.demo.http_reply import Reply, answer_script, not_found, render, reply
 from crawlstream_cli.demo.visits import FURTHER, AccessLog, Visit
 from crawlstream_cli.demo.web import MOVED_ROBOTS, OPEN_ROBOTS, Web
 

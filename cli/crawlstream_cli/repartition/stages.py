@@ -16,13 +16,13 @@ from crawlstream.errors import ConfigError, CrawlstreamError, FrontierFull, NoFr
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.stats.heartbeat import living_in
-from crawlstream.wire import runs
+from crawlstream.wire import run_marks
 from crawlstream_frontier.codec.values import crawl_from
 from crawlstream_frontier.layout import BEING_FILLED, Layout
 from crawlstream_frontier.moving.crawls import MovedCrawl
 from crawlstream_frontier.moving.filling import Filling, Founding
-from crawlstream_frontier.moving.kept import delete_all
 from crawlstream_frontier.moving.move import Move, OldFrontier, Progress, read_frontier
+from crawlstream_frontier.moving.unchanged_keys import delete_all
 from crawlstream_frontier.moving.withdrawal import State, Withdrawal
 from crawlstream_frontier.opening.redis_check import refuse_layout
 from crawlstream_frontier.partitions.frontiers import Frontiers
@@ -193,7 +193,7 @@ class Stages:
                 await sink.send([self._out(*mark) for mark in marks[start : start + 1000]])
 
     def _out(self, home: int, mark: HomeMark) -> Out:
-        value, key = runs.encode_home(home, mark), Topics.home_key(home, mark)
+        value, key = run_marks.encode_home(home, mark), Topics.home_key(home, mark)
         return Out(self.topics.runs, value, key, partition=0)
 
     async def _generations(self) -> Mapping[bytes, int]:
@@ -201,7 +201,7 @@ class Stages:
         latest: dict[bytes, int] = {}
         for record in await read_all(self.kafka, self.topics.runs):
             if record.value and (record.key or b"").startswith(Topics.HOME_KEYS):
-                _, mark = runs.decode_home(record.value)
+                _, mark = run_marks.decode_home(record.value)
                 if mark.crawl and mark.generation:
                     name = FrontierKeys.crawl_field(mark.crawl).encode()
                     latest[name] = max(latest.get(name, 0), mark.generation)

@@ -3,5 +3,5 @@
 ``http_client`` takes a request and its page and returns a response. ``transfer`` is one request
 with libcurl's callbacks; each can refuse: the address, the grant or the body. ``multi`` advances
 all transfers as their sockets become ready. ``clock`` bounds a download without its pauses,
-``answer`` builds Scrapy's response, ``errors`` maps libcurl's error codes to reasons.
+``answer`` builds Scrapy's response, ``curl_failures`` maps libcurl's error codes to reasons.
 """

@@ -10,7 +10,7 @@ import pycurl
 from scrapy.exceptions import DownloadTimeoutError
 
 from crawling.client.blame import Ending, blame_for
-from crawling.client.errors import HTTP_2
+from crawling.client.curl_failures import HTTP_2
 from crawling.client.transfer import Progress, Transfer
 from crawling.egress.blame import Blame
 from crawling.egress.route import Route

@@ -20,7 +20,7 @@ from scrapy.exceptions import DownloadCancelledError
 
 from crawling.client.answer import body_length
 from crawling.client.clock import Clock
-from crawling.client.errors import failure_of
+from crawling.client.curl_failures import failure_of
 from crawling.failures import TransferFailed
 from crawling.lease.expired import GrantExpired
 from crawling.lease.holds import Holds

@@ -9,8 +9,8 @@ from zlib import crc32
 
 from crawling.egress.book import Book
 from crawling.egress.shared_book import SharedBook
-from crawlstream.model.egress.book import PoolSpend, ProxyUse
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
+from crawlstream.model.egress.proxy_reports import PoolSpend, ProxyUse
 
 _DAY_S = 86_400
 _MOST_COUNTED = 20_000

@@ -10,7 +10,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from crawlstream.model.egress.book import PoolSpend, ProxyOutcome, ProxyReport, ProxyRest, ProxyUse
+from crawlstream.model.egress.proxy_reports import (
+    PoolSpend,
+    ProxyOutcome,
+    ProxyReport,
+    ProxyRest,
+    ProxyUse,
+)
 
 MOST_AT_ONCE = 500
 """Most outcomes, rests, answers and uses in one report; the others follow in the next."""

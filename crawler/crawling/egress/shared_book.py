@@ -13,7 +13,7 @@ import structlog
 
 from crawling.egress.book import Book
 from crawlstream.errors import FrontierFull, RedisUnavailable
-from crawlstream.model.egress.book import BookAnswer, ProxyReport
+from crawlstream.model.egress.proxy_reports import BookAnswer, ProxyReport
 from crawlstream_frontier.egress.book import BookSession
 
 PAUSE_S = 0.5

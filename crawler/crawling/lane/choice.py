@@ -20,13 +20,13 @@ from scrapy.utils.misc import load_object
 
 from crawling.engine.download_handler import GatedHandler
 from crawling.engine.downloader import GrantedDownloader
+from crawling.engine.item_pipelines import BoundPipelines
 from crawling.engine.middlewares import (
     OutcomeMiddleware,
     OutlinksMiddleware,
     ResultPipeline,
     WatchedCompression,
 )
-from crawling.engine.pipelines import BoundPipelines
 from crawling.publish.completion import Endings
 from crawling.spiders.base import ClusterSpider
 

@@ -29,7 +29,7 @@ from crawling.engine.middlewares import (
     ResultPipeline,
     WatchedCompression,
 )
-from crawling.lane.turns import Turns
+from crawling.lane.loop_turns import Turns
 from crawling.page.flight_recorder import exits_contained
 from crawling.page.page import Page
 from crawling.page.request import PAGE

@@ -16,7 +16,7 @@ from scrapy.http import HtmlResponse, Response
 from crawling.links.hrefs import Hrefs, refusals_of
 from crawling.links.scope import rules_for, rules_of
 from crawling.links.texts import LinkTexts
-from crawling.page.reading import Reading
+from crawling.page.parsed_page import Reading
 from crawling.page.request import page_of
 from crawlstream.model.crawl import Profile
 from crawlstream.model.web.address import without_fragment

@@ -9,7 +9,7 @@ import re
 
 from scrapy.http import HtmlResponse
 
-from crawling.page.reading import Reading, is_within
+from crawling.page.parsed_page import Reading, is_within
 from crawlstream.model.web.address import output_charset, resolved
 
 _REFRESH = re.compile(rb"-equiv[\t\n\f\r ]*+=[\t\n\f\r ]*+[\"']?refresh", re.IGNORECASE)

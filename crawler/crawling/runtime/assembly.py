@@ -28,8 +28,8 @@ from crawling.publish.links import LinkSender, LinkTopic
 from crawling.publish.publisher import Publisher
 from crawling.publish.spill import Spiller
 from crawling.response.outcome import Outcomes
-from crawling.robots.check import Robots
 from crawling.robots.elsewhere import Elsewhere
+from crawling.robots.robots import Robots
 from crawling.runtime.clients import Clients
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions

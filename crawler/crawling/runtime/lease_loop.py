@@ -20,11 +20,11 @@ import structlog
 
 from crawling.lease.holds import Holds
 from crawling.lease.pace import STARVING_S, Pace
+from crawling.lease.partition_rotation import Turns
 from crawling.lease.report import LeaseReport
-from crawling.lease.turns import Turns
 from crawling.metrics import Meter
 from crawling.page.page import Page
-from crawling.robots.check import Robots
+from crawling.robots.robots import Robots
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.errors import FrontierFull, RedisUnavailable
 from crawlstream.model.crawl import Hold

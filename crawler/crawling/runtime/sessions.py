@@ -18,7 +18,7 @@ from crawling.lease.holds import Holds
 from crawling.metrics import Meter
 from crawling.page.flight_recorder import Crash
 from crawling.publish.deadlines import Deadlines
-from crawling.robots.check import Robots
+from crawling.robots.robots import Robots
 from crawling.runtime.clients import Clients
 from crawling.runtime.lease_keeper import LeaseKeeper
 from crawling.runtime.lease_loop import LeaseLoop, Shared

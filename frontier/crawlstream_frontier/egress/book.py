@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from crawlstream.model.egress.book import (
+from crawlstream.model.egress.pools import PoolTable
+from crawlstream.model.egress.proxy_reports import (
     BookAnswer,
     PoolSpend,
     ProxyBan,
@@ -16,9 +17,8 @@ from crawlstream.model.egress.book import (
     ProxyNews,
     ProxyReport,
 )
-from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.egress.report import PoolState, states_of
-from crawlstream_frontier.codec.book import Caller, pack_report, unpack_answer, unpack_health
+from crawlstream_frontier.codec.proxy_book import Caller, pack_report, unpack_answer, unpack_health
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 LIVE_MS = 15_000

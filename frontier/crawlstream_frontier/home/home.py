@@ -24,8 +24,7 @@ from crawlstream.model.partitions.messages import (
     Told,
     ToNote,
 )
-from crawlstream_frontier.codec.credits import pack_draws, unpack_grant
-from crawlstream_frontier.codec.homes import (
+from crawlstream_frontier.codec.coordinator import (
     pack_enroll,
     pack_fates,
     pack_lapse,
@@ -33,6 +32,7 @@ from crawlstream_frontier.codec.homes import (
     unpack_note,
     unpack_stamps,
 )
+from crawlstream_frontier.codec.credits import pack_draws, unpack_grant
 from crawlstream_frontier.codec.partitions import (
     pack_finish,
     pack_questions,

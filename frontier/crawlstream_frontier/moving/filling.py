@@ -11,7 +11,7 @@ from crawlstream.errors import ConfigError, NoFrontier
 from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.layout import BEING_FILLED, LAYOUT, Layout
 from crawlstream_frontier.moving.crawls import MovedCrawl, Positions
-from crawlstream_frontier.moving.kept import delete_all
+from crawlstream_frontier.moving.unchanged_keys import delete_all
 from crawlstream_frontier.moving.unloading import About
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.scripts import Scripts, our_errors

@@ -13,8 +13,8 @@ from crawlstream.tasks import together
 from crawlstream_frontier.codec.values import mapping, unpack
 from crawlstream_frontier.moving.crawls import MovedCrawl, of_one, of_several
 from crawlstream_frontier.moving.filling import Filling, Founding
-from crawlstream_frontier.moving.kept import copy_keys
 from crawlstream_frontier.moving.throttled import shifted
+from crawlstream_frontier.moving.unchanged_keys import copy_keys
 from crawlstream_frontier.moving.unloading import (
     About,
     Band,

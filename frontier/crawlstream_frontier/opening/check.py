@@ -15,7 +15,7 @@ import structlog
 from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import ReadOnlyError, RedisError, ResponseError
 
-from crawlstream.boot.redis.cluster import node_of
+from crawlstream.boot.redis.cluster_client import node_of
 from crawlstream.boot.redis.refusals import refuse
 from crawlstream.errors import ConfigError, RedisUnavailable
 from crawlstream.keys import Partitions

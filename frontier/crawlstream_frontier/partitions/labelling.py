@@ -12,7 +12,7 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.model.partitions.messages import Question
 from crawlstream.tasks import end
 from crawlstream_frontier.partitions.confirm import confirm
-from crawlstream_frontier.partitions.credits import Credits
+from crawlstream_frontier.partitions.credit_transfers import Credits
 from crawlstream_frontier.partitions.frontiers import Frontiers
 
 log = structlog.get_logger()

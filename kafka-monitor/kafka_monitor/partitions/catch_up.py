@@ -26,11 +26,11 @@ from crawlstream.retry import Backoff, until_available
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.intake import BYTES_PER_CALL, RECORDS_PER_CALL
 from crawlstream_frontier.partitions.frontiers import Frontiers
-from kafka_monitor.intake import Intake
 from kafka_monitor.partitions.cursors import Cursors
-from kafka_monitor.partitions.leaving import Leaving
 from kafka_monitor.partitions.steps import Steps
+from kafka_monitor.partitions.unavailable_partitions import Leaving
 from kafka_monitor.rejections import RejectionPublisher, not_admitted
+from kafka_monitor.request_intake import Intake
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
 

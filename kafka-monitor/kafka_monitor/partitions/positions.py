@@ -16,7 +16,7 @@ from crawlstream.bus.records import Batch, Record
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Command, Effect, ScheduleChange
-from kafka_monitor.partitions.intake import DividedIntake
+from kafka_monitor.partitions.divided_intake import DividedIntake
 
 STEERING = frozenset({"stop", "pause", "resume", "reprioritize"})
 ANSWERED_S = 600

@@ -18,9 +18,9 @@ from crawlstream.model.partitions.messages import (
 )
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
+from kafka_monitor.partitions.coordinators import Homes
 from kafka_monitor.partitions.cursors import Cursors
-from kafka_monitor.partitions.homes import Homes
-from kafka_monitor.partitions.leaving import HomeAway
+from kafka_monitor.partitions.unavailable_partitions import HomeAway
 
 DRAW_AGAIN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """Pauses between attempts to draw credits for a seed."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from crawlstream.bus.compacted_topic import Table
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out, RecordTooLarge
-from crawlstream.bus.tables import Table
 from crawlstream.bus.topics import create_missing
 from crawlstream.bus.transactions import Transactions
 from crawlstream.errors import KafkaUnavailable

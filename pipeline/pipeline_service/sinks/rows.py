@@ -27,8 +27,8 @@ from pipeline_service.records.judging import Judged
 from pipeline_service.sinks.calls import Calls
 from pipeline_service.sinks.door import Begin, SinkRefused, Standing
 from pipeline_service.sinks.files.claims import topic_name
+from pipeline_service.sinks.id_window import Window, notes_of
 from pipeline_service.sinks.steps import POSITION, Step, standing_of
-from pipeline_service.sinks.window import Window, notes_of
 from pipeline_service.spec.config import Pipeline
 
 log = structlog.get_logger()

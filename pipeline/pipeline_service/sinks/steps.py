@@ -12,7 +12,7 @@ from pipeline_service.records.account import Account, summed
 from pipeline_service.records.judging import Judged
 from pipeline_service.sinks.door import Standing
 from pipeline_service.sinks.files.claims import BrokenChain
-from pipeline_service.sinks.window import Window
+from pipeline_service.sinks.id_window import Window
 
 POSITION = "{}/position"
 _RUN = "{}/run/{}"

@@ -22,7 +22,7 @@ from crawlstream.model.partitions.messages import (
     ToNote,
 )
 from crawlstream.tasks import together
-from crawlstream.wire import runs as wire
+from crawlstream.wire import run_marks as wire
 from crawlstream_frontier.partitions.confirm import is_over, summed
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.maintenance import FrontierLimits
 from crawlstream_frontier.reckoning import Reckoning
-from kafka_monitor.partitions import intake
+from kafka_monitor.partitions import divided_intake
 from support.contract.whole import Whole, open_whole
 from support.frontier.bench import DEDUPE_MS, GRACE_MS
 from support.partitions.bench import DividedBench, open_divided_bench
@@ -50,7 +50,7 @@ async def whole(
 ) -> AsyncIterator[Whole]:
     """An empty frontier of one or three partitions in one Redis, whose clocks only tests move."""
     monkeypatch.setattr(Reckoning, "known", lambda _: (0, 0))
-    monkeypatch.setattr(intake, "MOVE_AFTER_S", 0.0)
+    monkeypatch.setattr(divided_intake, "MOVE_AFTER_S", 0.0)
     given: dict[str, object] = {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": redis_server.port}
     async with Redis(port=redis_server.port) as client:
         await client.flushall()

@@ -22,7 +22,7 @@ from crawlstream.errors import ConfigError, ZooKeeperUnavailable
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
-from crawlstream.zoo.connect import Security, secure
+from crawlstream.zoo.client import Security, secure
 from crawlstream_chaos.processes import Program, RunningServer
 from crawlstream_cli.local import servers
 from crawlstream_cli.local.home import find_jars

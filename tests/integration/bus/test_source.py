@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 
-from crawlstream.bus import session as session_module
+from crawlstream.bus import consumer_session as session_module
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Batch, Out, ReadLimits, Record
 from crawlstream.bus.shape import TopicShape

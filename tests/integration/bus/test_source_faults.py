@@ -14,11 +14,11 @@ from kafka.cluster import ClusterMetadata
 from kafka.coordinator.base import MemberState
 from kafka.errors import CorruptRecordError
 
+from crawlstream.bus import consumer_session as session_module
 from crawlstream.bus import reader as reader_module
-from crawlstream.bus import session as session_module
 from crawlstream.bus.connect import Kafka, admin
+from crawlstream.bus.consumer_session import Session
 from crawlstream.bus.records import Batch, NotAcknowledged, Out
-from crawlstream.bus.session import Session
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import STOP_TIMEOUT_S

@@ -12,7 +12,7 @@ import pytest
 from scrapy.exceptions import CloseSpider
 
 from crawling import ClusterSpider
-from crawling.lane.turns import Turns
+from crawling.lane.loop_turns import Turns
 from crawling.lease.report import End
 from crawling.page.page import Page
 from crawling.publish import deadlines

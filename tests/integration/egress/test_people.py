@@ -11,14 +11,14 @@ from redis.asyncio import Redis
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.egress.edit import PoolEditor
-from crawlstream.model.egress.book import (
+from crawlstream.model.egress.pools import Proxy
+from crawlstream.model.egress.proxy_reports import (
     REFUSED,
     PoolSpend,
     ProxyOutcome,
     ProxyReport,
     ProxyRest,
 )
-from crawlstream.model.egress.pools import Proxy
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.egress.book import BookSession
 from crawlstream_frontier.frontier import Frontier

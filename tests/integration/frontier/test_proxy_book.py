@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.model.egress.book import (
+from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
+from crawlstream.model.egress.proxy_reports import (
     ALL_SITES,
     REFUSED,
     BookAnswer,
@@ -20,7 +21,6 @@ from crawlstream.model.egress.book import (
     ProxyRest,
     ProxyUse,
 )
-from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
 from crawlstream_frontier.egress.book import LIVE_MS, BookSession, ProxyBook
 from crawlstream_frontier.frontier import Frontier
 from support.frontier.audit import audit
@@ -70,7 +70,7 @@ def told(answer: BookAnswer) -> Told:
 def luck(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Chance: its one item, which the test may change."""
     luck = [1.0]
-    monkeypatch.setattr("crawlstream_frontier.codec.book.random.random", lambda: luck[0])
+    monkeypatch.setattr("crawlstream_frontier.codec.proxy_book.random.random", lambda: luck[0])
     return luck
 
 

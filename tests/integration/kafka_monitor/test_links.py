@@ -30,7 +30,7 @@ from crawlstream_frontier.codec.link_records import pack_links
 from crawlstream_frontier.partitions.asking import ANSWER_S
 from crawlstream_frontier.partitions.frontiers import Frontiers, Server
 from crawlstream_frontier.partitions.labelling import Labelling
-from kafka_monitor.partitions.links import LinkReader
+from kafka_monitor.partitions.link_reader import LinkReader
 from kafka_monitor.rejections import RejectionPublisher
 from support import servers
 from support.partitions.two import Two, open_two

@@ -23,16 +23,16 @@ from crawlstream.keys import Topics
 from crawlstream.model.effects import OutboxRecord, PendingAction
 from crawlstream.model.request import RequestLimits
 from crawlstream.plugins import Reply
-from crawlstream.plugins.requests import Router
+from crawlstream.plugins.handlers import Router
 from crawlstream.stats.tally import Tally
 from crawlstream_frontier.positions import Positions
-from kafka_monitor.intake import Intake
 from kafka_monitor.intake_loop import IntakeLoop
-from kafka_monitor.plugins.action import ActionHandler
-from kafka_monitor.plugins.scraper import ScraperHandler
+from kafka_monitor.plugins.action_handler import ActionHandler
+from kafka_monitor.plugins.scraper_handler import ScraperHandler
 from kafka_monitor.poison import PoisonDetector
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
+from kafka_monitor.request_intake import Intake
 from kafka_monitor.schedule_memory import ScheduleMemory
 from redis_monitor import metrics
 from redis_monitor.action_runner import ActionRunner

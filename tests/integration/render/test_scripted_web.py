@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crawlstream_chaos.facts.facts import Facts
 from crawlstream_chaos.laws.auditor import further_requests_bounded
-from crawlstream_cli.demo.render import render
+from crawlstream_cli.demo.http_reply import render
 from crawlstream_cli.demo.site import Site
 from crawlstream_cli.demo.visits import AccessLog, read_visits
 from crawlstream_cli.demo.web import Web

@@ -35,16 +35,16 @@ from crawlstream.model.partitions.messages import HomeMark, survivors
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.tasks import wait_until
-from crawlstream.wire.runs import decode_home
+from crawlstream.wire.run_marks import decode_home
 from crawlstream_frontier.codec.link_records import pack_links, read_links
 from crawlstream_frontier.home.home import Home
 from crawlstream_frontier.home.reading import LinkBatch
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
 from crawlstream_frontier.worker.session import WorkerSession
-from kafka_monitor.partitions.intake import DividedIntake
-from kafka_monitor.partitions.leaving import Leaving
+from kafka_monitor.partitions.divided_intake import DividedIntake
 from kafka_monitor.partitions.steps import Steps
+from kafka_monitor.partitions.unavailable_partitions import Leaving
 from redis_monitor.partitions.endings import Endings
 from support.frontier.bench import CRAWL, GRACE_MS, WIDE_OPEN, Feed, url_of
 

@@ -15,7 +15,8 @@ from crawlstream.boot.settings import Settings
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import FiringKey
 from crawlstream.model.effects import Seed
-from crawlstream.model.egress.book import (
+from crawlstream.model.egress.pools import PoolTable
+from crawlstream.model.egress.proxy_reports import (
     PoolSpend,
     ProxyBan,
     ProxyOutcome,
@@ -23,7 +24,6 @@ from crawlstream.model.egress.book import (
     ProxyRest,
     ProxyUse,
 )
-from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.runs import RunMark
 from crawlstream_frontier import sources

@@ -17,7 +17,7 @@ from scrapy.linkextractors import LinkExtractor
 from w3lib.url import canonicalize_url
 
 from crawlstream.errors import SetupError
-from crawlstream_cli.demo.render import Reply, render
+from crawlstream_cli.demo.http_reply import Reply, render
 from crawlstream_cli.demo.site import Site
 from crawlstream_cli.demo.truth import Rules, expected_pages
 from crawlstream_cli.demo.verdict import Verdict

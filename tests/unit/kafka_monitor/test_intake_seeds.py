@@ -16,9 +16,9 @@ from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Effect, Seed
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import RequestLimits
-from crawlstream.plugins.requests import Router
+from crawlstream.plugins.handlers import Router
 from crawlstream.wire.stored import decode_entry, encode_entry, encode_seed
-from kafka_monitor.plugins.scraper import LONGEST_PATTERN, PATTERNS, ScraperHandler
+from kafka_monitor.plugins.scraper_handler import LONGEST_PATTERN, PATTERNS, ScraperHandler
 
 BASE: dict[str, Any] = {"url": "http://a.example/", "appid": "app", "crawlid": "one"}
 

@@ -10,15 +10,15 @@ from typing import NoReturn
 import pytest
 
 from crawlstream.errors import FrontierFull, RedisUnavailable
-from kafka_monitor.partitions import leaving
+from kafka_monitor.partitions import unavailable_partitions
 from kafka_monitor.partitions.cursors import Cursors
-from kafka_monitor.partitions.leaving import HomeAway, Leaving
+from kafka_monitor.partitions.unavailable_partitions import HomeAway, Leaving
 
 
 @pytest.fixture
 def three(monkeypatch: pytest.MonkeyPatch) -> Leaving:
     """Of three partitions those that fail are left at once, and never catch up."""
-    monkeypatch.setattr(leaving, "LEAVE_AFTER_S", 0.0)
+    monkeypatch.setattr(unavailable_partitions, "LEAVE_AFTER_S", 0.0)
 
     async def catch_up(_cursors: Cursors, _partition: int) -> None:
         await asyncio.Event().wait()
@@ -70,10 +70,10 @@ async def test_who_hangs_is_left_as_soon_as_that_is_an_error(
 ) -> None:
     """The time for which it was waited for counts; who refuses at once is asked again first."""
     clock = [100.0]
-    monkeypatch.setattr(leaving, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(unavailable_partitions, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     async def hang() -> NoReturn:
-        clock[0] += leaving.LEAVE_AFTER_S
+        clock[0] += unavailable_partitions.LEAVE_AFTER_S
         raise RedisUnavailable("no answer within the time for one")
 
     cursors, three = Cursors(("topic", 0), 0, 0), Leaving(3)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from crawlstream.errors import ConfigError
-from crawlstream.model.egress.book import PoolSpend, ProxyHealth, ProxyNews
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy, Secret
+from crawlstream.model.egress.proxy_reports import PoolSpend, ProxyHealth, ProxyNews
 from crawlstream.model.egress.ranking import ranked
 from crawlstream.model.egress.report import pool_named, pool_told, states_of, why
 

@@ -9,7 +9,7 @@ import pytest
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey, FiringKey
 from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, Fate, Past, RunMark
-from crawlstream.wire.runs import decode, encode
+from crawlstream.wire.run_marks import decode, encode
 
 CRAWL = CrawlKey("link", "app:1", "one")
 HERE, THERE = "uuid:0", "uuid:1"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crawlstream.formats.connect import connect_schema
+from crawlstream.formats.kafka_connect import connect_schema
 from crawlstream.wire import jsontext
 from support.documented import DOCS
 from support.pipelines.pages import HOSTILE

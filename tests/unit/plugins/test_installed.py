@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawlstream.errors import ConfigError
-from crawlstream.plugins.requests import installed
+from crawlstream.plugins.handlers import installed
 from support.documented import install_example_plugin
 
 Install = Callable[..., None]

@@ -32,9 +32,9 @@ from crawlstream.model.effects import Seed
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.url import canonical, host_of, seed_url
-from crawlstream.plugins.requests import Router
+from crawlstream.plugins.handlers import Router
 from crawlstream.throttle.parse import node_of
-from kafka_monitor.plugins.scraper import ScraperHandler
+from kafka_monitor.plugins.scraper_handler import ScraperHandler
 from rest_service.http.envelope import RequestRefused
 from rest_service.topics.seeds import read_seeds
 

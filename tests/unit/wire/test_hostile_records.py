@@ -6,11 +6,11 @@ from collections import Counter
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.request import Refusal, RequestLimits
-from crawlstream.plugins.requests import Router
-from kafka_monitor.plugins.action import ActionHandler
-from kafka_monitor.plugins.scraper import ScraperHandler
-from kafka_monitor.plugins.stats import StatsHandler
-from kafka_monitor.plugins.zookeeper import ZookeeperHandler
+from crawlstream.plugins.handlers import Router
+from kafka_monitor.plugins.action_handler import ActionHandler
+from kafka_monitor.plugins.scraper_handler import ScraperHandler
+from kafka_monitor.plugins.stats_handler import StatsHandler
+from kafka_monitor.plugins.zookeeper_handler import ZookeeperHandler
 from support.hostile_records import corpus
 
 LEAST = 400

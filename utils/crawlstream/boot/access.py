@@ -14,7 +14,7 @@ from pydantic import Field, SecretStr
 from crawlstream.boot.sections.section import Section, new
 from crawlstream.bus import connect as kafka
 from crawlstream.errors import ConfigError
-from crawlstream.zoo import connect as zookeeper
+from crawlstream.zoo import client as zookeeper
 
 
 class KafkaAccess(Section):

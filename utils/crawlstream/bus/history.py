@@ -28,7 +28,7 @@ from crawlstream.bus.tail import read_topic
 from crawlstream.errors import CrawlstreamError, KafkaUnavailable
 from crawlstream.keys import Topics
 from crawlstream.model.runs import RunMark
-from crawlstream.wire import runs
+from crawlstream.wire import run_marks
 
 _CLIENT_ID = "crawlstream-history"
 _EARLIEST, _LATEST = -2, -1
@@ -109,14 +109,14 @@ def marks_of(records: Sequence[Record]) -> list[RunMark]:
         if not record.value or _is_of_another_kind(record.key or b""):
             continue
         try:
-            marks.append(runs.decode(record.value))
+            marks.append(run_marks.decode(record.value))
         except ValueError as error:
             log.warning("recover", outcome="unreadable", error=str(error))
     return marks
 
 
 def _is_of_another_kind(key: bytes) -> bool:
-    return key == runs.EPOCH_KEY or key.startswith(Topics.HOME_KEYS)
+    return key == run_marks.EPOCH_KEY or key.startswith(Topics.HOME_KEYS)
 
 
 async def _asked(call: Callable[[], T]) -> T:

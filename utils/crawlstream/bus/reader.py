@@ -12,7 +12,7 @@ import structlog
 from kafka.errors import RetriableError
 
 from crawlstream.bus.access.refusals import refusal_of
-from crawlstream.bus.session import BatchesRead, Session
+from crawlstream.bus.consumer_session import BatchesRead, Session
 from crawlstream.errors import KafkaRefused, KafkaUnavailable
 from crawlstream.retry import Backoff
 

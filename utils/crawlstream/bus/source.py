@@ -13,10 +13,7 @@ from typing import Self, TypeVar
 import structlog
 
 from crawlstream.bus.connect import Kafka, NoTopic
-from crawlstream.bus.protocols import Decide, Locate
-from crawlstream.bus.reader import Reader
-from crawlstream.bus.records import DEFAULT_LIMITS, Batch, LostRecords, OutOfRange, ReadLimits
-from crawlstream.bus.session import (
+from crawlstream.bus.consumer_session import (
     BatchesRead,
     Event,
     OffsetUnavailable,
@@ -24,6 +21,9 @@ from crawlstream.bus.session import (
     PartitionsRevoked,
     open_session,
 )
+from crawlstream.bus.protocols import Decide, Locate
+from crawlstream.bus.reader import Reader
+from crawlstream.bus.records import DEFAULT_LIMITS, Batch, LostRecords, OutOfRange, ReadLimits
 from crawlstream.errors import CrawlstreamError
 from crawlstream.retry import Backoff
 from crawlstream.tasks import end

@@ -13,7 +13,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Command, PendingAction, Seed
 from crawlstream.model.state import CrawlState
 from crawlstream.plugins.actions import Action, Context, Reply
-from crawlstream.plugins.requests import Handler
+from crawlstream.plugins.handlers import Handler
 from crawlstream.wire.schemas import Schema
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 From the node to a table
     A person or a tool writes YAML into the node (``node``: compare-and-set, keeping unknown keys).
-    Processes that need the table watch the node (``watch``, on the thread of ``watcher``), read it
-    strictly (``document``) and convert it by the node's own ``table_of``.
+    Processes that need the table watch the node (``node_watch``, on the thread of ``watcher``),
+    read it strictly (``document``) and convert it by the node's own ``table_of``.
 
 Guarantees
     * A table is a function of the node's bytes: every process reads the same one.

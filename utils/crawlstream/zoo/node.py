@@ -22,7 +22,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 
 from crawlstream.errors import BadTable, Conflict, ZooKeeperUnavailable
-from crawlstream.zoo.connect import close_client, make_client
+from crawlstream.zoo.client import close_client, make_client
 from crawlstream.zoo.document import Document, read_document, write_document
 
 DEADLINE_S = 4.5

@@ -13,7 +13,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
 from crawlstream.errors import BadTable
-from crawlstream.zoo.connect import OPERATION_TIMEOUT_S, close_client, make_client
+from crawlstream.zoo.client import OPERATION_TIMEOUT_S, close_client, make_client
 from crawlstream.zoo.node import Node, Table
 
 READ_EVERY_S = 30.0

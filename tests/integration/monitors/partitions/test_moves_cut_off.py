@@ -16,7 +16,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat
-from crawlstream.wire import runs
+from crawlstream.wire import run_marks
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.layout import Layout, create_frontier
 from crawlstream_frontier.partitions.frontiers import Frontiers
@@ -116,7 +116,7 @@ async def test_a_move_goes_on_wherever_it_was_killed(
 async def homes_know_what_has_ended(cluster: MonitorCluster, new: Frontiers) -> None:
     """Also one that loses all its data: seeds of what had ended before are not crawled again."""
     values = await asyncio.to_thread(cluster.read_all, cluster.topics.runs)
-    marks = runs.surviving(value for value in values if b'"home"' in value)
+    marks = run_marks.surviving(value for value in values if b'"home"' in value)
     ends = {mark for mark in map(_ending, marks) if mark}
     assert ends == {(ENDED, 1, ("topic:0", 41))}
     home = new.home(ENDED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawling.egress.book import FAILURES, Book
-from crawlstream.model.egress.book import ProxyNews
+from crawlstream.model.egress.proxy_reports import ProxyNews
 from support.crawler.holds import Clock
 
 

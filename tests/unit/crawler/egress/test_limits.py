@@ -11,8 +11,8 @@ import pytest
 from crawling.egress.book import Book
 from crawling.egress.limits import Limits, share_of
 from crawling.egress.shared_book import SharedBook
-from crawlstream.model.egress.book import BookAnswer, PoolSpend, ProxyReport, ProxyUse
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
+from crawlstream.model.egress.proxy_reports import BookAnswer, PoolSpend, ProxyReport, ProxyUse
 from support.crawler.holds import Clock
 
 PROXY = Proxy(scheme="http", host="10.0.0.1", port=80)

@@ -15,7 +15,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from crawlstream.boot.access import revealed
-from crawlstream.boot.redis.cluster import ClusterClient
+from crawlstream.boot.redis.cluster_client import ClusterClient
 from crawlstream.boot.redis.connection import CONNECTIONS
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from crawlstream.errors import ConfigError
-from crawlstream.model.egress.book import ALL_SITES, PoolSpend, ProxyHealth, ProxyNews
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
+from crawlstream.model.egress.proxy_reports import ALL_SITES, PoolSpend, ProxyHealth, ProxyNews
 from crawlstream.model.egress.ranking import ranked
 
 State = Literal["ok", "trial", "out", "banned", "disabled"]

@@ -34,9 +34,9 @@ from crawlstream.model.effects import (
     Seen,
 )
 from crawlstream.model.request import Refusal
-from crawlstream.plugins.requests import Router
+from crawlstream.plugins.handlers import Router
 from crawlstream.retry import up_to
-from kafka_monitor.plugins.bundled import BuiltInHandler
+from kafka_monitor.plugins.built_in_handler import BuiltInHandler
 from kafka_monitor.poison import DEATHS, PoisonDetector
 from kafka_monitor.rejections import RejectedRecord
 

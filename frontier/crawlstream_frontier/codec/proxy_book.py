@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from crawlstream.model.egress.book import (
+from crawlstream.model.egress.proxy_reports import (
     BookAnswer,
     PoolSpend,
     ProxyHealth,

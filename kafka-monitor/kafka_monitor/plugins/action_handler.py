@@ -8,7 +8,7 @@ from crawlstream.model.request import STEERING, ActionRequest
 from crawlstream.plugins.seeds import check_occasion
 from crawlstream.wire import requests
 from crawlstream.wire.requests import ACTION
-from kafka_monitor.plugins.bundled import BuiltInHandler
+from kafka_monitor.plugins.built_in_handler import BuiltInHandler
 
 
 class ActionHandler(BuiltInHandler, kind=ACTION):

@@ -7,7 +7,7 @@ from crawlstream.model.effects import Command
 from crawlstream.model.request import ZookeeperRequest
 from crawlstream.wire import requests
 from crawlstream.wire.requests import ZOOKEEPER
-from kafka_monitor.plugins.bundled import BuiltInHandler
+from kafka_monitor.plugins.built_in_handler import BuiltInHandler
 
 
 class ZookeeperHandler(BuiltInHandler, kind=ZOOKEEPER):

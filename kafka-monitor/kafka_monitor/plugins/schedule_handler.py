@@ -7,7 +7,7 @@ from crawlstream.model.effects import ScheduleChange
 from crawlstream.model.request import ScheduleRequest
 from crawlstream.wire import requests
 from crawlstream.wire.requests import SCHEDULE
-from kafka_monitor.plugins.bundled import BuiltInHandler
+from kafka_monitor.plugins.built_in_handler import BuiltInHandler
 
 
 class ScheduleHandler(BuiltInHandler, kind=SCHEDULE):

@@ -27,7 +27,7 @@ from crawlstream.wire.requests import SCRAPER
 from crawlstream.wire.seeds import check_conditions, crawl_request
 from crawlstream.wire.strict import parse_object
 from crawlstream_frontier.egress.pools import ProxyPools
-from kafka_monitor.plugins.bundled import BuiltInHandler
+from kafka_monitor.plugins.built_in_handler import BuiltInHandler
 
 PATTERNS = 1000
 LONGEST_PATTERN = 2048

@@ -25,7 +25,7 @@ from crawlstream.bus.records import Out, Record
 from crawlstream.errors import NotRestored, Unavailable
 from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import HomeMark
-from crawlstream.wire import runs
+from crawlstream.wire import run_marks
 from crawlstream_frontier.home.home import Home
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from kafka_monitor.schedule_memory import ScheduleMemory
@@ -111,9 +111,9 @@ class Homes:
             if record.value and (record.key or b"").startswith(Topics.HOME_KEYS)
         ]
         at_home = self._frontiers.partitions.home
-        marks = runs.surviving(values)
+        marks = run_marks.surviving(values)
         return [mark for mark in marks if mark.crawl and at_home(mark.crawl) == partition]
 
     def _out(self, partition: int, mark: HomeMark) -> Out:
-        value, key = runs.encode_home(partition, mark), Topics.home_key(partition, mark)
+        value, key = run_marks.encode_home(partition, mark), Topics.home_key(partition, mark)
         return Out(self._topic, value, key, partition=0)

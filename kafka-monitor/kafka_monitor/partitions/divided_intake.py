@@ -33,8 +33,8 @@ from crawlstream_frontier.home.reading import Reached
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.schedules import DividedSchedules
 from kafka_monitor.partitions.cursors import Cursors, Place
-from kafka_monitor.partitions.leaving import Leaving
 from kafka_monitor.partitions.steps import Steps
+from kafka_monitor.partitions.unavailable_partitions import Leaving
 
 MOVE_AFTER_S = 0.2
 """So long after a batch, positions are brought on that nothing has moved; runs wait for it."""

@@ -8,7 +8,7 @@ from crawlstream.bus.records import Out
 from crawlstream.keys import Topics
 from crawlstream.model.effects import OutboxRecord, OwedSchedule
 from crawlstream.model.partitions.messages import HomeMark
-from crawlstream.wire import runs
+from crawlstream.wire import run_marks
 from crawlstream_frontier.home.home import Home
 
 
@@ -33,7 +33,7 @@ class Homes:
             remember=owed.remember,
         )
         key = topics.home_key(self._partition, mark)
-        return [Out(topics.runs, runs.encode_home(self._partition, mark), key, partition=0)]
+        return [Out(topics.runs, run_marks.encode_home(self._partition, mark), key, partition=0)]
 
     async def published(self, owed: Sequence[OutboxRecord | OwedSchedule]) -> None:
         """Kafka has these: the next runs of their crawls may be worked for; RedisUnavailable."""
