@@ -26,6 +26,7 @@ ROUNDING = {
     ("wire/events.py", "decode_crawl_event"): OURS,
     ("dashboard/forms.py", "_told"): "of the answer to a form, a screen shows words and counts",
     ("common/proxy_check.py", "check_all"): "lines of a process of ours",
+    ("signing/checks.py", "directory"): "of keys that an agent publishes, texts alone are read",
     ("machine/logs.py", "of"): "lines of our logs, for people",
     ("crawlstream_chaos/recorder.py", "read"): "the access log of the demo's site",
     ("demo/visits.py", "read_visits"): "the access log of the demo's site",
