@@ -1,11 +1,10 @@
-"""Channel of notices: endings from the events topic, and problems as they come."""
+"""Channel of notices: of events as the topic has them, and of problems as they come."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Collection
-from hashlib import blake2b
 from typing import Protocol
 
 import structlog
@@ -16,12 +15,11 @@ from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import CrawlstreamError
-from crawlstream.model.event import CrawlEvent
 from crawlstream.model.notice import Notice
 from crawlstream.retry import Backoff
 from crawlstream.tasks import beside
-from crawlstream.wire import events
 from redis_monitor.metrics import NOTICES
+from redis_monitor.notify.sentences import notices_of
 
 KEPT_S = 24 * 3600
 """How long a notice is tried again."""
@@ -86,13 +84,14 @@ class Channel:
         async with self._source, beside(self._send_problems()):
             while True:
                 for batch in await self._source.poll(1.0):
-                    await self._send_endings(batch)
+                    await self._send_events(batch)
 
-    async def _send_endings(self, batch: Batch) -> None:
+    async def _send_events(self, batch: Batch) -> None:
         for record in batch.records:
-            event = events.decode_crawl_event(record.value or b"")
-            if event and event.event.removeprefix("crawl_") in self._about:
-                await self._deliver(ending_of(event, self._cluster))
+            found = list(notices_of(record.value or b"", self._about, self._cluster))
+            for notice in found:
+                await self._deliver(notice)
+            if found:
                 await self._source.commit({batch.partition: record.offset + 1})
         await self._source.commit({batch.partition: batch.next})
 
@@ -142,28 +141,3 @@ class Channel:
 async def _oldest(where: OutOfRange) -> int:
     """Return the oldest offset if Kafka does not have the position: the rest is reported."""
     return where.log_start
-
-
-def ending_of(event: CrawlEvent, cluster: str) -> Notice:
-    """The notice of a run that ended."""
-    key, counters = event.crawl, event.counters
-    parts = (cluster, *(key.spiderid, key.appid, key.crawlid), str(event.run), event.event)
-    seconds = max(0, int(event.server_time - event.started_at)) if event.started_at else 0
-    minutes, hours = seconds // 60, seconds // 3600
-    return Notice(
-        id=name_of(*parts),
-        event=event.event,
-        at=event.server_time,
-        cluster=cluster,
-        text=(
-            f"Crawl {key.crawlid} of {key.appid} {event.event.removeprefix('crawl_')}:"
-            f" {counters.get('done', 0)} done, {counters.get('failed', 0)} failed,"
-            f" run {event.run}, {hours}:{minutes % 60:02}:{seconds % 60:02} h."
-        ),
-        ending=event,
-    )
-
-
-def name_of(*parts: str) -> str:
-    """Return the name of a notice, equal at every time and in every process."""
-    return "msg_" + blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()

@@ -18,7 +18,7 @@ from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import ALIVE_S, living_in
 from crawlstream.stats.problem import KAFKA_DOWN, REDIS_DOWN, problems_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
-from redis_monitor.notify.channel import name_of
+from redis_monitor.notify.sentences import name_of
 
 _LOOK_EVERY_S = 15.0
 _REJECTED_S = 600.0

@@ -8,13 +8,19 @@ from typing import Any
 
 import pytest
 
+from crawlstream.boot.sections.notify import NOTICES
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.event import RunDelivered
 from crawlstream.model.notice import Notice
+from crawlstream.model.recurring.schedule import ScheduleEvent
+from crawlstream.wire import events, jsontext, notices
 from redis_monitor.notify import webhook
 from redis_monitor.notify.channel import NotDelivered
 from redis_monitor.notify.mail import Mail
 from redis_monitor.notify.problems import OwedChanges, ProblemLog
+from redis_monitor.notify.sentences import notices_of
 from redis_monitor.notify.webhook import Webhook
 from support.receivers import mail_receiver, web_receiver
 
@@ -152,3 +158,68 @@ async def test_a_password_needs_tls() -> None:
     (mail,) = receiver.messages
     assert "Subject: [demo] It is bad" in mail
     assert "\x1b" not in mail
+
+
+def delivered(**more: Any) -> bytes:
+    """The account of a run by a pipeline."""
+    told = RunDelivered(
+        crawl=CrawlKey("link", "shop", "spring"),
+        run=3,
+        server_time=int(time.time()),
+        pipeline="products",
+        edition=1,
+        done=250,
+        read=250,
+        repeats=0,
+        filtered={},
+        **{"delivered": 250, "undelivered": 0, **more},
+    )
+    return events.encode(told)
+
+
+def skipped(reason: str, **more: Any) -> bytes:
+    """The event of a firing that did not happen."""
+    return events.encode_of_schedule(
+        ScheduleEvent("schedule_skipped", "shop", "nightly", 0, 1, reason=reason, **more)
+    )
+
+
+MISSED = {"expect": [{"price.valid": 0.98, "value": 0.9, "met": False}], "ok": False}
+MET = {"expect": [{"items.min": 1, "value": 250, "met": True}], "ok": True}
+
+
+@pytest.mark.parametrize(
+    ("raw", "about", "told"),
+    [
+        (delivered(quality=MISSED), "quality", "price.valid is 0.9 instead of 0.98"),
+        (delivered(delivered=248, undelivered=2), "undelivered", "2 records were not delivered"),
+        (skipped("running"), "skipped", "nightly of shop skipped its firing of 1970-01-01 00:00"),
+        (skipped("no_seeds", detail="line 3: no URL"), "skipped", "no_seeds (line 3: no URL)"),
+        (skipped("missed", count=4), "skipped", "skipped 4 firings up to"),
+    ],
+)
+def test_data_that_is_not_as_expected_is_told(raw: bytes, about: str, told: str) -> None:
+    """In a sentence, with the event itself; under one id; and only if it is asked for."""
+    (notice,) = notices_of(raw, NOTICES, "demo")
+    assert told in notice.text
+    assert list(notices_of(raw, [about], "demo")) == [notice]
+    assert list(notices_of(raw, set(NOTICES) - {about}, "demo")) == []
+    sent: Any = jsontext.loads(notices.encode(notice))
+    assert sent["record"] == jsontext.loads(raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        delivered(),
+        delivered(quality=MET),
+        skipped("paused"),
+        b'"run_delivered"',
+        b'{"event": "schedule_skipped"}',
+        b'{"event": "run_delivered", "ok": false}',
+        skipped("running").replace(b'"at":0', b'"at":9999999999999'),
+    ],
+)
+def test_what_is_well_or_no_event_is_not_told(raw: bytes) -> None:
+    """Nor what somebody has asked for, nor a record that only looks like an event."""
+    assert list(notices_of(raw, NOTICES, "demo")) == []

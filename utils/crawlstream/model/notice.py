@@ -1,8 +1,10 @@
-"""Notices to people: a crawl that ended, or a problem that began or ended."""
+"""Notices to people: a crawl that ended, data that is not as expected, a problem."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from crawlstream.model.event import CrawlEvent
 
@@ -14,7 +16,7 @@ class Notice:
     id: str
     event: str
     """``crawl_finished``, ``crawl_stopped``, ``crawl_expired``, ``problem_began``,
-    ``problem_ended``."""
+    ``problem_ended``, ``quality_missed``, ``run_undelivered``, ``schedule_skipped``."""
     at: int
     """Epoch seconds."""
     cluster: str
@@ -22,5 +24,7 @@ class Notice:
     text: str
     """Text for people: one sentence."""
     ending: CrawlEvent | None = None
+    record: Mapping[str, Any] | None = None
+    """Other event that it is about, as on the topic."""
     problem: str = ""
     """Code of the problem."""

@@ -15,6 +15,8 @@ from crawlstream.wire import jsontext
 
 _COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired")
 """Counters that every ending has: the first is the sum of the others."""
+_LAST = 253_402_300_799
+"""Epoch seconds of the end of the year 9999, the last time that Python knows."""
 _OF_CRAWLS = frozenset({"crawl_started", "crawl_finished", "crawl_stopped", "crawl_expired"})
 
 
@@ -81,6 +83,28 @@ _DELIVERED = (
 )
 
 
+def decode_notable(raw: bytes) -> Mapping[str, Any] | None:
+    """Return a run's account by a pipeline, or a skipped firing, as on the topic; else None."""
+    if b'"run_delivered"' not in raw and b'"schedule_skipped"' not in raw:
+        return None
+    try:
+        value = orjson.loads(raw)
+        texts, numbers = _NOTABLE[value["event"]]
+        fits = all(isinstance(value[name], str) for name in texts)
+        fits &= all(isinstance(value[name], int) for name in numbers)
+        fits &= all(0 <= value[name] <= _LAST for name in ("server_time", "at") if name in value)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return value if fits else None
+
+
+_NOTABLE = {
+    "run_delivered": (("appid", "crawlid", "spiderid", "pipeline"), _DELIVERED),
+    "schedule_skipped": (("appid", "schedule", "reason"), ("at", "server_time", "count")),
+}
+"""Fields of text and of whole numbers, by event."""
+
+
 def encode_of_schedule(event: ScheduleEvent) -> bytes:
     """Return the event of a schedule as UTF-8 JSON."""
     record: dict[str, Any] = {
@@ -138,6 +162,8 @@ def decode_page_failed(raw: bytes) -> PageFailed | None:
             server_time=int(value["server_time"]),
             attempts=int(value["attempts"]),
             depth=int(value["depth"]),
+            parent_url=None if value.get("parent") is None else _text(value["parent"]),
+            detail=_text(value.get("detail", "")),
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return None

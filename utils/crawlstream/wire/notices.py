@@ -7,7 +7,7 @@ from crawlstream.wire import events, jsontext
 
 
 def encode(notice: Notice) -> bytes:
-    """Return a notice as UTF-8 JSON; ``crawl`` is the event of the ending as on the topic."""
+    """Return a notice as UTF-8 JSON; ``crawl`` or ``record`` is its event as on the topic."""
     told: dict[str, object] = {
         "id": notice.id,
         "event": notice.event,
@@ -17,6 +17,8 @@ def encode(notice: Notice) -> bytes:
     }
     if notice.ending is not None:
         told["crawl"] = jsontext.loads(events.encode(notice.ending))
+    if notice.record is not None:
+        told["record"] = dict(notice.record)
     if notice.problem:
         told["problem"] = notice.problem
     return jsontext.dumps(told)

@@ -11,7 +11,7 @@ from pydantic_settings import NoDecode
 from crawlstream.boot.sections.crawling import Networks
 from crawlstream.boot.sections.section import Section, check_url, new, parts
 
-NOTICES = ("finished", "stopped", "expired", "problems")
+NOTICES = ("finished", "stopped", "expired", "problems", "quality", "undelivered", "skipped")
 _LEAST_SECRET = 16
 
 
@@ -27,7 +27,7 @@ _Kinds = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_kinds)]
 
 
 class NotifySettings(Section):
-    """Notifications: endings of crawls and problems, sent by the redis-monitors."""
+    """Notifications of crawls, their data and problems, sent by the redis-monitors."""
 
     notify_webhook: str | None = Field(None, validation_alias=new("NOTIFY_WEBHOOK"))
     """URL that notifications are posted to; default: none are."""
@@ -48,7 +48,8 @@ class NotifySettings(Section):
     for a password) or ``smtps://…`` (TLS from the start)."""
     notify_about: _Kinds = Field(NOTICES, validation_alias=new("NOTIFY_ABOUT"))
     """Comma-separated events to notify about: ``finished``, ``stopped``, ``expired``,
-    ``problems``."""
+    ``problems``, ``quality`` of items that is missed, ``undelivered`` records, ``skipped``
+    firings."""
     notify_after: float = Field(60, validation_alias=new("NOTIFY_AFTER"), ge=0)
     """Seconds that a problem must last before it is notified, and be gone before its end is."""
 
