@@ -94,6 +94,9 @@ VERBS = {
     "compare": Verb(
         "crawlstream_cli.runs:compare", "Compare two runs: new, gone and changed pages.", _LOOK
     ),
+    "failures": Verb(
+        "crawlstream_cli.failures:failures", "Show the pages that failed, by reason.", _LOOK
+    ),
     "pipeline": Verb(
         "crawlstream_cli.pipeline:pipeline",
         "Deliver results to files: run pipelines, show them.",

@@ -15,7 +15,7 @@ from crawlstream_cli.common.console import say
 from crawlstream_cli.common.follow import Progress
 from crawlstream_cli.common.words import counted
 
-_REMEDIES = {
+REMEDIES = {
     "address_refused": (
         "private and loopback addresses are not fetched: start the cluster with"
         " CRAWLSTREAM_ALLOW_NETWORKS to allow some"
@@ -95,8 +95,7 @@ def _sentences(summary: Summary) -> Iterator[tuple[str, str]]:
         yield from ((sentence, "red") for sentence in _nothing_fetched(progress))
     yield _last_line(summary), ""
     if progress.failed:
-        pattern = f"'page_failed.*{summary.crawl.crawlid}'"
-        yield f"What failed: ./crawlstream dump events -b --no-follow | grep {pattern}", ""
+        yield f"What failed: ./crawlstream failures {summary.crawl.crawlid}", ""
 
 
 def _why(progress: Progress, reason: str) -> str:
@@ -113,7 +112,7 @@ def _why(progress: Progress, reason: str) -> str:
 def _nothing_fetched(progress: Progress) -> Iterator[str]:
     yield "No page was fetched."
     for url, reason in progress.first_failed.items():
-        remedy = f": {_REMEDIES[reason]}" if reason in _REMEDIES else ""
+        remedy = f": {REMEDIES[reason]}" if reason in REMEDIES else ""
         yield f"  {url}  {reason}{remedy}"
 
 

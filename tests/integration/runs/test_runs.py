@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -41,7 +42,7 @@ def ending(number: int, event: str, crawl: CrawlKey = KEY) -> bytes:
             server_time=NOW + 5,
             started_at=NOW,
             counters=ENDED,
-            reasons={"done": {"200": 2}},
+            reasons={"done": {"200": 1, "404": 1}},
         )
     )
 
@@ -72,10 +73,32 @@ FAILED = events.encode(
         depth=0,
     )
 )
+
+
+def failed(run: int, number: int, reason: str, *, crawl: CrawlKey = KEY) -> bytes:
+    """The event of a page that failed."""
+    return events.encode(
+        PageFailed(
+            id=f"page{number}",
+            crawl=crawl,
+            run=run,
+            server_time=NOW,
+            url=f"http://x/{number}",
+            reason=reason,
+            attempts=4,
+            depth=1,
+            parent_url="http://x/",
+            detail="[red]as it is",
+        )
+    )
+
+
 EVENTS = [
     *(b"no JSON: spring crawl_", b'{"event": "crawl_started", "crawlid": "spring \\"1\\""}'),
     *(beginning(1), FAILED, ending(1, "crawl_finished"), ending(9, "crawl_finished", OTHER)),
     *(ending(2, "crawl_stopped"), beginning(3)),
+    *(failed(3, n, "timeout") for n in (1, 2, 3, 3)),
+    *(failed(3, 4, "dns"), failed(1, 5, "robots"), failed(9, 6, "tls", crawl=OTHER)),
 ]
 RESULTS = [
     page(1, "http://x/same"),
@@ -118,7 +141,7 @@ async def test_every_run_is_found(hosts: list[str], topics: Topics) -> None:
     running, stopped, finished = found.runs
     assert (finished.run, finished.state, finished.started_at) == (1, "finished", NOW)
     assert finished.ended_at == NOW + 5
-    assert (finished.counters["failed"], finished.reasons["done"]) == (1, {"200": 2})
+    assert (finished.counters["failed"], finished.reasons["done"]) == (1, {"200": 1, "404": 1})
     assert (stopped.run, stopped.state, stopped.started_at) == (2, "stopped", NOW)
     assert running == CrawlRun(crawl=KEY, run=3, started_at=NOW)
     assert (found.find(2), found.find(None), found.before(3)) == (stopped, running, stopped)
@@ -231,3 +254,30 @@ def test_a_person_lists_and_compares(command: Callable[..., tuple[int, str, str]
     assert told.startswith("crawlstream: no run of crawl nothing of application shop found: ")
     assert "has no run 7" in command("compare", KEY.crawlid, "--after", "7")[2]
     assert "has no run before run 1" in command("compare", KEY.crawlid, "--after", "1")[2]
+
+
+def test_a_person_sees_what_failed_and_why(command: Callable[..., tuple[int, str, str]]) -> None:
+    """Of one run, each page once, the most frequent reason first, with where its link was."""
+    status, out, _ = command("failures", KEY.crawlid, "-n", "2")
+    assert status == 0
+    first, *lines = out.splitlines()
+    assert first == f"Crawl {KEY.crawlid}, run 3 (running): 4 pages failed."
+    assert [line for line in lines if not line.startswith("  ")] == [
+        "timeout 3  no complete answer came within DOWNLOAD_TIMEOUT: is the site up?",
+        "dns 1  the crawler's machine knows no address of this host: check its spelling",
+    ]
+    assert re.fullmatch(
+        r"  http://x/[123]  4 attempts; linked from http://x/; \[red\]as it is", lines[1]
+    )
+    assert lines[3] == "  … 1 more"
+    status, out, _ = command("failures", KEY.crawlid, "--run", "1", "--json")
+    told = json.loads(out)
+    assert (told["state"], told["failed"], told["is_complete"]) == ("finished", {"robots": 1}, True)
+    assert told["pages"][0]["url"] == "http://x/5"
+    assert told["error_statuses"] == {"404": 1}
+    status, out, _ = command("failures", KEY.crawlid, "--run", "1")
+    assert out.splitlines()[-1] == "Results with an error status: 404 1."
+    status, _, said = command("failures", "nothing")
+    assert status == 1
+    assert said.startswith("crawlstream: no run of crawl nothing of application shop found: ")
+    assert "no run 7 of crawl" in command("failures", KEY.crawlid, "--run", "7")[2]

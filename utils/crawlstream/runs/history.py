@@ -38,13 +38,13 @@ async def read_history(
             async for record in reading:
                 event = events.decode_crawl_event(record.value or b"", crawl)
                 if event is not None:
-                    found[event.run] = _with(found.get(event.run), event)
+                    found[event.run] = with_event(found.get(event.run), event)
     except TimeoutError:
         is_complete = False
     return RunHistory(sorted(found.values(), key=lambda one: -one.run), is_complete)
 
 
-def _with(known: CrawlRun | None, event: CrawlEvent) -> CrawlRun:
+def with_event(known: CrawlRun | None, event: CrawlEvent) -> CrawlRun:
     """Return a run with the data of an event, in any order of events."""
     known = known or CrawlRun(crawl=event.crawl, run=event.run)
     if event.event == "crawl_started":
