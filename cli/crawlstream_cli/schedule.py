@@ -27,8 +27,10 @@ from crawlstream.wire import jsontext, requests, views
 from crawlstream_cli.common.ask import APPID, ask, refusal
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.option_sets import has_options_of
 from crawlstream_cli.common.times import moment
 from crawlstream_cli.common.words import counted, in_words
+from crawlstream_cli.crawl.recurring import Recurring, definition_of
 
 schedule = typer.Typer(
     help="Feed seeds at the times of a cron expression.",
@@ -38,10 +40,11 @@ schedule = typer.Typer(
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]
 Definition = Annotated[
-    str,
+    list[str],
     typer.Argument(
-        metavar="FILE|JSON",
-        help="The schedule as a JSON object (cron, crawl, seeds ...), or a file with one.",
+        metavar="URL...|FILE|JSON",
+        help="With --cron: seed URLs. Without: the schedule as a JSON object (cron, crawl, seeds"
+        " ...), or a file with one.",
     ),
 ]
 AppId = Annotated[str, typer.Option("--appid", help="Application id (appid) of the schedule.")]
@@ -50,6 +53,7 @@ Count = Annotated[int, typer.Option("-n", min=1, max=1000, help="How many times 
 
 
 @schedule.command("set")
+@has_options_of(Recurring)
 def set_schedule(
     name: Name,
     definition: Definition,
@@ -59,22 +63,38 @@ def set_schedule(
     ] = False,
     appid: AppId = APPID,
     as_json: AsJson = False,
+    **wished: Any,
 ) -> None:
     """Create or replace a schedule.
 
-    Example: crawlstream schedule set news '{"cron": "*/10 * * * *", "crawl": {"crawlid": "news",
-    "maxdepth": 1}, "seeds": ["https://example.com"]}'
+    With --cron, URLs and options are those of `crawl`: links are followed to the hosts of the seeds
+    only, unless --scope says otherwise, and each firing is a crawl of its own, called NAME and the
+    time. Without --cron, a JSON object has all that a schedule can have.
+
+    Example: crawlstream schedule set shop https://example.com/ --depth 3 --cron "30 2 * * *" --zone
+    Europe/Berlin
     """
-    settings = load_settings()
-    told = _read(definition)
-    parsed = _checked(settings, name, told, appid=appid)
+    wishes = Recurring(**wished)
+    if wishes.cron is not None:
+        told = definition_of(name, definition, wishes)
+    elif wishes == Recurring():
+        told = _read_one(definition)
+    else:
+        raise ConfigError("options of a crawl go with --cron and URLs; JSON has them as fields")
     if dry_run:
+        parsed = _checked(load_settings(), name, told, appid=appid)
         _show_times(parsed, count=5, as_json=as_json)
         return
+    reply, sentence = put(name, told, appid=appid)
+    _tell(reply, sentence, as_json=as_json)
+
+
+def put(name: str, told: Mapping[str, Any], *, appid: str) -> tuple[Mapping[str, Any], str]:
+    """Set a schedule; return the cluster's reply, and a sentence. CrawlstreamError."""
+    parsed = _checked(load_settings(), name, told, appid=appid)
     reply = _ask("set", name, appid=appid, definition=told)
     seeds = parsed.seeds_from or counted(len(parsed.seeds), "seed")
-    sentence = f"Schedule {name} feeds {seeds}{_reach(parsed)}; {_next_of(reply)}."
-    _tell(reply, sentence, as_json=as_json)
+    return reply, f"Schedule {name} feeds {seeds}{_reach(parsed)}; {_next_of(reply)}."
 
 
 @schedule.command("list")
@@ -124,10 +144,15 @@ def resume(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
 @schedule.command("fire")
 def fire(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
     """Fire a schedule once, now, even if it is paused."""
-    reply = _ask("fire", name, appid=appid)
+    reply = start(name, appid=appid)
     is_skipped = reply.get("outcome") == "skipped"
     sentence = f"Skipped: a firing of {name} that was requested before is still pending."
     _tell(reply, sentence if is_skipped else f"{name} fires now.", as_json=as_json)
+
+
+def start(name: str, *, appid: str) -> Mapping[str, Any]:
+    """Fire a schedule now; return the cluster's reply. CrawlstreamError."""
+    return _ask("fire", name, appid=appid)
 
 
 @schedule.command("next")
@@ -150,6 +175,17 @@ def next_times(
     else:
         found = asyncio.run(_one(settings, which, appid)).schedule
     _show_times(found, count=count, as_json=as_json)
+
+
+def _read_one(texts: Sequence[str]) -> Mapping[str, Any]:
+    """The object in the one argument; ConfigError."""
+    if "://" in texts[0] and not texts[0].lstrip().startswith("{"):
+        raise ConfigError(
+            'when? Give the seeds a time, such as --cron "30 2 * * *" --zone Europe/Berlin'
+        )
+    if len(texts) != 1:
+        raise ConfigError("expected one JSON object or file, or --cron and URLs")
+    return _read(texts[0])
 
 
 def _read(text: str) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,14 +13,17 @@ import typer
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.wire import jsontext
 from crawlstream_cli.common.ask import APPID
-from crawlstream_cli.common.console import stderr_console
+from crawlstream_cli.common.console import say, stderr_console
 from crawlstream_cli.common.option_sets import has_options_of
-from crawlstream_cli.crawl.ending import exit_code, tell, tell_json
+from crawlstream_cli.crawl.ending import Summary, exit_code, tell, tell_json
 from crawlstream_cli.crawl.interruption import until_signal
+from crawlstream_cli.crawl.recurring import Recurring, cron_of, definition_of, name_of
 from crawlstream_cli.crawl.requests import Wishes, hosts_of, seed
 from crawlstream_cli.crawl.results import check_output
 from crawlstream_cli.crawl.session import Session, find_crawl
+from crawlstream_cli.schedule import put, start
 
 Output = Annotated[
     Path | None,
@@ -55,6 +59,14 @@ def crawl(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as one line of JSON.")
     ] = False,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Crawl now and again and again, by a schedule: 30m, 12h, 1d, 7d, or a cron"
+            " expression in UTC.",
+        ),
+    ] = None,
     **wished: Any,
 ) -> None:
     """Crawl from one or more URLs and wait for the end.
@@ -68,10 +80,18 @@ def crawl(
     none, did not finish, or a seed was rejected; 2: the command is wrong; 130, 143, 129: stopped by
     Ctrl-C, SIGTERM, SIGHUP.
 
+    With --every, sets a schedule that is called after the host of the first seed, fires it, and
+    ends: `crawlstream schedule list` shows it.
+
     Example: crawlstream crawl https://example.com/ --depth 2 -o pages.jsonl
     """
     settings, wishes = load_settings(), Wishes(**wished)
-    _check_use(urls, attach, is_plain=wishes == Wishes() and not detach)
+    is_plain = wishes == Wishes() and not detach and every is None
+    _check_use(urls, attach, is_plain=is_plain, writes_detached=detach and output is not None)
+    if every is not None:
+        again = _again(wished, every, spider, waits=output is not None or detach)
+        _crawl_again(urls or (), again, appid or APPID, as_json=as_json)
+        return
     check_output(output)
     if attach is not None:
         run = asyncio.run(find_crawl(settings, attach, appid=appid, spider=spider))
@@ -83,19 +103,49 @@ def crawl(
         requests = [{**seed(name, url, number), **common} for number, url in enumerate(urls or ())]
         session = Session(settings, name, output=output, hosts=hosts_of(requests))
         if detach:
-            if output is not None:
-                raise ConfigError("--detach writes no results: leave out --output, and --attach it")
             raise typer.Exit(until_signal(session.detach(requests, as_json=as_json)))
         summary = until_signal(session.follow(requests))
+    _tell(summary, as_json=as_json)
+    raise typer.Exit(exit_code(summary.progress))
+
+
+def _tell(summary: Summary, *, as_json: bool) -> None:
+    """Print how the crawl went."""
     if as_json:
         tell_json(summary)
     else:
         tell(summary, stderr_console())
-    raise typer.Exit(exit_code(summary.progress))
 
 
-def _check_use(urls: list[str] | None, attach: str | None, *, is_plain: bool) -> None:
+def _again(wished: Mapping[str, Any], every: str, spider: str, *, waits: bool) -> Recurring:
+    """The options of a crawl that is repeated; ConfigError."""
+    if waits:
+        raise ConfigError(
+            "--every ends when the schedule is set, and writes no results: leave out --output and"
+            " --detach; `crawlstream pipeline` stores the results of all firings"
+        )
+    return Recurring(**wished, cron=cron_of(every), spider=spider)
+
+
+def _crawl_again(urls: Sequence[str], wishes: Recurring, appid: str, *, as_json: bool) -> None:
+    """Set a schedule, and fire it at once."""
+    name = name_of(urls)
+    reply, sentence = put(name, definition_of(name, urls, wishes), appid=appid)
+    start(name, appid=appid)
+    if as_json:
+        say(jsontext.dumps(reply).decode())
+        return
+    say(f"{sentence} It fires now, too.")
+    of_app = "" if appid == APPID else f" --appid {appid}"
+    say(f"`crawlstream schedule show {name}{of_app}` shows it, `schedule rm` removes it.")
+
+
+def _check_use(
+    urls: list[str] | None, attach: str | None, *, is_plain: bool, writes_detached: bool
+) -> None:
     """ConfigError for what contradicts itself."""
+    if writes_detached:
+        raise ConfigError("--detach writes no results: leave out --output, and --attach it")
     if not urls and attach is None:
         raise ConfigError("expected at least one URL to crawl, or --attach and the id of a crawl")
     if attach is not None and (urls or not is_plain):

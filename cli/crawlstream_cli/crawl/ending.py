@@ -104,7 +104,7 @@ def _why(progress: Progress, reason: str) -> str:
     if not progress.has_fetched:
         return f": {known}" if known else ""
     url = next((url for url, why in progress.first_failed.items() if why == reason), "")
-    parts = [known or _REMEDIES.get(reason, ""), f"as {url}" if url else ""]
+    parts = [known or REMEDIES.get(reason, ""), f"as {url}" if url else ""]
     sentence = ", ".join(filter(None, parts))
     return f": {sentence}" if sentence else ""
 
