@@ -47,6 +47,31 @@ def due(
 
 
 @pages.command()
+def changed(
+    name: Name,
+    since: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="How long ago, such as 24h or 7d, or a time: 2026-11-28T02:30Z."
+        ),
+    ] = "24h",
+    count: Annotated[
+        int, typer.Option("-n", min=0, max=100_000, help="Pages to list; --json lists all.")
+    ] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the pages that are new, changed or gone since a time.
+
+    With --json, a line for each: its URL, change and time, and its items, now and before the
+    change, if the memory keeps them; pages that never had an item are left out then.
+
+    Example: crawlstream pages changed shop --since 24h --json
+    """
+    arguments = (*option("--since", since), "-n", str(count), *flag("--json", as_json))
+    hand_over("pages", "changed", name, *arguments)
+
+
+@pages.command()
 def show(name: Name, urls: Urls, appid: AppId = None, as_json: AsJson = False) -> None:
     """Show what is known of pages; exit code 1 if one is not in the memory.
 

@@ -88,10 +88,11 @@ def _for_schema(parser: argparse.ArgumentParser) -> None:
 
 
 def _for_pages(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("verb", choices=("status", "due", "show", "now"))
+    parser.add_argument("verb", choices=("status", "due", "changed", "show", "now"))
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("urls", nargs="*", metavar="URL")
     parser.add_argument("--appid")
+    parser.add_argument("--since", default="24h")
     parser.add_argument("-n", dest="count", type=int, default=20)
     parser.add_argument("--json", action="store_true")
 

@@ -51,7 +51,7 @@ def open_sink(
             crawl, store = crawl_of(settings), open_store(pipeline)
             return FilesSink(pipeline, store, spool, begin=begin, crawl=crawl, shape=shape)
         if isinstance(pipeline.sink, PagesSink):
-            seen = SeenMaker(pipeline.sink.signature)
+            seen = SeenMaker(pipeline.sink.signature, keep=pipeline.sink.keep)
             return RowsSink(pipeline, open_memory(pipeline, pipeline.sink), seen, begin=begin)
         maker = make_maker(settings, pipeline, shape)
         return RowsSink(pipeline, open_rows(settings, pipeline, maker), maker, begin=begin)

@@ -32,7 +32,7 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import ReadLimits
 from crawlstream.bus.tail import end_offsets, offsets_since
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.errors import CrawlstreamError, Unavailable
+from crawlstream.errors import ConfigError, CrawlstreamError, Unavailable
 from crawlstream.keys import Topics
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
@@ -49,7 +49,8 @@ from pipeline_service.records.undelivered import UndeliveredPublisher
 from pipeline_service.runs import RunReporter
 from pipeline_service.sinks.door import Kept
 from pipeline_service.sinks.files.segments import Spool
-from pipeline_service.spec.config import Pipeline, chosen, load
+from pipeline_service.spec.choice import chosen
+from pipeline_service.spec.config import Pipeline, load
 from pipeline_service.spec.memory import PagesSink
 from pipeline_service.staging import Staging, opened
 
@@ -67,6 +68,17 @@ log = structlog.get_logger()
 def load_pipelines(settings: Settings, names: Sequence[str]) -> Sequence[Pipeline]:
     """Return the named pipelines, or all of the file; ConfigError."""
     return chosen(load(Path(settings.pipelines), os.environ), names)
+
+
+def load_pipeline(settings: Settings, name: str) -> Pipeline:
+    """Return the named pipeline; ConfigError, also for a name that several sinks have."""
+    found = load_pipelines(settings, [name])
+    if len(found) > 1:
+        raise ConfigError(
+            f"the pipeline {name} has several sinks: name one of"
+            f" {', '.join(each.name for each in found)}"
+        )
+    return found[0]
 
 
 async def run(settings: Settings, names: Sequence[str], *, until_end: bool = False) -> None:

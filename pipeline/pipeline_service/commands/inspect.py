@@ -17,7 +17,7 @@ from crawlstream.wire import jsontext
 from pipeline_service.assembly import open_kept
 from pipeline_service.commands.printing import EXIT_FAILED, complain, say, say_json, say_table
 from pipeline_service.commands.quality import MOST_RUNS, quality_of, say_fields
-from pipeline_service.process import load_pipelines
+from pipeline_service.process import load_pipeline, load_pipelines
 from pipeline_service.records.account import Account, Tally, summed
 from pipeline_service.sinks.door import Kept, Standing
 from pipeline_service.spec.config import Pipeline
@@ -101,7 +101,7 @@ def _told(settings: Settings, pipeline: Pipeline, found: Found) -> dict[str, Any
 
 async def report(settings: Settings, options: argparse.Namespace) -> int:
     """The account of each run of a pipeline; 1 if one does not close, or expects what is not."""
-    (pipeline,) = load_pipelines(settings, [options.name])
+    pipeline = load_pipeline(settings, options.name)
     found = await find(settings, pipeline)
     account, told_ends = found.account, found.told
     rows = []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -12,22 +14,26 @@ from typing import Any
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.url import canonical, seed_url
+from crawlstream.wire import jsontext
 from pipeline_service.assembly import open_visits
 from pipeline_service.commands.printing import say, say_json, say_table
 from pipeline_service.memory.page import KnownPage
 from pipeline_service.memory.seen import key_of
 from pipeline_service.memory.sql.visits import VisitStore
-from pipeline_service.process import load_pipelines
+from pipeline_service.process import load_pipeline
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.memory import PagesSink
+from pipeline_service.spec.quantities import read_duration
 
 _TIMES = ("first_seen", "last_seen", "last_heard", "last_changed", "next_visit")
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
+_LONGEST_S = 3_650 * _DAY_S
+_CHANGES = ("new", "changed", "gone")
 
 
 async def pages(settings: Settings, options: argparse.Namespace) -> int:
     """Do what the verb says; 1: a page is not in the memory. ConfigError, Unavailable."""
-    (pipeline,) = load_pipelines(settings, [options.name])
+    pipeline = load_pipeline(settings, options.name)
     if not isinstance(pipeline.sink, PagesSink):
         raise ConfigError(f'the pipeline {pipeline.name} has no memory: its sink is no "pages"')
     store = open_visits(pipeline, pipeline.sink)
@@ -37,7 +43,7 @@ async def pages(settings: Settings, options: argparse.Namespace) -> int:
         store.close()
 
 
-def _status(_: Pipeline, store: VisitStore, options: argparse.Namespace) -> int:
+def _status(pipeline: Pipeline, store: VisitStore, options: argparse.Namespace) -> int:
     told = store.status()
     if options.json:
         say_json(told)
@@ -53,8 +59,11 @@ def _status(_: Pipeline, store: VisitStore, options: argparse.Namespace) -> int:
         ("due, in flight", _numbers(told, "due", "in_flight")),
         ("heard of within a day", f"{told['heard_of_in_a_day']:,}"),
         ("visits a day that the intervals come to", f"{told['visits_a_day']:,.0f}"),
-        ("interval of a page that changes once a day", _span(told["base_s"])),
     ]
+    if pipeline.visits is not None and pipeline.visits.clock is not None:
+        rows.append(("visits of all pages", f"{pipeline.visits.cron} ({pipeline.visits.zone})"))
+    else:
+        rows.append(("interval of a page that changes once a day", _span(told["base_s"])))
     for name, value in rows:
         say(f"{name:<48}{value}")
     for domain, count in told["always_changed"].items():
@@ -74,6 +83,75 @@ def _due(_: Pipeline, store: VisitStore, options: argparse.Namespace) -> int:
     ]
     say_table(("due", "interval", "visits, changes", "url"), rows)
     return 0
+
+
+def _changed(pipeline: Pipeline, store: VisitStore, options: argparse.Namespace) -> int:
+    since = _since(options.since)
+    keeps = isinstance(pipeline.sink, PagesSink) and pipeline.sink.keep
+    counts, rows = Counter[str](), list[list[str]]()
+    for page in _all_changed(store, since):
+        if keeps and page.items is None:
+            continue
+        change = _change(page, since)
+        counts[change] += 1
+        if options.json:
+            say_json(_changed_record(page, change, keeps=keeps))
+        elif len(rows) < options.count:
+            rows.append([change, _time(_changed_at(page, change)), page.url])
+    if not options.json:
+        say_table(("change", "at", "url"), sorted(rows))
+        total = ", ".join(f"{counts[name]:,} {name}" for name in _CHANGES)
+        say(f"{total}, since {_time(since)}")
+    return 0
+
+
+def _all_changed(store: VisitStore, since: float) -> Iterator[KnownPage]:
+    after = ""
+    while some := store.changed(since, after):
+        yield from some
+        after = some[-1].key
+
+
+def _changed_record(page: KnownPage, change: str, *, keeps: bool) -> dict[str, Any]:
+    """A page that has changed, with its items if they are kept."""
+    told: dict[str, Any] = {
+        "url": page.url,
+        "appid": page.appid,
+        "change": change,
+        "at": _time(_changed_at(page, change)),
+    }
+    if keeps:
+        told |= {"items": _parsed(page.items), "items_before": _parsed(page.items_before)}
+    return told
+
+
+def _change(page: KnownPage, since: float) -> str:
+    if page.is_gone:
+        return "gone"
+    return "new" if page.first_seen >= since else "changed"
+
+
+def _changed_at(page: KnownPage, change: str) -> float:
+    return page.first_seen if change == "new" else page.last_changed or page.last_heard
+
+
+def _parsed(items: object) -> object:
+    """Items of a column: SQLite has JSON as text."""
+    return jsontext.loads(items.encode()) if isinstance(items, str) else items
+
+
+def _since(text: str) -> float:
+    """Epoch seconds of a time, or of so long ago; ConfigError."""
+    with contextlib.suppress(ValueError, OverflowError):
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    with contextlib.suppress(ConfigError):
+        ago_s = read_duration(text, "--since", least=1, most=_LONGEST_S)
+        return datetime.now(UTC).timestamp() - ago_s
+    raise ConfigError(
+        f"--since {text!r}: expected a time, such as 2026-11-28T02:30 (UTC without a zone), or"
+        ' how long ago, such as "24h" or "7d"'
+    )
 
 
 def _show(pipeline: Pipeline, store: VisitStore, options: argparse.Namespace) -> int:
@@ -124,7 +202,7 @@ def _only_appid(pipeline: Pipeline) -> str:
 def _record(page: KnownPage) -> dict[str, Any]:
     """A page as people and programs see it."""
     told = asdict(page)
-    for name in ("experience", "pace", "least_s", "most_s", "key"):
+    for name in ("experience", "pace", "least_s", "most_s", "key", "items", "items_before"):
         del told[name]
     changes_a_day = page.experience.rate(page.least_s)
     times = {name: None if told[name] is None else _time(told[name]) for name in _TIMES}
@@ -156,4 +234,4 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-_VERBS = {"status": _status, "due": _due, "show": _show, "now": _now}
+_VERBS = {"status": _status, "due": _due, "changed": _changed, "show": _show, "now": _now}

@@ -14,7 +14,7 @@ from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.formats.columns import COLUMNS, Column, Kind
 from crawlstream.model.delivered import Delivered
 from pipeline_service.commands.printing import say, say_json
-from pipeline_service.process import load_pipelines
+from pipeline_service.process import load_pipeline
 from pipeline_service.records.judging import judge
 from pipeline_service.records.rows import Row
 from pipeline_service.sinks.files.segments import folder_of
@@ -24,7 +24,7 @@ from pipeline_service.staging import Staging, opened
 
 async def preview(settings: Settings, options: argparse.Namespace) -> int:
     """Print what becomes of the latest records."""
-    (pipeline,) = load_pipelines(settings, [options.name])
+    pipeline = load_pipeline(settings, options.name)
     kafka, topic = kafka_of(settings), pipeline.topic(settings.topics)
     ends = await end_offsets(kafka, topic)
     begin = {number: max(end - options.count, 0) for number, end in ends.items()}

@@ -26,7 +26,7 @@ from crawlstream.wire import jsontext
 from crawlstream.wire import undelivered as wire
 from pipeline_service.assembly import crawl_of, make_maker, open_rows, open_store, place_of
 from pipeline_service.commands.printing import say, say_json, say_table
-from pipeline_service.process import load_pipelines
+from pipeline_service.process import load_pipeline
 from pipeline_service.records.judging import Judged, judge
 from pipeline_service.sinks.files.repeats import short
 from pipeline_service.sinks.files.segments import folder_of, written
@@ -36,7 +36,7 @@ from pipeline_service.staging import Staging, opened
 
 async def undelivered(settings: Settings, options: argparse.Namespace) -> int:
     """Print or replay; 1 if a record that is named is not there, or cannot be replayed."""
-    (pipeline,) = load_pipelines(settings, [options.name])
+    pipeline = load_pipeline(settings, options.name)
     found = await _find(settings, pipeline)
     if options.verb == "list":
         _list(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from crawlstream.model.delivered import Delivered
 from crawlstream.plugins.sinks import Row
@@ -12,7 +13,8 @@ from crawlstream.wire import jsontext
 from pipeline_service.memory.seen import Seen, listed_in, seen_failed, seen_in
 from pipeline_service.memory.sql.effect import LISTED, SEEN
 from pipeline_service.records.judging import Judged
-from pipeline_service.spec.memory import BY_BODY, BY_TEXT
+from pipeline_service.records.rows import ERRORS
+from pipeline_service.spec.memory import BY_BODY, BY_ITEMS, BY_TEXT
 
 _FIELD_OF_TEXT = "signature"
 """Which the stage of that name makes."""
@@ -23,9 +25,10 @@ _LONGEST = 100
 class SeenMaker:
     """Makes rows of results, or of the events of pages that have failed."""
 
-    def __init__(self, signature: str) -> None:
-        """``signature`` as in `PagesSink`."""
+    def __init__(self, signature: str, *, keep: bool = False) -> None:
+        """``signature`` and ``keep`` as in `PagesSink`."""
         self._signature = signature
+        self._keep = keep
         self._field = _FIELD_OF_TEXT if signature == BY_TEXT else signature
 
     def rows(
@@ -51,7 +54,17 @@ class SeenMaker:
         if judged.failed is not None:
             yield from seen_failed(judged.failed, min(judged.record.timestamp_ms / 1000, now))
         elif judged.page is not None:
-            yield from seen_in(judged.page, self._signature_of(judged), now)
+            items = self._items_of(judged) if self._keep else None
+            yield from seen_in(judged.page, self._signature_of(judged), now, items)
+
+    def _items_of(self, judged: Judged) -> list[dict[str, Any]]:
+        """Fields of each row, without the signature that is compared anyway."""
+        own = _FIELD_OF_TEXT if self._signature == BY_TEXT else None
+        kept = []
+        for row in judged.rows or ():
+            item = {name: value for name, value in row.fields.items() if name != own}
+            kept.append({**item, ERRORS: list(row.errors)} if row.errors else item)
+        return kept
 
     def _signature_of(self, judged: Judged) -> str:
         """Empty where there is nothing that could change; of a page without text its body's."""
@@ -59,7 +72,10 @@ class SeenMaker:
         assert page is not None
         if self._signature == BY_BODY:
             return _of_body(page)
-        found = [row.fields.get(self._field) for row in judged.rows or ()]
+        rows = judged.rows or ()
+        if self._signature == BY_ITEMS:
+            return _hash(jsontext.dumps([row.fields for row in rows])) if rows else ""
+        found = [row.fields.get(self._field) for row in rows]
         if not any(each is not None for each in found):
             return _of_body(page) if self._signature == BY_TEXT and page.body else ""
         if len(found) == 1 and isinstance(found[0], str) and len(found[0]) <= _LONGEST:

@@ -41,6 +41,7 @@ class KnownPage:
     last_heard: float
     """When an answer, or a failure, came last."""
     last_changed: float | None = None
+    """When it was found changed, gone, or there again."""
     visits: int = 0
     """Times that it was there, after the first."""
     changes: int = 0
@@ -61,6 +62,10 @@ class KnownPage:
     """Visits in a row without news."""
     last_id: str = ""
     """Id of the last record with news of the page."""
+    items: Any = None
+    """What the stages made of it last, a list, or its JSON; None: nothing yet, or not kept."""
+    items_before: Any = None
+    """The same before its last change."""
 
     @property
     def is_gone(self) -> bool:
@@ -116,6 +121,7 @@ def _first(seen: Seen, rule: Rule) -> KnownPage:
         signature=seen.signature,
         etag=seen.etag,
         last_modified=seen.last_modified,
+        items=seen.items or None,
         first_seen=seen.at,
         last_seen=seen.at,
         last_heard=seen.at,
@@ -139,20 +145,31 @@ def _visited(page: KnownPage, seen: Seen, rule: Rule) -> KnownPage:
         etag=seen.etag if is_whole else seen.etag or page.etag,
         last_modified=seen.last_modified if is_whole else seen.last_modified or page.last_modified,
         last_seen=seen.at,
-        last_changed=seen.at if changed else page.last_changed,
+        last_changed=seen.at if changed or page.is_gone else page.last_changed,
         visits=page.visits + 1,
         changes=page.changes + changed,
         experience=experience,
         fails=0,
         gone=0,
         is_liar=page.is_liar or (changed and has_old),
+        items=_items_after(page, seen),
+        items_before=page.items if changed else page.items_before,
     )
     return _planned(page, seen, rule)
+
+
+def _items_after(page: KnownPage, seen: Seen) -> Any:
+    """Return the items to keep; a page that has never had any keeps none."""
+    if seen.items is None or not (seen.items or page.items is not None):
+        return page.items
+    return seen.items
 
 
 def _gone(page: KnownPage, seen: Seen, rule: Rule) -> KnownPage:
     """Asked once more soon, then as seldom as is allowed."""
     page = replace(page, fails=0, gone=page.gone + 1, etag=None, last_modified=None)
+    if page.gone == GONE_AFTER:
+        page = replace(page, last_changed=seen.at)
     bounds = rule.bounds_of(page.url, page.domain)
     pause_s = bounds.most_s if page.is_gone else min(_RETRY_S, page.interval_s)
     return _at(page, seen, pause_s)
@@ -165,6 +182,9 @@ def _planned(page: KnownPage, seen: Seen, rule: Rule, times: float = 1.0) -> Kno
     interval_s = bounds.keep(rule.interval_s(rate, bounds) * times)
     pace = rule.pace(rate)
     page = replace(page, pace=pace, least_s=bounds.least_s, most_s=bounds.most_s)
+    if rule.clock is not None:
+        next_visit = rule.clock.next_time(seen.at, times)
+        return replace(page, interval_s=next_visit - seen.at, next_visit=next_visit)
     return _at(replace(page, interval_s=interval_s), seen, interval_s)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -52,6 +52,8 @@ class Seen:
     """Signature that changes with the page; None if its content did not come."""
     etag: str | None = None
     last_modified: str | None = None
+    items: Sequence[Mapping[str, Any]] | None = None
+    """What the stages made of its content; None: nothing came, or it is not kept."""
 
     @property
     def enters(self) -> bool:
@@ -73,7 +75,12 @@ def key_of(appid: str, url: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def seen_in(page: Delivered, signature: str | None, now: float) -> Iterator[Seen]:
+def seen_in(
+    page: Delivered,
+    signature: str | None,
+    now: float,
+    items: Sequence[Mapping[str, Any]] | None = None,
+) -> Iterator[Seen]:
     """Yield news of a result: of its page, and of the pages that redirected to it.
 
     A crawler's clock that is ahead of ``now`` does not count.
@@ -90,6 +97,7 @@ def seen_in(page: Delivered, signature: str | None, now: float) -> Iterator[Seen
         signature=signature if sight is Sight.THERE else None,
         etag=_header(page, "etag") if is_there else None,
         last_modified=_header(page, "last-modified") if is_there else None,
+        items=items if sight is Sight.THERE else None,
     )
     for url in page.redirect_urls:
         yield from _of_url(url, **about, sight=Sight.MOVED, status=_MOVED)

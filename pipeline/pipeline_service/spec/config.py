@@ -17,6 +17,7 @@ from crawlstream.keys import Topics
 from crawlstream.model.delivered import Delivered
 from pipeline_service.spec.memory import (
     BY_BODY,
+    BY_ITEMS,
     BY_TEXT,
     LONGEST_NAME,
     PagesSink,
@@ -45,7 +46,7 @@ PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 FAILURES, OF_FAILURES = "events", ".failures"
 """Source of the pages without result, and what its pipeline is called after; no name has a dot."""
-_NO_KEYS = ("name", "folder")
+_NO_KEYS = ("name", "folder", "table_name")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _OLDEST, _LEAST_BYTES = 3_600.0, 1024
 _YOUNGEST = 1.0
@@ -99,6 +100,8 @@ class Pipeline:
     """Visits to the pages of a memory; None: there are none."""
     folder: str = field(default="", repr=False, compare=False)
     """Folder of the file of the pipelines, in which modules of stages are looked for."""
+    table_name: str = field(default="", repr=False, compare=False)
+    """Name of its table in that file, which several sinks have in common; empty: its own name."""
 
     @property
     def worker_count(self) -> int:
@@ -197,18 +200,40 @@ def read(
     tables = _table(document.get("pipeline", {}), "pipeline")
     if not tables:
         raise ConfigError("it has no pipeline: write a table [pipeline.NAME] for each")
-    return {name: _pipeline(name, tables[name], environment, folder) for name in tables}
+    made: dict[str, Pipeline] = {}
+    for table_name in tables:
+        for pipeline in _pipelines(table_name, tables[table_name], environment, folder):
+            if pipeline.name in made:
+                raise ConfigError(
+                    f"pipeline.{pipeline.name}: another pipeline is called so: sinks are called"
+                    " after their table and kind"
+                )
+            made[pipeline.name] = pipeline
+    return made
 
 
-def chosen(pipelines: Mapping[str, Pipeline], names: Sequence[str]) -> Sequence[Pipeline]:
-    """Return the named pipelines, all if there are no names; ConfigError for an unknown name."""
-    for name in names:
-        whole = name.removesuffix(OF_FAILURES)
-        if whole != name and whole in pipelines:
-            raise ConfigError(f"{name!r} is run by the pipeline {whole!r}: name that one")
-        if name not in pipelines:
-            raise ConfigError(f"there is no pipeline {name!r}; known: {', '.join(pipelines)}")
-    return [pipelines[name] for name in names or pipelines]
+def _pipelines(
+    name: str, value: Any, environment: Mapping[str, str], folder: Path
+) -> Sequence[Pipeline]:
+    """The pipelines of a table: one for each of its sinks."""
+    where = f"pipeline.{name}"
+    table = dict(_table(value, where))
+    if "sinks" not in table:
+        return [_pipeline(name, table, environment, folder)]
+    sinks = table.pop("sinks")
+    if "sink" in table:
+        raise ConfigError(f"{where}: sink is one, sinks are several: remove one of the two")
+    if not isinstance(sinks, list) or not sinks:
+        raise ConfigError(f"{where}.sinks: expected tables, each [[{where}.sinks]] with a kind")
+    kinds = [str(_table(sink, f"{where}.sinks").get("kind", "sink")) for sink in sinks]
+    visits = {"visits": table.pop("visits")} if "pages" in kinds and "visits" in table else {}
+    made = []
+    for number, (kind, sink) in enumerate(zip(kinds, sinks, strict=True)):
+        before = kinds[:number].count(kind)
+        of_sink = f"{name}-{kind}{f'-{before + 1}' if before else ''}"
+        own = {**table, **(visits if kind == "pages" else {}), "sink": sink}
+        made.append(replace(_pipeline(of_sink, own, environment, folder), table_name=name))
+    return made
 
 
 def _pipeline(name: str, value: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
@@ -243,7 +268,12 @@ def _with_memory(pipeline: Pipeline, where: str) -> Pipeline:
     has_field = any(spec.changes_rows for spec in pipeline.stage)
     if sink.signature not in (BY_TEXT, BY_BODY) and not has_field:
         raise ConfigError(
-            f"{where}.sink.signature: expected {BY_TEXT}, {BY_BODY}, or a field that a stage makes"
+            f"{where}.sink.signature: expected {BY_TEXT}, {BY_BODY}, or, of stages that make"
+            f" fields, {BY_ITEMS} or one of these fields"
+        )
+    if sink.keep and not has_field:
+        raise ConfigError(
+            f'{where}.sink.keep: there is no stage that makes fields: add one, such as use = "page"'
         )
     if sink.signature != BY_TEXT or any(spec.kind == "signature" for spec in pipeline.stage):
         return pipeline

@@ -9,14 +9,17 @@ from typing import Any
 import re2
 
 from crawlstream.errors import ConfigError, InvalidRequest, InvalidUrl
+from crawlstream.model.recurring.times import MINUTE_S, cron_problem, zone_problem
 from crawlstream.model.url import domain_key, host_name
 from crawlstream.wire.recurring.visits import check_crawl
 from pipeline_service.spec.quantities import flag, known, read_duration, table, text, whole
-from pipeline_service.spec.rule import BASE_S, DAY_S, POWER, Bounds, Rule
+from pipeline_service.spec.rule import BASE_S, DAY_S, POWER, Bounds, Clock, Rule
 from pipeline_service.spec.sinks import SQL, SqlSink
 
-BY_TEXT, BY_BODY = "text", "body"
-OWN_KEYS = ("url", "table", "migrate", "signature", "mask_digits")
+BY_TEXT, BY_BODY, BY_ITEMS = "text", "body", "items"
+OWN_KEYS = ("url", "table", "migrate", "signature", "mask_digits", "keep")
+_WITHOUT_CLOCK = ("per_day", "base", "power", "min", "bounds")
+"""Keys that choose an interval for each page."""
 _SHORTEST_S, _LONGEST_S = 1.0, 3_650 * DAY_S
 _MOST_A_DAY = 1_000_000_000
 LONGEST_NAME = 33
@@ -31,10 +34,12 @@ class PagesSink(SqlSink):
     signature: str = BY_TEXT
     """Source of the signature that changes with a page.
 
-    It is the visible ``text``, the ``body``, or a field that a stage makes.
+    It is the visible ``text``, the ``body``, a field that a stage makes, or all its ``items``.
     """
     mask_digits: bool = False
     """Digits of the text do not count."""
+    keep: bool = False
+    """Keep what the stages make of a page, now and before its last change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,15 @@ class Visits:
     """Seconds; a page without news for this time, or up to twice as long, is due again."""
     crawl: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the crawl requests that visits are."""
+    cron: str | None = None
+    """When all pages are visited, in place of an interval for each; five fields."""
+    zone: str = "UTC"
+    """Time zone of ``cron``."""
+
+    @property
+    def clock(self) -> Clock | None:
+        """Times of all visits; None: each page has an interval of its own."""
+        return None if self.cron is None else Clock(self.cron, self.zone)
 
     def rule(self, base_s: float | None) -> Rule:
         """How often a page is visited, by the base that follows from ``per_day``."""
@@ -60,7 +74,7 @@ class Visits:
             base_s = self.base
         elif base_s is None:
             base_s = 0.0  # As often as bounds allow, until it is known what that comes to.
-        return Rule(base_s=base_s, power=self.power, bounds=self.bounds)
+        return Rule(base_s=base_s, power=self.power, bounds=self.bounds, clock=self.clock)
 
     @property
     def look_every_s(self) -> float:
@@ -85,7 +99,11 @@ def read_visits(value: Any, where: str) -> Visits:
     bounds = _read_bounds(told.pop("bounds", []), f"{where}.bounds")
     own: dict[str, Any] = {key: told.pop(key) for key in ("min", "max") if key in told}
     names = [each.name for each in fields(Visits)]
-    known(told, ["min", "max", *names], where)
+    known({**told, **own}, ["min", "max", *names], where)
+    if "cron" in told and (clash := [k for k in _WITHOUT_CLOCK if k in table(value, where)]):
+        raise ConfigError(f"{where}: cron visits all pages at its times: remove {', '.join(clash)}")
+    if "zone" in told and "cron" not in told:
+        raise ConfigError(f"{where}: zone is the time zone of cron: add cron, or remove it")
     made = {key: _VISITS[key](told[key], f"{where}.{key}") for key in told}
     last = _bounds(own, where, Bounds())
     filled = tuple(_bounds(each, f"{where}.bounds", last) for each in bounds)
@@ -161,10 +179,23 @@ def _crawl(value: Any, where: str) -> Mapping[str, Any]:
     return dict(value)
 
 
+def _cron(value: Any, where: str) -> str:
+    if problem := cron_problem(text(value, where), min_s=MINUTE_S):
+        raise ConfigError(f"{where}: {problem}")
+    return str(value)
+
+
+def _zone(value: Any, where: str) -> str:
+    if problem := zone_problem(text(value, where)):
+        raise ConfigError(f"{where}: {problem}")
+    return str(value)
+
+
 _PAGES: Mapping[str, Callable[[Any, str], Any]] = {
     **{key: SQL[key] for key in ("url", "table", "migrate")},
     "signature": text,
     "mask_digits": flag,
+    "keep": flag,
 }
 _BOUNDS: Mapping[str, Callable[[Any, str], Any]] = {
     "min": _duration,
@@ -179,4 +210,6 @@ _VISITS: Mapping[str, Callable[[Any, str], Any]] = {
     "in_flight": whole(1, 10_000_000),
     "answer_within": lambda value, where: read_duration(value, where, least=10, most=3 * DAY_S),
     "crawl": _crawl,
+    "cron": _cron,
+    "zone": _zone,
 }

@@ -13,8 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import re2
+
+from crawlstream.model.recurring.schedule import Schedule
+from crawlstream.model.recurring.times import MINUTE_S, times_between, times_of
 
 DAY_S = 86_400.0
 BASE_S, POWER = 0.66 * DAY_S, 0.4
@@ -77,6 +81,38 @@ class Bounds:
         return min(max(interval_s, self.least_s), self.most_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Times of day at which every page is visited, instead of an interval of its own."""
+
+    cron: str
+    zone: str = "UTC"
+
+    def next_time(self, after: float, times: float = 1.0) -> float:
+        """Return the next time; ``times``: so many times as late."""
+        first = _next_time(self.cron, self.zone, int(after // MINUTE_S))
+        if times <= 1:
+            return first
+        later = after + (first - after) * times
+        return _next_time(self.cron, self.zone, int((later - 1) // MINUTE_S))
+
+    def times_a_day(self, now: float) -> int:
+        """Return the number of times in the day that begins now."""
+        schedule = _schedule(self.cron, self.zone)
+        return len(times_between(schedule, int(now), int(now + DAY_S)))
+
+
+def _schedule(cron: str, zone: str) -> Schedule:
+    return Schedule(appid="", name="", cron=cron, zone=zone)
+
+
+@lru_cache(maxsize=256)
+def _next_time(cron: str, zone: str, minute: int) -> float:
+    """Return the first time after any second of a minute: times are whole minutes."""
+    at = minute * MINUTE_S
+    return float(next(times_of(_schedule(cron, zone), at), at + _LONGEST_S))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """The interval of a page by how often it changes."""
@@ -87,6 +123,8 @@ class Rule:
     """0: all pages alike; 1: in proportion to their changes."""
     bounds: Sequence[Bounds] = (Bounds(),)
     """The first that are for a page count; the last are for any."""
+    clock: Clock | None = None
+    """When every page that is there is visited, whatever its interval would be."""
 
     def bounds_of(self, url: str, domain: str) -> Bounds:
         """Return the bounds of a page."""

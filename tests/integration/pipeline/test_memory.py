@@ -36,6 +36,7 @@ from pipeline_service.records.judging import judge
 from pipeline_service.sinks import calls
 from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.spec.memory import PagesSink
+from pipeline_service.staging import opened
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import select
@@ -82,7 +83,10 @@ class Bench:
                 for n, value in enumerate(values)
             ]
             batch = Batch(topic, partition, start, start + len(records), records)
-            assert await sink.write(batch, judge(asked, batch), Liveness("write")) is None
+            judged = judge(asked, batch)
+            async with opened([asked]) as stagings:
+                staged = stagings[asked.name].run(judged, lambda _: None, lambda _: False)
+                assert await sink.write(batch, await staged, Liveness("write")) is None
             account = sink.standings[partition].account.total
             assert account.is_closed
             self.delivered[partition] = account.delivered
@@ -369,3 +373,74 @@ async def test_people_see_what_is_known(
     claim = bench.store().claim("one")
     assert claim is not None
     assert [visit.url for visit in claim.visits] == ["http://example.com/b"]
+
+
+@pytest.mark.parametrize(
+    ("visits", "said"),
+    [
+        ('base = "1h"', "interval of a page that changes once a day"),
+        ('cron = "30 2 * * *"\nzone = "Europe/Berlin"', "30 2 * * * (Europe/Berlin)"),
+    ],
+)
+async def test_what_has_changed_is_told_with_its_items(
+    bench: Bench,
+    visits: str,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """New, changed and gone pages since a time, before and after; nothing else."""
+    monkeypatch.setenv("CRAWLSTREAM_PIPELINES", str(bench.file))
+    bench.describe(visits, 'workers = 0\n[[pipeline.news.stage]]\nuse = "page"')
+    text = bench.file.read_text()
+    bench.file.write_text(text.replace('signature = "body"', 'signature = "items"\nkeep = true'))
+    before, later = HOUR_S, 2 * HOUR_S
+    pages = {name: _titled(name, n, at=0) for n, name in enumerate(["a", "b", "c"])}
+    await bench.learn(*pages.values())
+    occasion = {"schedule": "visits-news", "at": 1}
+    gone = [result("c", n, at=later + n, status_code=404) for n in (10, 11)]
+    asked = [orjson.dumps(orjson.loads(each) | {"occasion": occasion}) for each in gone]
+    await bench.learn(
+        _titled("a", 4, at=later, title="other"),
+        _titled("b", 5, at=later),
+        *asked,
+        _titled("d", 6, at=later),
+    )
+    since = datetime.fromtimestamp(BEGAN + before, UTC).isoformat()
+    words = ["pages", "changed", "news", "--since", since]
+    capsys.readouterr()
+    assert await asyncio.to_thread(main, [*words, "--json"]) == 0
+    told = [orjson.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = {each["url"][-1]: each for each in told}
+    assert {name: each["change"] for name, each in found.items()} == {
+        "a": "changed",
+        "c": "gone",
+        "d": "new",
+    }
+    assert [found["a"][name][0]["title"] for name in ("items_before", "items")] == ["a", "other"]
+    assert found["c"]["items"][0]["title"] == "c"
+    assert found["d"]["items_before"] is None
+    assert await asyncio.to_thread(main, [*words, "-n", "1"]) == 0
+    listed = capsys.readouterr().out
+    assert "1 new, 1 changed, 1 gone, since" in listed
+    assert listed.count("http://") == 1
+    assert await asyncio.to_thread(main, ["pages", "status", "news"]) == 0
+    assert said in capsys.readouterr().out
+
+
+def _titled(path: str, number: int, *, at: float, title: str | None = None) -> bytes:
+    """A result of a page with a title."""
+    body = f"<html><head><title>{title or path}</title></head></html>".encode()
+    return result(path, number, at=at, body=body)
+
+
+@pytest.mark.parametrize("since", ["soon", "1w", "2026-13-01"])
+async def test_a_time_that_is_none_is_refused(
+    since: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With examples of those that are."""
+    bench = Bench(f"sqlite:///{tmp_path}/news.db", tmp_path)
+    monkeypatch.setenv("CRAWLSTREAM_PIPELINES", str(bench.file))
+    words = ["pages", "changed", "news", "--since", since]
+    assert await asyncio.to_thread(main, words) == 2
+    assert 'such as "24h" or "7d"' in capsys.readouterr().err

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -18,6 +20,7 @@ from crawlstream.stats.heartbeat import living
 from crawlstream.stats.pipelines import states_of
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
+from support.pipelines.targets import select
 from support.waiting import WaitUntil
 
 HOSTILE = [
@@ -289,3 +292,36 @@ async def test_a_redis_that_refuses_the_pipeline_ends_it_with_2(cluster: Pipelin
         told = process.logged()
     assert "set REDIS_PASSWORD" in told
     assert "Traceback" not in told, told
+
+
+async def test_each_sink_has_each_page_once_while_another_is_away(
+    cluster: PipelineCluster, wait_until: WaitUntil
+) -> None:
+    """Two sinks of one table: what one cannot take now, it has later; the other goes on."""
+    database = cluster.home / "pages.db"
+    cluster.file.write_text(
+        "[pipeline.shop]\nworkers = 0\nstage = [{use = 'page'}]\n"
+        f'[[pipeline.shop.sinks]]\nkind = "files"\npath = "{cluster.out}"\nformat = "jsonl"\n'
+        f'max_age = "1s"\n[[pipeline.shop.sinks]]\nkind = "sql"\nurl = "sqlite:///{database}"\n'
+    )
+    cluster.feed([*(record(n) for n in range(5)), record(3)])
+    with closing(sqlite3.connect(database)) as other, cluster.process().running():
+        other.execute("begin exclusive")
+        await wait_until(lambda: _files_of(cluster) == once(range(5)))
+    cluster.feed(record(n) for n in range(5, 8))
+    both = cluster.command("run", "shop", "--until-end")
+    assert both.returncode == 0, both.stderr
+    assert _files_of(cluster) == once(range(8))
+    rows = select(f"sqlite:///{database}", "select id, title from pages")
+    assert Counter(row["id"] for row in rows) == once(range(8))
+    named = cluster.command("report", "shop")
+    assert named.returncode == 2
+    assert "has several sinks: name one of shop-files, shop-sql" in named.stderr
+
+
+def _files_of(cluster: PipelineCluster) -> Counter[str]:
+    """The ids in the files of the table's first sink."""
+    files = (cluster.out / "shop-files").rglob("date=*/*.jsonl")
+    return Counter(
+        orjson.loads(line)["id"] for file in files for line in file.read_bytes().splitlines()
+    )

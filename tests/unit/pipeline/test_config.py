@@ -11,7 +11,9 @@ import pytest
 
 from crawlstream.errors import ConfigError
 from crawlstream.keys import Topics
-from pipeline_service.spec.config import FilesSink, Pipeline, chosen, load, read
+from pipeline_service.spec.choice import chosen
+from pipeline_service.spec.config import FilesSink, Pipeline, load, read
+from pipeline_service.spec.memory import PagesSink
 from pipeline_service.spec.sinks import KafkaSink, SqlSink
 from pipeline_service.spec.stages import KINDS as STAGES
 from pipeline_service.spec.where import Where
@@ -190,7 +192,7 @@ def test_processes_tell_another_file_from_theirs() -> None:
 def test_the_page_has_every_key(tmp_path: Path) -> None:
     """And the file that it shows is one."""
     text = PAGE.read_text(encoding="utf-8")
-    not_keys = {"name", "sink", "folder"}
+    not_keys = {"name", "sink", "folder", "table_name"}
     keys = [each.name for each in fields(Pipeline) if each.name not in not_keys]
     keys += [f"sink.{each.name}" for kind in KINDS for each in fields(kind)]
     for key in keys:
@@ -198,13 +200,14 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
     for each in fields(Where):
         assert f"`{each.name}`" in text, each.name
     documents = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    first, archive, rows, topic, products = documents
+    first, archive, rows, topic, several, products = documents
     assert read(first, {})["first"].sink == FilesSink(path="files", format="jsonl", max_age=10)
     assert read(archive, {"BUCKET": "b"})["archive"].sink == FilesSink(
         path="/srv/crawl", format="parquet", max_age=900
     )
     url = "postgresql://crawl:secret@db/shop"
     assert read(rows, {"PGPASSWORD": "secret"})["pages"].sink == SqlSink(url=url)
+    assert list(read(several, {})) == ["shop-files", "shop-sql"]
     assert read(topic, {})["slim"].sink == KafkaSink(topic="pages")
     (tmp_path / "product.schema.json").write_text("{}")
     stages = read(products, {}, tmp_path)["products"].stage
@@ -248,3 +251,59 @@ def test_a_database_that_cannot_be_meant_is_refused(options: str, sentence: str)
     """By the key, with what may stand there."""
     with pytest.raises(ConfigError, match=sentence):
         one(f'sink = {{kind = "sql", {options}}}')
+
+
+SEVERAL = """
+[pipeline.shop]
+where = {status = ["200"]}
+stage = [{use = "page"}]
+[[pipeline.shop.sinks]]
+kind = "files"
+path = "/x"
+[[pipeline.shop.sinks]]
+kind = "sql"
+url = "sqlite:///a"
+[[pipeline.shop.sinks]]
+kind = "sql"
+url = "sqlite:///b"
+[[pipeline.shop.sinks]]
+kind = "pages"
+url = "sqlite:///c"
+[pipeline.shop.visits]
+per_day = 5
+"""
+
+
+def test_several_sinks_are_several_pipelines() -> None:
+    """Each with the same pages and stages, a name and a group of its own; visits are a memory's."""
+    found = read(f"{SEVERAL}\n[pipeline.b]\n{SINK}", {})
+    names = ["shop-files", "shop-sql", "shop-sql-2", "shop-pages"]
+    assert list(found) == [*names, "b"]
+    assert len({each.group(Topics("p")) for each in found.values()}) == 5
+    assert {found[name].where for name in names} == {Where(status=frozenset({200}))}
+    assert all(found[name].stage[0].kind == "page" for name in names)
+    assert [type(found[name].sink) for name in names] == [FilesSink, SqlSink, SqlSink, PagesSink]
+    assert [found[name].visits is None for name in names] == [True, True, True, False]
+    assert [each.name for each in chosen(found, ["shop"])] == names
+    assert [each.name for each in chosen(found, ["shop-sql", "shop"])] == [
+        "shop-sql",
+        *("shop-files", "shop-sql-2", "shop-pages"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (f"{SINK}\nsinks = []", "sink is one, sinks are several: remove one"),
+        ("sinks = []", r"pipeline.a.sinks: expected tables, each \[\[pipeline.a.sinks\]\]"),
+        ('sinks = [{path = "/x"}]', "pipeline.a-sink.sink"),
+        (
+            f'sinks = [{{kind = "files", path = "/x"}}]\n[pipeline.a-files]\n{SINK}',
+            "pipeline.a-files: another pipeline is called so",
+        ),
+    ],
+)
+def test_sinks_that_cannot_be_meant_are_refused(text: str, sentence: str) -> None:
+    """By the key, with what may stand there."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(text)

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from pipeline_service.spec.memory import PagesSink
 from pipeline_service.spec.rule import (
     DAY_S,
     Bounds,
+    Clock,
     Experience,
     Paced,
     Rule,
@@ -335,3 +337,59 @@ def test_what_a_status_says(status: int, sight: str) -> None:
     (said,) = seen_in(decode(record(1, status_code=status)), "s", 2e9)
     assert said.sight == sight
     assert (said.signature is not None) == (sight == "there")
+
+
+def at(text: str) -> float:
+    """Epoch seconds of a local time in Berlin."""
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("seen_at", "next_visit"),
+    [
+        ("2026-11-28T02:29:59", "2026-11-28T02:30"),
+        ("2026-11-28T02:30:00", "2026-11-29T02:30"),
+        ("2026-11-28T20:00:00", "2026-11-29T02:30"),
+        ("2026-03-28T12:00:00", "2026-03-29T03:00"),
+    ],
+)
+def test_a_clock_has_all_pages_visited_at_its_times(seen_at: str, next_visit: str) -> None:
+    """However often they change; a time that is left out in spring comes at the end of the gap."""
+    rule = Rule(clock=Clock("30 2 * * *", "Europe/Berlin"))
+    first = after(seen(at(seen_at)), rule=rule)
+    assert first.next_visit == at(next_visit)
+    changed = after(seen(at(seen_at) - DAY_S), seen(at(seen_at), signature="b"), rule=rule)
+    assert changed.next_visit == at(next_visit)
+
+
+def test_a_clock_has_redirects_visited_as_seldom_as_other_rules() -> None:
+    """Each visit to one fetches its target as well."""
+    rule = Rule(clock=Clock("30 2 * * *", "Europe/Berlin"))
+    began = at("2026-11-28T02:31")
+    page = after(seen(began - DAY_S), seen(began, Sight.MOVED), rule=rule)
+    assert page.next_visit == at("2026-12-02T02:30")
+
+
+def test_items_are_kept_now_and_before_the_last_change() -> None:
+    """A page that never had any keeps none; one whose items vanish keeps that it has none."""
+    said = [
+        seen(1.0, items=[{"price": 1}]),
+        seen(2.0, items=[{"price": 1}]),
+        seen(3.0, signature="b", items=[{"price": 2}]),
+        seen(4.0, Sight.UNMODIFIED),
+    ]
+    page = after(*said)
+    assert (page.items, page.items_before) == ([{"price": 2}], [{"price": 1}])
+    page = after(*said, seen(5.0, signature="c", items=[]))
+    assert (page.items, page.items_before) == ([], [{"price": 2}])
+    assert after(seen(1.0, items=[]), seen(2.0, items=[])).items is None
+
+
+def test_a_page_that_is_gone_has_changed_and_again_when_it_is_back() -> None:
+    """Once, when it counts as gone; the rate of its changes does not follow from that."""
+    gone = [seen(1.0), seen(2.0, Sight.GONE)]
+    assert after(*gone).last_changed is None
+    gone += [seen(3.0, Sight.GONE), seen(4.0, Sight.GONE)]
+    assert after(*gone).last_changed == 3.0
+    back = after(*gone, seen(5.0))
+    assert (back.last_changed, back.changes, back.is_gone) == (5.0, 0, False)

@@ -89,6 +89,13 @@ def test_all_that_can_be_said_of_visits_is_read() -> None:
         ("crawl = {headers = {X-Api-Key = 'b'}}", r"visits.crawl: \$.headers: credentials"),
         ("crawl = {priority = 1000}", r"visits.crawl: \$.priority"),
         ("crawl = 1", r"visits.crawl: expected a table"),
+        ('cron = "@daily"', r"visits.cron: must have 5 fields.*write `0 0"),
+        ('cron = "0 2 * * *"\nzone = "Berlin"', r"visits.zone: 'Berlin' is not a time zone"),
+        ('zone = "Europe/Berlin"', r"visits: zone is the time zone of cron: add cron"),
+        (
+            'cron = "0 2 * * *"\nper_day = 5\nmin = "1h"',
+            r"visits: cron visits all pages at its times: remove per_day, min",
+        ),
     ],
 )
 def test_visits_that_cannot_be_meant_are_refused(said: str, sentence: str) -> None:
@@ -104,6 +111,8 @@ def test_visits_that_cannot_be_meant_are_refused(said: str, sentence: str) -> No
         ('sink = {kind = "pages", url = "mysql://x"}', r"sink.url: expected \"postgresql://"),
         (SINK.replace("}", ', body = "bytes"}'), r"sink: unknown key 'body'"),
         (SINK.replace("}", ', signature = "price"}'), r"sink.signature: expected text, body, or"),
+        (SINK.replace("}", ", keep = true}"), r"sink.keep: there is no stage that makes fields"),
+        (SINK.replace("}", ', signature = "items"}'), r"or, of stages that make fields, items"),
         (
             'sink = {kind = "files", path = "/x"}\nvisits = {}',
             r'only pages of a sink of kind = "pages"',
@@ -137,7 +146,7 @@ def test_the_guide_has_every_key() -> None:
     text = GUIDE.read_text(encoding="utf-8")
     for key in ("per_day", "base", "power", "in_flight", "answer_within", "crawl", "bounds"):
         assert f"| `{key}` |" in text, key
-    for key in ("signature", "mask_digits"):
+    for key in ("signature", "mask_digits", "keep", "cron`, `zone"):
         assert f"| `{key}` |" in text, key
 
 
@@ -152,6 +161,8 @@ def test_a_failure_is_read_as_it_is_written() -> None:
         reason="timeout",
         attempts=4,
         depth=5,
+        parent_url="http://example.com/parent",
+        detail="too slow",
     )
     value = events.encode(failed)
     assert events.decode_page_failed(value) == failed

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline_service.memory.page import KnownPage
-from pipeline_service.memory.sql.effect import COLUMNS, as_time, pages_of
+from pipeline_service.memory.sql.effect import KINDS, as_time, listed, pages_of
 from pipeline_service.sinks.sql.database import Transaction, quoted
 from pipeline_service.spec.rule import Paced, freshness, paced
 
@@ -58,7 +58,20 @@ class MemoryTable:
 
     def pages(self, transaction: Transaction, rest: str, *values: object) -> Sequence[KnownPage]:
         """The pages that the rest of a statement chooses."""
-        return list(pages_of(self.ask(transaction, f"select {COLUMNS} from {{}} {rest}", *values)))
+        found = self.ask(transaction, f"select {listed(KINDS)} from {{}} {rest}", *values)
+        return list(pages_of(found))
+
+    def changed(
+        self, transaction: Transaction, columns: Sequence[str], since: float, after: str
+    ) -> Sequence[KnownPage]:
+        """The next pages by key that are new, changed or gone since then, at most 1,000."""
+        found = self.ask(
+            transaction,
+            f"select {listed(columns)} from {{}} where (first_seen >= %s or last_changed >= %s)"
+            f" and id > %s order by id limit {_SAMPLE}",
+            *(as_time(since), as_time(since), after),
+        )
+        return list(pages_of(found, columns))
 
     def ask(self, transaction: Transaction, statement: str, *values: object) -> Sequence[Any]:
         """Return the answer of a statement, in which ``{}`` stands for the table."""

@@ -67,7 +67,8 @@ KINDS: Mapping[str, Kind] = {
     "last_id": Kind.TEXT,
 }
 """The columns of a memory."""
-COLUMNS = ", ".join(map(quoted, KINDS))
+KEPT: Mapping[str, Kind] = {"items": Kind.JSON, "items_before": Kind.JSON}
+"""Further columns of a memory that keeps items."""
 _TIMES = frozenset(name for name, kind in KINDS.items() if kind is Kind.TIME)
 _LATE = {"late_visits": "visits", "late_changes": "changes", "late_span_s": "span_s"}
 _PLAIN = [each.name for each in fields(KnownPage) if each.name not in ("key", "experience")]
@@ -79,7 +80,9 @@ class MemoryEffect:
     def __init__(self, pipeline: str, sink: PagesSink, visits: Visits, notes: Notebook) -> None:
         """``notes`` are those of the memory, with what visits have come to."""
         self._pipeline = pipeline
-        self._table = TableEffect(sink.table, KINDS, replace=True, migrate=sink.migrate)
+        kinds = kinds_of(sink)
+        self._columns = tuple(kinds)
+        self._table = TableEffect(sink.table, kinds, replace=True, migrate=sink.migrate)
         self._name = sink.table
         self._visits = visits
         self._notes = notes
@@ -183,13 +186,12 @@ class MemoryEffect:
 
     def _selected(self, transaction: Transaction, keys: Iterable[str]) -> Iterator[KnownPage]:
         for some in batches(sorted(keys)):
-            yield from pages_of(
-                transaction.execute(
-                    f"select {COLUMNS} from {quoted(self._name)} where id in ({marks_of(some)})"
-                    f" order by id{transaction.lock}",
-                    some,
-                )
+            found = transaction.execute(
+                f"select {listed(self._columns)} from {quoted(self._name)}"
+                f" where id in ({marks_of(some)}) order by id{transaction.lock}",
+                some,
             )
+            yield from pages_of(found, self._columns)
 
     def _write(self, transaction: Transaction, pages: Mapping[str, KnownPage]) -> None:
         if pages:
@@ -206,17 +208,28 @@ def fields_of(page: KnownPage) -> Mapping[str, object]:
     return {**told, **times, "id": page.key}
 
 
-def pages_of(rows: Iterable[Tuple]) -> Iterator[KnownPage]:
-    """The pages of rows of COLUMNS; those without content are none."""
+def kinds_of(sink: PagesSink) -> Mapping[str, Kind]:
+    """Return the columns of a memory."""
+    return {**KINDS, **KEPT} if sink.keep else KINDS
+
+
+def listed(columns: Iterable[str]) -> str:
+    """Columns as a statement has them."""
+    return ", ".join(map(quoted, columns))
+
+
+def pages_of(rows: Iterable[Tuple], columns: Iterable[str] = KINDS) -> Iterator[KnownPage]:
+    """The pages of rows of such columns; those without content are none."""
+    columns = tuple(columns)
     for row in rows:
-        told: dict[str, Any] = dict(zip(KINDS, row, strict=True))
+        told: dict[str, Any] = dict(zip(columns, row, strict=True))
         if told["url"] is None:
             continue
         for name in _TIMES:
             told[name] = seconds_of(told[name])
         late = {of: told[name] for name, of in _LATE.items()}
         told["is_liar"] = bool(told["is_liar"])
-        own = {name: told[name] for name in _PLAIN}
+        own = {name: told[name] for name in _PLAIN if name in told}
         yield KnownPage(key=told["id"], experience=Experience(**late), **own)
 
 

@@ -19,7 +19,15 @@ from crawlstream.plugins.sinks import SinkUnavailable
 from crawlstream.wire.recurring.visits import Visit, VisitCrawl
 from pipeline_service.memory.page import KnownPage
 from pipeline_service.memory.sql.asking import MemoryTable
-from pipeline_service.memory.sql.effect import BASE, STATE, as_time, batches, marks_of, seconds_of
+from pipeline_service.memory.sql.effect import (
+    BASE,
+    STATE,
+    as_time,
+    batches,
+    kinds_of,
+    marks_of,
+    seconds_of,
+)
 from pipeline_service.sinks.sql.database import Database, Transaction
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.store import SqlStore
@@ -79,6 +87,7 @@ class VisitStore:
         self._memory = memory
         self._name = pipeline.name
         self._table = MemoryTable(sink.table)
+        self._columns = tuple(kinds_of(sink))
         self._visits = pipeline.visits or Visits()
         self._schedule = pipeline.visit_schedule
         self._notes = Notebook(pipeline.name, pipeline.edition)
@@ -143,6 +152,11 @@ class VisitStore:
         with self._transaction() as transaction:
             return next(iter(self._table.pages(transaction, "where id = %s", key)), None)
 
+    def changed(self, since: float, after: str = "") -> Sequence[KnownPage]:
+        """Return some pages that are new, changed or gone since a time; none behind the last."""
+        with self._transaction() as transaction:
+            return self._table.changed(transaction, self._columns, since, after)
+
     def visit_now(self, keys: Sequence[str]) -> Sequence[str]:
         """Have pages due at once; answers the keys of those that are known."""
         found: list[str] = []
@@ -179,13 +193,16 @@ class VisitStore:
                 " group by domain order by 2 desc, 1 limit 5",
             )
             base_s = self._base_s(self._notes.get(transaction, STATE))
+            visits = visits_a_day(base_s, self._table.paced(transaction))
+            if (clock := self._visits.clock) is not None:
+                visits = float((numbers["pages"] - numbers["gone"]) * clock.times_a_day(now))
             return {
                 **numbers,
                 "due": self._table.count(transaction, "next_visit <= %s", now),
                 "in_flight": self._table.count(transaction, "claimed_until > %s", now),
                 "fresh": self._table.fresh(transaction, now),
                 "base_s": round(base_s, 3),
-                "visits_a_day": round(visits_a_day(base_s, self._table.paced(transaction)), 3),
+                "visits_a_day": round(visits, 3),
                 "always_changed": {str(domain): int(pages) for domain, pages in always},
             }
 
