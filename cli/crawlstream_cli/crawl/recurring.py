@@ -17,7 +17,7 @@ from crawlstream.model.url import host_of, seed_url
 from crawlstream_cli.crawl.requests import Wishes
 
 NEW_ONLY_S = 30 * 86_400
-"""Seconds after the last firing for which pages that were found are remembered."""
+"""Seconds after the last firing for which the pages of a crawl stay known."""
 _MOST = 40
 _MOST_BEFORE_AT = _MOST - len("-20261122T120000Z")
 _EVERY = re.compile(r"(\d+)([mhd])")

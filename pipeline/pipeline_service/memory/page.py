@@ -63,9 +63,9 @@ class KnownPage:
     last_id: str = ""
     """Id of the last record with news of the page."""
     items: Any = None
-    """What the stages made of it last, a list, or its JSON; None: nothing yet, or not kept."""
+    """List of what the stages made of it last, or its JSON; None: nothing yet, or not kept."""
     items_before: Any = None
-    """The same before its last change."""
+    """Items before its last change."""
 
     @property
     def is_gone(self) -> bool:

@@ -53,7 +53,7 @@ class Seen:
     etag: str | None = None
     last_modified: str | None = None
     items: Sequence[Mapping[str, Any]] | None = None
-    """What the stages made of its content; None: nothing came, or it is not kept."""
+    """Rows that the stages made of its content; None: nothing came, or it is not kept."""
 
     @property
     def enters(self) -> bool:

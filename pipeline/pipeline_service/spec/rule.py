@@ -89,7 +89,7 @@ class Clock:
     zone: str = "UTC"
 
     def next_time(self, after: float, times: float = 1.0) -> float:
-        """Return the next time; ``times``: so many times as late."""
+        """Return the next time; ``times`` is a factor of the interval until then."""
         first = _next_time(self.cron, self.zone, int(after // MINUTE_S))
         if times <= 1:
             return first

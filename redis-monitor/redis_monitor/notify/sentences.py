@@ -12,7 +12,7 @@ from crawlstream.model.notice import Notice
 from crawlstream.wire import events
 
 _WANTED_SKIPS = frozenset({"paused"})
-"""Reasons for skips that somebody has asked for."""
+"""Reasons for skips that a user has requested."""
 _MOST_BOUNDS = 5
 
 

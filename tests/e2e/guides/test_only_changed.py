@@ -44,7 +44,7 @@ def titled(title: str, *links: str) -> Page:
 
 
 class Reader:
-    """Somebody who does what the guide says, in an empty folder."""
+    """A reader who follows the guide, in an empty folder."""
 
     def __init__(self, cluster: Cluster, folder: Path, site: CrawlerSite) -> None:
         self.cluster, self.folder, self.site = cluster, folder, site
@@ -71,7 +71,7 @@ class Reader:
         return (await self.runs(*self.words(beginning))).out
 
     async def changed(self, since: str) -> Mapping[str, Mapping[str, Any]]:
-        """By path, what the guide's last command tells since a time."""
+        """Return by path the lines of the guide's last command since a time."""
         words = [since if word == "24h" else word for word in self.words("pages changed shop --")]
         told = [json.loads(line) for line in (await self.runs(*words)).out.splitlines()]
         return {each["url"].removeprefix(self.site.url("")): each for each in told}
@@ -80,7 +80,7 @@ class Reader:
 async def test_the_guide_to_what_has_changed_works(
     cluster: Cluster, tmp_path: Path, wait_until: WaitUntil
 ) -> None:
-    """Pages that are new, changed and gone are told with their items; others cost a 304."""
+    """Lists new, changed and gone pages with their items; others cost a 304."""
     shop = {
         "/": titled("Shop", "/p/1", "/p/2", "/p/3"),
         **{f"/p/{n}": titled(f"Lamp {n}, 14.00") for n in (1, 2, 3)},

@@ -257,7 +257,7 @@ def test_a_person_lists_and_compares(command: Callable[..., tuple[int, str, str]
 
 
 def test_a_person_sees_what_failed_and_why(command: Callable[..., tuple[int, str, str]]) -> None:
-    """Of one run, each page once, the most frequent reason first, with where its link was."""
+    """Shows each page of one run once, the most frequent reason first, with where its link was."""
     status, out, _ = command("failures", KEY.crawlid, "-n", "2")
     assert status == 0
     first, *lines = out.splitlines()

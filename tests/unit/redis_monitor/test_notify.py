@@ -221,5 +221,5 @@ def test_data_that_is_not_as_expected_is_told(raw: bytes, about: str, told: str)
     ],
 )
 def test_what_is_well_or_no_event_is_not_told(raw: bytes) -> None:
-    """Nor what somebody has asked for, nor a record that only looks like an event."""
+    """Sends nothing of a paused schedule, nor of a record that only looks like an event."""
     assert list(notices_of(raw, NOTICES, "demo")) == []

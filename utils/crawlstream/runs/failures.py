@@ -18,7 +18,7 @@ from crawlstream.wire import events
 
 @dataclass(slots=True)
 class Failures:
-    """What failed in a run, as far as the events topic has it."""
+    """Failed pages of a run, as far as the events topic has it."""
 
     run: CrawlRun
     counts: Counter[str] = field(default_factory=Counter)

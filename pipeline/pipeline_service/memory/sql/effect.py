@@ -188,7 +188,8 @@ class MemoryEffect:
         for some in batches(sorted(keys)):
             found = transaction.execute(
                 f"select {listed(self._columns)} from {quoted(self._name)}"
-                f" where id in ({marks_of(some)}) order by id{transaction.lock}",
+                f" where id in ({marks_of(some)})"
+                f" order by id{transaction.lock}",
                 some,
             )
             yield from pages_of(found, self._columns)
