@@ -14,11 +14,12 @@ from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import PageFailed
+from crawlstream.model.words.quantities import by_reason
 from crawlstream.runs.failures import Failures, read_failures
 from crawlstream_cli.common.ask import ends_of
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.which import which_crawl
-from crawlstream_cli.common.words import by_reason, counted
+from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl.ending import REMEDIES
 
 _PATIENCE_S = 600.0

@@ -13,6 +13,7 @@ import typer
 
 from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.recurring.schedule import AT
+from crawlstream.model.scope import Scope
 from crawlstream.model.url import host_of, seed_url
 from crawlstream_cli.crawl.requests import Wishes
 
@@ -59,6 +60,8 @@ def definition_of(name: str, urls: Sequence[str], wishes: Recurring) -> Mapping[
     return {
         "cron": wishes.cron,
         "zone": wishes.zone,
+        # The fields of the crawl say how far it goes, of all seeds together.
+        "scope": Scope.ANY,
         "crawl": {**crawlid, "spiderid": wishes.spider, **wishes.fields(urls)},
         "seeds": list(urls),
     }

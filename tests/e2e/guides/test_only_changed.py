@@ -154,7 +154,9 @@ async def test_a_crawl_that_is_repeated_stays_on_its_site(
         await reader.runs("throttle", "set", "127.0.0.1", "--hits", "50", "--window", "1")
         words = ("--appid", "again")
         said = await reader.runs("crawl", site.url("/"), "--depth", "2", "--every", "1d", *words)
-        assert said.out.startswith("Schedule 127.0.0.1 feeds 1 seed; next at ")
+        assert said.out.startswith(
+            "Schedule 127.0.0.1 feeds 1 seed and follows links 2 levels deep, "
+        )
         assert "It fires now, too." in said.out
 
         async def has_ended() -> bool:

@@ -90,6 +90,7 @@ def test_a_schedule_of_options_crawls_as_crawl_does() -> None:
     assert told == {
         "cron": "0 2 * * *",
         "zone": "UTC",
+        "scope": "any",
         "crawl": {
             "crawlid": "shop-{at}",
             "spiderid": "link",
@@ -112,7 +113,17 @@ def test_a_schedule_of_options_crawls_as_crawl_does() -> None:
 @pytest.mark.parametrize("name", ["shop", "s" * 23, "s" * 40])
 def test_a_schedule_of_options_is_valid(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever the length of its name; its times are those of the zone."""
-    words = ["schedule", "set", name, "https://example.com/", "--depth", "2", "--dry-run"]
+    words = [
+        "schedule",
+        "set",
+        name,
+        "https://example.com/",
+        "--scope",
+        "prefix",
+        "--depth",
+        "2",
+        "--dry-run",
+    ]
     times = ["--cron", "30 2 * * *", "--zone", "Europe/Berlin"]
     assert run([*words, *times]) == 0
     lines = capsys.readouterr().out.splitlines()
