@@ -6,6 +6,7 @@ from typing import Any
 
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
+from crawlstream.model.words.condition import IF_MISSPELT
 from crawlstream.stats.problem import problems_of
 
 _COUNTS: dict[str, Any] = dict.fromkeys(
@@ -27,7 +28,7 @@ def test_the_cluster_says_what_is_wrong() -> None:
     bad = FrontierState(rules_known=False, is_full=True, residual=2, backlog=backlog, **_COUNTS)
     assert _codes(bad, _THERE) == {"no_crawler:my shop", "no_rules", "redis_full", "ledger"}
     lacking = problems_of(bad, _THERE)[0]
-    assert lacking.text.endswith("pages of 1 domain wait.")
+    assert lacking.text.endswith(f"pages of 1 domain wait. {IF_MISSPELT}")
     assert lacking.command == "./crawlstream up -d --spider 'my shop'=1"
     assert _codes(fine, []) == {"no_kafka_monitor", "no_redis_monitor", "no_crawler:link"}
 
