@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from crawlstream.model.scope import Scope, scope_fields
 from crawlstream.model.throttle import RULE_FIELDS
 from crawlstream.wire import jsontext
+from crawlstream.wire.requests import SCRAPER
 from rest_service.http.envelope import RequestRefused
 
 JSON = "application/json"
@@ -38,29 +39,12 @@ class Field(NamedTuple):
     example: str = ""
 
 
-MORE: Sequence[Field] = (
-    Field("domain_max_pages", "Maximum number of pages per domain", "number"),
-    Field("allowed_domains", "Follow links only to these hosts", "lines", "example.com"),
-    Field("allow_regex", "Follow only links that match", "lines", "/products/"),
-    Field("deny_regex", "Never follow links that match", "lines", "/login"),
-    Field("deny_extensions", "Never follow links to these extensions", "lines", "pdf"),
-    Field("redirects", "Redirects to follow out of the scope", example="scope"),
-    Field("headers", "Headers", "pairs", "Accept-Language: en"),
-    Field("cookies", "Cookies", "pairs", "session: abc"),
-    Field("cookie", "Cookie header", "text", "a=1; b=2"),
-    Field("useragent", "User-Agent"),
-    Field("method", "Method of the seeds", "method"),
-    Field("body", "Request body of the seeds", "long"),
-    Field("obey_robots", "Obey robots.txt", "truth"),
-    Field("proxy", "Pool of proxies", example="direct"),
-    Field("tls", "TLS profile", example="legacy"),
-    Field("render", "Render pages in a browser", "truth"),
-    Field("not_before", "Not before", "time"),
-    Field("expires", "Expires", "time"),
-    Field("remember", "Remember pages after a run (seconds)", "number"),
-    Field("attrs", "Data that every result repeats, as JSON", "json", '{"job": 7}'),
-    Field("uuid", "Reply under this uuid"),
+MORE: Sequence[Field] = tuple(
+    Field(name, **rule["x-form"])
+    for name, rule in SCRAPER.schema.properties.items()
+    if "x-form" in rule
 )
+"""Fields of the form besides its main ones, as the schema of a crawl request describes them."""
 
 
 class File(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawlstream.errors import InvalidRequest
-from crawlstream.model.profile import profile_of
-from crawlstream.model.request import RequestLimits
+from crawlstream.model.request import RequestLimits, profile_of
 from crawlstream.wire.seeds import crawl_request
 
 FIELDS = {"appid": "app", "crawlid": "c", "url": "https://a.example/"}

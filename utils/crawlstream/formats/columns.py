@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
+from crawlstream.model.delivered import PAGE_FIELDS, TextHeaders
 from crawlstream.wire import jsontext
 
 
@@ -40,38 +43,40 @@ def _json(value: object) -> str | None:
     return jsontext.dumps(value).decode() if value else None
 
 
-COLUMNS = (
-    Column("id", Kind.TEXT, "id of the page", lambda page: page.id),
-    Column("appid", Kind.TEXT, "application", lambda page: page.appid),
-    Column("crawlid", Kind.TEXT, "crawl", lambda page: page.crawlid),
-    Column("spiderid", Kind.TEXT, "spider", lambda page: page.spiderid),
-    Column("run", Kind.WHOLE, "run of the crawl", lambda page: page.run),
-    Column("url", Kind.TEXT, "requested URL", lambda page: page.url),
-    Column("response_url", Kind.TEXT, "URL of the response", lambda page: page.response_url),
-    Column("status_code", Kind.WHOLE, "HTTP status", lambda page: page.status_code),
-    Column("timestamp", Kind.TIME, "time of the response", lambda page: page.timestamp),
-    Column("mime", Kind.TEXT, "media type, from Content-Type", lambda page: page.mime or None),
-    Column("encoding", Kind.TEXT, "charset; `binary`: not text", lambda page: page.encoding),
-    Column("body", Kind.BYTES, "body as sent, decompressed", lambda page: page.body),
-    Column("body_size", Kind.WHOLE, "size of the whole body", lambda page: page.body_size),
-    Column("body_truncated", Kind.FLAG, "body is cut", lambda page: page.body_truncated),
-    Column("body_ref", Kind.TEXT, "URL of the whole body", lambda page: page.body_ref),
-    Column("digest", Kind.TEXT, "`sha256:` of the whole body", lambda page: page.digest),
-    Column("request_headers", Kind.HEADERS, "as sent", lambda page: page.request_headers),
-    Column("response_headers", Kind.HEADERS, "as received", lambda page: page.response_headers),
-    Column("links", Kind.LINKS, "links that passed the filters", lambda page: page.links),
-    Column("links_truncated", Kind.FLAG, "links are missing", lambda page: page.links_truncated),
-    Column("depth", Kind.WHOLE, "links from the seed", lambda page: page.depth),
-    Column("seed_url", Kind.TEXT, "URL of the seed", lambda page: page.seed_url),
-    Column("parent_url", Kind.TEXT, "page with the link", lambda page: page.parent_url),
-    Column("redirect_urls", Kind.TEXTS, "redirects before", lambda page: page.redirect_urls),
-    Column("attempt", Kind.WHOLE, "attempts at the page", lambda page: page.attempt),
-    Column("latency_ms", Kind.WHOLE, "duration of the download", lambda page: page.latency_ms),
-    Column("ip", Kind.TEXT, "address of the site", lambda page: page.ip),
-    Column("uuid", Kind.TEXT, "uuid of the request", lambda page: page.uuid),
-    Column("recovered", Kind.FLAG, "crawl began anew", lambda page: page.recovered),
-    Column("attrs", Kind.JSON, "attrs of the request", lambda page: _json(page.attrs)),
-    Column("method", Kind.TEXT, "HTTP method", lambda page: page.method),
-    Column("extra", Kind.JSON, "all other fields", lambda page: _json(page.extra)),
+_KINDS: Mapping[Any, Kind] = {
+    str: Kind.TEXT,
+    int: Kind.WHOLE,
+    bool: Kind.FLAG,
+    datetime: Kind.TIME,
+    bytes: Kind.BYTES,
+    Sequence[str]: Kind.TEXTS,
+    TextHeaders: Kind.HEADERS,
+    Sequence[tuple[str, str]]: Kind.LINKS,
+    Mapping[str, object]: Kind.JSON,
+}
+_FIRST = (
+    *("id", "appid", "crawlid", "spiderid", "run", "url", "response_url", "status_code"),
+    *("timestamp", "mime", "encoding", "body", "body_size", "body_truncated", "body_ref", "digest"),
+    *("request_headers", "response_headers", "links", "links_truncated", "depth", "seed_url"),
+    *("parent_url", "redirect_urls", "attempt", "latency_ms", "ip", "uuid", "recovered", "attrs"),
+    *("method", "extra"),
 )
-"""Columns in the order of all files; new columns are only added at the end."""
+"""Order of the columns that every file has; files of later versions have others behind them."""
+
+
+def _column(name: str) -> Column:
+    take: Callable[[Any], Any] = attrgetter(name)
+    if name == "mime":
+        return Column(
+            name, Kind.TEXT, "media type, from Content-Type", lambda page: page.mime or None
+        )
+    field = PAGE_FIELDS[name]
+    kind = _KINDS[field.type]
+    return Column(
+        name, kind, field.meaning, (lambda page: _json(take(page))) if kind is Kind.JSON else take
+    )
+
+
+_WITH_MEANING = (name for name, field in PAGE_FIELDS.items() if field.meaning)
+COLUMNS = tuple(map(_column, dict.fromkeys((*_FIRST, *_WITH_MEANING))))
+"""Columns in the order of all files: new fields of a page come after those of earlier versions."""

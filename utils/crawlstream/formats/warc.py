@@ -26,6 +26,7 @@ from warcio.warcwriter import WARCWriter
 from crawlstream.formats.columns import Column
 from crawlstream.formats.files import Crawl
 from crawlstream.model.delivered import Delivered, TextHeaders
+from crawlstream.model.result import OCCASIONAL
 from crawlstream.wire import jsontext
 
 _VERSION = "1.1"
@@ -35,6 +36,7 @@ _OF_THE_CODED_BODY = frozenset({"content-encoding", "transfer-encoding", "conten
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 _PLACE = ("id", "appid", "crawlid", "spiderid", "run", "depth", "seed_url", "parent_url")
 _ROUTE = ("redirect_urls", "attempt", "latency_ms", "uuid", "recovered", "attrs", "links", "digest")
+_METADATA = dict.fromkeys(name for name in (*_PLACE, *_ROUTE, *OCCASIONAL) if name != "method")
 _METHOD = re.compile(r"[^A-Za-z-]+")
 _ASCII = "".join(map(chr, range(0x20, 0x7F)))
 _HEX_ID = re.compile(r"[0-9a-f]{32}\Z")
@@ -60,7 +62,7 @@ class Warc:
         self._write_request(page, {**beside, "WARC-Record-ID": _urn(uuid5(name, "request"))})
         place = {**beside, "WARC-Record-ID": _urn(uuid5(name, "metadata"))}
         place["Content-Type"] = "application/json"
-        known = {field: getattr(page, field) for field in (*_PLACE, *_ROUTE)}
+        known = {field: getattr(page, field) for field in _METADATA}
         known["links"] = [{"url": url, "text": text} for url, text in page.links]
         self._add("metadata", page, place, jsontext.dumps(known))
 

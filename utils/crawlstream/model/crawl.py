@@ -25,15 +25,12 @@ class FiringKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """Settings that all pages below a seed inherit; stored once, entries refer to it by number.
+class Inherited:
+    """Settings of a seed that all pages below it inherit; the only list of them.
 
-    ``None`` means "no such limit". ``seed_url`` is None if the crawl cannot go deeper than its
-    seed, so that a million single pages share one profile.
+    ``None`` and 0 mean "no such limit".
     """
 
-    seed_url: str | None = None
-    attrs: Mapping[str, object] | None = None
     maxdepth: int = 0
     domain_max_pages: int | None = None
     max_pages: int | None = None
@@ -45,11 +42,10 @@ class Profile:
     cookie: str | None = None
     cookies: Mapping[str, str] | None = None
     headers: Mapping[str, str] | None = None
-    site: str | None = None
-    """Scope (``model.credentials``) of ``cookie``, ``cookies`` and ``headers``."""
+    attrs: Mapping[str, object] | None = None
     obey_robots: bool | None = None
     proxy: str | None = None
-    """Name of a pool of proxies, or ``direct``."""
+    """Name of a pool of proxies, or ``direct``; None: the operator's setting for the domain."""
     tls: str | None = None
     """Name of a TLS profile; None: the default of the pool."""
     render: Mapping[str, object] | None = None
@@ -57,6 +53,19 @@ class Profile:
     redirects: str = "seeds"
     """Redirects out of the scope that are followed: a value of ``model.scope.Redirects``."""
     uuid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile(Inherited):
+    """Inherited settings of a page; stored once, entries refer to it by number.
+
+    ``seed_url`` is None if the crawl cannot go deeper than its seed, so that a million single pages
+    share one profile.
+    """
+
+    seed_url: str | None = None
+    site: str | None = None
+    """Scope (``model.credentials``) of ``cookie``, ``cookies`` and ``headers``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

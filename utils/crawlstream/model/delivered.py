@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
+
+from crawlstream.model.result import PageFields, page_fields
 
 _TYPE = re.compile(r"(?:\A|,)[ \t]*([!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+)[ \t]*(?=[;,]|\Z)")
 
@@ -26,52 +28,48 @@ TextHeaders = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered:
+class Delivered(PageFields):
     """Page, redirect or error that a site answered with.
 
-    Fields that a record lacks are None or empty; unknown fields are in ``extra``.
+    Fields that a record lacks are None or empty; unknown fields are in ``extra``. A field has the
+    meaning of its column annotated to it; fields without a meaning have no column.
     """
 
-    id: str
+    id: Annotated[str, "id of the page"]
     """Id of the page, equal in repeated deliveries; 32 hex digits in records."""
-    appid: str
-    crawlid: str
-    spiderid: str
-    run: int
-    url: str
-    response_url: str
-    status_code: int
-    timestamp: datetime
+    appid: Annotated[str, "application"]
+    crawlid: Annotated[str, "crawl"]
+    spiderid: Annotated[str, "spider"] = "link"
+    run: Annotated[int, "run of the crawl"]
+    url: Annotated[str, "requested URL"]
+    response_url: Annotated[str, "URL of the response"]
+    status_code: Annotated[int, "HTTP status"]
+    timestamp: Annotated[datetime, "time of the response"]
     """Time at which the response was complete; aware, UTC."""
-    body: bytes
+    body: Annotated[bytes, "body as sent, decompressed"]
     """Body from the site after content decoding; only its beginning if ``body_truncated``."""
-    body_size: int
+    body_size: Annotated[int, "size of the whole body"]
     """Bytes of the whole body."""
-    body_truncated: bool = False
-    body_ref: str | None = None
-    digest: str | None = None
+    body_truncated: Annotated[bool, "body is cut"] = False
+    body_ref: Annotated[str | None, "URL of the whole body"] = None
+    digest: Annotated[str | None, "`sha256:` of the whole body"] = None
     """``sha256:`` and the hash of the whole body in hex; None in records of earlier versions."""
-    encoding: str | None = None
+    encoding: Annotated[str | None, "charset; `binary`: not text"] = None
     """Python's name of the charset; ``binary`` if the page is not text."""
-    attrs: Mapping[str, object] | None = None
-    depth: int = 0
-    seed_url: str | None = None
-    parent_url: str | None = None
-    redirect_urls: Sequence[str] = ()
-    attempt: int = 1
-    uuid: str | None = None
-    method: str = "GET"
-    recovered: bool = False
-    request_headers: TextHeaders = field(default_factory=dict)
-    response_headers: TextHeaders = field(default_factory=dict)
-    links: Sequence[tuple[str, str]] = ()
+    attrs: Annotated[Mapping[str, object] | None, "attrs of the request"] = None
+    depth: Annotated[int, "links from the seed"] = 0
+    seed_url: Annotated[str | None, "URL of the seed"] = None
+    attempt: Annotated[int, "attempts at the page"] = 1
+    request_headers: Annotated[TextHeaders, "as sent"] = field(default_factory=dict)
+    response_headers: Annotated[TextHeaders, "as received"] = field(default_factory=dict)
+    links: Annotated[Sequence[tuple[str, str]], "links that passed the filters"] = ()
     lastmods: Sequence[str] = ()
     """Last change of each link according to sitemaps and feeds; () if none is given."""
-    links_truncated: bool = False
+    links_truncated: Annotated[bool, "links are missing"] = False
     headers_truncated: bool = False
-    latency_ms: int | None = None
-    ip: str | None = None
-    extra: Mapping[str, object] = field(default_factory=dict)
+    latency_ms: Annotated[int | None, "duration of the download"] = None
+    ip: Annotated[str | None, "address of the site"] = None
+    extra: Annotated[Mapping[str, object], "all other fields"] = field(default_factory=dict)
 
     @property
     def is_incomplete(self) -> bool:
@@ -89,6 +87,10 @@ class Delivered:
         said = [",".join(values) for name, values in headers if name.lower() == "content-type"]
         found = [each for each in _TYPE.findall(",".join(said)) if each != "*/*"]
         return found[-1].lower() if found else ""
+
+
+PAGE_FIELDS = page_fields(Delivered)
+"""Fields of a page, keyed by their names: type, default, and meaning of the column."""
 
 
 def is_xhtml(body: bytes) -> bool:

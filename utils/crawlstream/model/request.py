@@ -6,12 +6,13 @@ seed's URL is safe to fetch, its expressions compile, and its headers can be sen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Literal, get_args
 
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import CrawlKey, Inherited, Profile
+from crawlstream.model.credentials import scope_of
 from crawlstream.model.egress.tls import DEFAULT, LEGACY
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 
@@ -100,7 +101,7 @@ class RequestLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CrawlRequest:
+class CrawlRequest(Inherited):
     """Seed with its settings.
 
     ``None`` and 0 mean "no such limit". Times are epoch seconds. ``url`` is a result of
@@ -112,42 +113,44 @@ class CrawlRequest:
     url: str
     spiderid: str = "link"
     priority: int = 1
-    maxdepth: int = 0
-    domain_max_pages: int | None = None
-    max_pages: int | None = None
-    allowed_domains: tuple[str, ...] | None = None
-    allow_regex: tuple[str, ...] | None = None
-    deny_regex: tuple[str, ...] | None = None
-    deny_extensions: tuple[str, ...] | None = None
     remember: int | None = None
     """Seconds for which the dedupe set outlives a finished run; None: keep the value set before."""
     expires: int = 0
     not_before: float = 0
-    useragent: str | None = None
-    cookie: str | None = None
-    cookies: Mapping[str, str] | None = None
-    headers: Mapping[str, str] | None = None
     method: str = "GET"
     body: str | None = None
     etag: str | None = None
     last_modified: str | None = None
-    attrs: Mapping[str, object] | None = None
-    obey_robots: bool | None = None
-    proxy: str | None = None
-    """Name of a pool of proxies, or ``direct``; None: the operator's setting for the domain."""
-    tls: str | None = None
-    """Name of a TLS profile; None: the default of the pool."""
-    render: Mapping[str, object] | None = None
-    """Options for a browser, as of ``model.egress.render``; None: no browser is needed."""
-    redirects: str = "seeds"
-    """Redirects out of the scope that are followed: a value of ``model.scope.Redirects``."""
-    uuid: str | None = None
     occasion: Occasion | None = None
 
     @property
     def crawl(self) -> CrawlKey:
         """Return the crawl that the seed belongs to."""
         return CrawlKey(self.spiderid, self.appid, self.crawlid)
+
+
+_INHERITED = tuple(each.name for each in fields(Inherited))
+_inherited = attrgetter(*_INHERITED)
+
+
+def profile_of(request: CrawlRequest) -> Profile:
+    """Return the settings that all pages below such a seed inherit, independent of its URL."""
+    return Profile(**dict(zip(_INHERITED, _inherited(request), strict=True)))
+
+
+def profile_below(profile: Profile, url: str) -> Profile:
+    """Return a profile with the fields that depend on the seed's URL.
+
+    A crawl of single pages does not need the seed's URL in it: its pages share one profile.
+    """
+    is_bound = profile.cookie or profile.cookies or profile.headers
+    if not profile.maxdepth and not is_bound:
+        return profile
+    return replace(
+        profile,
+        seed_url=url if profile.maxdepth else None,
+        site=scope_of(url) if is_bound else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

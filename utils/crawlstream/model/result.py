@@ -1,18 +1,67 @@
-"""Result of a fetched page."""
+"""Result of a fetched page, and the fields that it has in common with what a reader gets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 from crawlstream.model.crawl import CrawlKey, FiringKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageFields:
+    """Fields that most pages lack; the only list of them.
+
+    Encoding, decoding, WARC files and columns follow it. Add new fields at the end: a record has
+    a field only if it differs from its default, and its column comes after all others.
+    """
+
+    parent_url: Annotated[str | None, "page with the link"] = None
+    redirect_urls: Annotated[Sequence[str], "redirects before"] = ()
+    uuid: Annotated[str | None, "uuid of the request"] = None
+    recovered: Annotated[bool, "crawl began anew"] = False
+    """True if the crawl restarted from its seeds after Redis was lost."""
+    method: Annotated[str, "HTTP method"] = "GET"
+
+
+class PageField(NamedTuple):
+    """Description of a field."""
+
+    name: str
+    type: Any
+    """Type of its value if it has one."""
+    default: Any
+    """Value of a page whose record lacks the field; MISSING: every record must have it."""
+    meaning: str
+    """Meaning of its column; empty: it has none."""
+
+
+def page_fields(page: type) -> Mapping[str, PageField]:
+    """Return the fields of a dataclass by their names; their types are annotated with meanings."""
+    hints = get_type_hints(page, include_extras=True)
+    found = {}
+    for each in fields(page):
+        kind, meaning = hints[each.name], ""
+        if metadata := getattr(kind, "__metadata__", ()):
+            kind, meaning = kind.__origin__, metadata[0]
+        options = [one for one in get_args(kind) if one is not type(None)]
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        has_none = type(None) in get_args(kind)
+        found[each.name] = PageField(each.name, options[0] if has_none else kind, default, meaning)
+    return found
+
+
+OCCASIONAL: Mapping[str, Any] = {each.name: each.default for each in fields(PageFields)}
+"""Defaults of the fields that most pages lack, keyed by their names."""
+
 
 Headers = Mapping[bytes, Sequence[bytes]]
 """Values of all headers, as they were sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CrawlResult:
+class CrawlResult(PageFields):
     """Request, response, and the page's place in its crawl."""
 
     id: str
@@ -42,16 +91,10 @@ class CrawlResult:
     """Milliseconds from sending the request to the last byte."""
     ip: str | None
     """IP address that answered, if known."""
-    parent_url: str | None = None
-    redirect_urls: Sequence[str] = ()
-    uuid: str | None = None
-    recovered: bool = False
-    """True if the crawl restarted from its seeds after Redis was lost."""
     firing: FiringKey | None = None
     """The latest firing of a schedule that has fed the run."""
     lastmods: Sequence[str] = ()
     """Last change of each link according to a sitemap; "" if not given."""
-    method: str = "GET"
     proxy: Mapping[str, str] | None = None
     """Proxy of the response: its ``pool`` and ``id``."""
     tls_profile: str | None = None

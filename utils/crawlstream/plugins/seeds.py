@@ -11,10 +11,15 @@ from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import Seed
-from crawlstream.model.profile import profile_below, profile_of
 from crawlstream.model.recurring.schedule import OCCASION_DAYS, Occasion
 from crawlstream.model.recurring.validators import conditions_of
-from crawlstream.model.request import CrawlRequest, Refusal, RequestLimits
+from crawlstream.model.request import (
+    CrawlRequest,
+    Refusal,
+    RequestLimits,
+    profile_below,
+    profile_of,
+)
 from crawlstream.model.url import fingerprint, look_up_seed
 from crawlstream.wire import stored
 from crawlstream.wire.requests import SCRAPER

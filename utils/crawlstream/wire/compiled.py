@@ -20,7 +20,9 @@ _CHEAP_FIRST = {"type": 0, "maxItems": 1, "maxProperties": 1}
 Check = Callable[[Any], bool]
 _Rule = Mapping[str, Any]
 
-_ANNOTATIONS = frozenset({"$schema", "$id", "$comment", "$defs", "title", "description", "default"})
+_ANNOTATIONS = frozenset(
+    {"$schema", "$id", "$comment", "$defs", "title", "description", "default", "x-form"}
+)
 _OF_OBJECTS = frozenset({"properties", "required", "additionalProperties"})
 
 _CLASSES: Mapping[str, tuple[type, ...]] = {

@@ -5,14 +5,15 @@ from __future__ import annotations
 import codecs
 from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 import orjson
 
 from crawlstream.errors import CrawlstreamError
-from crawlstream.model.delivered import Delivered, TextHeaders
+from crawlstream.model.delivered import PAGE_FIELDS, Delivered, TextHeaders
+from crawlstream.model.result import PageField
 from crawlstream.wire import jsontext
 from crawlstream.wire.results import NOT_CHARSETS
 
@@ -33,26 +34,8 @@ def decode(value: bytes | None) -> Delivered:
         raise NotAResult("the record is empty")
     record = _parsed(value)
     take = _Fields(record)
-    page = {
-        **{name: take(name, _name) for name in ("id", "appid", "crawlid")},
-        "url": take("url", _text),
-        "response_url": take("response_url", _of_the_web),
-        **{name: take(name, _whole) for name in ("run", "status_code")},
-        **{name: take.maybe(name, _text) for name in _TEXTS},
-        **{name: take.maybe(name, _flag) or False for name in _FLAGS},
-        "spiderid": take.maybe("spiderid", _name) or "link",
-        "timestamp": take("timestamp", _time),
-        "method": take.maybe("method", _text) or "GET",
-        "depth": take.maybe("depth", _whole) or 0,
-        "attempt": take.maybe("attempt", _whole) or 1,
-        "latency_ms": take.maybe("latency_ms", _whole),
-        "attrs": take.maybe("attrs", _object),
-        "redirect_urls": take.maybe("redirect_urls", _texts) or (),
-        "request_headers": take.maybe("request_headers", _headers) or {},
-        "response_headers": take.maybe("response_headers", _headers) or {},
-        **_links_of(take),
-        **_body_of(take),
-    }
+    page = {name: take.field(PAGE_FIELDS[name], read) for name, read in _READERS.items()}
+    page |= {**_links_of(take), **_body_of(take)}
     record.pop("status_msg", None)
     return Delivered(**page, extra=record)
 
@@ -77,21 +60,20 @@ def _exact(value: bytes, record: dict[str, Any]) -> dict[str, Any]:
         raise NotAResult(f"the record is not JSON: {error}") from error
 
 
-_TEXTS = ("body_ref", "digest", "seed_url", "parent_url", "uuid", "ip")
-_FLAGS = ("body_truncated", "recovered", "links_truncated", "headers_truncated")
-
-
 class _Fields:
     """Record from which each field is taken once."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self._record = record
 
-    def __call__(self, name: str, read: Callable[[Any], T]) -> T:
-        """Take a required field."""
-        if self._record.get(name) is None:
-            raise NotAResult(f"$.{name}: missing")
-        return self._read(name, read)
+    def field(self, field: PageField, read: Callable[[Any], Any]) -> Any:
+        """Take a field, or its default; raise NotAResult if it has none."""
+        value = self.maybe(field.name, read)
+        if field.default is not MISSING:
+            return value if field.default is None else value or field.default
+        if value is None:
+            raise NotAResult(f"$.{field.name}: missing")
+        return value
 
     def maybe(self, name: str, read: Callable[[Any], T]) -> T | None:
         """Take a field that may be absent or null."""
@@ -207,6 +189,26 @@ def _time(value: Any) -> datetime:
         raise ValueError("expected a year from 1970 to 2261")
     return at
 
+
+_BY_TYPE: Mapping[Any, Callable[[Any], Any]] = {
+    str: _text,
+    int: _whole,
+    bool: _flag,
+    datetime: _time,
+    Sequence[str]: _texts,
+    TextHeaders: _headers,
+    Mapping[str, object]: _object,
+}
+_READERS = {
+    **{
+        name: _BY_TYPE[field.type]
+        for name, field in PAGE_FIELDS.items()
+        if name not in {"body", "body_size", "encoding", "links", "lastmods", "extra"}
+    },
+    **dict.fromkeys(("id", "appid", "crawlid", "spiderid"), _name),
+    "response_url": _of_the_web,
+}
+"""Functions that read the fields of a record, except those of the body and of the links."""
 
 _SECRETS = {
     "request_headers": frozenset({"authorization", "cookie", "proxy-authorization"}),

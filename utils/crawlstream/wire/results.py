@@ -14,12 +14,14 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
-from crawlstream.model.result import CrawlResult, Headers, ResultLimits
+from crawlstream.model.result import OCCASIONAL, CrawlResult, Headers, ResultLimits
 from crawlstream.wire import jsontext
 
 _DEFAULT_LIMITS = ResultLimits()
+_occasional = attrgetter(*OCCASIONAL)
 
 NOT_CHARSETS = frozenset(
     {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
@@ -70,17 +72,15 @@ def _place(result: CrawlResult) -> dict[str, Any]:
         "attempt": result.attempt,
     }
     occasional = {
-        "parent_url": result.parent_url,
-        "redirect_urls": list(result.redirect_urls),
-        "uuid": result.uuid,
-        "recovered": result.recovered,
+        **dict(zip(OCCASIONAL, _occasional(result), strict=True)),
         "occasion": asdict(result.firing) if result.firing else None,
         "proxy": result.proxy,
         "tls_profile": result.tls_profile,
         "render": result.render,
-        "method": "" if result.method == "GET" else result.method,
     }
-    return record | {name: value for name, value in occasional.items() if value}
+    return record | {
+        name: value for name, value in occasional.items() if value and value != OCCASIONAL.get(name)
+    }
 
 
 def _exchange(result: CrawlResult) -> dict[str, Any]:

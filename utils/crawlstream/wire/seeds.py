@@ -18,7 +18,6 @@ from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimi
 from crawlstream.model.url import host_rule, seed_url
 from crawlstream.wire import jsontext
 
-_LISTS = ("allowed_domains", "allow_regex", "deny_regex", "deny_extensions")
 _EXPRESSIONS = frozenset({"allow_regex", "deny_regex"})
 _PAIRS = frozenset({"headers", "cookies"})
 _UNLIMITED = frozenset({"domain_max_pages", "max_pages"})
@@ -55,15 +54,14 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
 
     Raise InvalidRequest with all problems of one kind.
     """
-    values = dict(fields)
+    values: dict[str, Any] = {
+        name: tuple(value) if type(value) is list else value for name, value in fields.items()
+    }
     _check_bounds(values, limits)
     try:
         values["url"] = seed_url(values["url"])
     except InvalidUrl as error:
         raise InvalidRequest(Refusal.BAD_URL, [f"$.url: {error}"]) from error
-    for name in _LISTS:
-        if values.get(name) is not None:
-            values[name] = tuple(values[name])
     if values.get("allowed_domains"):
         values["allowed_domains"] = _hosts(values["allowed_domains"])
     if not _EXPRESSIONS.isdisjoint(values):
