@@ -17,7 +17,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, ZooKeeperUnavailable
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.rule_field import RuleField
-from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
+from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable, site_of
 from crawlstream.model.url import domain_key, fold_host
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream.wire import views
@@ -210,8 +210,7 @@ async def _standing(host: str, view: str) -> tuple[ThrottleTable | None, DomainR
     settings = load_settings()
     async with cluster_frontier(settings) as frontier:
         table = await frontier.rules.table()
-        site = table.site_of(host) if table else domain_key(host)
-        return table, await frontier.inspector.domain(site, view)
+        return table, await frontier.inspector.domain(site_of(table, host), view)
 
 
 async def _copy(table: ThrottleTable) -> None:

@@ -18,8 +18,7 @@ import structlog
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Seed
-from crawlstream.model.throttle import ThrottleTable
-from crawlstream.model.url import domain_key, host_of
+from crawlstream.model.throttle import ThrottleTable, site_of
 from crawlstream.wire import stored
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
@@ -35,9 +34,9 @@ class HostSites:
         self._version = b""
         self._parted: frozenset[str] = frozenset()
 
-    def site_of(self, host: str) -> str:
-        """Return the site whose rate limit counts the requests to a host, by the known map."""
-        return self._table.site_of(host) if self._table else domain_key(host)
+    def site_of(self, place: str) -> str:
+        """Return the site that counts the requests to a URL or host, by the known map."""
+        return site_of(self._table, place)
 
     async def follow(self, version: bytes) -> None:
         """Load the map of this version of the rules, or of a later one; RedisUnavailable.
@@ -60,7 +59,7 @@ class HostSites:
         """Return, by token, the releases of holds granted under another site than their own."""
         moves: dict[str, list[object]] = {}
         for hold in holds:
-            site = self._table.site_of(host_of(hold.entry.url)) if self._table else hold.domain
+            site = self._table.site_of(hold.entry.url) if self._table else hold.domain
             if site != hold.domain:
                 moves[hold.token] = [hold.token, 0, -1, False, 0, site]
         if moves:
@@ -93,5 +92,5 @@ class HostSites:
     def _of_entry(self, domain: str, entry: bytes) -> str | None:
         if self._table is None:
             return None
-        site = self._table.site_of(host_of(stored.decode_entry(entry).url))
+        site = self._table.site_of(stored.decode_entry(entry).url)
         return None if site == domain else site

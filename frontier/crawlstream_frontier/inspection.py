@@ -22,7 +22,7 @@ from crawlstream.model.inspection import (
     UrlReport,
     Where,
 )
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable, site_of
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import split_entry
@@ -62,7 +62,7 @@ class Inspector:
         mark = fingerprint(url)
         name, domain = FrontierKeys.crawl_field(crawl), domain_key(host_of(url))
         table = await self._rules.table()
-        site = table.site_of(host_of(url)) if table else domain
+        site = site_of(table, url)
         args = (name, domain, mark, MOST_ENTRIES, MOST_WORKERS, site)
         answer = unpack(await self._scripts.run("inspect", *args))
         state = await self._queries.crawl_state(crawl, with_domains=False)
@@ -111,9 +111,8 @@ class Inspector:
         """
         asked = crawls[:MOST_CRAWLS]
         found = [await self.page(crawl, url) for crawl in asked]
-        host = host_of(url)
-        table = await self._table(host) if with_domain else None
-        site = table.site_of(host) if table else domain_key(host)
+        table = await self._table(host_of(url)) if with_domain else None
+        site = site_of(table, url)
         return UrlReport(
             url=url,
             crawls=[p for p in found if p and (with_never or p.where is not Where.NEVER)],

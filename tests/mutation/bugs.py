@@ -303,7 +303,7 @@ BUGS = FETCH_BUGS | {
     ),
     "a grant pays for any site": Bug(
         module="crawling.lease.sites",
-        right="return self.site_of(hold.partition, host_of(url)) == hold.domain",
+        right="return self.site_of(hold.partition, url) == hold.domain",
         wrong="return True",
         test="unit/crawler/engine/test_granted.py::its_site_alone",
     ),

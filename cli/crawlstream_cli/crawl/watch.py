@@ -14,8 +14,7 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleTable
-from crawlstream.model.url import domain_key
+from crawlstream.model.throttle import ThrottleTable, site_of
 from crawlstream_cli.common.absent import absence
 from crawlstream_cli.common.follow import Progress
 from crawlstream_frontier.opening.servers import open_frontiers
@@ -123,8 +122,7 @@ class Watch:
 
 def sites_of(hosts: Sequence[str], table: ThrottleTable | None) -> list[str]:
     """Return the sites under which requests to these hosts are counted."""
-    found = map(table.site_of if table else domain_key, hosts)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(site_of(table, host) for host in hosts))
 
 
 async def rules_told(settings: Settings, hosts: Sequence[str]) -> Sequence[str]:

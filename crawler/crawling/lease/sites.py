@@ -7,7 +7,7 @@ from collections.abc import Callable
 from crawling.lease.expired import GrantExpired
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Hold
-from crawlstream.model.url import domain_key, host_of
+from crawlstream.model.throttle import site_of
 from crawlstream.model.web.address import address
 
 
@@ -19,8 +19,8 @@ class Sites:
     """The map of sites by which leases are granted."""
 
     def __init__(self) -> None:
-        self.site_of: Callable[[int, str], str] = lambda _partition, host: domain_key(host)
-        """Which site a host belongs to, by the rules that a partition grants by."""
+        self.site_of: Callable[[int, str], str] = lambda _partition, url: site_of(None, url)
+        """Function that returns the site of a URL, by the rules that a partition grants by."""
 
     def covers(self, hold: Hold, url: str) -> bool:
         """Return whether a hold pays for a request: it is for the same site. InvalidUrl.
@@ -30,7 +30,7 @@ class Sites:
         """
         if url != hold.entry.url:
             url = address(url)
-        return self.site_of(hold.partition, host_of(url)) == hold.domain
+        return self.site_of(hold.partition, url) == hold.domain
 
     def check(self, hold: Hold, url: str) -> None:
         """Refuse what a hold does not pay for: OtherSite.

@@ -12,7 +12,7 @@ from crawling.page.page import Page
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.effects import Links
 from crawlstream.model.throttle import ThrottleTable
-from crawlstream.model.url import domain_key, host_of
+from crawlstream.model.url import domain_key
 from crawlstream.wire.stored import decode_entry
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
@@ -56,7 +56,7 @@ class Blacklist:
 
     def refuses(self, url: str) -> bool:
         """Return whether nothing may lead to an address."""
-        return self._dropped is not None and self._dropped.block_of(host_of(url)) is not None
+        return self._dropped is not None and self._dropped.block_of(url) is not None
 
     def screen(self, page: Page, groups: Sequence[Links]) -> Sequence[Links]:
         """The links that may enter; the others are counted as filtered (``blacklist``)."""
@@ -74,9 +74,7 @@ class Blacklist:
         if group.domain not in self._parted:
             return group
         pairs = zip(group.fingerprints, group.entries, strict=True)
-        may_enter = [
-            pair for pair in pairs if not table.block_of(host_of(decode_entry(pair[1]).url))
-        ]
+        may_enter = [pair for pair in pairs if not table.block_of(decode_entry(pair[1]).url)]
         return replace(
             group,
             fingerprints=[fingerprint for fingerprint, _ in may_enter],

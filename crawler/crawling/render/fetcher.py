@@ -47,7 +47,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.model.credentials import covers
 from crawlstream.model.egress.render import RenderOptions
 from crawlstream.model.throttle import Heard, Reaction
-from crawlstream.model.url import host_of, origin_of
+from crawlstream.model.url import origin_of
 
 _TUNNELS = 256
 """Limit of tunnels, more than a browser opens."""
@@ -212,7 +212,7 @@ class RenderingClient:
         wished = RenderOptions.of(page.hold.profile.render).types
         return Judge(
             origin=origin_of(url),
-            site=table.site_of(host_of(url)),
+            site=table.site_of(url),
             table=table,
             types=types if wished is None else types & frozenset(wished),
             most=settings.render_requests,

@@ -162,16 +162,16 @@ class Judge:
         if scheme not in {"http", "https"} or asked.type not in self.types:
             return Verdict.TYPE
         try:
-            host, origin = _place_in(asked.url)
+            origin = _origin_in(asked.url)
         except InvalidUrl:
             return Verdict.TYPE
-        if verdict := self._why_not(host):
+        if verdict := self._why_not(asked.url):
             return verdict
         if origin == self.origin and not await self.robots(asked.url):
             return Verdict.ROBOTS
         # The browser sends a preflight before such a request and does not report it.
         cost = 1 if origin == self.origin or asked.is_simple else 2
-        verdict = self._count(cost, own=self.table.site_of(host) == self.site)
+        verdict = self._count(cost, own=self.table.site_of(asked.url) == self.site)
         if verdict is Verdict.SENT:
             self.let_go(asked.url, cost)
         return verdict
@@ -192,12 +192,12 @@ class Judge:
         self.credits[place] -= 1
         return True
 
-    def _why_not(self, host: str) -> Verdict | None:
-        """Return the verdict that refuses all requests to a host, if there is one."""
-        rule = self.table.rule_for(host)
-        if self.table.block_of(host) or rule.is_paused or not rule.effective_hits:
+    def _why_not(self, url: str) -> Verdict | None:
+        """Return the verdict that refuses all requests to the site of a URL, if there is one."""
+        rule = self.table.rule_for(url)
+        if self.table.block_of(url) or rule.is_paused or not rule.effective_hits:
             return Verdict.BLOCKED
-        return Verdict.REFUSED if self.table.site_of(host) in self.rests else None
+        return Verdict.REFUSED if self.table.site_of(url) in self.rests else None
 
     def _count(self, cost: int, *, own: bool) -> Verdict:
         most_own = self.table.rule_for(self.site).render
@@ -212,15 +212,15 @@ class Judge:
     def answered(self, url: str, status: int) -> bool:
         """Note the answer to a further request; return whether the page's own site refused it."""
         try:
-            site = self.table.site_of(host_of(url))
+            site = self.table.site_of(url)
         except (InvalidUrl, ValueError):
             return False
         self.rests.heard(site, status)
         return site == self.site and status in REFUSALS
 
 
-def _place_in(url: str) -> tuple[str, str]:
-    """Return host and origin of a URL that the browser reports.
+def _origin_in(url: str) -> str:
+    """Return the origin of a URL that the browser reports.
 
     InvalidUrl where the host is not in its canonical form (a dot behind it, a user name in front):
     the browser would not connect to the host that was judged.
@@ -229,4 +229,4 @@ def _place_in(url: str) -> tuple[str, str]:
     place = address(f"{scheme}://{re.split(_ENDS_HOST, rest, maxsplit=1)[0]}/")
     if host_of(place) != host_of(url):
         raise InvalidUrl(f"{host_of(url)[:100]!r} is not the canonical form of {host_of(place)}")
-    return host_of(place), origin_of(place)
+    return origin_of(place)

@@ -83,9 +83,9 @@ class Clients:
         """Return the cluster's store of robots.txt files."""
         return RobotsBook(lambda host: self.frontiers.of_host(host).scripts)
 
-    def site_of(self, partition: int, host: str) -> str:
-        """Return the site of a host, by the rules that a partition grants by."""
-        return self.sessions[partition].site_of(host)
+    def site_of(self, partition: int, url: str) -> str:
+        """Return the site of a URL, by the rules that a partition grants by."""
+        return self.sessions[partition].site_of(url)
 
     async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
         """Reserve a request to the site of a host; see ``WorkerSession.reserve``."""

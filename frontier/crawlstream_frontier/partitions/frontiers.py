@@ -14,6 +14,7 @@ from redis.exceptions import RedisClusterException
 
 from crawlstream.keys import FrontierKeys, Partitions
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.throttle import site_of
 from crawlstream.model.url import domain_key
 from crawlstream_frontier.egress.book import ProxyBook
 from crawlstream_frontier.egress.pools import ProxyPools
@@ -88,10 +89,9 @@ class Frontiers:
         """The partition that has the domain of a host; see ``domain_key``."""
         return self.of(domain_key(host))
 
-    async def site_of(self, host: str) -> str:
-        """Return the site that counts requests to a host, by the rules; RedisUnavailable."""
-        table = await self.rules.table()
-        return table.site_of(host) if table else domain_key(host)
+    async def site_of(self, place: str) -> str:
+        """Return the site that counts requests to a URL or host; RedisUnavailable."""
+        return site_of(await self.rules.table(), place)
 
     def home(self, crawl: CrawlKey) -> Frontier:
         """The partition that knows which run of a crawl is open."""

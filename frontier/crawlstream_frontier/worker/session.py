@@ -144,9 +144,9 @@ class WorkerSession:
             await self._scripts.run("exchange", pack(request))
         return [hold for hold in holds if hold.token not in moves]
 
-    def site_of(self, host: str) -> str:
-        """Return the site of a host, by the rules that the latest holds were granted by."""
-        return self._sites.site_of(host)
+    def site_of(self, place: str) -> str:
+        """Return the site of a URL or host, by the rules that granted the latest holds."""
+        return self._sites.site_of(place)
 
     async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
         """Reserve the next request to the site of a host, for a request without a lease.

@@ -10,7 +10,8 @@ from fastapi.responses import RedirectResponse
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
-from crawlstream.model.url import domain_key, fold_host
+from crawlstream.model.throttle import site_of
+from crawlstream.model.url import fold_host
 from crawlstream.stats.domains import OTHERS, read_domains
 from rest_service.dashboard.cluster import latest
 from rest_service.dashboard.render import SHOWN, crawl_path, render
@@ -80,7 +81,7 @@ async def _domains(service: Service, client: Client, text: str) -> list[str]:
     table = await service.frontier.rules.table()
     own = table.rules.keys() | table.blacklist if table else frozenset()
     known = (traffic.keys() | own) - {OTHERS}
-    site = table.site_of(name) if table else domain_key(name)
+    site = site_of(table, name)
     report = await service.frontier.inspector.domain(site)
     is_there = site in known or bool(report.queues or report.under_way or report.strikes)
     found = sorted(one for one in known if name in one)

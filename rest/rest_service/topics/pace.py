@@ -9,7 +9,6 @@ from typing import Any
 
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.throttle import ThrottleTable
-from crawlstream.model.url import host_of
 
 _SITES_TOLD = 10
 
@@ -22,7 +21,7 @@ def pace_of(seeds: Sequence[CrawlRequest], table: ThrottleTable | None) -> dict[
     """
     if table is None or not seeds:
         return {"pages": len(seeds), "seconds": None, "sites": []}
-    at = Counter(table.site_of(host_of(seed.url)) for seed in seeds)
+    at = Counter(table.site_of(seed.url) for seed in seeds)
     paces = {site: _seconds_per_page(table, site) for site in at}
     slowest = sorted(paces, key=lambda site: paces[site] * at[site], reverse=True)
     pages, seconds = _whole(seeds, max(paces[site] * at[site] for site in at), paces=paces.values())

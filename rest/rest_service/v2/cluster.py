@@ -14,8 +14,8 @@ from redis.exceptions import RedisError
 
 from crawlstream.errors import Unavailable
 from crawlstream.model.rule_field import RuleField
-from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
-from crawlstream.model.url import domain_key, fold_host
+from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable, site_of
+from crawlstream.model.url import fold_host
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living_in
 from crawlstream.stats.rule_history import note_author
@@ -98,7 +98,7 @@ async def domain_state(domain: Domain, service: TheService) -> Response:
     """Rule of a domain, its source, its back-off, the earliest time of its next request."""
     host = fold_host(domain)
     table = await service.frontier.rules.table()
-    name = table.site_of(host) if table else domain_key(host)
+    name = site_of(table, host)
     source = table.source_of(name) if table else None
     return success(
         {"source": source, **views.domain(await service.frontier.inspector.domain(name))}

@@ -102,7 +102,8 @@ def test_a_table_knows_what_decides() -> None:
 )
 def test_the_most_specific_rule_wins(host: str, site: str, named: str | None, reason: str) -> None:
     """A name's rule is for it and for what is below it, unless something below has its own."""
-    assert (TABLE.site_of(host), TABLE.named_rule(host)) == (site, named)
+    for place in (host, f"http://{host}:8080/a?b=c"):
+        assert (TABLE.site_of(place), TABLE.named_rule(place)) == (site, named)
     assert why(TABLE, host).startswith(reason)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 from crawlstream.model.request import LATEST
 from crawlstream.model.rule_field import RuleField
-from crawlstream.model.url import canonical_host, domain_key
+from crawlstream.model.url import canonical_host, domain_key, host_of
 
 DEFAULT_CONCURRENCY = 8
 """Concurrent requests to a domain, from lease to response, unless its rule sets it."""
@@ -156,6 +156,7 @@ class ThrottleTable:
 
     A *site* is a rate-limit unit: a registrable domain without those of its hosts that have a rule
     or block of their own. The most specific rule wins; a block covers all names below it.
+    Methods take a *place*: a URL or a host.
     """
 
     default: ThrottleRule
@@ -164,23 +165,23 @@ class ThrottleTable:
     czxid: int = 0
     mzxid: int = 0
 
-    def site_of(self, host: str) -> str:
-        """Return the rate-limit unit of a host."""
-        names = list(_upwards(host))
+    def site_of(self, place: str) -> str:
+        """Return the rate-limit unit that counts the requests to a place."""
+        names = list(_upwards(place))
         return next((name for name in names if self._names(name)), names[-1])
 
-    def rule_for(self, host: str) -> ThrottleRule:
-        """Return the rule of a host or site: the most specific one, or the default."""
-        named = self.named_rule(host)
+    def rule_for(self, place: str) -> ThrottleRule:
+        """Return the rule of a place or site: the most specific one, or the default."""
+        named = self.named_rule(place)
         return self.default if named is None else self.rules[named]
 
-    def named_rule(self, host: str) -> str | None:
-        """Return the name that has the rule of a host; None: the default applies."""
-        return next((name for name in _upwards(host) if name in self.rules), None)
+    def named_rule(self, place: str) -> str | None:
+        """Return the name that has the rule of a place; None: the default applies."""
+        return next((name for name in _upwards(place) if name in self.rules), None)
 
-    def block_of(self, host: str) -> str | None:
-        """Return the blacklisted name that covers a host; None: it is not blocked."""
-        return next((name for name in _upwards(host) if name in self.blacklist), None)
+    def block_of(self, place: str) -> str | None:
+        """Return the blacklisted name that covers a place; None: it is not blocked."""
+        return next((name for name in _upwards(place) if name in self.blacklist), None)
 
     def source_of(self, host: str) -> str:
         """Return the origin of a host's limit: ``blacklist``, ``own``, ``above`` or ``default``."""
@@ -198,8 +199,18 @@ class ThrottleTable:
         return name in self.rules or name in self.blacklist
 
 
-def _upwards(host: str) -> Iterator[str]:
-    """Yield a host in canonical form and its parent names, up to its registrable domain."""
+def site_of(table: ThrottleTable | None, place: str) -> str:
+    """Return the rate-limit unit of a place; without rules, every registrable domain is one."""
+    return table.site_of(place) if table else domain_key(_host_at(place))
+
+
+def _host_at(place: str) -> str:
+    return host_of(place) if "://" in place else place
+
+
+def _upwards(place: str) -> Iterator[str]:
+    """Yield all names that a rule for a place can have, up to its registrable domain."""
+    host = _host_at(place)
     domain, name = domain_key(host), canonical_host(host)
     while name != domain and name:
         yield name

@@ -30,7 +30,7 @@ TABLE = ThrottleTable(
 def granting(url: str, site: str) -> tuple[Holds, Page]:
     """Holds by ``TABLE``, and a page that was granted for a site just now."""
     holds, now = Holds(64, lambda: None), time.monotonic()
-    holds.sites.site_of = lambda _partition, host: TABLE.site_of(host)
+    holds.sites.site_of = lambda _partition, url: TABLE.site_of(url)
     holds.heard(0, now, 1)
     return holds, holds.admit(hold(1, entry=Entry(url=url), issued_at=now, domain=site))
 
