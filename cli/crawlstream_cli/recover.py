@@ -17,7 +17,7 @@ from crawlstream.bus.history import PartitionOffsets, marks_of, partition_offset
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import Past, RunMark
-from crawlstream.model.state import ENDED
+from crawlstream.model.statuses import ENDED
 from crawlstream_cli.common.ask import ends_of
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.lost_log import recover_partition

@@ -56,9 +56,6 @@ from crawling.egress.blame import Blame
 from crawling.net.trust import is_untrusted
 from crawlstream.boot.addresses import AddressRefused
 
-RETRY_CODES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
-"""Statuses that are retried before they count as the page's response."""
-
 CALLBACK_TIMEOUT = "callback_timeout"
 
 FINAL = frozenset(

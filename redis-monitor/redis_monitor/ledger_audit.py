@@ -14,6 +14,7 @@ import structlog
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.effects import OutboxRecord
 from crawlstream.model.state import FrontierState
+from crawlstream.model.statuses import PAGE_ENDS
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.maintenance import Balance
 from crawlstream_frontier.partitions.frontiers import Frontiers
@@ -23,15 +24,13 @@ EVERY_S = 5.0
 NAMED = 10
 """Crawls that are named in the log in one round; their number is always told."""
 
-ENDS = ("done", "failed", "redirected", "stopped", "expired")
-
 log = structlog.get_logger()
 
 
 def check_ending(ending: OutboxRecord) -> None:
     """Say it aloud if an ending does not account for every page that was admitted."""
     counters = ending.counters
-    residual = counters.get("admitted", 0) - sum(counters.get(end, 0) for end in ENDS)
+    residual = counters.get("admitted", 0) - sum(counters.get(end, 0) for end in PAGE_ENDS)
     if residual:
         metrics.UNBALANCED_ENDINGS.inc()
         log.error(

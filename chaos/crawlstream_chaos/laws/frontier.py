@@ -12,6 +12,7 @@ import msgpack  # type: ignore[import-untyped]
 from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
+from crawlstream.model.statuses import PAGE_ENDS
 
 _DUMP = """
 local found = {}
@@ -29,9 +30,6 @@ end
 return cmsgpack.pack(found)
 """
 _HEAD = struct.Struct("<IIdIB")
-
-ENDS = ("done", "failed", "redirected", "stopped", "expired")
-"""Counters of entries that came to their end."""
 
 
 class Dump:
@@ -141,7 +139,7 @@ def _check_ledger(state: Dump) -> None:
     for (c,), fields in state.named("x"):
         ledger = {name.decode(): value for name, value in fields.items()}
         counts = defaultdict(int, {k: int(v) for k, v in ledger.items() if v.isdigit()})
-        ended = sum(map(counts.__getitem__, ENDS))
+        ended = sum(map(counts.__getitem__, PAGE_ENDS))
         waiting = counts["queued"] + counts["delayed"] + counts["held"] + counts["spilled"]
         _require(counts["admitted"] == ended + waiting, c, ledger)
         _require(counts["held"] == held[c], c, ledger, held)

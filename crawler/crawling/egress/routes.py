@@ -24,6 +24,7 @@ from crawling.page.page import Page
 from crawlstream.boot.addresses import AddressRefused
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
+from crawlstream.model.statuses import ROUTE_REFUSALS
 from crawlstream.model.url import canonical_host
 from crawlstream.stats.proxies import FAMILY
 from crawlstream_frontier.egress.book import BookSession
@@ -41,8 +42,6 @@ FULL_MS = 250
 TOLD_EVERY_S = 30.0
 """Seconds between two log lines that a pool has no proxy for pages."""
 
-_REFUSALS = frozenset({403, 407, 429, 503})
-"""Statuses after which a proxy rests for the site; the request is not retried through another."""
 _OUTCOMES = {
     Blame.PROXY: "proxy",
     Blame.PASSWORD: "password",
@@ -253,7 +252,7 @@ class Routes:
         """The site has answered."""
         page.proxy = route.shown
         self.patience.served(route.pool.name, page.hold.domain)
-        is_refusal = status in _REFUSALS
+        is_refusal = status in ROUTE_REFUSALS
         ms = (time.monotonic() - page.left_at) * 1000
         self.book.came_through(route.proxy.id, page.hold.domain, ms=ms, is_refusal=is_refusal)
         if is_refusal:

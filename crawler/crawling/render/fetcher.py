@@ -23,7 +23,7 @@ from crawling.client.client_of import Client
 from crawling.egress.route import Route
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures, is_ours
-from crawling.failures import RETRY_CODES, TransferFailed
+from crawling.failures import TransferFailed
 from crawling.gateway.gateway import Gateway
 from crawling.gateway.ways_out import Pass
 from crawling.lease.expired import GrantExpired
@@ -46,6 +46,7 @@ from crawling.robots.request import ROBOTS
 from crawlstream.boot.settings import Settings
 from crawlstream.model.credentials import covers
 from crawlstream.model.egress.render import RenderOptions
+from crawlstream.model.statuses import GATEWAY_ERRORS, RETRIED
 from crawlstream.model.throttle import Heard, Reaction
 from crawlstream.model.url import origin_of
 
@@ -193,7 +194,7 @@ class RenderingClient:
             first_s=meta.get("download_timeout") or settings.download_timeout,
             ready_s=settings.render_timeout,
             most_bytes=meta.get("download_maxsize", settings.download_max_bytes),
-            is_rendered=lambda status, _headers: status not in RETRY_CODES,
+            is_rendered=lambda status, _headers: status not in RETRIED,
             may_move=lambda url: (
                 settings.metarefresh_enabled and leads_on(page, url, self._renderer.redirects)
             ),
@@ -265,7 +266,7 @@ def _outcome_of(made: Made) -> str:
 def _is_gateways(made: Made) -> bool:
     """Return whether the gateway answered; a site that imitates it harms only itself."""
     told = (value for name, value in made.headers if name.lower() == "proxy-status")
-    return made.status in _GATEWAYS and any(value.startswith("crawlstream") for value in told)
+    return made.status in GATEWAY_ERRORS and any(value.startswith("crawlstream") for value in told)
 
 
 def _headers_of(page: Page, signatures: Signatures | None, asked: Asked) -> Mapping[str, str]:
@@ -303,7 +304,6 @@ def _failure(error: LoadFailed) -> Exception:
     return TransferFailed(reason or "connection_lost", code)
 
 
-_GATEWAYS = frozenset({403, 407, 429, 502, 503, 504})
 _UNPACKED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 """Headers that describe the body before it is decompressed."""
 

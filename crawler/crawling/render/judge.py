@@ -17,8 +17,8 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from crawling.client.ask import place_of
-from crawling.response.site_feedback import REFUSALS
 from crawlstream.errors import InvalidUrl
+from crawlstream.model.statuses import REFUSALS
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.model.url import host_of, origin_of
 from crawlstream.model.web.address import address

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from scrapy.http import Response, TextResponse
 
 from crawling.decoding import decoded
-from crawling.failures import RETRY_CODES, BadEncoding
+from crawling.failures import BadEncoding
 from crawling.response.media_type import class_of
+from crawlstream.model.statuses import RETRIED
 
 _CODINGS = frozenset(
     {b"aes128gcm", b"br", b"compress", b"dcb", b"dcz", b"deflate", b"exi", b"gzip"}
@@ -41,7 +42,7 @@ def says_enough(status: int, *, is_robots: bool) -> bool:
 
     Redirects and refusals that pass; of a robots.txt also that there is none (RFC 9309, 2.3.1.3).
     """
-    return status // 100 == 3 or status in RETRY_CODES or (is_robots and status // 100 != 2)
+    return status // 100 == 3 or status in RETRIED or (is_robots and status // 100 != 2)
 
 
 def undecoded(response: Response, problem: Exception) -> Undecoded:

@@ -9,7 +9,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from crawling.failures import RETRY_CODES, BadStatus, RequestReplaced, is_retryable, reason_of
+from crawling.failures import BadStatus, RequestReplaced, is_retryable, reason_of
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.expired import GrantExpired
 from crawling.lease.holds import Holds
@@ -25,6 +25,7 @@ from crawling.response.site_feedback import retry_after
 from crawlstream.boot.settings import Settings
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Outcome
+from crawlstream.model.statuses import RETRIED
 
 _LARGEST_STATUS = 999
 """Statuses are counted one by one; a site must not create any number of counters."""
@@ -68,7 +69,7 @@ class Outcomes:
         self.holds.answered(page)
         page.cpu_s += len(response.body) * BODY_S_PER_BYTE
         self._count(page, response.status, "")
-        if response.status in RETRY_CODES and self._may_retry(page):
+        if response.status in RETRIED and self._may_retry(page):
             self._retry(page, f"http_{response.status}", response)
             raise PageEnded
         refresh_s = self.settings.metarefresh_maxdelay if self.settings.metarefresh_enabled else 0

@@ -16,10 +16,8 @@ from crawling.lease.holds import Holds
 from crawling.metrics import SIGNATURES_REFUSED
 from crawling.page.http_date import moment
 from crawling.page.page import Page
+from crawlstream.model.statuses import REFUSALS
 from crawlstream.model.throttle import Heard, Reaction
-
-REFUSALS = frozenset({429, 503})
-"""Statuses by which a site asks for less, whatever page was meant."""
 
 _SILENCES = frozenset({"connection_lost", "refused", "timeout", "tls", "unreachable"})
 """Reasons after which a site is taken for unreachable, if they repeat. A name without an address is

@@ -22,6 +22,7 @@ from crawlstream.model.partitions.messages import (
     Told,
     Version,
 )
+from crawlstream.model.statuses import PAGE_ENDS, UNFINISHED
 from crawlstream_frontier.codec.intake import LATEST_S, Profiles, SiteOf
 from crawlstream_frontier.codec.values import crawl_from, none_as, pack, pairs
 
@@ -273,10 +274,7 @@ def _counters(ledger: Sequence[bytes]) -> dict[str, int]:
 
 
 _KEPT = "kept:"
-_COUNTERS = frozenset(
-    {"admitted", "done", "failed", "redirected", "stopped", "expired", "bytes"}
-    | {"queued", "delayed", "held"}
-)
+_COUNTERS = frozenset({"admitted", *PAGE_ENDS, "bytes", *UNFINISHED})
 
 
 def pack_finish(run: OpenRun, ledger: Mapping[str, int]) -> bytes:

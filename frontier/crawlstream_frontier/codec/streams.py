@@ -11,6 +11,7 @@ import structlog
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import OutboxRecord, OwedSchedule, PendingAction
 from crawlstream.model.egress.render import spider_of
+from crawlstream.model.statuses import PAGE_ENDS
 from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import profile_from, split_entry
 from crawlstream_frontier.codec.schedules import firing_from, is_of_schedule, unpack_owed_schedule
@@ -20,7 +21,7 @@ from crawlstream_frontier.codec.values import crawl_from, pairs, unpack
 log = structlog.get_logger()
 Fields = Mapping[bytes, bytes]
 
-COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired", "bytes")
+COUNTERS = ("admitted", *PAGE_ENDS, "bytes")
 """Counters of a run that has ended, in the order of the ledger."""
 
 

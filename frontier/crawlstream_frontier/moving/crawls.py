@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from crawlstream.model.statuses import PAGE_ENDS
 from crawlstream_frontier.codec.values import mapping, pack
 from crawlstream_frontier.moving.unloading import Context, Fields
 
-_ENDED = (b"done", b"failed", b"redirected", b"stopped", b"expired")
+_ENDED = tuple(map(str.encode, PAGE_ENDS))
 """Counters of the pages of a run that have ended."""
 _CARRIED = (
     *(b"expires", b"expires_by", b"remember", b"remember_by"),

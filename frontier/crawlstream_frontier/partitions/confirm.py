@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import Look, OpenRun, Question
+from crawlstream.model.statuses import PAGE_ENDS
 from crawlstream_frontier.home.contexts import Contexts
 from crawlstream_frontier.home.home import Home
-
-ENDS = ("done", "failed", "redirected", "stopped", "expired")
-"""Counters of ended entries."""
 
 
 async def confirm(
@@ -68,5 +66,5 @@ def summed(run: OpenRun, looks: Sequence[Look], reports: int) -> Mapping[str, in
             total.update(report.ledger)
         if report.kept_run == run.run:
             total.update(report.kept)
-            total["admitted"] += sum(report.kept.get(end, 0) for end in ENDS)
+            total["admitted"] += sum(report.kept.get(end, 0) for end in PAGE_ENDS)
     return total

@@ -9,16 +9,17 @@ from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import Look, RunAtHome
-from crawlstream.model.state import UNDER_WAY, CrawlState, DomainBacklog, FrontierState
+from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
+from crawlstream.model.statuses import PAGE_ENDS, UNDER_WAY, UNFINISHED
 
 _BESIDE_NAME = 60
 """Bytes of a listed domain without its name."""
 _LEDGER = (
-    *("admitted", "queued", "delayed", "held", "spilled", "shelved"),
-    *("done", "failed", "redirected", "stopped", "expired", "body_bytes"),
+    *("admitted", *UNFINISHED, "spilled", "shelved"),
+    *(*PAGE_ENDS, "body_bytes"),
 )
 _COUNTS = (
-    *("queued", "delayed", "held", "spilled", "shelved", "shelf_chunks"),
+    *(*UNFINISHED, "spilled", "shelved", "shelf_chunks"),
     *("outbox", "actions", "residual"),
 )
 

@@ -13,7 +13,8 @@ from fastapi import APIRouter, Query, Request, Response
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import Steering
-from crawlstream.model.state import ENDED, UNDER_WAY, CrawlState
+from crawlstream.model.state import CrawlState
+from crawlstream.model.statuses import ENDED, UNDER_WAY
 from crawlstream.model.words.condition import pace
 from crawlstream.stats.domains import read_domains
 from rest_service.dashboard.listing import Listing, ordered

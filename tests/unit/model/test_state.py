@@ -11,7 +11,8 @@ import pytest
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import STEERING
 from crawlstream.model.runs import REMEMBERED
-from crawlstream.model.state import ENDED, UNDER_WAY, CrawlState
+from crawlstream.model.state import CrawlState
+from crawlstream.model.statuses import ENDED, UNDER_WAY
 
 
 def _in_state(state: str) -> CrawlState:

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from crawlstream.model.crawl import CrawlKey
-
-UNDER_WAY = ("running", "paused", "stopping", "expiring")
-ENDED = ("finished", "stopped", "expired")
-"""States of a run: it is stopping or expiring until its last page in flight is completed."""
+from crawlstream.model.statuses import UNDER_WAY
 
 
 class DomainBacklog(NamedTuple):
@@ -32,7 +29,7 @@ class CrawlState:
     crawl: CrawlKey
     run: int
     state: str
-    """State listed in ``UNDER_WAY`` or ``ENDED``."""
+    """State listed in ``UNDER_WAY`` or ``ENDED`` of ``model.statuses``."""
     started_at: float
     """Epoch seconds."""
     last_activity: float
