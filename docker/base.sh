@@ -28,6 +28,6 @@ if [ -d "$trusted" ]; then
     chroot "$root" update-ca-certificates >/dev/null 2>&1
 fi
 chroot "$root" apt-get clean
-rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/*.bin "$root"/var/log/* "$root"/usr/share/doc/* \
+rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/* "$root"/var/log/* "$root"/usr/share/doc/* \
     "$root"/usr/share/man/* "$root"/usr/share/locale/*
 tar -C "$root" -c . | docker import --change 'CMD ["bash"]' - "$name"

@@ -149,6 +149,17 @@ def test_what_a_builder_copies_is_there(name: str) -> None:
         assert any(path == rule or path.startswith(f"{rule}/") for rule in rules), path
 
 
+@pytest.mark.parametrize("name", ["Dockerfile", "servers/Dockerfile"])
+def test_no_image_keeps_the_packages_it_has_installed(name: str) -> None:
+    """Whatever the base does: an instruction that installs removes what it has downloaded."""
+    text = re.sub(r"\\\n", "", (DOCKER / name).read_text())
+    final = text.partition(" AS base\n")[2] or text
+    installs = re.findall(r"^RUN .*apt-get install.*$", final, re.MULTILINE)
+    assert installs
+    for step in installs:
+        assert re.search(r"rm -rf /var/lib/apt/lists/\* /var/cache/apt/\*( |$)", step)
+
+
 def test_builders_are_sent_no_more_than_they_need() -> None:
     """Each line of .dockerignore that lets something pass is one that exists and is copied."""
     images = (DOCKER / "Dockerfile", DOCKER / "servers" / "Dockerfile")
