@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -188,13 +189,22 @@ def test_body_and_meta_arrive_as_they_were_yielded_or_are_refused(
 ) -> None:
     """Keeps each octet of a body and each value of JSON; refuses what it cannot keep."""
     request = Request("http://a.example/1", method="POST", body=body, meta=meta)
-    if "inf" in repr(meta):
+    if _has_infinity(meta):
         with pytest.raises(TypeError, match="cannot be stored"):
             restored(request)
         return
     found = restored(request)
     assert found.body == body
     assert {key: found.meta[key] for key in meta} == meta
+
+
+def _has_infinity(value: object) -> bool:
+    """Whether a number in it is infinite; a text may have any letters."""
+    if isinstance(value, dict):
+        return any(map(_has_infinity, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_infinity, value))
+    return isinstance(value, float) and math.isinf(value)
 
 
 SELF: dict[str, Any] = {}
