@@ -88,6 +88,7 @@ class ClusterSpider(Spider):
             tls_profile=page.tls,
             render=page.render,
             method=str(request.method) if request else "GET",
+            signed=page.signed,
             incomplete=INCOMPLETE in response.flags,
         )
 

@@ -11,8 +11,8 @@ from crawlstream.model.event import CrawlEvent
 from crawlstream.model.notice import Notice
 from crawlstream.wire import events
 
-_WANTED_SKIPS = frozenset({"paused"})
-"""Reasons for skips that a user has requested."""
+_WANTED_SKIPS = frozenset({"paused", "pending"})
+"""Reasons for skips that nobody has to look at: a user has paused it, or fired it twice."""
 _MOST_BOUNDS = 5
 
 

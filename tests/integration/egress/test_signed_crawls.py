@@ -90,6 +90,7 @@ async def test_each_sending_is_signed_for_its_own_host(
         ("127.0.0.2", "/moved"),
         ("127.0.0.2", "/robots.txt"),
     ]
+    assert {result["signed"] for result in cluster.results()} == {key.keyid}
     (headers,) = seeds
     assert "crawler-max-price" not in headers
     assert headers["x-own"] == "kept"
@@ -144,4 +145,5 @@ async def test_without_keys_nothing_is_added(cluster: CrawlerCluster) -> None:
         (visit,) = site.visits
     assert visit.headers["signature"] == "sig1=:bWluZQ==:"
     assert "signature-input" not in visit.headers
+    assert "signed" not in cluster.results()[0]
     assert visit.at <= time.time()

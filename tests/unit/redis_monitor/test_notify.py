@@ -214,6 +214,7 @@ def test_data_that_is_not_as_expected_is_told(raw: bytes, about: str, told: str)
         delivered(),
         delivered(quality=MET),
         skipped("paused"),
+        skipped("pending"),
         b'"run_delivered"',
         b'{"event": "schedule_skipped"}',
         b'{"event": "run_delivered", "ok": false}',

@@ -23,6 +23,8 @@ class PageFields:
     recovered: Annotated[bool, "crawl began anew"] = False
     """True if the crawl restarted from its seeds after Redis was lost."""
     method: Annotated[str, "HTTP method"] = "GET"
+    signed: Annotated[str | None, "key of its signature"] = None
+    """Key that the request was signed with, by its thumbprint."""
 
 
 class PageField(NamedTuple):
