@@ -202,18 +202,20 @@ async def test_a_missing_right_ends_a_process_with_2(
     assert "Traceback" not in told, told
 
 
-LOST: Sequence[tuple[str, str, Sequence[Run]]] = (
-    ("WRITE", "crawled_firehose", [crawler]),
-    ("WRITE", "events", [redis_monitor]),
-    ("WRITE", "outbound_firehose", [redis_monitor]),
-    ("WRITE", "rejected", [kafka_monitor]),
-    ("WRITE", "incoming", [redis_monitor, rest]),
-    ("WRITE", "runs", [redis_monitor]),
-    ("READ", "incoming", [kafka_monitor]),
-    ("READ", "outbound_firehose", [rest]),
-    ("READ", "crawled_firehose", [pipeline]),
+LOST: Sequence[tuple[str, str, str, Sequence[Run]]] = (
+    ("WRITE", "topic", ".crawled_firehose", [crawler]),
+    ("WRITE", "topic", ".events", [redis_monitor]),
+    ("WRITE", "topic", ".outbound_firehose", [redis_monitor]),
+    ("WRITE", "topic", ".rejected", [kafka_monitor]),
+    ("WRITE", "topic", ".incoming", [redis_monitor, rest]),
+    ("WRITE", "topic", ".runs", [redis_monitor]),
+    ("READ", "topic", ".incoming", [kafka_monitor]),
+    ("READ", "topic", ".outbound_firehose", [rest]),
+    ("READ", "topic", ".crawled_firehose", [pipeline]),
+    ("READ", "group", "-group", [kafka_monitor]),
+    ("READ", "group", ".pipeline.one.1", [pipeline]),
 )
-"""Rights on topics that are taken away from running processes, and those that need each."""
+"""Rights that are taken away from running processes, and those that need each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +294,9 @@ async def test_the_documented_rights_suffice_and_a_lost_one_is_named(
         client.set_up()
         client.use_all("first")
         await client.has_all("first", 1)
-        for firings, (operation, topic, needed_by) in enumerate(LOST, 2):
-            crawlid = f"{operation}-{topic}".lower()
-            with guarded.denied(operation, "topic", f"{PREFIX}.{topic}"):
+        for firings, (operation, kind, name, needed_by) in enumerate(LOST, 2):
+            crawlid = f"{operation}-{kind}-{name.strip('.-')}".lower()
+            with guarded.denied(operation, kind, f"{PREFIX}{name}"):
                 client.use_all(crawlid)
                 asking = asyncio.ensure_future(client.ask(f"without-{crawlid}"))
                 for each in needed_by:
@@ -303,4 +305,6 @@ async def test_the_documented_rights_suffice_and_a_lost_one_is_named(
             await soon(lambda: not any(each.waiting_for for each in run.values()))
             await asking
         logs = "".join(each.program.logged() for each in run.values())
+        for each in (kafka_monitor, pipeline):
+            assert "Kafka refuses a right on a consumer group" in run[each].program.logged()
     assert "Traceback" not in logs

@@ -17,6 +17,7 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from crawlstream.bus.access.refusals import refusal_of
 from crawlstream.bus.connect import Kafka, Network, is_missing, open_client
 from crawlstream.bus.records import (
     DEFAULT_LIMITS,
@@ -361,9 +362,30 @@ def open_session(
         metrics_enabled=False,
     )
     read_quickly(consumer)
+    _heed_refused_heartbeats(consumer)
     session = Session(consumer, network, topic, tell=tell, next_epoch=next_epoch)
     session.subscribe()
     return session
+
+
+def _heed_refused_heartbeats(consumer: KafkaConsumer) -> None:
+    """Have the next poll raise KafkaRefused after a heartbeat that only a person can mend.
+
+    kafka-python only logs it, forgets its coordinator and finds the same one again, permanently.
+    A refused commit needs nothing of the kind: it lacks the right that heartbeats lack, too.
+    """
+    coordinator = consumer._coordinator  # noqa: SLF001 no public name
+    send = coordinator._send_heartbeat_request  # noqa: SLF001
+
+    async def send_or_refuse() -> None:
+        try:
+            await send()
+        except KafkaError as error:
+            if refused := refusal_of(error):
+                raise refused from error
+            raise
+
+    coordinator._send_heartbeat_request = send_or_refuse  # noqa: SLF001
 
 
 def _note_commit(positions: object, answer: object) -> None:
