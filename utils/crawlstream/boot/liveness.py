@@ -30,8 +30,8 @@ def _nothing() -> None:
 class Liveness:
     """State of one piece of work for health; it beats while it waits for services, too.
 
-    ``waiting_for`` names the service that delays it, "" if none does. ``pause`` is called when the
-    waiting begins, ``resume`` when it ends.
+    Several steps of it may run at the same time. ``pause`` is called when the first of them begins
+    to wait, ``resume`` when none waits any more.
     """
 
     def __init__(
@@ -42,10 +42,16 @@ class Liveness:
         resume: Callable[[], None] = _nothing,
     ) -> None:
         self.name = name
-        self.waiting_for = ""
+        self._waits: dict[object, str] = {}
+        """Services that delay it, one for each step that waits."""
         self._pause = pause
         self._resume = resume
         self._beat_at = time.monotonic()
+
+    @property
+    def waiting_for(self) -> str:
+        """Return the service that delays it, "" if none does."""
+        return next(iter(self._waits.values()), "")
 
     def beat(self, *, ahead_s: float = 0) -> None:
         """Live: the next beat follows soon, or ``ahead_s`` later than that."""
@@ -58,13 +64,14 @@ class Liveness:
 
     async def retry(self, step: Callable[[], Awaitable[T]]) -> T:
         """Repeat a step until the services that it needs answer; other errors go up at once."""
+        call = object()
 
         async def attempt() -> T:
             self.beat()
             return await step()
 
         def note(error: Exception, pause_s: float) -> None:
-            self._wait_for(str(error))
+            self._wait_for(call, str(error))
             log.warning(self.name, outcome="waiting", error=str(error), pause_s=pause_s)
 
         try:
@@ -75,11 +82,13 @@ class Liveness:
                 errors=_WORTH_WAITING,
             )
         finally:
-            self._wait_for("")
+            self._wait_no_more(call)
 
-    def _wait_for(self, service: str) -> None:
-        if service and not self.waiting_for:
+    def _wait_for(self, call: object, service: str) -> None:
+        if not self._waits:
             self._pause()
-        elif self.waiting_for and not service:
+        self._waits[call] = service
+
+    def _wait_no_more(self, call: object) -> None:
+        if self._waits.pop(call, None) is not None and not self._waits:
             self._resume()
-        self.waiting_for = service
