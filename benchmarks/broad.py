@@ -26,7 +26,7 @@ from lib.harness import Benchmark, Figures, Line
 from lib.processes import CRAWLER, environment, own_kafka, plain_scrapy, running
 from redis.asyncio import Redis
 
-from crawlstream.model.throttle import DEFAULT_CONCURRENCY, ThrottleRule
+from crawlstream.model.throttle_table import DEFAULT_CONCURRENCY, ThrottleRule
 from crawlstream_cli.local.ports import free_block
 
 FASTEST_S, SLOWEST_S = 0.05, 5.0

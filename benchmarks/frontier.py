@@ -17,7 +17,7 @@ from lib.load import SPACED, WIDE_OPEN, fill, lease_and_settle, open_frontier
 from redis.asyncio import Redis
 
 from crawlstream.model.crawl import Hold
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.worker.session import WorkerSession
 
 SMALL, LARGE = 1_000, 1_000_000

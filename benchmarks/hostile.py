@@ -28,7 +28,7 @@ from lib.processes import CRAWLER, cpu_s, own_kafka, python_path, running
 from lib.webs import answers, counting_web
 from redis.asyncio import Redis
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_cli.local.ports import free_block
 
 HOSTILE_IN_TEN = 3

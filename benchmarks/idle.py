@@ -6,7 +6,7 @@ from lib.harness import Benchmark, Figures, Line, measured
 from lib.load import KEYS, SPIDER, done, fill, open_frontier
 from redis.asyncio import Redis
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.frontier import Frontier
 
 DOMAINS = 100_000

@@ -30,10 +30,10 @@ from redis.asyncio import Redis
 
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.url import fingerprint
 from crawlstream.wire.stored import encode_entry
-from crawlstream_cli.demo.visits import STAMP_TOLERANCE_S, read_visits
+from crawlstream_cli.demo.access_log import STAMP_TOLERANCE_S, read_visits
 from crawlstream_cli.local.ports import free_block
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.intake import RECORDS_PER_CALL

@@ -11,9 +11,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from crawlstream_cli.demo.access_log import STAMP_TOLERANCE_S, count_fetches, read_visits
 from crawlstream_cli.demo.truth import Rules, expected_pages
 from crawlstream_cli.demo.verdict import Verdict
-from crawlstream_cli.demo.visits import STAMP_TOLERANCE_S, count_fetches, read_visits
 from crawlstream_cli.demo.web import Web
 
 HITS = 25

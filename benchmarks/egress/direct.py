@@ -25,9 +25,9 @@ from crawling.client.profiled import ProfiledClient
 from crawling.egress.patience import Patience
 from crawling.egress.routes import Routes
 from crawling.egress.tls import TlsChoice
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.net.address_guard import GuardedResolver
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawlstream.boot.addresses import Guard
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile

@@ -9,11 +9,11 @@ from lib.harness import Benchmark, Figures, Line, measured
 from lib.load import KEYS, open_frontier
 from redis.asyncio import Redis
 
-from crawling.egress.book import Book
-from crawling.egress.choice import Choice
 from crawling.egress.limits import Limits
+from crawling.egress.local_book import Book
+from crawling.egress.proxy_choice import Choice
 from crawling.egress.shared_book import SharedBook
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.page import Page
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.egress.pools import Pool, Proxy

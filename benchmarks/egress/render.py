@@ -31,24 +31,24 @@ from scrapy import Request
 
 from crawling.client.http_client import HttpClient
 from crawling.gateway.gateway import Gateway
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import OF_THE_CRAWL
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.render import tree
 from crawling.render.browsers import Browsers
 from crawling.render.chromium import find_browser, program_of
-from crawling.render.fetcher import Renderer, RenderingClient
 from crawling.render.judge import Rests
+from crawling.render.rendering_client import Renderer, RenderingClient
 from crawlstream.boot.addresses import Guard
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import SetupError
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import Loss
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite
 from crawlstream_frontier.frontier import Frontier
 

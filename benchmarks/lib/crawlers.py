@@ -25,7 +25,7 @@ from redis.asyncio import Redis
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.egress.pools import PoolTable
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire.stored import encode_entry
 from crawlstream_frontier.frontier import Frontier

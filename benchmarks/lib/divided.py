@@ -19,9 +19,9 @@ from crawlstream.keys import Partitions
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import IntakeBatch, Links, Loss, Seed
 from crawlstream.model.partitions.messages import Stamp
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.wire.stored import encode_entry
-from crawlstream_frontier.opening.check import check_frontiers
+from crawlstream_frontier.opening.startup_check import check_frontiers
 from crawlstream_frontier.partitions.confirm import confirm
 from crawlstream_frontier.partitions.frontiers import Frontiers, Server
 from crawlstream_frontier.worker.session import WorkerSession

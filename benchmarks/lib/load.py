@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import IntakeBatch, Links, Loss, Outcome, Seed, Settle
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.wire.stored import encode_entry
 from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.frontier import Frontier

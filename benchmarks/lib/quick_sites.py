@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from crawlstream.errors import FrontierFull, SetupError
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Settle
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.worker.session import WorkerSession
 

@@ -23,8 +23,8 @@ from crawlstream.bus.records import Batch, Record
 from crawlstream.formats.files import Crawl
 from crawlstream.store.store import Store
 from pipeline_service.records.judging import judge
+from pipeline_service.sinks.files.files_sink import FilesSink
 from pipeline_service.sinks.files.segments import Spool
-from pipeline_service.sinks.files.sink import FilesSink
 from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.staging import Staging
 

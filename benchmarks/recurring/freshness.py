@@ -38,7 +38,7 @@ from redis.asyncio import Redis
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Visit, page, serving
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.layout import create_frontier

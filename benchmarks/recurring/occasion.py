@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.recurring.schedule import Occasion
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.wire.stored import encode_entry
 from crawlstream_frontier.frontier import Frontier
 

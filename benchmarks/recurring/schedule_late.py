@@ -22,7 +22,7 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.layout import create_frontier
 

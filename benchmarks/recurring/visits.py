@@ -22,8 +22,8 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Batch, Record
 from crawlstream.wire.recurring.visits import encode_visits
 from crawlstream_chaos.stores.postgres import postgres
-from pipeline_service.assembly import open_sink, open_visits
 from pipeline_service.records.judging import judge
+from pipeline_service.sink_factory import open_sink, open_visits
 from pipeline_service.sinks.files.segments import Spool
 from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.spec.memory import PagesSink

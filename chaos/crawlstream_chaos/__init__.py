@@ -13,9 +13,9 @@
 ``facts``       observations; ``laws`` judge nothing else, and ``laws.auditor`` applies them
 ``report``      the table for people, ``chaos-report.json`` for programs
 
-``laws.frontier`` reads every key of a frontier, ``kafka_log`` cuts Kafka's files. ``scripted_site``
-serves pages that a program defines, ``hostile_pages`` those of a malicious site. Tests and
-benchmarks use these too.
+``laws.invariants`` reads every key of a frontier, ``kafka_log`` cuts Kafka's files.
+``scripted_site`` serves pages that a program defines, ``hostile_pages`` those of a malicious site.
+Tests and benchmarks use these too.
 
 Invariant: the auditor requests nothing from the processes of the cluster. It compares fed requests,
 records that any Kafka client can read, Kafka's files, the site's access log and the ledger in

@@ -19,7 +19,7 @@ from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream_chaos.facts.facts import Record
 from crawlstream_chaos.witness import SeenRecord, Witness
-from crawlstream_cli.demo.visits import Visit
+from crawlstream_cli.demo.access_log import Visit
 
 _BATCH = struct.Struct(">qiibIhi")
 """Kafka's record batch up to the number of its last record: base offset, length of the rest, …"""

@@ -40,7 +40,7 @@ from crawlstream_chaos.facts.facts import (
 )
 from crawlstream_chaos.faults import Effect, Fault, FaultContext, leased
 from crawlstream_chaos.laws.auditor import audit
-from crawlstream_chaos.laws.frontier import check
+from crawlstream_chaos.laws.invariants import check
 
 _SAMPLE_S = 0.5
 _END_S = 300

@@ -19,8 +19,8 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.stats.proxies import bytes_over
-from crawlstream_cli.common.ask import APPID, ask, refusal
 from crawlstream_cli.common.client import cluster_frontier
+from crawlstream_cli.common.cluster_requests import APPID, ask, refusal
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.prices import EXAMPLE, Prices, read_prices
 

@@ -24,7 +24,7 @@ from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import list_topics
 from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
-from crawlstream_cli.common.ask import kafka_is_silent
+from crawlstream_cli.common.cluster_requests import kafka_is_silent
 from crawlstream_cli.common.console import say
 
 

@@ -15,8 +15,8 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import PageFailed
 from crawlstream.model.words.quantities import by_reason
-from crawlstream.runs.failures import Failures, read_failures
-from crawlstream_cli.common.ask import ends_of
+from crawlstream.runs.failed_pages import Failures, read_failures
+from crawlstream_cli.common.cluster_requests import ends_of
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.which import which_crawl
 from crawlstream_cli.common.words import counted

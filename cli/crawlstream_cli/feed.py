@@ -28,7 +28,7 @@ from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import CrawlstreamError, InvalidRequest, KafkaUnavailable
 from crawlstream.model.request import Refusal
-from crawlstream_cli.common.ask import APPID, as_record, open_sink
+from crawlstream_cli.common.cluster_requests import APPID, as_record, open_sink
 from crawlstream_cli.common.console import say, stderr_console
 from crawlstream_cli.common.seed_check import Checked, Found, read_found
 from crawlstream_cli.common.words import counted

@@ -15,7 +15,7 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.model.words.condition import pace
 from crawlstream.model.words.quantities import by_reason, duration
 from crawlstream.wire import jsontext
-from crawlstream_cli.common.ask import ask, refusal
+from crawlstream_cli.common.cluster_requests import ask, refusal
 from crawlstream_cli.common.console import say
 from crawlstream_cli.common.times import moment, until
 from crawlstream_cli.common.which import (

@@ -22,7 +22,7 @@ from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.which import unknown_crawl, which_crawl
-from crawlstream_frontier.inspection import MOST_CRAWLS
+from crawlstream_frontier.inspector import MOST_CRAWLS
 from crawlstream_frontier.opening.servers import shelf_of
 
 frontier = typer.Typer(

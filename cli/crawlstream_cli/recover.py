@@ -16,9 +16,9 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.history import PartitionOffsets, marks_of, partition_offsets, read_all
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.runs import Past, RunMark
+from crawlstream.model.run_marks import Past, RunMark
 from crawlstream.model.statuses import ENDED
-from crawlstream_cli.common.ask import ends_of
+from crawlstream_cli.common.cluster_requests import ends_of
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.lost_log import recover_partition
 from crawlstream_cli.common.words import counted

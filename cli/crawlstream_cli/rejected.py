@@ -30,7 +30,7 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import Rejection
 from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import jsontext, rejects, requests
-from crawlstream_cli.common.ask import ends_of, open_sink
+from crawlstream_cli.common.cluster_requests import ends_of, open_sink
 from crawlstream_cli.common.columns import Column, cell, print_columns
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.times import moment

@@ -19,7 +19,7 @@ from crawlstream.model.words.quantities import duration
 from crawlstream.runs.compare import compare as compare_runs
 from crawlstream.runs.history import read_history
 from crawlstream.wire import views
-from crawlstream_cli.common.ask import ends_of
+from crawlstream_cli.common.cluster_requests import ends_of
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.times import moment
 from crawlstream_cli.common.which import which_crawl

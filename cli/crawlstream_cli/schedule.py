@@ -24,8 +24,8 @@ from crawlstream.model.recurring.times import due_at, times_of
 from crawlstream.model.request import ScheduleRequest
 from crawlstream.model.scope import Scope
 from crawlstream.wire import jsontext, requests, views
-from crawlstream_cli.common.ask import APPID, ask, refusal
 from crawlstream_cli.common.client import cluster_frontier
+from crawlstream_cli.common.cluster_requests import APPID, ask, refusal
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.option_sets import has_options_of
 from crawlstream_cli.common.times import moment

@@ -14,7 +14,7 @@ from rich.table import Table
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
-from crawlstream_cli.common.ask import APPID, ask, refusal
+from crawlstream_cli.common.cluster_requests import APPID, ask, refusal
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.words import counted
 

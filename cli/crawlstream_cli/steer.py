@@ -13,7 +13,7 @@ import typer
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
-from crawlstream_cli.common.ask import ask, refusal
+from crawlstream_cli.common.cluster_requests import ask, refusal
 from crawlstream_cli.common.console import say
 from crawlstream_cli.common.times import seconds_of, until
 from crawlstream_cli.common.which import which_crawl

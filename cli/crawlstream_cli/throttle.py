@@ -17,7 +17,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, ZooKeeperUnavailable
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.rule_field import RuleField
-from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable, site_of
+from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleTable, site_of
 from crawlstream.model.url import domain_key, fold_host
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream.wire import views

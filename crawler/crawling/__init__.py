@@ -6,12 +6,12 @@ The packages in the order in which a page passes them:
               leases as many pages as there is room for; ``request_source`` passes the pages to
               the fetch lane or to Scrapy (``way``)
 ``lease``     makes a ``page.page.Page`` of each lease; ``slots`` limits their number,
-              ``cpu_fairness`` lets domains with expensive pages rest, ``word`` checks that Redis
-              has answered recently enough for a request to leave
+              ``cpu_fairness`` lets domains with expensive pages rest, ``last_contact`` checks that
+              Redis has answered recently enough for a request to leave
 ``robots``    allows the page, ends it, or uses its grant to fetch a missing robots.txt
-              (``store`` in the cluster, ``cache`` in this process)
-``page``      ``request`` makes the only request for the grant; ``body_budget`` limits the memory
-              of all bodies, and chooses which ones wait
+              (``robots_book`` in the cluster, ``cache`` in this process)
+``page``      ``scrapy_request`` makes the only request for the grant; ``body_budget`` limits the
+              memory of all bodies, and chooses which ones wait
 ``lane``      processes the page to its end in one task, if no code of the user takes part;
               ``client`` is libcurl behind the gate
 ``render``    fetches the page with a browser instead, in a crawler that renders

@@ -6,9 +6,9 @@ from http import HTTPStatus
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from crawling.lease.report import LeaseReport
+from crawling.lease.pending_report import LeaseReport
 from crawlstream.model.effects import ExchangeResult, Outcome
-from crawlstream.model.throttle import Reaction
+from crawlstream.model.throttle_table import Reaction
 
 LEASES = Counter("crawlstream_leases", "Number of pages leased to workers.", ["spider"])
 PAGES = Counter(

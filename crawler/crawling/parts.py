@@ -12,7 +12,7 @@ from scrapy.http import Response
 
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.links.blacklist import Blacklist
 from crawling.links.traps import Traps
 from crawling.page.body_budget import BodyBudget

@@ -31,10 +31,10 @@ Invariants
 
 One Lua file is one operation; its header has guarantee, keys, arguments, answer and cost.
 Their callers
-    * a worker: ``worker.session``, with the links of its pages in ``worker.children``
+    * a worker: ``worker.session``, with the links of its pages in ``worker.link_packer``
     * a kafka-monitor: ``intake``, ``positions`` and ``overflow``
     * a redis-monitor: ``maintenance`` and ``streams``; it copies ``throttle_rules``
-    * a command, REST or a plugin: ``queries`` and ``inspection``
+    * a command, REST or a plugin: ``queries`` and ``inspector``
 
 ``frontier`` opens them all over one ``Scripts``, ``opening`` those of all partitions by the
 settings; ``codec`` packs and unpacks their arguments and answers.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
-from crawlstream_frontier.egress.book import ProxyBook
 from crawlstream_frontier.egress.handshakes import Handshakes
-from crawlstream_frontier.egress.pools import ProxyPools
-from crawlstream_frontier.home.contexts import Contexts
-from crawlstream_frontier.home.home import Home
-from crawlstream_frontier.home.reading import Reading
-from crawlstream_frontier.inspection import Inspector
+from crawlstream_frontier.egress.proxy_book import ProxyBook
+from crawlstream_frontier.egress.proxy_pools import ProxyPools
+from crawlstream_frontier.inspector import Inspector
 from crawlstream_frontier.intake import FrontierIntake
 from crawlstream_frontier.maintenance import FrontierLimits, FrontierMaintenance
 from crawlstream_frontier.overflow import Overflow
+from crawlstream_frontier.partition_calls.contexts import Contexts
+from crawlstream_frontier.partition_calls.coordinator import Home
+from crawlstream_frontier.partition_calls.partition_intake import Reading
 from crawlstream_frontier.positions import Positions
 from crawlstream_frontier.queries import FrontierQueries
 from crawlstream_frontier.schedules import Schedules

@@ -18,7 +18,7 @@ import structlog
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Seed
-from crawlstream.model.throttle import ThrottleTable, site_of
+from crawlstream.model.throttle_table import ThrottleTable, site_of
 from crawlstream.wire import stored
 from crawlstream_frontier.throttle_rules import ThrottleRules
 

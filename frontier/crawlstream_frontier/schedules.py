@@ -18,7 +18,7 @@ from crawlstream.model.recurring.schedule import (
     ScheduleState,
     Turn,
 )
-from crawlstream.model.runs import RunMark
+from crawlstream.model.run_marks import RunMark
 from crawlstream_frontier.codec.schedules import (
     fields_from,
     names_of,

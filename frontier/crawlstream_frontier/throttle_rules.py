@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from crawlstream.errors import ConfigError
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream_frontier.codec.rules import pack_table, unpack_table
 from crawlstream_frontier.scripts import Scripts, our_errors
 

@@ -32,9 +32,9 @@ from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.opening.check import Missing, check_frontiers, keep_agreeing
 from crawlstream_frontier.opening.identity import check_early, join_cluster
 from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.opening.startup_check import Missing, check_frontiers, keep_agreeing
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from kafka_monitor.assembly import Assembly, Resources, assemble
 from kafka_monitor.metrics import PAUSED, RECORDS

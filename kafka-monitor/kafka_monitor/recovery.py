@@ -34,7 +34,7 @@ from crawlstream.bus.records import Batch, LostRecords, Out, OutOfRange, Record
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Command, Loss, ScheduleChange
-from crawlstream.model.runs import REMEMBERED, Past, RunMark
+from crawlstream.model.run_marks import REMEMBERED, Past, RunMark
 from crawlstream.wire import run_marks
 from crawlstream_frontier.positions import Positions
 from kafka_monitor.rejections import RejectionPublisher

@@ -11,7 +11,7 @@ from crawlstream.bus.history import read_all
 from crawlstream.bus.records import Record
 from crawlstream.keys import Topics
 from crawlstream.model.recurring.schedule import ScheduleMark
-from crawlstream.model.runs import RunMark
+from crawlstream.model.run_marks import RunMark
 from crawlstream.wire import schedules
 from crawlstream_frontier.codec.schedules import names_of
 from crawlstream_frontier.schedules import Schedules

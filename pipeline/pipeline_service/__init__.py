@@ -6,7 +6,7 @@
     ``stage``    its stages make rows of a page, refuse it or do not want it (`stages`, `workers`)
     ``write``    a page that is not a repeat enters the partition's segment (`sinks.files.segments`)
     ``claim``    an object created once names the owner of a segment (`sinks.files.claims`)
-    ``put``      the segment's files appear under their names, whole (`sinks.files.sink`)
+    ``put``      the segment's files appear under their names, whole (`sinks.files.files_sink`)
     ``finish``   the account of the segment is written next to its claim; Kafka's commit is a hint
 
 The store gets the pages, then the position, then Kafka the commit: a crash between any two repeats

@@ -17,8 +17,8 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import partition_offsets, topic_id_of
 from crawlstream.errors import CrawlstreamError
-from pipeline_service.assembly import open_kept
 from pipeline_service.flow import Flow
+from pipeline_service.sink_factory import open_kept
 
 _LOOK_EVERY_S = 0.5
 _ASK_EVERY_S = 5.0

@@ -40,15 +40,15 @@ from crawlstream.store.store import StoreUnavailable
 from crawlstream.tasks import beside, end
 from crawlstream_frontier.opening.identity import check_early
 from crawlstream_frontier.opening.servers import open_frontiers
-from pipeline_service.assembly import new_folder, open_kept, open_sink, open_visits, prove
 from pipeline_service.ending import Goals
 from pipeline_service.flow import Flow, Proof
 from pipeline_service.memory.visitor import Visitor
 from pipeline_service.metrics import LAG_RECORDS
 from pipeline_service.records.undelivered import UndeliveredPublisher
-from pipeline_service.runs import RunReporter
-from pipeline_service.sinks.door import Kept
+from pipeline_service.run_reporter import RunReporter
+from pipeline_service.sink_factory import new_folder, open_kept, open_sink, open_visits, prove
 from pipeline_service.sinks.files.segments import Spool
+from pipeline_service.sinks.sink import Kept
 from pipeline_service.spec.choice import chosen
 from pipeline_service.spec.config import Pipeline, load
 from pipeline_service.spec.memory import PagesSink

@@ -15,7 +15,7 @@ from crawlstream.errors import KafkaUnavailable
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living_in
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.opening.check import info_of
+from crawlstream_frontier.opening.startup_check import info_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from redis_monitor import metrics
 from redis_monitor.partitions.links_lag import LinksLag

@@ -17,7 +17,7 @@ from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.effects import OutboxRecord, OwedSchedule
 from crawlstream.model.event import CrawlEvent
-from crawlstream.model.runs import RUNNING, RunMark
+from crawlstream.model.run_marks import RUNNING, RunMark
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import events, replies, run_marks
 from crawlstream_frontier.streams import Streams

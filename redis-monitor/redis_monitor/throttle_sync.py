@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_frontier.throttle_rules import ThrottleRules
 from redis_monitor.table_sync import TableSync, Watch

@@ -25,7 +25,7 @@ from rest_service import dashboard, v1
 from rest_service.dashboard import cluster as cluster_screens
 from rest_service.dashboard import crawls as crawl_screens
 from rest_service.dashboard import forms, reference
-from rest_service.dashboard import page as page_screens
+from rest_service.dashboard import page_screen as page_screens
 from rest_service.dashboard import pipelines as pipeline_screens
 from rest_service.dashboard import rejected as rejected_screens
 from rest_service.dashboard import runs as run_screens

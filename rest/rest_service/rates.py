@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.stats.domains import read_counts
 from crawlstream.stats.windows import QUARTER
 from rest_service.sampler import Point

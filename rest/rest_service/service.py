@@ -25,14 +25,14 @@ from crawlstream.wire import requests
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
+from rest_service.http.fair_semaphore import Turns
 from rest_service.http.gate import CLIENT
 from rest_service.http.idempotency import Once
 from rest_service.http.quota import Quota
-from rest_service.http.turns import Turns
 from rest_service.metrics import WAITING
 from rest_service.rates import DomainRates
 from rest_service.sampler import Sampler
-from rest_service.topics.delivered import LastRuns
+from rest_service.topics.last_runs import LastRuns
 from rest_service.topics.producer import MAX_RECORDS, Feeder
 from rest_service.topics.replies import Replies
 

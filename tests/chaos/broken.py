@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.page import Page
 from crawling.publish.publisher import Publisher
 from crawlstream.model.crawl import Hold

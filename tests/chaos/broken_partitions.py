@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from crawling.publish.links import LinkSender, LinkTopic
+from crawling.publish.link_sender import LinkSender, LinkTopic
 from crawlstream.model.effects import Settle
 from crawlstream.model.partitions.messages import Look, OpenRun
 from crawlstream_frontier import sources

@@ -19,8 +19,8 @@ from crawlstream.bus.records import Batch
 from crawlstream.wire import jsontext
 from pipeline_service.records.judging import Judged
 from pipeline_service.sinks.files.claims import Chain, Claim
+from pipeline_service.sinks.files.files_sink import FilesSink, Part
 from pipeline_service.sinks.files.segments import Segment
-from pipeline_service.sinks.files.sink import FilesSink, Part
 from support.pipelines import writer
 from support.pipelines.results import record
 

@@ -27,7 +27,7 @@ from crawlstream_chaos.facts.facts import (
 from crawlstream_chaos.laws.auditor import LAWS, audit
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.nemesis import FAULTS
-from crawlstream_cli.demo.visits import Visit
+from crawlstream_cli.demo.access_log import Visit
 
 CRAWL = "crawl"
 PAGES = {f"http://127.0.0.1:1/{n}": 200 for n in range(6)}

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from crawlstream_chaos.witness import Witness
-from crawlstream_cli.demo.visits import busiest_windows
+from crawlstream_cli.demo.access_log import busiest_windows
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from support.waiting import WaitUntil

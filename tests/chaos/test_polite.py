@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.tasks import beside
 from crawlstream_chaos.processes import Crawler, RunningServer
 from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, serving

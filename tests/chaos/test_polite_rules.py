@@ -21,7 +21,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.keys import FrontierKeys
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_chaos.witness import Witness
-from crawlstream_cli.demo.visits import busiest_windows
+from crawlstream_cli.demo.access_log import busiest_windows
 from crawlstream_frontier.frontier import Frontier
 from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb

@@ -20,7 +20,7 @@ from crawlstream_chaos.runner import Options, problem_of
 from crawlstream_chaos.scenarios import SCENARIOS
 from crawlstream_chaos.scenes.companions import moved_seeds
 from crawlstream_cli.app import run
-from crawlstream_cli.demo.visits import AccessLog, Visit
+from crawlstream_cli.demo.access_log import AccessLog, Visit
 from crawlstream_cli.demo.web import Web
 from crawlstream_cli.local import home
 from crawlstream_cli.local.ports import free_block

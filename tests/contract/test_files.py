@@ -14,7 +14,7 @@ from crawlstream.store.store import Store
 from crawlstream.wire import jsontext
 from pipeline_service.records.judging import judge
 from pipeline_service.sinks.files import segments
-from pipeline_service.sinks.files.sink import base_url
+from pipeline_service.sinks.files.files_sink import base_url
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import Target

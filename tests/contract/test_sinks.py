@@ -13,7 +13,7 @@ from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.records import OutOfRange
 from crawlstream.wire.delivered import decode
 from pipeline_service.records.judging import judge
-from pipeline_service.sinks.door import Sink
+from pipeline_service.sinks.sink import Sink
 from pipeline_service.spec.config import Pipeline
 from support.pipelines import writer
 from support.pipelines.pages import HOSTILE

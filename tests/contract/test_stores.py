@@ -16,7 +16,7 @@ from crawlstream.plugins.contract import StoreContract
 from crawlstream.plugins.sinks import RowStore, SinkSpec
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.stores.postgres import RunningPostgres
-from pipeline_service.assembly import make_maker, open_rows
+from pipeline_service.sink_factory import make_maker, open_rows
 from pipeline_service.spec.config import read
 from support.bus.values import committed
 from support.documented import install_example_sink

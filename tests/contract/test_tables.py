@@ -21,10 +21,10 @@ from crawlstream.store.store import Store
 from crawlstream.tasks import end
 from crawlstream.wire.delivered import decode
 from crawlstream_chaos.stores.postgres import RunningPostgres
-from pipeline_service.assembly import open_kept, prove
 from pipeline_service.records.judging import judge
-from pipeline_service.sinks import calls
-from pipeline_service.sinks.door import SINK_REFUSED, SinkRefused
+from pipeline_service.sink_factory import open_kept, prove
+from pipeline_service.sinks import store_calls
+from pipeline_service.sinks.sink import SINK_REFUSED, SinkRefused
 from support.pipelines import writer
 from support.pipelines.pages import HOSTILE
 from support.pipelines.results import page_id, record
@@ -206,7 +206,7 @@ async def test_a_pipeline_waits_for_its_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In place, and says for what; dead or frozen, when it is back each page is there once."""
-    monkeypatch.setattr(calls, "CALL_S", 1.0)
+    monkeypatch.setattr(store_calls, "CALL_S", 1.0)
     target = make_target("postgresql")
     await carry(target, record(0))
     asked, live = writer.pipeline(target.sink), Liveness("write")
@@ -249,6 +249,6 @@ async def test_who_leaves_does_not_wait_for_a_frozen_database(
             with pytest.raises(SinkUnavailable):
                 await looking
             await sink.end(Liveness("write"))
-            assert time.monotonic() - began < calls.CALL_S
+            assert time.monotonic() - began < store_calls.CALL_S
         finally:
             postgres_server.signal(signal.SIGCONT)

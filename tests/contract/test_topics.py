@@ -22,9 +22,9 @@ from crawlstream.bus.topics import create_missing
 from crawlstream.bus.transactions import Transactions
 from crawlstream.errors import ConfigError
 from crawlstream_chaos.processes import RunningServer
-from pipeline_service.assembly import prove
 from pipeline_service.records.judging import judge
-from pipeline_service.sinks.door import SinkRefused
+from pipeline_service.sink_factory import prove
+from pipeline_service.sinks.sink import SinkRefused
 from pipeline_service.spec.sinks import KafkaSink
 from support.bus.values import committed
 from support.pipelines import writer

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crawlstream_cli.demo.access_log import AccessLog, Visit, count_fetches, read_visits
 from crawlstream_cli.demo.site import Site
 from crawlstream_cli.demo.truth import Rules, Truth, expected_pages
-from crawlstream_cli.demo.visits import AccessLog, Visit, count_fetches, read_visits
 from crawlstream_cli.demo.web import Web
 from crawlstream_cli.local.ports import free_block
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream_chaos.witness import Witness
-from crawlstream_cli.demo.visits import Visit, busiest_windows
+from crawlstream_cli.demo.access_log import Visit, busiest_windows
 from crawlstream_frontier.frontier import Frontier
 from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb

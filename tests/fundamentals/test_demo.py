@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 from crawlstream.boot.variables import environment_without_settings
+from crawlstream_cli.demo.access_log import read_visits
 from crawlstream_cli.demo.files import stored_pages
-from crawlstream_cli.demo.visits import read_visits
 
 _TIMEOUT_S = 300
 

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.keys import Partitions
 from crawlstream_chaos.facts.facts import Record, Strike
-from crawlstream_chaos.laws.frontier import Dump, check
+from crawlstream_chaos.laws.invariants import Dump, check
 from crawlstream_chaos.processes import Crawler, RunningServer
 from crawlstream_chaos.scenes.web_proxy import WebProxy
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, serving

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from crawlstream_chaos.facts.facts import ENDS, Facts, Rule
 from crawlstream_chaos.laws.auditor import endings_are_told_once, politeness, repeats_are_bounded
-from crawlstream_cli.demo.visits import Visit as LoggedVisit
+from crawlstream_cli.demo.access_log import Visit as LoggedVisit
 from interplay.rows import as_rows, differences
 from interplay.story import RESULTS, Story
 from interplay.truth import Expected

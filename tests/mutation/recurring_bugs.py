@@ -30,7 +30,7 @@ RECURRING_BUGS = {
         test="unit/store/test_store.py::outside",
     ),
     "a file feeds another application": Bug(
-        module="crawlstream.wire.tables",
+        module="crawlstream.wire.request_tables",
         right="if problems := seed_problems(seed):",
         wrong='if problems := [] if "url" in seed else seed_problems(seed):',
         test="unit/wire/test_schedules.py::line_that_is_no_seed",

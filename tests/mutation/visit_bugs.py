@@ -8,13 +8,13 @@ from mutation.bug import Bug
 
 VISIT_BUGS = {
     "what is older than what is known is learnt": Bug(
-        module="pipeline_service.memory.page",
+        module="pipeline_service.memory.known_page",
         right="    return page is None or seen.at > page.last_heard\n",
         wrong="    return page is None or seen.id != page.last_id\n",
         test="integration/pipeline/test_memory.py::read_twice and sqlite",
     ),
     "a liar is asked conditionally": Bug(
-        module="pipeline_service.memory.page",
+        module="pipeline_service.memory.known_page",
         right="        if self.is_liar or self.signature is None or",
         wrong="        if self.signature is None or",
         test="unit/pipeline/test_memory.py::liar",

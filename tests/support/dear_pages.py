@@ -22,7 +22,7 @@ from crawling.links.children import Children, Outlinks
 from crawling.links.traps import Traps
 from crawling.page.body_budget import BodyBudget
 from crawling.page.flight_recorder import Recorder
-from crawling.page.request import PAGE, to_scrapy
+from crawling.page.scrapy_request import PAGE, to_scrapy
 from crawling.response.charset import with_charset
 from crawling.response.redirects import redirect_of
 from crawling.spiders.base import ClusterSpider

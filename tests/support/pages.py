@@ -6,7 +6,7 @@ from typing import Any
 
 from scrapy.http import HtmlResponse, Response
 
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.page import Page
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 

@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 
 from crawlstream.boot.sections.section import Section
 from crawlstream.boot.settings import Settings
-from crawlstream.model.throttle import RULE_FIELDS
+from crawlstream.model.throttle_table import RULE_FIELDS
 from crawlstream_cli.common.helptext import readable
 from crawlstream_cli.verbs import VERBS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import Worker
 
 

@@ -24,7 +24,7 @@ from zlib import crc32
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import HomeMark
-from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, RunMark
+from crawlstream.model.run_marks import PAUSE, RESUME, RUNNING, STOP, RunMark
 
 _TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 

@@ -16,7 +16,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream_chaos.facts.stored import Stored
 from crawlstream_chaos.witness import ENDINGS, SeenRecord
-from crawlstream_cli.demo.visits import Visit
+from crawlstream_cli.demo.access_log import Visit
 
 APP = "chaos"
 """The application that feeds everything."""

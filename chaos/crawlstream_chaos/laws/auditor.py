@@ -36,7 +36,7 @@ from crawlstream_chaos.laws.firings import LAWS as OF_FIRINGS
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.laws.scenes import LAWS as OF_PROXIES
 from crawlstream_chaos.witness import ENDINGS
-from crawlstream_cli.demo.visits import STAMP_TOLERANCE_S
+from crawlstream_cli.demo.access_log import STAMP_TOLERANCE_S
 
 SHOWN = 5
 """Number of violations of a kind that are shown individually."""

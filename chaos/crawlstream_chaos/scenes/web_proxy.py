@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from crawlstream_chaos.facts.facts import ByProxies
+from crawlstream_cli.demo.access_log import Visit
 from crawlstream_cli.demo.arrival import StampedSocket
-from crawlstream_cli.demo.visits import Visit
 
 Mood = Literal["well", "dead", "frozen", "mute", "locked"]
 """``dead``: takes no connection; ``frozen``: takes them, reads nothing; ``mute``: reads, and never

@@ -16,7 +16,7 @@ from crawlstream.bus.tail import offsets_since, read_topic
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.tasks import end
 from crawlstream.wire import jsontext
-from crawlstream_cli.common.ask import ends_of, refusal, send
+from crawlstream_cli.common.cluster_requests import ends_of, refusal, send
 
 ENDINGS = ("crawl_finished", "crawl_stopped", "crawl_expired")
 FIRST_FAILED = 3

@@ -17,7 +17,7 @@ from crawlstream.bus.history import (
     topic_id_of,
 )
 from crawlstream.errors import CrawlstreamError
-from crawlstream_cli.common.ask import ends_of
+from crawlstream_cli.common.cluster_requests import ends_of
 from crawlstream_cli.common.console import say
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.positions import Positions

@@ -11,7 +11,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.history import PartitionOffsets, marks_of, partition_offsets, read_all
 from crawlstream.bus.topics import retention_ms
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.runs import Past, RunMark
+from crawlstream.model.run_marks import Past, RunMark
 
 DAY_MS = 24 * 3600 * 1000
 NEAR = 0.1

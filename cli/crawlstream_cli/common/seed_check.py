@@ -11,8 +11,8 @@ from crawlstream.model.request import CrawlRequest, Refusal, RequestLimits
 from crawlstream.model.url import host_of, unlikely_host
 from crawlstream.plugins.handlers import Handler, installed
 from crawlstream.wire import jsontext
+from crawlstream.wire.request_tables import read_rows
 from crawlstream.wire.requests import decode
-from crawlstream.wire.tables import read_rows
 from crawlstream_cli.common.words import in_words
 
 _MOST_TOLD = 20

@@ -11,8 +11,8 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.words import condition
 from crawlstream.stats.heartbeat import living_in
 from crawlstream.wire import views
-from crawlstream_cli.common.ask import APPID
 from crawlstream_cli.common.client import cluster_frontier
+from crawlstream_cli.common.cluster_requests import APPID
 
 SPIDER = "link"
 """The spider that is meant unless another one is named."""

@@ -14,13 +14,13 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.wire import jsontext
-from crawlstream_cli.common.ask import APPID
+from crawlstream_cli.common.cluster_requests import APPID
 from crawlstream_cli.common.console import say, stderr_console
 from crawlstream_cli.common.option_sets import has_options_of
 from crawlstream_cli.crawl.ending import Summary, exit_code, tell, tell_json
 from crawlstream_cli.crawl.interruption import until_signal
 from crawlstream_cli.crawl.recurring import Recurring, cron_of, definition_of, name_of
-from crawlstream_cli.crawl.requests import Wishes, hosts_of, seed
+from crawlstream_cli.crawl.request_options import Wishes, hosts_of, seed
 from crawlstream_cli.crawl.results import check_output
 from crawlstream_cli.crawl.session import Session, find_crawl
 from crawlstream_cli.schedule import put, start

@@ -21,7 +21,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.state import CrawlState
 from crawlstream.tasks import beside
-from crawlstream_cli.common.ask import APPID, ask, refusal
+from crawlstream_cli.common.cluster_requests import APPID, ask, refusal
 from crawlstream_cli.common.console import say, stderr_console
 from crawlstream_cli.common.follow import Follower
 from crawlstream_cli.common.user_agent import placeholder_warning

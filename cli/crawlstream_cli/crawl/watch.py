@@ -14,7 +14,7 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleTable, site_of
+from crawlstream.model.throttle_table import ThrottleTable, site_of
 from crawlstream_cli.common.absent import absence
 from crawlstream_cli.common.follow import Progress
 from crawlstream_frontier.opening.servers import open_frontiers

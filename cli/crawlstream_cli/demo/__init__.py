@@ -3,7 +3,7 @@
 ``web``         what there is: hosts, pages and the links between them, made from a seed number
 ``http_reply``  what a visitor gets: the bytes of each page
 ``truth``       what a crawl of given rules must fetch and deliver, by walking the model
-``visits``      who came when: the access log, which is the referee of every test
+``access_log``  who came when: the referee of every test
 ``files``       what a pipeline has made of the results: each page once?
 ``site``        the HTTP server that ties them together
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from mimetypes import guess_type
 
-from crawlstream_cli.demo.visits import FURTHER
+from crawlstream_cli.demo.access_log import FURTHER
 from crawlstream_cli.demo.web import Kind, Page, Web
 
 _SAYINGS = (

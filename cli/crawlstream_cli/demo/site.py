@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import cast
 
 from crawlstream.errors import SetupError
+from crawlstream_cli.demo.access_log import FURTHER, AccessLog, Visit
 from crawlstream_cli.demo.arrival import StampedSocket
 from crawlstream_cli.demo.http_reply import Reply, answer_script, not_found, render, reply
-from crawlstream_cli.demo.visits import FURTHER, AccessLog, Visit
 from crawlstream_cli.demo.web import MOVED_ROBOTS, OPEN_ROBOTS, Web
 
 FLUSH_S = 0.05

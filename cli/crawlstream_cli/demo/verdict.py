@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from crawlstream_cli.demo.access_log import Visit, busiest_windows, count_fetches
 from crawlstream_cli.demo.truth import Truth
-from crawlstream_cli.demo.visits import Visit, busiest_windows, count_fetches
 from crawlstream_cli.demo.web import Web
 
 

@@ -30,13 +30,13 @@ from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_cli.common.console import PrintableConsole, say
 from crawlstream_cli.common.follow import Follower, Progress
 from crawlstream_cli.crawl.interruption import ends_as_interrupt
-from crawlstream_cli.crawl.requests import seed
+from crawlstream_cli.crawl.request_options import seed
 from crawlstream_cli.crawl.results import describe, open_results
+from crawlstream_cli.demo.access_log import read_visits
 from crawlstream_cli.demo.files import differences, stored_pages
 from crawlstream_cli.demo.site import check_addresses
 from crawlstream_cli.demo.truth import Rules, expected_pages
 from crawlstream_cli.demo.verdict import Verdict
-from crawlstream_cli.demo.visits import read_visits
 from crawlstream_cli.demo.web import Web
 from crawlstream_cli.local.cluster import LocalCluster
 from crawlstream_cli.local.home import default_home

@@ -20,7 +20,7 @@ from crawlstream.egress.url import read_line
 from crawlstream.errors import BadTable, ConfigError, ZooKeeperUnavailable
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
 from crawlstream.model.egress.proxy_reports import ALL_SITES, ProxyBan
-from crawlstream.model.egress.report import PoolState, pool_named, why
+from crawlstream.model.egress.proxy_states import PoolState, pool_named, why
 from crawlstream.model.url import fold_host
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import say, stderr_console, stdout_console

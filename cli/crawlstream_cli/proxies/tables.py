@@ -12,7 +12,7 @@ from crawlstream.egress.edit import DEFAULT
 from crawlstream.egress.shown import pool_shown, pool_table
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
-from crawlstream.model.egress.report import PoolState, ProxyState, pool_told
+from crawlstream.model.egress.proxy_states import PoolState, ProxyState, pool_told
 from crawlstream.model.words.quantities import duration
 from crawlstream_cli.common.console import say, stdout_console
 

@@ -19,9 +19,9 @@ from crawlstream.stats.heartbeat import living_in
 from crawlstream.wire import run_marks
 from crawlstream_frontier.codec.values import crawl_from
 from crawlstream_frontier.layout import BEING_FILLED, Layout
-from crawlstream_frontier.moving.crawls import MovedCrawl
 from crawlstream_frontier.moving.filling import Filling, Founding
 from crawlstream_frontier.moving.move import Move, OldFrontier, Progress, read_frontier
+from crawlstream_frontier.moving.moved_crawl import MovedCrawl
 from crawlstream_frontier.moving.unchanged_keys import delete_all
 from crawlstream_frontier.moving.withdrawal import State, Withdrawal
 from crawlstream_frontier.opening.redis_check import refuse_layout

@@ -16,13 +16,13 @@ from typing import Any
 
 from scrapy import Request
 
-from crawling.client.ask import place_of
+from crawling.client.curl_request import place_of
 from crawling.client.http_client import HttpClient
 from crawling.egress.route import Route
 from crawling.failures import ProxyTrouble, reason_of
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.net.address_guard import GuardedResolver
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawlstream.boot.addresses import Guard, Interfaces
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError

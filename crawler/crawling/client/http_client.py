@@ -21,9 +21,9 @@ from scrapy.exceptions import (
 from scrapy.http import Response
 
 from crawling.client.answer import download_latency, for_its_status, response_of
-from crawling.client.ask import pin, place_of, write
 from crawling.client.attempts import Attempts
 from crawling.client.clock import Clock
+from crawling.client.curl_request import pin, place_of, write
 from crawling.client.libcurl import PLAIN, Libcurl
 from crawling.client.line import Line, ProxyLines
 from crawling.client.proxied import ProxiedTransfer, is_absolute, straight_to
@@ -34,7 +34,7 @@ from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures
 from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.net import trust
 from crawling.net.address_guard import GuardedResolver, literal
 from crawling.net.connections import allow_files

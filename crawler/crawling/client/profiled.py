@@ -7,8 +7,8 @@ from collections.abc import Callable
 from scrapy import Request
 from scrapy.http import Response
 
-from crawling.client.ask import place_of
 from crawling.client.client_of import Client
+from crawling.client.curl_request import place_of
 from crawling.egress.routes import Routes
 from crawling.egress.tls import TlsChoice, is_named
 from crawling.failures import TransferFailed

@@ -15,7 +15,7 @@ from crawling.client.transfer import Progress, Transfer
 from crawling.egress.blame import Blame
 from crawling.egress.route import Route
 from crawling.failures import PathFailed, ProxyTrouble, TransferFailed, reason_of
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawlstream.boot.addresses import Address, AddressRefused
 
 REACH_S: Final = 3.0

@@ -23,7 +23,7 @@ from crawling.client.clock import Clock
 from crawling.client.curl_failures import failure_of
 from crawling.failures import TransferFailed
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.body_budget import LARGE
 from crawling.page.page import Page
 from crawlstream.boot.addresses import Address, AddressRefused

@@ -9,7 +9,7 @@ import structlog
 
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.egress.pools import PoolTable
-from crawlstream_frontier.egress.pools import ProxyPools
+from crawlstream_frontier.egress.proxy_pools import ProxyPools
 
 LOOK_EVERY_S = 1.0
 

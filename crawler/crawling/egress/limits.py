@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from zlib import crc32
 
-from crawling.egress.book import Book
+from crawling.egress.local_book import Book
 from crawling.egress.shared_book import SharedBook
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
 from crawlstream.model.egress.proxy_reports import PoolSpend, ProxyUse

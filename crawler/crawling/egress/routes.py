@@ -11,11 +11,11 @@ from typing import Final, Protocol
 import structlog
 
 from crawling.egress.blame import Blame
-from crawling.egress.book import FIRST_REST_S, Book
-from crawling.egress.choice import Choice, earliest_ms
 from crawling.egress.known_pools import KnownPools
 from crawling.egress.limits import Limits
+from crawling.egress.local_book import FIRST_REST_S, Book
 from crawling.egress.patience import Patience
+from crawling.egress.proxy_choice import Choice, earliest_ms
 from crawling.egress.route import Route
 from crawling.egress.shared_book import SharedBook
 from crawling.lease.expired import GrantExpired
@@ -27,8 +27,8 @@ from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
 from crawlstream.model.statuses import ROUTE_REFUSALS
 from crawlstream.model.url import canonical_host
 from crawlstream.stats.proxies import FAMILY
-from crawlstream_frontier.egress.book import BookSession
-from crawlstream_frontier.egress.pools import ProxyPools
+from crawlstream_frontier.egress.proxy_book import BookSession
+from crawlstream_frontier.egress.proxy_pools import ProxyPools
 
 MOST_TRIES: Final = 3
 """Proxies that are tried for a page under one grant."""

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import structlog
 
-from crawling.egress.book import Book
+from crawling.egress.local_book import Book
 from crawlstream.errors import FrontierFull, RedisUnavailable
 from crawlstream.model.egress.proxy_reports import BookAnswer, ProxyReport
-from crawlstream_frontier.egress.book import BookSession
+from crawlstream_frontier.egress.proxy_book import BookSession
 
 PAUSE_S = 0.5
 """Least seconds between two calls."""

@@ -27,7 +27,7 @@ from twisted.web.iweb import IPolicyForHTTPS
 
 from crawling.egress.tls import is_named
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.net import trust
 from crawling.net.address_guard import GuardedResolver
 from crawling.net.connections import KeptConnections, allow_files
@@ -35,7 +35,7 @@ from crawling.net.endpoints import Straight
 from crawling.net.trust import Trust
 from crawling.page.body_budget import LARGE, BodyBudget
 from crawling.page.page import Page
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.parts import Parts
 from crawling.response.codings import says_enough, undecoded
 from crawling.response.media_type import typed

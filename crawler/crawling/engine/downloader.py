@@ -13,9 +13,9 @@ from scrapy.core.downloader import Downloader
 from scrapy.http import Response
 
 from crawling.failures import RequestReplaced
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.page import Page, Phase
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.parts import Parts
 from crawlstream.errors import InvalidUrl
 

@@ -14,11 +14,11 @@ from scrapy.http import Response
 from crawling.engine.gathering import Gathering
 from crawling.failures import BadEncoding, TooLarge
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.body_budget import BodyBudget
 from crawling.page.flight_recorder import Recorder
 from crawling.page.page import Page
-from crawling.page.request import PAGE, page_of
+from crawling.page.scrapy_request import PAGE, page_of
 from crawling.parts import Parts
 from crawling.publish.deadlines import page_at_hand, publishing, restore_callback
 from crawling.publish.publisher import Publisher

@@ -23,11 +23,11 @@ from crawling.egress.routes import Routes
 from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.gateway.dialer import READ, Dialer, Link, authorization
 from crawling.gateway.forward import Forward
+from crawling.gateway.passes import Pass, Refusal, Target
 from crawling.gateway.relay import Relay, Traffic
 from crawling.gateway.visitor import Refused, Visitor, login_of, target_of
-from crawling.gateway.ways_out import Pass, Refusal, Target
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.metrics import GATEWAY_REFUSED
 from crawling.net.address_guard import GuardedResolver
 from crawlstream.boot.addresses import AddressRefused

@@ -10,8 +10,8 @@ from time import monotonic
 from crawling.egress.blame import Blame
 from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.gateway.dialer import READ, Link
+from crawling.gateway.passes import Pass, Target
 from crawling.gateway.visitor import Visitor
-from crawling.gateway.ways_out import Pass, Target
 from crawling.lease.expired import GrantExpired
 from crawling.metrics import GATEWAY_TUNNELS
 

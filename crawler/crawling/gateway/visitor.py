@@ -10,7 +10,7 @@ from typing import Final
 import h11
 
 from crawling.gateway.dialer import READ
-from crawling.gateway.ways_out import Target
+from crawling.gateway.passes import Target
 
 LONGEST_HEAD: Final = 256 * 1024
 _HEAD_S = 10.0

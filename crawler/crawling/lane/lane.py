@@ -32,7 +32,7 @@ from crawling.engine.middlewares import (
 from crawling.lane.loop_turns import Turns
 from crawling.page.flight_recorder import exits_contained
 from crawling.page.page import Page
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.parts import Parts
 from crawling.publish.publisher import GivenUp
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from crawling.lease.report import LeaseReport, Report
-from crawling.lease.word import Word
+from crawling.lease.last_contact import Word
+from crawling.lease.pending_report import LeaseReport, Report
 from crawling.page.page import Page
 
 

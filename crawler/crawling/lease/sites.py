@@ -7,7 +7,7 @@ from collections.abc import Callable
 from crawling.lease.expired import GrantExpired
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Hold
-from crawlstream.model.throttle import site_of
+from crawlstream.model.throttle_table import site_of
 from crawlstream.model.web.address import address
 
 

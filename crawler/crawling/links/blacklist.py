@@ -11,7 +11,7 @@ import structlog
 from crawling.page.page import Page
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.effects import Links
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.model.url import domain_key
 from crawlstream.wire.stored import decode_entry
 from crawlstream_frontier.throttle_rules import ThrottleRules

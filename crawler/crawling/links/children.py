@@ -21,7 +21,7 @@ from crawling.links.requests import callback_of, cookies_of, headers_of, meta_of
 from crawling.links.traps import NO_TRAPS, Traps
 from crawling.page import referrer as referrers
 from crawling.page.page import Page
-from crawling.page.request import InheritedSpider
+from crawling.page.scrapy_request import InheritedSpider
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links

@@ -17,7 +17,7 @@ from crawling.links.hrefs import Hrefs, refusals_of
 from crawling.links.scope import rules_for, rules_of
 from crawling.links.texts import LinkTexts
 from crawling.page.parsed_page import Reading
-from crawling.page.request import page_of
+from crawling.page.scrapy_request import page_of
 from crawlstream.model.crawl import Profile
 from crawlstream.model.web.address import without_fragment
 

@@ -18,7 +18,7 @@ import structlog
 from scrapy import Request, Spider
 
 from crawling.page import chain_cookies
-from crawling.page.request import INHERITED_META, OF_THE_DOWNLOADER, PAGE
+from crawling.page.scrapy_request import INHERITED_META, OF_THE_DOWNLOADER, PAGE
 from crawlstream.model.credentials import may_set_for
 from crawlstream.model.url import host_of
 

@@ -21,7 +21,7 @@ from twisted.internet.ssl import CertificateOptions, platformTrust
 from twisted.web.iweb import IPolicyForHTTPS
 from zope.interface import implementer
 
-from crawling.page.request import carries_cookies
+from crawling.page.scrapy_request import carries_cookies
 from crawlstream.model.crawl import Hold
 from crawlstream.model.credentials import identify
 

@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links
-from crawlstream.model.throttle import Heard
+from crawlstream.model.throttle_table import Heard
 
 
 class Phase(Enum):

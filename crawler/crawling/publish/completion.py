@@ -16,9 +16,9 @@ from twisted.python.failure import Failure
 
 from crawling.background import Tasks
 from crawling.failures import CALLBACK_TIMEOUT, PageTimeout
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.page import Page
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.publish.deadlines import Deadlines
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.failpoints import failpoint

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from crawling.client.ask import place_of
+from crawling.client.curl_request import place_of
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.statuses import REFUSALS
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.model.url import host_of, origin_of
 from crawlstream.model.web.address import address
 

@@ -12,11 +12,11 @@ from twisted.python.failure import Failure
 from crawling.failures import BadStatus, RequestReplaced, is_retryable, reason_of
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.links.children import Children
 from crawling.links.scope import OF_THE_CRAWL, RedirectRules
 from crawling.page.page import Page
-from crawling.page.request import page_of
+from crawling.page.scrapy_request import page_of
 from crawling.publish.completion import Endings
 from crawling.publish.publisher import GivenUp
 from crawling.response.codings import Undecoded

@@ -12,12 +12,12 @@ from collections.abc import Awaitable
 from scrapy.http import Response
 
 from crawling.failures import PathFailed, reason_of
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.metrics import SIGNATURES_REFUSED
 from crawling.page.http_date import moment
 from crawling.page.page import Page
 from crawlstream.model.statuses import REFUSALS
-from crawlstream.model.throttle import Heard, Reaction
+from crawlstream.model.throttle_table import Heard, Reaction
 
 _SILENCES = frozenset({"connection_lost", "refused", "timeout", "tls", "unreachable"})
 """Reasons after which a site is taken for unreachable, if they repeat. A name without an address is

@@ -22,10 +22,10 @@ from scrapy.http import Response
 from crawling.background import Tasks
 from crawling.failures import TooLarge
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.page import Page
 from crawling.robots.request import robots_request
-from crawling.robots.store import (
+from crawling.robots.robots_book import (
     EVERYTHING_FORBIDDEN,
     MAX_HOPS,
     Note,

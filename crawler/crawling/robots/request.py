@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from crawling.page.page import Page
-from crawling.page.request import PAGE, AddressRequest, agent_of
-from crawling.robots.store import MAX_BYTES
+from crawling.page.scrapy_request import PAGE, AddressRequest, agent_of
+from crawling.robots.robots_book import MAX_BYTES
 
 ROBOTS: Final = "crawlstream_robots"
 """Key in ``request.meta`` that marks a request for robots.txt."""

@@ -29,21 +29,21 @@ from scrapy.http import Response
 from crawling.background import Tasks
 from crawling.failures import RequestReplaced, TooLarge
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import START_BY_S
+from crawling.lease.leases import START_BY_S
 from crawling.page.page import Page, Phase
-from crawling.page.request import agent_of
+from crawling.page.scrapy_request import agent_of
 from crawling.response.outcome import Outcomes
 from crawling.robots.cache import KnownRobots
 from crawling.robots.elsewhere import Elsewhere
 from crawling.robots.request import robots_request
-from crawling.robots.rules import LIGHT_CHARACTERS, Rules, rules_in
-from crawling.robots.store import (
+from crawling.robots.robots_book import (
     EVERYTHING_FORBIDDEN,
     Note,
     note_instead,
     note_of,
     place_of,
 )
+from crawling.robots.rules import LIGHT_CHARACTERS, Rules, rules_in
 from crawlstream.model.crawl import Profile
 from crawlstream.model.url import origin_of
 

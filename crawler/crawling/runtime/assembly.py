@@ -13,7 +13,7 @@ from crawling.egress.patience import Patience
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures
 from crawling.egress.tls import TlsChoice
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.lease.slots import SLOW_PER_SLOT
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import RedirectRules
@@ -24,7 +24,7 @@ from crawling.page.flight_recorder import Recorder
 from crawling.page.page import Page
 from crawling.parts import Parts
 from crawling.publish.completion import Endings
-from crawling.publish.links import LinkSender, LinkTopic
+from crawling.publish.link_sender import LinkSender, LinkTopic
 from crawling.publish.publisher import Publisher
 from crawling.publish.spill import Spiller
 from crawling.response.outcome import Outcomes

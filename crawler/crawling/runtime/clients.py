@@ -9,7 +9,7 @@ from typing import Self
 
 from redis.asyncio import Redis
 
-from crawling.robots.store import RobotsBook
+from crawling.robots.robots_book import RobotsBook
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
@@ -18,12 +18,12 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
 from crawlstream.model.url import domain_key
-from crawlstream_frontier.egress.book import BookSession
 from crawlstream_frontier.egress.handshakes import Handshakes
-from crawlstream_frontier.egress.pools import ProxyPools
-from crawlstream_frontier.opening.check import check_frontiers
+from crawlstream_frontier.egress.proxy_book import BookSession
+from crawlstream_frontier.egress.proxy_pools import ProxyPools
 from crawlstream_frontier.opening.identity import join_cluster
 from crawlstream_frontier.opening.servers import redis_servers
+from crawlstream_frontier.opening.startup_check import check_frontiers
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
 from crawlstream_frontier.throttle_rules import ThrottleRules

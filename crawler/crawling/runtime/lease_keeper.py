@@ -6,7 +6,7 @@ import time
 
 import structlog
 
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.publish.deadlines import Deadlines
 from crawlstream.errors import RedisUnavailable
 from crawlstream_frontier.worker.session import WorkerSession

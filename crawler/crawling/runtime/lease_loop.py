@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.lease.pace import STARVING_S, Pace
 from crawling.lease.partition_rotation import Turns
-from crawling.lease.report import LeaseReport
+from crawling.lease.pending_report import LeaseReport
 from crawling.metrics import Meter
 from crawling.page.page import Page
 from crawling.robots.robots import Robots

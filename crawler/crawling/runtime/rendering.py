@@ -7,8 +7,8 @@ import structlog
 from crawling.render.browsers import Browsers
 from crawling.render.cdp import BrowserGone
 from crawling.render.chromium import program_of
-from crawling.render.fetcher import Renderer
 from crawling.render.judge import Rests
+from crawling.render.rendering_client import Renderer
 from crawling.render.selftest import self_test
 from crawling.runtime.assembly import Assembly
 from crawlstream.boot.settings import Settings

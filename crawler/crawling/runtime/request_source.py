@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scrapy import Request, Spider
 
 from crawling.page.page import Page, Phase
-from crawling.page.request import to_scrapy
+from crawling.page.scrapy_request import to_scrapy
 from crawling.response.outcome import Outcomes
 from crawling.runtime.way import Way
 

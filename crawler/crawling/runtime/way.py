@@ -14,12 +14,12 @@ from crawling.client.profiled import ProfiledClient
 from crawling.egress.routes import Routes
 from crawling.egress.tls import TlsChoice, is_named
 from crawling.gateway.gateway import Gateway
-from crawling.lane.choice import why_engine
+from crawling.lane.eligibility import why_engine
 from crawling.lane.lane import Lane
 from crawling.lease.expired import GrantExpired
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.parts import Parts
 from crawlstream.model.url import host_of
 

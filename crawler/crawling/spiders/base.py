@@ -8,7 +8,7 @@ from typing import Any
 from scrapy import Spider
 from scrapy.http import Headers, Response, TextResponse
 
-from crawling.page.request import page_of
+from crawling.page.scrapy_request import page_of
 from crawling.parts import Parts
 from crawling.response.codings import INCOMPLETE
 from crawlstream.errors import ConfigError

@@ -11,7 +11,7 @@ from scrapy.http import Response
 from crawling import ClusterSpider, Outlinks
 from crawling.links.scope import LinkRules, rules_for
 from crawling.links.sitemaps import Listed, listing_of
-from crawling.page.request import page_of
+from crawling.page.scrapy_request import page_of
 from crawling.response.codings import INCOMPLETE
 
 PAGES_SPIDER = "pages_spider"

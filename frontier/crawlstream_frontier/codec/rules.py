@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgpack  # type: ignore[import-untyped]
 
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream_frontier.codec.values import pack
 
 

@@ -18,7 +18,7 @@ from crawlstream.model.recurring.schedule import (
     Skip,
     Turn,
 )
-from crawlstream.model.runs import RunMark
+from crawlstream.model.run_marks import RunMark
 from crawlstream.wire import schedules
 from crawlstream_frontier.codec.values import crawl_from, pack, pairs
 

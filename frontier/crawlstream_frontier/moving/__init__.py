@@ -2,5 +2,5 @@
 
 The old frontier stops its work (`withdrawal`), and is frozen when nothing in it is in flight.
 Its data is read in bounded parts (`unloading`), converted to a form without partitions
-(`crawls`, `throttled`), and written to its new partition (`filling`); `move` runs all steps.
+(`moved_crawl`, `throttled`), and written to its new partition (`filling`); `move` runs all steps.
 """

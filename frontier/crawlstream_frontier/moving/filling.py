@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from crawlstream.errors import ConfigError, NoFrontier
 from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.layout import BEING_FILLED, LAYOUT, Layout
-from crawlstream_frontier.moving.crawls import MovedCrawl, Positions
+from crawlstream_frontier.moving.moved_crawl import MovedCrawl, Positions
 from crawlstream_frontier.moving.unchanged_keys import delete_all
 from crawlstream_frontier.moving.unloading import About
 from crawlstream_frontier.partitions.frontiers import Frontiers

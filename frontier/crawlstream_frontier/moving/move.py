@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from crawlstream.model.url import domain_key
 from crawlstream.tasks import together
 from crawlstream_frontier.codec.values import mapping, unpack
-from crawlstream_frontier.moving.crawls import MovedCrawl, of_one, of_several
 from crawlstream_frontier.moving.filling import Filling, Founding
+from crawlstream_frontier.moving.moved_crawl import MovedCrawl, of_one, of_several
 from crawlstream_frontier.moving.throttled import shifted
 from crawlstream_frontier.moving.unchanged_keys import copy_keys
 from crawlstream_frontier.moving.unloading import (

@@ -17,7 +17,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, CrawlstreamError, Unavailable
 from crawlstream_frontier.codec.values import unpack_text
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.partitions.asking import Answers
+from crawlstream_frontier.partitions.answers import Answers
 from crawlstream_frontier.partitions.frontiers import Frontiers
 
 EARLY_S = 5.0

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import Look, OpenRun, Question
 from crawlstream.model.statuses import PAGE_ENDS
-from crawlstream_frontier.home.contexts import Contexts
-from crawlstream_frontier.home.home import Home
+from crawlstream_frontier.partition_calls.contexts import Contexts
+from crawlstream_frontier.partition_calls.coordinator import Home
 
 
 async def confirm(

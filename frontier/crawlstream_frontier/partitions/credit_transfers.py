@@ -17,9 +17,9 @@ from crawlstream.errors import CrawlstreamError, RedisUnavailable
 from crawlstream.model.partitions.credits import NOTHING, Draw, Grant, NoGrant
 from crawlstream.model.partitions.messages import ContextKey
 from crawlstream.tasks import end, together
-from crawlstream_frontier.home.contexts import Contexts
-from crawlstream_frontier.home.home import Home
-from crawlstream_frontier.partitions.asking import Asking
+from crawlstream_frontier.partition_calls.contexts import Contexts
+from crawlstream_frontier.partition_calls.coordinator import Home
+from crawlstream_frontier.partitions.answers import Asking
 
 AGAIN_S, SELDOM_S = 0.02, 1.0
 """Pause before an undecided request is repeated: it grows with each attempt without success."""

@@ -14,14 +14,14 @@ from redis.exceptions import RedisClusterException
 
 from crawlstream.keys import FrontierKeys, Partitions
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.throttle import site_of
+from crawlstream.model.throttle_table import site_of
 from crawlstream.model.url import domain_key
-from crawlstream_frontier.egress.book import ProxyBook
-from crawlstream_frontier.egress.pools import ProxyPools
+from crawlstream_frontier.egress.proxy_book import ProxyBook
+from crawlstream_frontier.egress.proxy_pools import ProxyPools
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.inspection import Inspector
+from crawlstream_frontier.inspector import Inspector
 from crawlstream_frontier.maintenance import FrontierLimits
-from crawlstream_frontier.partitions.asking import ANSWER_S, Answers, Question, T, ask_all
+from crawlstream_frontier.partitions.answers import ANSWER_S, Answers, Question, T, ask_all
 from crawlstream_frontier.partitions.inspection import DividedInspector
 from crawlstream_frontier.partitions.queries import DividedQueries
 from crawlstream_frontier.partitions.schedules import DividedSchedules

@@ -8,10 +8,10 @@ from crawlstream.errors import RedisUnavailable
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, PageReport, Where
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.model.url import domain_key, host_of
-from crawlstream_frontier.inspection import Inspector
-from crawlstream_frontier.partitions.asking import Asking, Question, T
+from crawlstream_frontier.inspector import Inspector
+from crawlstream_frontier.partitions.answers import Asking, Question, T
 
 
 class DividedInspector(Inspector):

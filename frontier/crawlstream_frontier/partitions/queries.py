@@ -12,7 +12,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import ContextKey, Look, RunAtHome
 from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.partitions.asking import Answers, Asking, T
+from crawlstream_frontier.partitions.answers import Answers, Asking, T
 from crawlstream_frontier.partitions.merging import (
     as_home_says,
     in_transit,

@@ -9,7 +9,7 @@ import structlog
 
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.recurring.schedule import Schedule, ScheduleState
-from crawlstream_frontier.partitions.asking import Asking
+from crawlstream_frontier.partitions.answers import Asking
 from crawlstream_frontier.schedules import DueSchedules, Schedules
 
 log = structlog.get_logger()

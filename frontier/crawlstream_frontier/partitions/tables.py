@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from crawlstream.model.egress.pools import PoolTable
-from crawlstream.model.throttle import ThrottleTable
-from crawlstream_frontier.egress.pools import ProxyPools
-from crawlstream_frontier.partitions.asking import Asking
+from crawlstream.model.throttle_table import ThrottleTable
+from crawlstream_frontier.egress.proxy_pools import ProxyPools
+from crawlstream_frontier.partitions.answers import Asking
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
 COPY_S = 60.0

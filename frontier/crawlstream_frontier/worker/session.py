@@ -33,7 +33,7 @@ from crawlstream_frontier.host_sites import HostSites
 from crawlstream_frontier.revocation import reap_all, retire_all
 from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.throttle_rules import ThrottleRules
-from crawlstream_frontier.worker.children import Children
+from crawlstream_frontier.worker.link_packer import Children
 
 DEADLINE_MS = 30_000
 """Time after its last call when a worker counts as dead; its leases are revoked then."""

@@ -26,7 +26,7 @@ from crawlstream.errors import NotRestored, Unavailable
 from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.wire import run_marks
-from crawlstream_frontier.home.home import Home
+from crawlstream_frontier.partition_calls.coordinator import Home
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from kafka_monitor.schedule_memory import ScheduleMemory
 

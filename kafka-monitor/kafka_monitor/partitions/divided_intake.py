@@ -29,7 +29,7 @@ from crawlstream.model.partitions.messages import Enrolled, SeedsOf, Stamp, Take
 from crawlstream.tasks import together
 from crawlstream_frontier.codec.intake import WHILE_MOVED
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.home.reading import Reached
+from crawlstream_frontier.partition_calls.partition_intake import Reached
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.schedules import DividedSchedules
 from kafka_monitor.partitions.cursors import Cursors, Place

@@ -26,8 +26,8 @@ from crawlstream.model.partitions.messages import Question
 from crawlstream.tasks import end, let_leave
 from crawlstream_frontier.codec.link_records import LinkRecord, read_links
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.home.reading import LinkBatch
-from crawlstream_frontier.partitions.asking import ANSWER_S
+from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
+from crawlstream_frontier.partitions.answers import ANSWER_S
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher

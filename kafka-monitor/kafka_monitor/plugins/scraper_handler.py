@@ -23,10 +23,10 @@ from crawlstream.model.request import Refusal, RequestLimits
 from crawlstream.model.url import look_up_seed
 from crawlstream.plugins.seeds import Pattern
 from crawlstream.wire import jsontext
+from crawlstream.wire.crawl_request import check_conditions, crawl_request
 from crawlstream.wire.requests import SCRAPER
-from crawlstream.wire.seeds import check_conditions, crawl_request
 from crawlstream.wire.strict import parse_object
-from crawlstream_frontier.egress.pools import ProxyPools
+from crawlstream_frontier.egress.proxy_pools import ProxyPools
 from kafka_monitor.plugins.built_in_handler import BuiltInHandler
 
 PATTERNS = 1000

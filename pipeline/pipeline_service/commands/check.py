@@ -10,10 +10,10 @@ from crawlstream.boot.options import EXIT_CONFIG
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import ConfigError, KafkaUnavailable, Unavailable
-from pipeline_service.assembly import place_of, prove
 from pipeline_service.commands.printing import EXIT_FAILED, complain, say
 from pipeline_service.process import load_pipelines
 from pipeline_service.records.rows import Shape
+from pipeline_service.sink_factory import place_of, prove
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.staging import opened
 

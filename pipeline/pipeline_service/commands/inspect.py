@@ -14,12 +14,12 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.tail import end_offsets, topic_id_of
 from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
-from pipeline_service.assembly import open_kept
 from pipeline_service.commands.printing import EXIT_FAILED, complain, say, say_json, say_table
 from pipeline_service.commands.quality import MOST_RUNS, quality_of, say_fields
 from pipeline_service.process import load_pipeline, load_pipelines
 from pipeline_service.records.account import Account, Tally, summed
-from pipeline_service.sinks.door import Kept, Standing
+from pipeline_service.sink_factory import open_kept
+from pipeline_service.sinks.sink import Kept, Standing
 from pipeline_service.spec.config import Pipeline
 
 

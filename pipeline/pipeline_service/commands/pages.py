@@ -15,12 +15,12 @@ from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.url import canonical, seed_url
 from crawlstream.wire import jsontext
-from pipeline_service.assembly import open_visits
 from pipeline_service.commands.printing import say, say_json, say_table
-from pipeline_service.memory.page import KnownPage
+from pipeline_service.memory.known_page import KnownPage
 from pipeline_service.memory.seen import key_of
 from pipeline_service.memory.sql.visits import VisitStore
 from pipeline_service.process import load_pipeline
+from pipeline_service.sink_factory import open_visits
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.memory import PagesSink
 from pipeline_service.spec.quantities import read_duration

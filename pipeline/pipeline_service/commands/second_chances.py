@@ -24,10 +24,10 @@ from crawlstream.model.event import Undelivered
 from crawlstream.plugins.sinks import Change, RowsRefused
 from crawlstream.wire import jsontext
 from crawlstream.wire import undelivered as wire
-from pipeline_service.assembly import crawl_of, make_maker, open_rows, open_store, place_of
 from pipeline_service.commands.printing import say, say_json, say_table
 from pipeline_service.process import load_pipeline
 from pipeline_service.records.judging import Judged, judge
+from pipeline_service.sink_factory import crawl_of, make_maker, open_rows, open_store, place_of
 from pipeline_service.sinks.files.repeats import short
 from pipeline_service.sinks.files.segments import folder_of, written
 from pipeline_service.spec.config import FilesSink, Pipeline

@@ -1,9 +1,9 @@
 """Memory of pages: the state of each URL, and the time of its next visit.
 
-    ``seen``     the news of a URL in a result, or in a page that failed
-    ``page``     the state of a URL, and its state after news
-    ``visitor``  claims pages that are due, and feeds them as seeds
-    ``sql``      its table in PostgreSQL or SQLite
+    ``seen``        the news of a URL in a result, or in a page that failed
+    ``known_page``  the state of a URL, and its state after news
+    ``visitor``     claims pages that are due, and feeds them as seeds
+    ``sql``         its table in PostgreSQL or SQLite
 
 Memory and position are one transaction (`sql.effect`), so a record counts once, also after a crash.
 Every fetch goes through the frontier: a visit is a seed on `<prefix>.incoming`.

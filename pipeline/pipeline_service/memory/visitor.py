@@ -19,7 +19,7 @@ from crawlstream.wire.recurring.visits import encode_visits
 from crawlstream.wire.requests import key_of_fields
 from pipeline_service.memory.sql.visits import Claim, VisitStore
 from pipeline_service.metrics import VISITS_FED, note_course
-from pipeline_service.sinks.calls import Calls
+from pipeline_service.sinks.store_calls import Calls
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.memory import Visits
 

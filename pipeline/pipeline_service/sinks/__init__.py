@@ -1,10 +1,10 @@
 """Sinks of pages: each kind of sink keeps the position of a pipeline with its pages.
 
-    ``door``     interface of a sink for a flow, and of its notes for other callers
-    ``rows``     any store of rows as a sink: position, account and rows in one transaction
-    ``kept``     notes of such a store, or of a folder of files, about a pipeline
-    ``sql``      PostgreSQL and SQLite as such stores
-    ``files``    JSON lines, WARC and Parquet; no transactions, claims instead
+    ``sink``        interface of a sink for a flow, and of its notes for other callers
+    ``rows``        any store of rows as a sink: position, account and rows in one transaction
+    ``kept_notes``  notes of such a store, or of a folder of files, about a pipeline
+    ``sql``         PostgreSQL and SQLite as such stores
+    ``files``       JSON lines, WARC and Parquet; no transactions, claims instead
 
-`assembly` makes the sink of each pipeline from its specification (`spec`).
+`sink_factory` makes the sink of each pipeline from its specification (`spec`).
 """

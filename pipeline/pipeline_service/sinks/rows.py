@@ -24,11 +24,11 @@ from crawlstream.plugins.sinks import Change, Notes, Row, RowsRefused, RowStore,
 from pipeline_service.metrics import SINK_SECONDS, note_records
 from pipeline_service.records.account import Account
 from pipeline_service.records.judging import Judged
-from pipeline_service.sinks.calls import Calls
-from pipeline_service.sinks.door import Begin, SinkRefused, Standing
 from pipeline_service.sinks.files.claims import topic_name
 from pipeline_service.sinks.id_window import Window, notes_of
+from pipeline_service.sinks.sink import Begin, SinkRefused, Standing
 from pipeline_service.sinks.steps import POSITION, Step, standing_of
+from pipeline_service.sinks.store_calls import Calls
 from pipeline_service.spec.config import Pipeline
 
 log = structlog.get_logger()

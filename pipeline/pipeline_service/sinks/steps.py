@@ -10,9 +10,9 @@ from crawlstream.plugins.sinks import Notes, Row
 from crawlstream.wire import jsontext
 from pipeline_service.records.account import Account, summed
 from pipeline_service.records.judging import Judged
-from pipeline_service.sinks.door import Standing
 from pipeline_service.sinks.files.claims import BrokenChain
 from pipeline_service.sinks.id_window import Window
+from pipeline_service.sinks.sink import Standing
 
 POSITION = "{}/position"
 _RUN = "{}/run/{}"

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from crawlstream.plugins import Action, Context
 from crawlstream.plugins.actions import installed
-from redis_monitor.actions.info import InfoMonitor
-from redis_monitor.actions.schedule import ScheduleMonitor
-from redis_monitor.actions.stats import StatsMonitor
+from redis_monitor.actions.info_monitor import InfoMonitor
+from redis_monitor.actions.schedule_monitor import ScheduleMonitor
+from redis_monitor.actions.stats_monitor import StatsMonitor
 from redis_monitor.actions.steer import PauseMonitor, ReprioritizeMonitor, ResumeMonitor
-from redis_monitor.actions.stop import StopMonitor
-from redis_monitor.actions.zookeeper import ZookeeperMonitor
+from redis_monitor.actions.stop_monitor import StopMonitor
+from redis_monitor.actions.zookeeper_monitor import ZookeeperMonitor
 
 
 def load_actions(context: Context) -> Mapping[str, Action]:

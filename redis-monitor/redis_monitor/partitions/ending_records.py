@@ -9,7 +9,7 @@ from crawlstream.keys import Topics
 from crawlstream.model.effects import OutboxRecord, OwedSchedule
 from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.wire import run_marks
-from crawlstream_frontier.home.home import Home
+from crawlstream_frontier.partition_calls.coordinator import Home
 
 
 class Homes:

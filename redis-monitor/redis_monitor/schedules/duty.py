@@ -29,7 +29,7 @@ from redis_monitor.metrics import (
     SCHEDULES_SKIPPING,
 )
 from redis_monitor.schedules.plan import Plan, plan
-from redis_monitor.schedules.seeds import Feed, NoSeeds, SeedReader
+from redis_monitor.schedules.seed_reader import Feed, NoSeeds, SeedReader
 
 EVERY_S = 1.0
 AT_ONCE = 20

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.model.words.quantities import size
 from crawlstream.stats.domains import OTHERS, read_domains

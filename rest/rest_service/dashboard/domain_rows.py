@@ -11,7 +11,7 @@ from typing import Self
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.model.words.condition import Spiders, no_crawler_of
 from rest_service.service import Service

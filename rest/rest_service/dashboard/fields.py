@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from crawlstream.model.scope import Scope, scope_fields
-from crawlstream.model.throttle import RULE_FIELDS
+from crawlstream.model.throttle_table import RULE_FIELDS
 from crawlstream.wire import jsontext
 from crawlstream.wire.requests import SCRAPER
 from rest_service.http.envelope import RequestRefused

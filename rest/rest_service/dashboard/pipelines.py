@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from crawlstream.stats.pipelines import states_of
+from crawlstream.stats.pipeline_states import states_of
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.quality import by_field, missed
 from rest_service.dashboard.render import render

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule
+from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule
 from crawlstream.model.words.condition import badge
 from crawlstream.model.words.quantities import duration, size
 from crawlstream.wire import jsontext

@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import site_of
+from crawlstream.model.throttle_table import site_of
 from crawlstream.model.url import fold_host
 from crawlstream.stats.domains import OTHERS, read_domains
 from rest_service.dashboard.cluster import latest

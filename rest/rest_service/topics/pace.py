@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from crawlstream.model.request import CrawlRequest
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 
 _SITES_TOLD = 10
 

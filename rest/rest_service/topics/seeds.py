@@ -11,7 +11,7 @@ from typing import Any
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import CrawlRequest, RequestLimits
 from crawlstream.wire import jsontext, requests
-from crawlstream.wire.tables import read_table
+from crawlstream.wire.request_tables import read_table
 from rest_service.http.envelope import RequestRefused
 from rest_service.http.inputs import parse_json
 

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from crawlstream.errors import Unavailable
 from crawlstream.model.rule_field import RuleField
-from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable, site_of
+from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleTable, site_of
 from crawlstream.model.url import fold_host
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living_in

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Response
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.runs.deliveries import Deliveries, Run, read_deliveries
 from crawlstream.stats.heartbeat import living_in
-from crawlstream.stats.pipelines import states_of
+from crawlstream.stats.pipeline_states import states_of
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.service import Service, TheClient, TheService

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import DIRECT, PoolTable
 from crawlstream.model.egress.proxy_reports import ALL_SITES, ProxyBan
-from crawlstream.model.egress.report import PoolState, pool_named, pool_told, why
+from crawlstream.model.egress.proxy_states import PoolState, pool_named, pool_told, why
 from crawlstream.model.url import fold_host
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success

@@ -7,7 +7,7 @@ from itertools import pairwise
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome
 from crawlstream.model.inspection import Where
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from support.contract.whole import Whole
 from support.frontier.bench import CRAWL, links, redirect, url_of
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from crawlstream.model.inspection import Where
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
-from crawlstream_frontier.home.home import Home
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
+from crawlstream_frontier.partition_calls.coordinator import Home
 from support.contract.whole import Whole
 from support.frontier.bench import CRAWL, links
 from support.partitions.bench import DividedBench

@@ -19,7 +19,7 @@ from redis.exceptions import AuthenticationError, RedisError
 from crawlstream.boot.clients import blocking_redis, redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, ZooKeeperUnavailable
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
 from crawlstream.zoo.client import Security, secure

@@ -15,8 +15,8 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.boot.startup import until_ready
 from crawlstream.errors import ConfigError
 from crawlstream_chaos.processes import RunningServer
-from crawlstream_frontier.opening.check import Missing, check_frontiers
 from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.opening.startup_check import Missing, check_frontiers
 from support.frontier.bench import GRACE_MS, open_bench
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"

@@ -99,7 +99,7 @@ from twisted.internet import reactor
 from crawling.engine.download_handler import Download, GatedHandler, _Gate
 from crawling.failures import reason_of
 from crawling.net.connections import KeptConnections
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.response.codings import Undecoded
 from crawlstream_chaos.scripted_site import Answer, serving
 from support.crawler.visitor import Visitor

@@ -24,7 +24,7 @@ from crawling.client.libcurl import PLAIN
 from crawling.client.transfer import Transfer
 from crawling.lease.expired import GrantExpired
 from crawling.page.page import Page, Phase
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.tls.multi import libcurl_of
 from crawlstream_chaos.hostile_pages import Case, endless
 from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Visit, page, serving

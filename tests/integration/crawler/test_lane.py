@@ -13,7 +13,7 @@ from scrapy.exceptions import CloseSpider
 
 from crawling import ClusterSpider
 from crawling.lane.loop_turns import Turns
-from crawling.lease.report import End
+from crawling.lease.pending_report import End
 from crawling.page.page import Page
 from crawling.publish import deadlines
 from crawling.spiders.link import LinkSpider

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import START_BY_S, Holds
+from crawling.lease.leases import START_BY_S, Holds
 from crawling.lease.pace import SLOWEST_S
 from crawling.metrics import Meter
 from crawling.page.page import Page, Phase

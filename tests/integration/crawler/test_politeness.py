@@ -12,7 +12,7 @@ from email.utils import formatdate
 from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from crawlstream_frontier.frontier import Frontier
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted

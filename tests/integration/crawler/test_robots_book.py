@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from crawling.robots.store import Note, RobotsBook, rules_note
+from crawling.robots.robots_book import Note, RobotsBook, rules_note
 from crawlstream.keys import FrontierKeys
 from crawlstream_frontier.scripts import Scripts
 from support.session.own import own_redis_server

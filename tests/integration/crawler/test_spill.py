@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.frontier.audit import audit

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawlstream.boot.failpoints import STEPS
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.ways import both_ways

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from crawling.failures import TransferFailed
-from crawling.lease import holds
+from crawling.lease import leases
 from crawling.lease.expired import GrantExpired
 from crawling.tls.targets import TARGETS, require
 from crawlstream.errors import ConfigError
@@ -115,7 +115,7 @@ async def test_many_connections_are_kept_side_by_side(
     assert isinstance(secret, TlsSite)
     for limit in ("START_BY_S", "WORD_BY_S"):
         # So many handshakes at once may take longer on a busy machine than a grant lasts.
-        monkeypatch.setattr(holds, limit, 5.0)
+        monkeypatch.setattr(leases, limit, 5.0)
     urls = [secret.url("/", f"127.0.0.{number}") for number in range(1, 25)]
     for _ in range(3):
         outcomes = await asyncio.gather(*(browsing.outcome(url, tls="chrome") for url in urls))

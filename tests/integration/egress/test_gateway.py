@@ -14,7 +14,7 @@ from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.gateway import gateway as room
 from crawling.gateway.gateway import Gateway
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawlstream.boot.addresses import AddressRefused
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
 from support.crawler.engine import Engine, engine, gateway_of

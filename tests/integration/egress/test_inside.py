@@ -12,7 +12,7 @@ from crawling.egress.route import Route
 from crawling.gateway.gateway import Gateway
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawlstream.boot.addresses import Guard, Interfaces
 from crawlstream_chaos.scripted_site import CrawlerSite
 from support.crawler.engine import engine, gateway_of

@@ -20,7 +20,7 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyRest,
 )
 from crawlstream_chaos.processes import RunningServer
-from crawlstream_frontier.egress.book import BookSession
+from crawlstream_frontier.egress.proxy_book import BookSession
 from crawlstream_frontier.frontier import Frontier
 from support.crawler.pools_node import Node
 from support.frontier.bench import open_bench

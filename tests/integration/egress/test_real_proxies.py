@@ -10,7 +10,7 @@ from crawling.egress.blame import Blame
 from crawling.egress.route import Route
 from crawling.failures import ProxyTrouble
 from crawling.gateway.gateway import Gateway
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawlstream_chaos.scripted_site import CrawlerSite
 from support.crawler.engine import engine, gateway_of
 from support.crawler.proxied import Bench

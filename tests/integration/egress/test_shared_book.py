@@ -12,10 +12,10 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
-from crawling.egress.book import Book
+from crawling.egress.local_book import Book
 from crawling.egress.shared_book import SharedBook
 from crawlstream.model.egress.proxy_reports import ProxyBan
-from crawlstream_frontier.egress.book import ProxyBook
+from crawlstream_frontier.egress.proxy_book import ProxyBook
 from crawlstream_frontier.frontier import Frontier
 from support.frontier.bench import KEYS, Bench, open_bench
 from support.waiting import WaitUntil

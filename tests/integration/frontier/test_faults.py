@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 from crawlstream.errors import FrontierFull, NoFrontier, PositionGap, RedisUnavailable
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Loss, Outcome, Settle
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.overflow import SpillBatch
 from crawlstream_frontier.streams import GROUP, TAKE_OVER_MS, Streams

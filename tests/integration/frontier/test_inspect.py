@@ -12,10 +12,10 @@ import pytest
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome
 from crawlstream.model.inspection import PageReport, Sighting, Where
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_cli.app import run
-from crawlstream_frontier.inspection import MOST_ENTRIES, Inspector
+from crawlstream_frontier.inspector import MOST_ENTRIES, Inspector
 from support.frontier.bench import CRAWL, KEYS, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]

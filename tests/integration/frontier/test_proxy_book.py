@@ -21,7 +21,7 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyRest,
     ProxyUse,
 )
-from crawlstream_frontier.egress.book import LIVE_MS, BookSession, ProxyBook
+from crawlstream_frontier.egress.proxy_book import LIVE_MS, BookSession, ProxyBook
 from crawlstream_frontier.frontier import Frontier
 from support.frontier.audit import audit
 from support.frontier.bench import KEYS, Bench, open_bench

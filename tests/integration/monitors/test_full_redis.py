@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawling.robots.store import RobotsBook, rules_note
+from crawling.robots.robots_book import RobotsBook, rules_note
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Outcome, Settle

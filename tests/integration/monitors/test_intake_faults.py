@@ -15,7 +15,7 @@ import pytest
 from kafka import KafkaProducer
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream_frontier.frontier import Frontier
 from support.monitors import MonitorCluster, MonitorProcess, Servers
 from support.waiting import WaitUntil

@@ -28,7 +28,7 @@ from crawlstream.bus.topics import ensure_topics, forget_records
 from crawlstream.errors import NoFrontier
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import Outcome, Settle
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.witness import ENDINGS, Witness

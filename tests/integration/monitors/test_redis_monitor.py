@@ -23,8 +23,8 @@ from crawlstream.bus.tail import end_offsets
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.process import Process
+from crawlstream.stats.counter_history import History
 from crawlstream.stats.heartbeat import Heartbeat, living
-from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
 from crawlstream_chaos.witness import Witness
 from crawlstream_cli.local.ports import free_block

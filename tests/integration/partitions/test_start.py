@@ -18,8 +18,8 @@ from crawlstream.tasks import end
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_cli.local.ports import free_block
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.opening.check import agree_later, check_frontiers, keep_agreeing
 from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.opening.startup_check import agree_later, check_frontiers, keep_agreeing
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from support.crawler.tls import make_certificate
 from support.partitions.servers.divided import THREE, addresses, divided, divided_settings

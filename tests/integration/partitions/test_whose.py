@@ -12,7 +12,6 @@ from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.tasks import end
 from crawlstream_chaos.processes import RunningServer
-from crawlstream_frontier.opening.check import check_frontiers, keep_agreeing
 from crawlstream_frontier.opening.identity import (
     adopt_cluster,
     check_cluster,
@@ -20,6 +19,7 @@ from crawlstream_frontier.opening.identity import (
     join_cluster,
 )
 from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.opening.startup_check import check_frontiers, keep_agreeing
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from support.partitions.servers.divided import addresses, divided_settings
 from support.waiting import wait_until

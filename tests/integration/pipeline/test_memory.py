@@ -26,14 +26,14 @@ from crawlstream.wire import events
 from crawlstream.wire.recurring.visits import encode_visits
 from crawlstream_chaos.stores.postgres import RunningPostgres
 from pipeline_service.__main__ import main
-from pipeline_service.assembly import open_visits
-from pipeline_service.memory.page import KnownPage
+from pipeline_service.memory.known_page import KnownPage
 from pipeline_service.memory.seen import key_of
 from pipeline_service.memory.sql import visits as visits_module
 from pipeline_service.memory.sql.visits import VisitStore
 from pipeline_service.memory.visitor import Visitor
 from pipeline_service.records.judging import judge
-from pipeline_service.sinks import calls
+from pipeline_service.sink_factory import open_visits
+from pipeline_service.sinks import store_calls
 from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.spec.memory import PagesSink
 from pipeline_service.staging import opened
@@ -340,7 +340,7 @@ async def test_who_leaves_does_not_wait_for_a_frozen_database(
 
     leaving = asyncio.create_task(asyncio.to_thread(asyncio.run, look_and_leave()))
     try:
-        await asyncio.wait([leaving], timeout=calls.CALL_S)
+        await asyncio.wait([leaving], timeout=store_calls.CALL_S)
         assert leaving.done(), "it waits for its thread"
     finally:
         postgres_server.signal(signal.SIGCONT)

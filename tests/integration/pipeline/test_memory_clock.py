@@ -16,9 +16,9 @@ from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire import jsontext
 from crawlstream.wire.recurring.visits import encode_visits
 from crawlstream_chaos.stores.postgres import RunningPostgres
-from pipeline_service.assembly import open_visits
 from pipeline_service.memory.sql.visits import Claim, VisitStore
 from pipeline_service.records.judging import judge
+from pipeline_service.sink_factory import open_visits
 from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.spec.memory import PagesSink
 from support.pipelines import writer

@@ -8,7 +8,7 @@ from collections import Counter
 
 import psutil
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import Answer, serving
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.spa import html, linking, made_by, script, tree

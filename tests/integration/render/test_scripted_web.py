@@ -6,9 +6,9 @@ from pathlib import Path
 
 from crawlstream_chaos.facts.facts import Facts
 from crawlstream_chaos.laws.auditor import further_requests_bounded
+from crawlstream_cli.demo.access_log import AccessLog, read_visits
 from crawlstream_cli.demo.http_reply import render
 from crawlstream_cli.demo.site import Site
-from crawlstream_cli.demo.visits import AccessLog, read_visits
 from crawlstream_cli.demo.web import Web
 from crawlstream_cli.local.ports import free_block
 from support.crawler.rendering import rendering

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from crawling.render import document
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream_chaos.scripted_site import HTML, Answer, serving
 from support.crawler.rendering import RenderBench, rendering
 from support.crawler.spa import JSON, html, linking, made_by, script

@@ -15,13 +15,13 @@ from redis.backoff import NoBackoff
 from crawlstream.boot.settings import load_settings
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.process import Process
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats import domains as domains_module
 from crawlstream.stats.complaints import note_complaint
+from crawlstream.stats.counter_history import History
 from crawlstream.stats.domains import DomainTally, read_counts, read_domains
 from crawlstream.stats.heartbeat import Heartbeat, Work, living
-from crawlstream.stats.history import History
 from crawlstream.stats.rule_history import note_author, note_changes, read_changes
 from crawlstream.stats.tally import Tally
 from crawlstream.stats.traffic import FAMILY, KINDS, Traffic, read_past, read_total

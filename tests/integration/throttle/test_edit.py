@@ -12,7 +12,7 @@ import yaml
 from kazoo.client import KazooClient
 
 from crawlstream.errors import BadTable, Conflict, ZooKeeperUnavailable
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.zoo import node as node_module
 from crawlstream.zoo.document import MAX_BYTES, Document

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import SentRequest
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.audit import audit
 from support.frontier.bench import KEYS, WIDE_OPEN, Bench, Worker, open_bench
 from support.windows import bursts, check_windows, spaced

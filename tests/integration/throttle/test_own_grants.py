@@ -7,7 +7,7 @@ import os
 import textwrap
 from pathlib import Path
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster
 from support.crawler.ways import both_ways

@@ -13,7 +13,7 @@ import pytest
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import SentRequest
-from crawlstream.model.throttle import Heard, Reaction, ThrottleRule
+from crawlstream.model.throttle_table import Heard, Reaction, ThrottleRule
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.frontier import Frontier
 from support.frontier.bench import KEYS, WIDE_OPEN, Bench, Worker, url_of

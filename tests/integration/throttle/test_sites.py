@@ -12,7 +12,7 @@ import pytest
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Seed
 from crawlstream.model.inspection import Where
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.url import host_of
 from support.frontier.audit import audit
 from support.frontier.bench import CRAWL, WIDE_OPEN, Bench, links, url_of

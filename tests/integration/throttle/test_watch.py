@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from crawlstream.errors import BadTable
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
 from crawlstream.zoo import watcher as watcher_module

@@ -33,12 +33,12 @@ from crawlstream.model.effects import (
 )
 from crawlstream.model.partitions.messages import HomeMark, survivors
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.tasks import wait_until
 from crawlstream.wire.run_marks import decode_home
 from crawlstream_frontier.codec.link_records import pack_links, read_links
-from crawlstream_frontier.home.home import Home
-from crawlstream_frontier.home.reading import LinkBatch
+from crawlstream_frontier.partition_calls.coordinator import Home
+from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
 from crawlstream_frontier.worker.session import WorkerSession

@@ -25,7 +25,7 @@ from crawlstream.model.credentials import scope_of
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire.stored import encode_entry

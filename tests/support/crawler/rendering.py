@@ -16,14 +16,14 @@ from crawling.gateway.gateway import Gateway
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import OF_THE_CRAWL
 from crawling.page.page import Page
-from crawling.page.request import to_scrapy
+from crawling.page.scrapy_request import to_scrapy
 from crawling.render.browsers import Browsers
 from crawling.render.chromium import program_of
-from crawling.render.fetcher import Renderer
 from crawling.render.judge import Rests
+from crawling.render.rendering_client import Renderer
 from crawling.spiders.base import ClusterSpider
 from crawlstream.boot.settings import load_settings
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from support.crawler.visitor import Visitor
 
 RULE = ThrottleRule(hits=1000, window_s=1)

@@ -13,11 +13,11 @@ from scrapy.http import Response
 
 from crawling.client.http_client import HttpClient
 from crawling.failures import reason_of
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.body_budget import BodyBudget
 from crawling.page.page import Page
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawlstream.boot.addresses import Guard
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.url import domain_key, host_of

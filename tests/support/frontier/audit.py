@@ -8,7 +8,7 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from crawlstream_chaos.laws.frontier import Dump, check
+from crawlstream_chaos.laws.invariants import Dump, check
 
 _KEYS_PAGE = Path(__file__).parents[3] / "docs" / "keys.md"
 

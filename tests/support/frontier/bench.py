@@ -34,10 +34,10 @@ from crawlstream.model.effects import (
 )
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.wire.stored import decode_entry, encode_entry
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.inspection import Inspector
+from crawlstream_frontier.inspector import Inspector
 from crawlstream_frontier.maintenance import FrontierLimits, MaintenanceResult
 from crawlstream_frontier.shelves.shelf import Shelf
 from crawlstream_frontier.shelves.stocking import Stocking

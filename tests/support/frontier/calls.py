@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from redis.asyncio import Redis
 
-from crawling.robots.store import Note, RobotsBook
+from crawling.robots.robots_book import Note, RobotsBook
 from crawlstream.boot.settings import Settings
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import FiringKey
@@ -25,7 +25,7 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyUse,
 )
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
-from crawlstream.model.runs import RunMark
+from crawlstream.model.run_marks import RunMark
 from crawlstream_frontier import sources
 from crawlstream_frontier.layout import create_partitions
 from crawlstream_frontier.moving.filling import Filling

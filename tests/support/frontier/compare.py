@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
-from crawlstream_chaos.laws.frontier import Dump, strings_of
+from crawlstream_chaos.laws.invariants import Dump, strings_of
 from crawlstream_frontier.codec.chunks import unpack_chunk
 from support.frontier.bench import KEYS, entry_of
 from support.frontier.model import Model

@@ -14,7 +14,7 @@ from crawlstream.keys import encode_id
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import Command
 from crawlstream.model.recurring.schedule import Occasion
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import GRACE_MS, url_of
 from support.frontier.values import (
     UNHEARD_MS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier import bench as support
 from support.frontier.bench import KEYS
 from support.frontier.life import Life, Part

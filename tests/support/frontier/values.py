@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 
 UNHEARD_MS = 1_000
 """So long workers may send what a life of Redis granted after it has ended."""

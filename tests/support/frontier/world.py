@@ -7,7 +7,7 @@ from random import Random
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import WIDE_OPEN
 
 HOUR_MS = 3_600_000

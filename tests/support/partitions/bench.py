@@ -12,7 +12,7 @@ from typing import Any
 
 from crawlstream.model.crawl import Hold
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.url import domain_key, host_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from support.frontier.bench import CRAWL, WIDE_OPEN, Bench, open_bench

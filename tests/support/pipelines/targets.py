@@ -17,9 +17,9 @@ from redis import Redis
 from crawlstream.boot.settings import load_settings
 from crawlstream.store.store import Store
 from crawlstream.wire.delivered import decode
-from pipeline_service.assembly import open_kept
-from pipeline_service.sinks.door import Standing
-from pipeline_service.sinks.files.sink import base_url
+from pipeline_service.sink_factory import open_kept
+from pipeline_service.sinks.files.files_sink import base_url
+from pipeline_service.sinks.sink import Standing
 from pipeline_service.spec.config import FilesSink
 from pipeline_service.spec.sinks import KafkaSink, PluginSink, SqlSink
 from support.bus.values import committed

@@ -16,10 +16,10 @@ from crawlstream.boot import failpoints
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Batch, Record
-from pipeline_service.assembly import open_sink
 from pipeline_service.records.judging import judge
-from pipeline_service.sinks.door import Sink
+from pipeline_service.sink_factory import open_sink
 from pipeline_service.sinks.files.segments import Spool
+from pipeline_service.sinks.sink import Sink
 from pipeline_service.spec.config import Pipeline, read
 from support.pipelines.objects import register
 from support.pipelines.results import record

@@ -10,7 +10,7 @@ import pytest
 from crawlstream.bus.records import Record
 from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import Topics
-from crawlstream_cli.common.ask import as_record, refusal
+from crawlstream_cli.common.cluster_requests import as_record, refusal
 from crawlstream_cli.common.seed_check import read_found
 from crawlstream_cli.dump import View, render
 

@@ -13,7 +13,7 @@ from crawlstream.model.request import CrawlRequest
 from crawlstream.model.scope import Scope
 from crawlstream.wire.requests import decode
 from crawlstream_cli.app import run
-from crawlstream_cli.crawl.requests import Wishes, seed
+from crawlstream_cli.crawl.request_options import Wishes, seed
 from crawlstream_cli.crawl.session import Session
 
 SEED = "https://docs.example.com/a/b"

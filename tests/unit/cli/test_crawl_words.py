@@ -14,7 +14,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.words.quantities import by_reason, size
 from crawlstream_cli.common.follow import Progress
 from crawlstream_cli.common.words import counted

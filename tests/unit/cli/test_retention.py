@@ -6,7 +6,7 @@ import pytest
 
 from crawlstream.bus.history import PartitionOffsets
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.runs import RUNNING, RunMark
+from crawlstream.model.run_marks import RUNNING, RunMark
 from crawlstream_cli.common.retention import DAY_MS, RetentionFacts, warnings_of
 
 CRAWL = CrawlKey("link", "app", "long")

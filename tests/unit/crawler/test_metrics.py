@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from crawling.lease.report import LeaseReport
+from crawling.lease.pending_report import LeaseReport
 from crawling.metrics import Meter
 from crawlstream.model.effects import ExchangeResult, Outcome, Release, Requeue, SentRequest, Settle
-from crawlstream.model.throttle import Heard, Reaction
+from crawlstream.model.throttle_table import Heard, Reaction
 
 _numbers = count()
 

@@ -17,17 +17,17 @@ from scrapy.linkextractors import LinkExtractor
 from w3lib.url import canonicalize_url
 
 from crawlstream.errors import SetupError
-from crawlstream_cli.demo.http_reply import Reply, render
-from crawlstream_cli.demo.site import Site
-from crawlstream_cli.demo.truth import Rules, expected_pages
-from crawlstream_cli.demo.verdict import Verdict
-from crawlstream_cli.demo.visits import (
+from crawlstream_cli.demo.access_log import (
     AccessLog,
     Visit,
     busiest_windows,
     count_fetches,
     read_visits,
 )
+from crawlstream_cli.demo.http_reply import Reply, render
+from crawlstream_cli.demo.site import Site
+from crawlstream_cli.demo.truth import Rules, expected_pages
+from crawlstream_cli.demo.verdict import Verdict
 from crawlstream_cli.demo.web import Kind, Web
 
 

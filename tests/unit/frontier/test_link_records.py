@@ -21,7 +21,7 @@ from crawlstream_frontier.codec.link_records import (
 )
 from crawlstream_frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
 from crawlstream_frontier.codec.spill import BYTES_PER_RECORD, LINKS_PER_RECORD
-from crawlstream_frontier.home.reading import LinkBatch
+from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 
 ORIGIN = LinkOrigin(
     context=ContextKey(CrawlKey("link", "app", "a crawl"), 2),

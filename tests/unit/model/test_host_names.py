@@ -11,7 +11,7 @@ from crawlstream.egress import parse as pools
 from crawlstream.errors import BadTable, ConfigError, InvalidRequest, InvalidUrl
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.scope import Scope, scope_fields
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.url import fold_host, host_name, host_rule
 from crawlstream.model.web.address import address
 from crawlstream.throttle import parse as rules

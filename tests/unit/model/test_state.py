@@ -10,7 +10,7 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import STEERING
-from crawlstream.model.runs import REMEMBERED
+from crawlstream.model.run_marks import REMEMBERED
 from crawlstream.model.state import CrawlState
 from crawlstream.model.statuses import ENDED, UNDER_WAY
 

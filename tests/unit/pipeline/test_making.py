@@ -9,7 +9,7 @@ import pytest
 
 from crawlstream.errors import ConfigError
 from pipeline_service.records.rows import Shape
-from pipeline_service.sinks.making import check_columns
+from pipeline_service.sinks.row_maker import check_columns
 from pipeline_service.spec.sinks import SqlSink
 from pipeline_service.spec.stages import read_stages
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlstream.wire.delivered import decode
-from pipeline_service.memory.making import SeenMaker
-from pipeline_service.memory.page import WHOLE_EVERY, KnownPage, is_news, learn
+from pipeline_service.memory.known_page import WHOLE_EVERY, KnownPage, is_news, learn
 from pipeline_service.memory.seen import Seen, Sight, key_of, listed_in, seen_in
+from pipeline_service.memory.seen_maker import SeenMaker
 from pipeline_service.records.judging import judge
 from pipeline_service.spec.config import read
 from pipeline_service.spec.memory import PagesSink

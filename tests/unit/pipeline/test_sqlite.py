@@ -13,7 +13,7 @@ import pytest
 from crawlstream.boot.liveness import Liveness
 from crawlstream.plugins.sinks import Change
 from pipeline_service.records.judging import judge
-from pipeline_service.sinks.door import Sink
+from pipeline_service.sinks.sink import Sink
 from pipeline_service.sinks.sql.sqlite import Sqlite
 from pipeline_service.sinks.sql.store import SqlStore
 from support.pipelines import writer

@@ -15,9 +15,9 @@ from crawlstream.model.request import RequestLimits
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire import jsontext
 from crawlstream.wire.recurring.visits import encode_visits
-from pipeline_service.assembly import open_visits
 from pipeline_service.memory.sql.visits import Claim, VisitStore
 from pipeline_service.records.judging import judge
+from pipeline_service.sink_factory import open_visits
 from pipeline_service.sinks.sql import sqlite
 from pipeline_service.spec.config import read
 from pipeline_service.spec.memory import PagesSink

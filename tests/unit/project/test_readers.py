@@ -30,7 +30,7 @@ ROUNDING = {
     ("signing/checks.py", "directory"): "of keys that an agent publishes, texts alone are read",
     ("machine/logs.py", "of"): "lines of our logs, for people",
     ("crawlstream_chaos/recorder.py", "read"): "the access log of the demo's site",
-    ("demo/visits.py", "read_visits"): "the access log of the demo's site",
+    ("demo/access_log.py", "read_visits"): "the access log of the demo's site",
     ("render/cdp.py", "_parsed"): "the browser's words: its numbers are JavaScript's",
 }
 """Who may read by orjson, by the end of the path and the function, and why."""

@@ -12,8 +12,8 @@ from pathlib import Path
 import orjson
 import pytest
 
+from crawlstream_cli.demo.access_log import Visit
 from crawlstream_cli.demo.truth import Rules, expected_pages
-from crawlstream_cli.demo.visits import Visit
 from crawlstream_cli.demo.web import Web
 from support.variables import DOCKER, load_yaml
 

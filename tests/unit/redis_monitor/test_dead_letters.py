@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crawling.page.page import Page
-from crawling.page.request import to_scrapy
+from crawling.page.scrapy_request import to_scrapy
 from crawling.spiders.link import LinkSpider
 from crawlstream.bus.records import Record
 from crawlstream.keys import Topics

@@ -8,8 +8,8 @@ import pytest
 
 from crawlstream.model.recurring.schedule import Schedule
 from crawlstream.store.store import StoreUnavailable
-from redis_monitor.schedules import seeds
-from redis_monitor.schedules.seeds import Feed, NoSeeds, SeedReader
+from redis_monitor.schedules import seed_reader
+from redis_monitor.schedules.seed_reader import Feed, NoSeeds, SeedReader
 
 
 def schedule(seeds_from: str | None = None, *urls: str) -> Schedule:
@@ -53,8 +53,8 @@ async def test_a_file_without_seeds_says_so(
     content: str | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its name, with what is wrong."""
-    monkeypatch.setattr(seeds, "MOST_BYTES", 80)
-    monkeypatch.setattr(seeds, "MOST_SEEDS", 3)
+    monkeypatch.setattr(seed_reader, "MOST_BYTES", 80)
+    monkeypatch.setattr(seed_reader, "MOST_SEEDS", 3)
     if content is not None:
         (tmp_path / "a.txt").write_text(content)
     with pytest.raises(NoSeeds) as told:
@@ -77,6 +77,6 @@ async def test_a_store_that_does_not_answer_is_asked_again(
 ) -> None:
     """Nobody waits for it for long."""
     (tmp_path / "a.txt").write_text("http://a.com/")
-    monkeypatch.setattr(seeds, "WITHIN_S", 0)
+    monkeypatch.setattr(seed_reader, "WITHIN_S", 0)
     with pytest.raises(StoreUnavailable, match="was not read within"):
         await feed_of(tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from rest_service.dashboard.page import excerpt
+from rest_service.dashboard.page_screen import excerpt
 from rest_service.http import gate
 from rest_service.http.access import Keyring, RateLimiter
 from rest_service.http.envelope import RequestRefused, success

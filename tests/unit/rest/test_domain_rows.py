@@ -7,7 +7,7 @@ from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import BandReport, DomainReport, QueueReport
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
 from rest_service.dashboard.domain_rows import DomainRow
 

@@ -19,11 +19,11 @@ from crawlstream.model.recurring.schedule import Do
 from crawlstream.model.request import RequestLimits, ScheduleRequest
 from rest_service.http.access import Client, Guesses, RateLimiter, Role
 from rest_service.http.envelope import RequestRefused
+from rest_service.http.fair_semaphore import Turns
 from rest_service.http.head import Heads
 from rest_service.http.hiding import HIDDEN, hide
 from rest_service.http.peers import peer_of
 from rest_service.http.quota import Quota
-from rest_service.http.turns import Turns
 from rest_service.v1 import _check
 from rest_service.v2.reading import RecordFilter, wanted_by
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawlstream.model.request import CrawlRequest
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from rest_service.topics.pace import pace_of
 
 

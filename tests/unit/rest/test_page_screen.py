@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rest_service.dashboard import page
+from rest_service.dashboard import page_screen
 from rest_service.dashboard.cleaned import LONGEST, preview, readable
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.render import render
@@ -14,7 +14,7 @@ from support.hostile_texts import SCRIPTS
 from unit.rest.test_pages import OPERATOR, OWN_TAGS, Seen, page_values
 
 
-@pytest.mark.parametrize("tab", list(page._TABS))
+@pytest.mark.parametrize("tab", list(page_screen._TABS))
 @pytest.mark.parametrize("text", SCRIPTS)
 def test_no_part_of_a_page_is_an_element(text: str, tab: str) -> None:
     """In no tab does what a page says become anything; a preview's frame may do nothing."""
@@ -59,14 +59,14 @@ def test_no_page_takes_long_to_clean(part: str) -> None:
 def test_a_text_is_shown_in_parts() -> None:
     """From a place on, or from shortly before the first match that lies beyond."""
     text = "a" * 250_000 + "Needle" + "b" * 10
-    start = page.excerpt(text, "", 0)
+    start = page_screen.excerpt(text, "", 0)
     assert (start.start, start.end, start.length) == (0, 100_000, 250_016)
-    found = page.excerpt(text, "needle", 0)
+    found = page_screen.excerpt(text, "needle", 0)
     assert (found.start, found.end, found.matches) == (248_000, 250_016, 1)
     assert [part for part in found.parts if part[0]] == [(True, "Needle")]
     assert "".join(part for _, part in found.parts) == text[248_000:]
-    assert page.excerpt(text, ".*", 0).matches == 0
-    assert page.excerpt("", "x", 9).parts == []
+    assert page_screen.excerpt(text, ".*", 0).matches == 0
+    assert page_screen.excerpt("", "x", 9).parts == []
 
 
 def test_lists_are_sorted_by_links() -> None:

@@ -20,12 +20,21 @@ from crawlstream.model.recurring.schedule import Schedule, ScheduleState
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageChange, RunHistory
 from crawlstream.model.state import CrawlState, DomainBacklog
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.model.words.condition import badge
 from crawlstream.model.words.quantities import size
 from crawlstream.stats.rule_history import KnownChange, RuleChange
-from rest_service.dashboard import cluster, crawls, fields, page, reference, runs, search, submit
+from rest_service.dashboard import (
+    cluster,
+    crawls,
+    fields,
+    page_screen,
+    reference,
+    runs,
+    search,
+    submit,
+)
 from rest_service.dashboard.domain_rows import DomainRow
 from rest_service.dashboard.listing import Listing
 from rest_service.dashboard.problems import Note, absences
@@ -266,12 +275,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "sections": {text: [_operation(text)]},
         },
         "problem.html": {"code": text, "message": text, "is_unknown": True},
-        "confirm.html": {
-            "question": text,
-            "action": "/x",
-            "fields": [(text, text)],
-            "back": "/y",
-        },
+        "confirm.html": {"question": text, "action": "/x", "fields": [(text, text)], "back": "/y"},
     }
 
 
@@ -283,19 +287,19 @@ def page_values(text: str, tab: str = "raw") -> dict[str, Any]:
     value |= {"redirect_urls": [text], "body_truncated": True, "attrs": {text: text}}
     value |= dict.fromkeys(("request_headers", "response_headers"), headers)
     value["links"] = [{"url": text, "text": text}]
-    record = page.PageRecord((0, 1), 0, value)
+    record = page_screen.PageRecord((0, 1), 0, value)
     return {
         "page": record,
         "value": value,
         "tab": tab,
-        "tabs": page._TABS,
+        "tabs": page_screen._TABS,
         "q": text,
-        "shown_text": page.excerpt(f"x{text}x", text, 1),
-        "links": page._links(record, ""),
-        "fields": page._fields(record),
+        "shown_text": page_screen.excerpt(f"x{text}x", text, 1),
+        "links": page_screen._links(record, ""),
+        "fields": page_screen._fields(record),
         "end": "none",
         "is_long": True,
-        "path_to": page._path_to,
+        "path_to": page_screen._path_to,
     }
 
 

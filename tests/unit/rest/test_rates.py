@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from rest_service.rates import DomainRates
 
 RULE = ThrottleRule(hits=2, window_s=1)

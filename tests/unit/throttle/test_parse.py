@@ -7,7 +7,7 @@ import time
 import pytest
 
 from crawlstream.errors import BadTable
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.url import fold_host
 from crawlstream.throttle.parse import node_of
 from crawlstream.zoo.document import MAX_BYTES, read_document, write_document

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from crawlstream.errors import BadTable
 from crawlstream.model.request import LATEST
 from crawlstream.model.rule_field import RuleField
-from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule
+from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule
 from crawlstream.throttle.parse import table_of
 from crawlstream_cli.throttle import set_rule
 from rest_service.v2.cluster import Rule

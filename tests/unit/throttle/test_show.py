@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crawlstream.model.inspection import DomainReport
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream_cli.throttle import explanations, standing_rows, why
 
 CALM = DomainReport(

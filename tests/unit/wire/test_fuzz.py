@@ -22,15 +22,15 @@ from scrapy.http import HtmlResponse
 
 from crawling.links.extract import links_of
 from crawling.robots.lines import Reader
+from crawling.robots.robots_book import rules_note
 from crawling.robots.rules import rules_in
-from crawling.robots.store import rules_note
 from crawlstream.boot.addresses import AddressRefused, Guard
 from crawlstream.bus.records import Record
 from crawlstream.errors import BadTable, InvalidRequest, InvalidUrl
 from crawlstream.model.crawl import Profile
 from crawlstream.model.effects import Seed
 from crawlstream.model.request import RequestLimits
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.url import canonical, host_of, seed_url
 from crawlstream.plugins.handlers import Router
 from crawlstream.throttle.parse import node_of

@@ -12,7 +12,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import ActionRequest, StatsRequest, ZookeeperRequest
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.traffic import DomainTraffic
-from crawlstream.wire import replies, stats
+from crawlstream.wire import replies, stats_reply
 
 NOW = 1795251152
 CRAWL = CrawlKey("link", "app", "job")
@@ -292,17 +292,17 @@ def ask(kind: str, section: replies.Section) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in common}
 
 
-MONITOR = stats.monitor(
+MONITOR = stats_reply.monitor(
     {("total",): WEEK, ("fail",): {"900": 1}, ("plugins", "ScraperHandler"): WEEK},
     {"host": ["d04fc705f669"]},
 )
-SPIDERS = stats.spider(
+SPIDERS = stats_reply.spider(
     {("link", "200"): WEEK, ("link", "404"): WEEK, ("gone", "200"): WEEK},
     {"link": 2, "new": 1},
     {"a.example": DomainTraffic(responses=9, success_rate=0.75, latency_ms=None)},
 )
-MACHINES = stats.machine({("host", "200"): WEEK})
-QUEUES = stats.queue({"link": {"a.example": 20, "b.example": 1}, "other": {}})
+MACHINES = stats_reply.machine({("host", "200"): WEEK})
+QUEUES = stats_reply.queue({"link": {"a.example": 20, "b.example": 1}, "other": {}})
 
 
 def test_stats_of_a_monitor() -> None:
@@ -313,8 +313,8 @@ def test_stats_of_a_monitor() -> None:
         "plugins": {"ScraperHandler": WEEK},
         "nodes": {"host": ["d04fc705f669"]},
     }
-    assert ask("rest", stats.monitor({}, {"host": ["x"]})) == {"nodes": {"host": ["x"]}}
-    assert ask("rest", stats.monitor({}, {})) == {}
+    assert ask("rest", stats_reply.monitor({}, {"host": ["x"]})) == {"nodes": {"host": ["x"]}}
+    assert ask("rest", stats_reply.monitor({}, {})) == {}
 
 
 def test_stats_of_spiders() -> None:
@@ -358,14 +358,16 @@ def test_stats_of_queues() -> None:
 
 def test_stats_of_crawlers_call_the_queues_queue() -> None:
     """A quirk that clients know."""
-    record = ask("crawler", stats.crawler(SPIDERS, MACHINES, QUEUES))
+    record = ask("crawler", stats_reply.crawler(SPIDERS, MACHINES, QUEUES))
     assert set(record) == {"spiders", "domains", "machines", "queue"}
     assert record["queue"]["total_backlog"] == 21
 
 
 def test_stats_of_everything_nest_the_parts() -> None:
     """Each part as it stands alone."""
-    crawlers = stats.crawler(SPIDERS, MACHINES, QUEUES)
-    record = ask("all", stats.everything(MONITOR, MONITOR, crawlers, stats.monitor({}, {})))
+    crawlers = stats_reply.crawler(SPIDERS, MACHINES, QUEUES)
+    record = ask(
+        "all", stats_reply.everything(MONITOR, MONITOR, crawlers, stats_reply.monitor({}, {}))
+    )
     assert set(record) == {"kafka-monitor", "redis-monitor", "crawler", "rest"}
     assert record["crawler"] == ask("crawler", crawlers)

@@ -9,10 +9,10 @@ import pytest
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.recurring.seed_files import place_of
 from crawlstream.model.request import CrawlRequest, RequestLimits, ScheduleRequest
+from crawlstream.wire.request_tables import read_seeds
 from crawlstream.wire.requests import decode
 from crawlstream.wire.schedules import decode as decode_kept
 from crawlstream.wire.schedules import definition, encode, encode_request, encode_seeds
-from crawlstream.wire.tables import read_seeds
 from support.sample_requests import raw
 
 STORES = ("file:///srv/seeds", "s3://seeds/of/us/")

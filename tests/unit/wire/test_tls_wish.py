@@ -6,7 +6,7 @@ import pytest
 
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import RequestLimits, profile_of
-from crawlstream.wire.seeds import crawl_request
+from crawlstream.wire.crawl_request import crawl_request
 
 FIELDS = {"appid": "app", "crawlid": "c", "url": "https://a.example/"}
 

@@ -11,7 +11,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState, DomainBacklog
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.wire import views
 
 _CRAWL = CrawlState(

@@ -27,7 +27,7 @@ from crawlstream.bus.records import Record, name_of_topic
 from crawlstream.bus.tail import read_topic
 from crawlstream.errors import CrawlstreamError, KafkaUnavailable
 from crawlstream.keys import Topics
-from crawlstream.model.runs import RunMark
+from crawlstream.model.run_marks import RunMark
 from crawlstream.wire import run_marks
 
 _CLIENT_ID = "crawlstream-history"

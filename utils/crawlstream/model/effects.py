@@ -19,8 +19,8 @@ from crawlstream.model.recurring.schedule import (
     ScheduleEvent,
     ScheduleMark,
 )
-from crawlstream.model.runs import Fate
-from crawlstream.model.throttle import Heard
+from crawlstream.model.run_marks import Fate
+from crawlstream.model.throttle_table import Heard
 
 
 class Outcome(StrEnum):

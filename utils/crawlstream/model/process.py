@@ -61,7 +61,7 @@ class Process:
     """Settings that all processes of its kind must share, by their variables."""
     activity: Activity = field(default_factory=Activity, compare=False)
     pipelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
-    """Report on each pipeline that the process runs: see `stats.pipelines`."""
+    """Report on each pipeline that the process runs: see `stats.pipeline_states`."""
 
     @property
     def name(self) -> str:

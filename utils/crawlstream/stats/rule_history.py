@@ -16,7 +16,7 @@ from typing import cast
 from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 
 DEFAULT = "default"
 KEPT = 500

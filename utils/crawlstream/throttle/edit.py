@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from crawlstream.errors import BadTable, InvalidUrl
-from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule, ThrottleTable
 from crawlstream.model.url import fold_host, host_name
 from crawlstream.throttle.parse import node_of
 from crawlstream.zoo.document import Document

@@ -19,7 +19,7 @@ from typing import Any
 
 from crawlstream.errors import BadTable
 from crawlstream.model.rule_field import RuleField
-from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule, ThrottleTable
 from crawlstream.model.url import fold_host
 from crawlstream.zoo.document import Document, kind_of
 from crawlstream.zoo.node import Node

@@ -3,8 +3,8 @@
 Steps of decoding
     The bytes are parsed to an object (:mod:`~crawlstream.wire.strict`). Its kind is the first one,
     by rank, whose schema it fits. A crawl request is then checked for problems that a schema cannot
-    express (:mod:`~crawlstream.wire.seeds`). An object that fits no kind is refused with the
-    problems that it has as the most likely kind.
+    express (:mod:`~crawlstream.wire.crawl_request`). An object that fits no kind is refused with
+    the problems that it has as the most likely kind.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from crawlstream.model.request import (
     ZookeeperRequest,
 )
 from crawlstream.wire import jsontext
+from crawlstream.wire.crawl_request import crawl_request
 from crawlstream.wire.schedules import encode_request, schedule_request
 from crawlstream.wire.schemas import Schema
-from crawlstream.wire.seeds import crawl_request
 from crawlstream.wire.strict import has_more_values, is_deeper, parse_object
 
 IDS = ("uuid", "appid", "crawlid", "spiderid", "schedule")

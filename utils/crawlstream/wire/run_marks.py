@@ -12,7 +12,7 @@ from typing import Any
 
 from crawlstream.model.crawl import CrawlKey, FiringKey
 from crawlstream.model.partitions.messages import HomeMark, survivors
-from crawlstream.model.runs import RunMark
+from crawlstream.model.run_marks import RunMark
 from crawlstream.wire import jsontext
 
 EPOCH_KEY, EPOCH = b"epoch", b"{}"

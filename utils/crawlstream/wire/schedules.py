@@ -15,8 +15,8 @@ from crawlstream.model.recurring.times import cron_problem, smallest_gap_s, zone
 from crawlstream.model.request import Refusal, RequestLimits, ScheduleRequest
 from crawlstream.model.scope import Scope, scope_fields
 from crawlstream.wire import jsontext
+from crawlstream.wire.crawl_request import crawl_request
 from crawlstream.wire.schemas import Schema
-from crawlstream.wire.seeds import crawl_request
 
 _SEED = Schema.bundled("scraper")
 _DEFINITION = (

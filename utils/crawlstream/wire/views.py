@@ -34,7 +34,7 @@ from crawlstream.model.recurring.schedule import ScheduleState
 from crawlstream.model.recurring.times import next_due
 from crawlstream.model.run_history import Comparison, CrawlRun
 from crawlstream.model.state import CrawlState, FrontierState
-from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
+from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleTable
 from crawlstream.model.url import canonical
 from crawlstream.model.words import condition
 from crawlstream.model.words.quantities import by_reason

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from crawlstream.formats.columns import Kind
 from crawlstream.plugins.sinks import Row
-from pipeline_service.memory.page import KnownPage, is_news, learn
+from pipeline_service.memory.known_page import KnownPage, is_news, learn
 from pipeline_service.memory.seen import Listed, Seen
 from pipeline_service.metrics import note_heard
 from pipeline_service.sinks.sql.database import Database, Transaction, Tuple, quoted

@@ -17,8 +17,7 @@ from typing import Any
 
 from crawlstream.plugins.sinks import SinkUnavailable
 from crawlstream.wire.recurring.visits import Visit, VisitCrawl
-from pipeline_service.memory.page import KnownPage
-from pipeline_service.memory.sql.asking import MemoryTable
+from pipeline_service.memory.known_page import KnownPage
 from pipeline_service.memory.sql.effect import (
     BASE,
     STATE,
@@ -28,6 +27,7 @@ from pipeline_service.memory.sql.effect import (
     marks_of,
     seconds_of,
 )
+from pipeline_service.memory.sql.memory_table import MemoryTable
 from pipeline_service.sinks.sql.database import Database, Transaction
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.store import SqlStore

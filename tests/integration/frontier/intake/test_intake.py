@@ -10,7 +10,7 @@ import pytest
 from crawlstream.errors import PositionGap
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Loss
-from crawlstream.model.runs import Fate
+from crawlstream.model.run_marks import Fate
 from support.frontier.bench import CRAWL, WIDE_OPEN, Bench, Feed, links, position_of
 
 pytest_plugins = ["support.frontier.fixtures"]

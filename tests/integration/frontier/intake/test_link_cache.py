@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from crawling.links.encoded import EncodedLinks
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.effects import Links, Outcome, Settle
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.url import fingerprint
 from crawlstream.wire.stored import LinkEncoder
 from crawlstream_frontier.worker.link_cache import LinkCache

@@ -9,7 +9,7 @@ from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, FiringKey
 from crawlstream.model.effects import Seen
 from crawlstream.model.recurring.schedule import STOP_NUMBER, Occasion
-from crawlstream.model.runs import RunMark
+from crawlstream.model.run_marks import RunMark
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]

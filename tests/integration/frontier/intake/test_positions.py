@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from crawlstream.model.effects import Loss
-from crawlstream.model.runs import Fate
+from crawlstream.model.run_marks import Fate
 from support.frontier.bench import CRAWL, KEYS, Bench, Feed
 
 pytest_plugins = ["support.frontier.fixtures"]

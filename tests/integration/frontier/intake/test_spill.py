@@ -8,7 +8,7 @@ from crawlstream.errors import FrontierFull, PositionGap
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.inspection import Where
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.codec.spill import LINKS_PER_RECORD, read_spill
 from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.layout import create_frontier

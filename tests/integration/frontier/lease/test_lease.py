@@ -9,7 +9,7 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome, Release, Requeue, Settle
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import KEYS, WIDE_OPEN, Bench, links, url_of
 
 pytest_plugins = ["support.frontier.fixtures"]

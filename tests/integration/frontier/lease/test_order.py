@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import CRAWL, WIDE_OPEN, Bench, links, url_of
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import SentRequest
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.wake import Sleeper
 from support.frontier.bench import GRACE_MS, KEYS, WIDE_OPEN, Bench, Worker, links, url_of

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import OutboxRecord, Outcome, Settle
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.codec.values import unpack
 from crawlstream_frontier.revocation import MAX_HOLD_MS, RevokeResult, reap
 from crawlstream_frontier.worker.session import DEADLINE_MS

@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 from crawlstream.errors import NotRestored
 from crawlstream.model.effects import OutboxRecord, Seed
 from crawlstream.model.partitions.messages import HomeMark, Question, survivors
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.layout import Layout, create_frontier
 from crawlstream_frontier.partitions.confirm import confirm, is_over, summed

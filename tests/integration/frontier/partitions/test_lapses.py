@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from crawlstream.errors import OutdatedStamp
 from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import Question, ToNote, survivors
-from crawlstream_frontier.home.home import Home
+from crawlstream_frontier.partition_calls.coordinator import Home
 from crawlstream_frontier.partitions.confirm import is_over, summed
 from crawlstream_frontier.streams import Streams
 from support.frontier.time import Times, timed

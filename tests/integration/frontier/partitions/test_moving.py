@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from crawlstream.errors import FrontierMoved, NoFrontier
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.layout import create_frontier
 from crawlstream_frontier.moving import filling
 from crawlstream_frontier.moving.withdrawal import State, Withdrawal

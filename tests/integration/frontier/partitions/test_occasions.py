@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from crawlstream.model.effects import Effect, IntakeBatch, OutboxRecord, ScheduleChange
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
-from crawlstream.model.runs import RunMark
+from crawlstream.model.run_marks import RunMark
 from crawlstream_frontier.streams import Streams
 from support.partitions.planting import Bug, assert_found
 from support.partitions.two import Two, open_two

@@ -14,7 +14,7 @@ from crawlstream.model.effects import Links, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import LinkOrigin, Question, Stamp, Taken, Version
 from crawlstream.wire.stored import encode_entry
 from crawlstream_frontier.codec.link_records import pack_links, read_links
-from crawlstream_frontier.home.reading import LinkBatch
+from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from crawlstream_frontier.partitions.credit_transfers import Credits
 from crawlstream_frontier.partitions.frontiers import Frontiers, Server
 from support.frontier.bench import fingerprint

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import ExchangeResult, Release, SentRequest
 from crawlstream.model.inspection import DomainReport
-from crawlstream.model.throttle import Heard, Reaction, ThrottleRule
+from crawlstream.model.throttle_table import Heard, Reaction, ThrottleRule
 from support.frontier.audit import audit
 from support.frontier.bench import KEYS, WIDE_OPEN, Bench, Worker, open_bench
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.layout import create_frontier
 from crawlstream_frontier.scripts import Scripts
 from support.frontier.bench import (

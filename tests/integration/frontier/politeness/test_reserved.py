@@ -7,7 +7,7 @@ import time
 import pytest
 
 from crawlstream.model.effects import Release, SentRequest
-from crawlstream.model.throttle import Heard, Reaction, ThrottleRule
+from crawlstream.model.throttle_table import Heard, Reaction, ThrottleRule
 from support.frontier.bench import WIDE_OPEN, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from support.frontier.bench import WIDE_OPEN, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -6,7 +6,7 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Release, SentRequest
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import KEYS, Bench
 from support.windows import bursts, check_windows, due_ms, spaced
 

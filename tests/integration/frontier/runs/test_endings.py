@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import permutations
 
 from crawlstream.model.effects import Loss, Outcome
-from crawlstream.model.runs import Fate
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.run_marks import Fate
+from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.audit import audit, left_over
 from support.frontier.bench import CRAWL, DEDUPE_MS, GRACE_MS, KEYS, Bench, Feed, endings, links
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from redis.asyncio import Redis
 
 from crawlstream.model.effects import Loss
-from crawlstream.model.runs import Fate
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.run_marks import Fate
+from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.audit import audit
 from support.frontier.bench import CRAWL, GRACE_MS, WIDE_OPEN, Bench, open_bench
 from support.frontier.time import Times, timed

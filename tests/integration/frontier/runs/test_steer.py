@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from crawlstream.keys import encode_id
 from crawlstream.model.effects import Command, Seed
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.streams import Streams
 from support.frontier.audit import audit, left_over
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench, links, open_bench, url_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crawlstream.model.effects import OutboxRecord, Release, SentRequest
-from crawlstream.model.throttle import Heard, Reaction
+from crawlstream.model.throttle_table import Heard, Reaction
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -12,7 +12,7 @@ from statistics import median
 import pytest
 from redis import Redis
 
-from crawlstream_frontier.partitions.asking import ANSWER_S
+from crawlstream_frontier.partitions.answers import ANSWER_S
 from support.crawler.spread_web import WIDE_OPEN, spread
 from support.partitions.servers.crawled import Divided
 from support.waiting import wait_until

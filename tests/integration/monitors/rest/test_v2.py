@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_cli.common.which import with_crawlers
 from crawlstream_cli.crawls import read_crawls, show_crawls

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.metrics import Meter
 from crawling.page.page import Page
 from crawling.runtime import lease_loop

@@ -20,8 +20,8 @@ from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Versio
 from crawlstream.wire.stored import encode_entry
 from crawlstream_frontier.codec.link_records import pack_links, read_links
 from crawlstream_frontier.codec.values import unpack
-from crawlstream_frontier.home.reading import LinkBatch
 from crawlstream_frontier.layout import create_partitions
+from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from support.frontier.bench import fingerprint
 from support.partitions.limits.credits import Account, CreditState, Draw, Granted, PageLimit
 from support.partitions.real import LINKS, PRIORITY, Moment, Part

@@ -9,8 +9,8 @@ from pathlib import Path
 from crawlstream.boot.settings import Settings
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.maintenance import FrontierLimits
-from crawlstream_frontier.opening.check import check_frontiers
 from crawlstream_frontier.opening.servers import open_frontiers
+from crawlstream_frontier.opening.startup_check import check_frontiers
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from support import servers
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from crawling.egress.book import Book
 from crawling.egress.limits import Limits, share_of
+from crawling.egress.local_book import Book
 from crawling.egress.shared_book import SharedBook
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
 from crawlstream.model.egress.proxy_reports import BookAnswer, PoolSpend, ProxyReport, ProxyUse

@@ -11,12 +11,12 @@ from scrapy import Request
 from crawling.engine.downloader import granted
 from crawling.failures import RequestReplaced, reason_of
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.lease.sites import OtherSite
 from crawling.page.page import Page
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawlstream.model.crawl import Entry
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from support.crawler.holds import hold
 
 RULE = ThrottleRule(hits=10, window_s=60)

@@ -16,7 +16,7 @@ from crawling.failures import BadEncoding, TooLarge
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.page.body_budget import BodyBudget
 from crawling.page.flight_recorder import Recorder
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.response.codings import INCOMPLETE, Undecoded
 from crawling.robots.request import ROBOTS
 from support.pages import page_at

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crawling.background import Tasks
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.page import Page, Phase
 from crawling.publish.spill import Spiller
 from crawlstream.model.effects import Links, Outcome, Settle, Spill

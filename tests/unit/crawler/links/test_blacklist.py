@@ -7,7 +7,7 @@ from typing import Any, cast
 from crawling.links.blacklist import Blacklist
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, host_of
 from crawlstream.wire.stored import decode_entry, encode_entry
 from crawlstream_frontier.throttle_rules import ThrottleRules

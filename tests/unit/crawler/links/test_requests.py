@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scrapy import Request, Spider
 
 from crawling.links.children import Children, Outlinks
-from crawling.page.request import INHERITED_META, to_scrapy
+from crawling.page.scrapy_request import INHERITED_META, to_scrapy
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.wire.stored import decode_entry
 from support.pages import answer, page_at

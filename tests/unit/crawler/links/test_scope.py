@@ -13,10 +13,10 @@ from crawling.links.children import Children
 from crawling.links.extract import links_of
 from crawling.links.scope import RedirectRules
 from crawling.page.page import Page
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.response.redirects import leads_on, redirect_of
 from crawlstream.model.crawl import Entry, Profile
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.wire.stored import decode_entry
 from crawlstream_frontier.throttle_rules import ThrottleRules
 from support.pages import answer, page_at

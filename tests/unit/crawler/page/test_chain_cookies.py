@@ -6,7 +6,7 @@ import pytest
 from scrapy import Spider
 
 from crawling.page.chain_cookies import MOST_COOKIES, after, octets_of, sent_to, text_of
-from crawling.page.request import to_scrapy
+from crawling.page.scrapy_request import to_scrapy
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.wire.stored import decode_entry, encode_entry
 from support.pages import page_at

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from crawling.links.children import Children
 from crawling.links.requests import callback_of
-from crawling.page.request import PAGE, agent_of, page_of, to_scrapy
+from crawling.page.scrapy_request import PAGE, agent_of, page_of, to_scrapy
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.credentials import scope_of
 from crawlstream.model.effects import Links

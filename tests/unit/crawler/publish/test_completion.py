@@ -10,9 +10,9 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from crawling.background import Tasks
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.page import Page
-from crawling.page.request import PAGE
+from crawling.page.scrapy_request import PAGE
 from crawling.publish.completion import Endings
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.settings import load_settings

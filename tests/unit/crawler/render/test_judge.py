@@ -9,7 +9,7 @@ import pytest
 
 from crawling.render.judge import Asked, Judge, Rests, Verdict
 from crawlstream.model.egress.render import USUAL_TYPES
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 
 OWN = "http://a.com:8080/"
 RULE = ThrottleRule(hits=10, window_s=60, render=3)

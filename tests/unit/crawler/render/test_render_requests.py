@@ -12,7 +12,7 @@ from crawlstream.errors import InvalidRequest
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.egress.render import RenderOptions, lane_of, render_wish, spider_of
 from crawlstream.model.request import RequestLimits
-from crawlstream.wire.seeds import crawl_request
+from crawlstream.wire.crawl_request import crawl_request
 from support.crawler.holds import hold
 
 FIELDS = {"appid": "app", "crawlid": "c", "url": "http://a.example/"}

@@ -9,7 +9,7 @@ from scrapy.http import Response
 from crawling.lease.expired import GrantExpired
 from crawling.response.site_feedback import heard_from, heard_in, retry_after
 from crawlstream.boot.addresses import AddressRefused
-from crawlstream.model.throttle import Heard, Reaction
+from crawlstream.model.throttle_table import Heard, Reaction
 
 NOON = "Sat, 21 Nov 2026 12:00:00 GMT"
 NOON_S = 1_795_262_400

@@ -10,8 +10,7 @@ from scrapy.http import Response
 from crawling.response.codings import INCOMPLETE
 from crawling.robots.cache import MOST_CHARACTERS, MOST_FILES, KnownRobots
 from crawling.robots.lines import MOST_RULES
-from crawling.robots.rules import rules_in
-from crawling.robots.store import (
+from crawling.robots.robots_book import (
     EVERYTHING_FORBIDDEN,
     Note,
     note_instead,
@@ -19,6 +18,7 @@ from crawling.robots.store import (
     place_of,
     rules_note,
 )
+from crawling.robots.rules import rules_in
 
 ORIGIN = "http://a.com:8080"
 DAY_S = 24 * 3600

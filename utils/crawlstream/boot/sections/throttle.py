@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from crawlstream.boot.sections.section import Hosts, Section, check_addresses, new
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle_table import ThrottleRule
 
 _NO_PATH = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 """Characters that ZooKeeper takes in no path."""

@@ -12,8 +12,8 @@ from crawlstream.errors import ConfigError, CrawlstreamError, InvalidRequest
 from crawlstream.model.recurring.schedule import MOST_SEEDS, Schedule
 from crawlstream.model.recurring.seed_files import place_of
 from crawlstream.store.store import Store, StoreUnavailable
+from crawlstream.wire.request_tables import read_seeds
 from crawlstream.wire.schedules import encode_inline
-from crawlstream.wire.tables import read_seeds
 
 MOST_BYTES = 8 << 20
 """Largest file in bytes; all of it is in memory while it is fed."""

@@ -17,23 +17,23 @@ from scrapy import Request
 from scrapy.http import Response
 
 from crawling.client.answer import response_of
-from crawling.client.ask import place_of
 from crawling.client.attempts import Attempts
 from crawling.client.client_of import Client
+from crawling.client.curl_request import place_of
 from crawling.egress.route import Route
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures, is_ours
 from crawling.failures import TransferFailed
 from crawling.gateway.gateway import Gateway
-from crawling.gateway.ways_out import Pass
+from crawling.gateway.passes import Pass
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import RedirectRules
 from crawling.metrics import RENDER_REQUESTS, RENDER_SECONDS, RENDERS
 from crawling.net import trust
 from crawling.page.page import Page
-from crawling.page.request import is_at_home
+from crawling.page.scrapy_request import is_at_home
 from crawling.render.browsers import Browsers
 from crawling.render.cdp import BrowserGone
 from crawling.render.cookies import cookies_of
@@ -47,7 +47,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.model.credentials import covers
 from crawlstream.model.egress.render import RenderOptions
 from crawlstream.model.statuses import GATEWAY_ERRORS, RETRIED
-from crawlstream.model.throttle import Heard, Reaction
+from crawlstream.model.throttle_table import Heard, Reaction
 from crawlstream.model.url import origin_of
 
 _TUNNELS = 256

@@ -8,7 +8,7 @@ import pytest
 
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey, FiringKey
-from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, Fate, Past, RunMark
+from crawlstream.model.run_marks import PAUSE, RESUME, RUNNING, STOP, Fate, Past, RunMark
 from crawlstream.wire.run_marks import decode, encode
 
 CRAWL = CrawlKey("link", "app:1", "one")

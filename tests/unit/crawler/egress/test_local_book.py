@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawling.egress.book import FAILURES, Book
+from crawling.egress.local_book import FAILURES, Book
 from crawlstream.model.egress.proxy_reports import ProxyNews
 from support.crawler.holds import Clock
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from crawlstream.plugins.sinks import RowStore, SinkUnavailable
 from crawlstream.store.store import Store
-from pipeline_service.sinks.door import Standing
 from pipeline_service.sinks.files.claims import Chain, topic_name
+from pipeline_service.sinks.sink import Standing
 from pipeline_service.sinks.steps import standing_of
 
 _LOG = "_log"

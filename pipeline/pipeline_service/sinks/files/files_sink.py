@@ -25,10 +25,10 @@ from pipeline_service.metrics import CLAIMS_LOST, SEGMENTS, note_records
 from pipeline_service.records.account import Account, summed
 from pipeline_service.records.judging import Judged
 from pipeline_service.records.rows import Shape
-from pipeline_service.sinks.door import Begin, Standing
 from pipeline_service.sinks.files.claims import Chain, Claim, new_writer
 from pipeline_service.sinks.files.repeats import Repeats, short
 from pipeline_service.sinks.files.segments import Segment, Spool, SpoolUnavailable, Written
+from pipeline_service.sinks.sink import Begin, Standing
 from pipeline_service.spec.config import FilesSink as Files
 from pipeline_service.spec.config import Pipeline
 

@@ -17,17 +17,17 @@ from crawlstream.plugins.installed import find
 from crawlstream.plugins.sinks import RowStore, SinkSpec, SinkUnavailable
 from crawlstream.store.bodies import BodyStore
 from crawlstream.store.store import Store
-from pipeline_service.memory.making import SeenMaker
+from pipeline_service.memory.seen_maker import SeenMaker
 from pipeline_service.memory.sql.effect import MemoryEffect
 from pipeline_service.memory.sql.visits import VisitStore
 from pipeline_service.records.rows import Shape
-from pipeline_service.sinks.door import Begin, Kept, Sink
+from pipeline_service.sinks.files.files_sink import FilesSink, base_url
 from pipeline_service.sinks.files.segments import Spool
-from pipeline_service.sinks.files.sink import FilesSink, base_url
 from pipeline_service.sinks.kafka import KafkaStore
-from pipeline_service.sinks.kept import KeptInFiles, KeptInRows
-from pipeline_service.sinks.making import RowMaker, check_columns, columns_of
+from pipeline_service.sinks.kept_notes import KeptInFiles, KeptInRows
+from pipeline_service.sinks.row_maker import RowMaker, check_columns, columns_of
 from pipeline_service.sinks.rows import RowsSink
+from pipeline_service.sinks.sink import Begin, Kept, Sink
 from pipeline_service.sinks.sql.database import Database
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.sqlite import Sqlite

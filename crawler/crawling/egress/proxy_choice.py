@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import structlog
 
-from crawling.egress.book import Book
 from crawling.egress.limits import Limits
+from crawling.egress.local_book import Book
 from crawling.egress.ranking import Ranking
 from crawling.egress.route import Route
 from crawling.page.page import Page

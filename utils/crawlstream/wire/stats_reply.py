@@ -1,6 +1,7 @@
 """The parts of a stats reply, in the predecessor's format; ``replies.stats`` sends them.
 
-A counter is named by its path, as ``stats.history`` reads it; its value is a count per window.
+A counter is named by its path, as ``stats.counter_history`` reads it; its value is a count per
+window.
 """
 
 from __future__ import annotations

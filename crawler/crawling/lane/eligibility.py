@@ -2,7 +2,7 @@
 
 Scrapy's engine calls middlewares, pipelines and listeners; the lane calls none. So it is for
 spiders with none but those of crawlstream and Scrapy's defaults. Some of Scrapy's API used here is
-not public; ``test_choice.py`` tests it.
+not public; ``test_ways.py`` tests it.
 """
 
 from __future__ import annotations

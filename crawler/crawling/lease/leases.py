@@ -19,17 +19,17 @@ from typing import Protocol
 
 from crawling.lease.cpu_fairness import Shares
 from crawling.lease.expired import GrantExpired
+from crawling.lease.last_contact import FENCE_S, WORD_BY_S, Word
 from crawling.lease.partition import PartitionHolds
-from crawling.lease.report import End, LeaseReport
+from crawling.lease.pending_report import End, LeaseReport
 from crawling.lease.sites import Sites
 from crawling.lease.slots import SLOW_PER_SLOT, Slots
-from crawling.lease.word import FENCE_S, WORD_BY_S, Word
 from crawling.page.body_budget import BodyBudget
 from crawling.page.page import Page, Phase
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Hold
 from crawlstream.model.effects import Outcome, Release, Requeue, SentRequest, Settle
-from crawlstream.model.throttle import Heard
+from crawlstream.model.throttle_table import Heard
 from crawlstream.model.url import entry_id, fingerprint
 
 START_BY_S = 0.5
@@ -39,7 +39,7 @@ HOLDS_PER_SLOT = 4
 
 
 class Spiller(Protocol):
-    """Takes links to Kafka; see `publish.spill` and `publish.links`."""
+    """Takes links to Kafka; see `publish.spill` and `publish.link_sender`."""
 
     def takes(self, page: Page) -> bool:
         """Return whether any link of a page that ends must go there."""

@@ -29,7 +29,7 @@ from crawlstream.model.event import CrawlEvent, RunDelivered
 from crawlstream.wire import events, jsontext
 from pipeline_service.metrics import begin_runs, forget_runs, note_run, note_waiting
 from pipeline_service.records.account import Account, Tally, run_name, summed
-from pipeline_service.sinks.door import Kept
+from pipeline_service.sinks.sink import Kept
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.quality.expect import Judge
 

@@ -27,7 +27,7 @@ from crawlstream.keys import Topics
 from crawlstream.tasks import beside
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.codec.link_records import pack_links
-from crawlstream_frontier.partitions.asking import ANSWER_S
+from crawlstream_frontier.partitions.answers import ANSWER_S
 from crawlstream_frontier.partitions.frontiers import Frontiers, Server
 from crawlstream_frontier.partitions.labelling import Labelling
 from kafka_monitor.partitions.link_reader import LinkReader

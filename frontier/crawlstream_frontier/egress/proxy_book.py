@@ -17,7 +17,7 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyNews,
     ProxyReport,
 )
-from crawlstream.model.egress.report import PoolState, states_of
+from crawlstream.model.egress.proxy_states import PoolState, states_of
 from crawlstream_frontier.codec.proxy_book import Caller, pack_report, unpack_answer, unpack_health
 from crawlstream_frontier.scripts import Scripts, our_errors
 

@@ -9,7 +9,7 @@ from typing import cast
 from crawlstream.errors import BadTable, Conflict, ZooKeeperUnavailable
 from crawlstream.model.effects import PendingAction
 from crawlstream.model.request import ZookeeperRequest
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.plugins import Context, Reply
 from crawlstream.wire import replies, requests
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from crawlstream.model.effects import Outcome, Release, Requeue, SentRequest, Settle
-from crawlstream.model.throttle import Reaction
+from crawlstream.model.throttle_table import Reaction
 
 ENDS_PER_EXCHANGE = 200
 LINKS_PER_EXCHANGE = 1_000

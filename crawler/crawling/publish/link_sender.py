@@ -18,7 +18,7 @@ from typing import NamedTuple
 import structlog
 
 from crawling.background import Tasks
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.page import Page
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.failpoints import failpoint

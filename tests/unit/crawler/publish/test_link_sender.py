@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from crawling.background import Tasks
-from crawling.lease.holds import Holds
+from crawling.lease.leases import Holds
 from crawling.page.page import Page, Phase
-from crawling.publish import links as room
-from crawling.publish.links import LinkSender, LinkTopic
+from crawling.publish import link_sender as room
+from crawling.publish.link_sender import LinkSender, LinkTopic
 from crawling.publish.publisher import Publisher
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.connect import Kafka

@@ -22,7 +22,7 @@ from crawlstream.model.inspection import (
     UrlReport,
     Where,
 )
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable, site_of
+from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable, site_of
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import split_entry

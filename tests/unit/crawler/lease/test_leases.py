@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import START_BY_S, Holds
+from crawling.lease.last_contact import FENCE_S
+from crawling.lease.leases import START_BY_S, Holds
 from crawling.lease.slots import SLOW_S
-from crawling.lease.word import FENCE_S
 from crawling.page.page import Page, Phase
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links, Outcome, Release, Requeue, SentRequest, Settle
-from crawlstream.model.throttle import Heard, Reaction
+from crawlstream.model.throttle_table import Heard, Reaction
 from support.crawler.holds import Clock, hold
 
 

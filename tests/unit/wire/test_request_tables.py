@@ -12,7 +12,7 @@ import pytest
 
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import RequestLimits
-from crawlstream.wire.tables import read_table
+from crawlstream.wire.request_tables import read_table
 from rest_service.http.envelope import RequestRefused
 from rest_service.topics.seeds import CSV, read_seeds
 

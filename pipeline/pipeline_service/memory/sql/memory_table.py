@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline_service.memory.page import KnownPage
+from pipeline_service.memory.known_page import KnownPage
 from pipeline_service.memory.sql.effect import KINDS, as_time, listed, pages_of
 from pipeline_service.sinks.sql.database import Transaction, quoted
 from pipeline_service.spec.rule import Paced, freshness, paced

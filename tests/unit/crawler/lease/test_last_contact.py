@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from crawling.lease.expired import GrantExpired
-from crawling.lease.holds import Holds
-from crawling.lease.word import WORD_BY_S
+from crawling.lease.last_contact import WORD_BY_S
+from crawling.lease.leases import Holds
 from crawling.page.page import Phase
 from support.crawler.holds import Clock, hold
 

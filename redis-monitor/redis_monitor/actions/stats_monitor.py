@@ -11,10 +11,10 @@ from crawlstream.model.effects import PendingAction
 from crawlstream.model.process import Process
 from crawlstream.model.request import StatsRequest
 from crawlstream.plugins import Context, Reply
+from crawlstream.stats.counter_history import History
 from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.heartbeat import living
-from crawlstream.stats.history import History
-from crawlstream.wire import replies, requests, stats
+from crawlstream.wire import replies, requests, stats_reply
 from crawlstream.wire.replies import Section
 
 
@@ -46,15 +46,15 @@ class StatsMonitor:
         return Reply(request.appid, body)
 
     async def _monitor(self, kind: str) -> Section:
-        return stats.monitor(await self._history.read(kind), _nodes(await self._living(kind)))
+        return stats_reply.monitor(await self._history.read(kind), _nodes(await self._living(kind)))
 
     async def _spider(self) -> Section:
         running = Counter(process.spider for process in await self._living("crawler"))
         domains = await read_domains(self._context.redis, self._context.keys)
-        return stats.spider(await self._history.read("spider"), running, domains)
+        return stats_reply.spider(await self._history.read("spider"), running, domains)
 
     async def _machine(self) -> Section:
-        return stats.machine(await self._history.read("machine"))
+        return stats_reply.machine(await self._history.read("machine"))
 
     async def _queue(self) -> Section:
         backlog: dict[str, Counter[str]] = defaultdict(Counter)
@@ -64,13 +64,13 @@ class StatsMonitor:
             if state.is_cut:
                 listed = sum(domain.total for domain in state.domains)
                 backlog[state.crawl.spiderid][OTHERS] += max(state.queued - listed, 0)
-        return stats.queue(backlog)
+        return stats_reply.queue(backlog)
 
     async def _crawler(self) -> Section:
-        return stats.crawler(await self._spider(), await self._machine(), await self._queue())
+        return stats_reply.crawler(await self._spider(), await self._machine(), await self._queue())
 
     async def _all(self) -> Section:
-        return stats.everything(
+        return stats_reply.everything(
             await self._monitor("kafka-monitor"),
             await self._monitor("redis-monitor"),
             await self._crawler(),
