@@ -12,9 +12,8 @@ mirror=${MIRROR:-http://deb.debian.org/debian}
 trusted=/usr/local/share/ca-certificates
 packages=ca-certificates,python3.11,python3-pip,python3.11-venv,python-is-python3
 
-for program in debootstrap docker; do
-    command -v "$program" >/dev/null || { echo "$program is missing: apt-get install $program" >&2; exit 1; }
-done
+command -v debootstrap >/dev/null || { echo 'debootstrap is missing: apt-get install debootstrap' >&2; exit 1; }
+command -v docker >/dev/null || { echo 'docker is missing: apt-get install docker.io' >&2; exit 1; }
 [ "$(id -u)" = 0 ] || { echo 'debootstrap makes the files of root: run this as root' >&2; exit 1; }
 root=$(mktemp -d)
 trap 'rm -rf -- "$root"' EXIT
