@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from crawlstream_cli.demo.access_log import STAMP_TOLERANCE_S, count_fetches, read_visits
-from crawlstream_cli.demo.truth import Rules, expected_pages
+from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.verdict import Verdict
 from crawlstream_cli.demo.web import Web
 
@@ -23,7 +23,7 @@ records = [json.loads(line) for line in Path("results.jsonl").read_bytes().split
 visits = read_visits(Path("visits.jsonl"))
 verdict = Verdict(
     web=web,
-    truth=expected_pages(web, Rules(maxdepth=3)),
+    truth=expected_pages(web, FollowRules(maxdepth=3)),
     delivered={record["url"]: record["status_code"] for record in records},
     visits=visits,
     hits=dict.fromkeys(web.hosts, HITS),

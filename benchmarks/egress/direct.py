@@ -19,13 +19,13 @@ from lib.webs import Web, serving
 from redis.asyncio import Redis
 from scrapy import Request
 
-from crawling.client.client_of import Client
+from crawling.client.client_of import FetchClient
 from crawling.client.http_client import HttpClient
 from crawling.client.profiled import ProfiledClient
 from crawling.egress.patience import Patience
 from crawling.egress.routes import Routes
 from crawling.egress.tls import TlsChoice
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.scrapy_request import PAGE
 from crawlstream.boot.addresses import Guard
@@ -63,7 +63,7 @@ class Counter:
         return self._step
 
 
-async def fetch(client: Client, holds: Holds, url: str, numbers: count[int]) -> None:
+async def fetch(client: FetchClient, holds: Leases, url: str, numbers: count[int]) -> None:
     """Download one page, from its lease on."""
     number, now = next(numbers), time.monotonic()
     holds.heard(0, now, 1)
@@ -83,7 +83,7 @@ async def fetch(client: Client, holds: Holds, url: str, numbers: count[int]) -> 
     holds.release(page)
 
 
-async def opcodes(client: Client, holds: Holds, url: str) -> float:
+async def opcodes(client: FetchClient, holds: Leases, url: str) -> float:
     """Bytecodes a page, on a kept connection."""
     numbers = count(1)
     for _ in range(10):
@@ -105,8 +105,8 @@ async def measure(redis: Redis) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         async with serving(Web(), folder) as web:
             for name in ("without", "with"):
-                holds = Holds(64, lambda: None)
-                client: Client = HttpClient(
+                holds = Leases(64, lambda: None)
+                client: FetchClient = HttpClient(
                     holds,
                     resolver,
                     timeout_s=10,
@@ -122,7 +122,7 @@ async def measure(redis: Redis) -> Figures:
     return {"of_without": found["with_opcodes"] / found["without_opcodes"], **found}
 
 
-def _no_browser(profile: str) -> Client:
+def _no_browser(profile: str) -> FetchClient:
     raise AssertionError(f"{profile} is asked for")
 
 

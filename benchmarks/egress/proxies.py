@@ -9,11 +9,11 @@ from lib.harness import Benchmark, Figures, Line, measured
 from lib.load import KEYS, open_frontier
 from redis.asyncio import Redis
 
-from crawling.egress.limits import Limits
-from crawling.egress.local_book import Book
+from crawling.egress.limits import PoolLimits
+from crawling.egress.local_book import LocalBook
 from crawling.egress.proxy_choice import Choice
 from crawling.egress.shared_book import SharedBook
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.egress.pools import Pool, Proxy
@@ -67,7 +67,7 @@ def page(number: int) -> Page:
         retries=0,
         issued_at=time.monotonic(),
     )
-    return Holds(1, lambda: None).admit(hold)
+    return Leases(1, lambda: None).admit(hold)
 
 
 async def measure(redis: Redis) -> Figures:
@@ -81,10 +81,10 @@ async def measure(redis: Redis) -> Figures:
     async with measured(redis) as cost:
         for one in reports:
             await session.exchange(one, is_user=True)
-    book = Book()
+    book = LocalBook()
     book.keep(frozenset(ids))
     shared = SharedBook(session, book, is_needed=lambda: True)
-    choice = Choice(book, Limits(book, shared), {})
+    choice = Choice(book, PoolLimits(book, shared), {})
     pool = Pool(name="de", proxies=proxies())
     pages = [page(number) for number in range(SITES)]
     for each in pages:

@@ -31,7 +31,7 @@ from scrapy import Request
 
 from crawling.client.http_client import HttpClient
 from crawling.gateway.gateway import Gateway
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import OF_THE_CRAWL
 from crawling.net.address_guard import GuardedResolver
@@ -102,7 +102,7 @@ class _Crawler:
 
     def __init__(self, blacklist: Blacklist) -> None:
         settings = load_settings(render=True)
-        self.holds = Holds(AT_ONCE, lambda: None)
+        self.holds = Leases(AT_ONCE, lambda: None)
         networks = (ip_network("127.0.0.0/8"),)
         resolver = GuardedResolver(Guard(networks), None)
         self.gateway = Gateway(self.holds, resolver)

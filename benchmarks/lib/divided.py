@@ -23,7 +23,7 @@ from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.wire.stored import encode_entry
 from crawlstream_frontier.opening.startup_check import check_frontiers
 from crawlstream_frontier.partitions.confirm import confirm
-from crawlstream_frontier.partitions.frontiers import Frontiers, Server
+from crawlstream_frontier.partitions.frontiers import Frontiers, RedisServer
 from crawlstream_frontier.worker.session import WorkerSession
 
 INCOMING, LINKS = "incoming", "links"
@@ -43,7 +43,7 @@ async def open_divided(servers: Sequence[Redis], number: int) -> Frontiers:
     for redis in servers:
         await redis.flushall()
     frontiers = Frontiers(
-        Partitions(number=number), [Server(name="bench", redis=r, waiting=r) for r in servers]
+        Partitions(number=number), [RedisServer(name="bench", redis=r, waiting=r) for r in servers]
     )
     await check_frontiers(frontiers)
     await frontiers.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))

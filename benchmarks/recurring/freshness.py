@@ -39,7 +39,7 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.model.throttle_table import ThrottleTable
-from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Visit, page, serving
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, SeenRequest, page, serving
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.layout import create_frontier
 
@@ -62,7 +62,7 @@ class Changing:
         """How often it has changed by then."""
         return bisect_right(self.moments, at)
 
-    def answer(self, visit: Visit) -> Answer:
+    def answer(self, visit: SeenRequest) -> Answer:
         """The page as it is, unless the visitor has it."""
         etag = f'"{self.version(visit.at)}"'
         headers = {**HTML, "ETag": etag}
@@ -94,14 +94,16 @@ def _pipelines(folder: str, power: float) -> Path:
     return file
 
 
-async def _log_of(redis: Redis, power: float) -> tuple[Sequence[Changing], list[Visit], float]:
+async def _log_of(
+    redis: Redis, power: float
+) -> tuple[Sequence[Changing], list[SeenRequest], float]:
     """The pages, the site's log, and since when it counts."""
     frontier = Frontier(redis, KEYS)
     await create_frontier(frontier.scripts)
     await frontier.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
     began = time.time()
     pages = _web(began, began + 3_600)
-    answers: dict[str, Callable[[Visit], Answer] | Answer] = {p.path: p.answer for p in pages}
+    answers: dict[str, Callable[[SeenRequest], Answer] | Answer] = {p.path: p.answer for p in pages}
     answers[HUB] = page(*answers)
     with (
         serving(answers) as site,

@@ -25,23 +25,23 @@ from crawlstream.errors import CrawlstreamError, SetupError
 from crawlstream.model.egress.render import is_lane, lane_of
 from crawlstream.model.state import FrontierState
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
-from crawlstream_chaos.facts.facts import FedCrawl, Rule
+from crawlstream_chaos.facts.facts import FedCrawl, HostRule
 from crawlstream_chaos.observed import Observed
 from crawlstream_chaos.pipelines.described import describe, readers
 from crawlstream_chaos.pipelines.store_reader import StoreReader
 from crawlstream_chaos.processes import RunningServer
-from crawlstream_chaos.proxy import Proxy
-from crawlstream_chaos.recorder import AccessLogReader, KafkaLogs, Recorder
+from crawlstream_chaos.proxy import FaultyProxy
+from crawlstream_chaos.recorder import AccessLogReader, KafkaLogs, RecordingWitness
 from crawlstream_chaos.witness import OUTPUTS
 from crawlstream_cli.demo.site_process import served
-from crawlstream_cli.demo.truth import Rules, expected_pages
-from crawlstream_cli.demo.web import Kind, Web
+from crawlstream_cli.demo.truth import FollowRules, expected_pages
+from crawlstream_cli.demo.web import ContentKind, Web
 from crawlstream_cli.local import servers
 from crawlstream_cli.local.cluster import LocalCluster
 from crawlstream_cli.local.home import find_jars
 from crawlstream_cli.local.partitions import redis_names
 from crawlstream_cli.local.ports import Ports, free_block
-from crawlstream_cli.local.servers import Server
+from crawlstream_cli.local.servers import LocalServer
 from crawlstream_cli.local.supervisor import MARK, ProcessInfo
 from crawlstream_frontier.partitions.frontiers import Frontiers
 
@@ -127,7 +127,7 @@ class ChaosCluster:
         self.servers: dict[str, RunningServer] = {}
         self.turns: defaultdict[str, Lock] = defaultdict(Lock)
         """By what is struck: one fault at a time has it, until it is well again."""
-        self.proxies: dict[str, Proxy] = {}
+        self.proxies: dict[str, FaultyProxy] = {}
         self.rules = self._rules(QUICK)
         """Rules of the hosts, with their times."""
         self.site_log = AccessLogReader(home / "logs" / "visits.jsonl")
@@ -222,15 +222,15 @@ class ChaosCluster:
 
     def _rules(
         self, hits: int, window_s: float = 1.0, *, since: float = -inf, until: float = inf
-    ) -> list[Rule]:
+    ) -> list[HostRule]:
         return [
-            Rule(host=host, hits=hits, window_s=window_s, since=since, until=until)
+            HostRule(host=host, hits=hits, window_s=window_s, since=since, until=until)
             for host in self.web.hosts
         ]
 
     def fed(self, crawlid: str) -> FedCrawl:
         """Return the expected results of a crawl from the front page."""
-        truth = expected_pages(self.web, Rules(maxdepth=DEPTH))
+        truth = expected_pages(self.web, FollowRules(maxdepth=DEPTH))
         return FedCrawl(
             crawlid=crawlid,
             delivered=truth.delivered,
@@ -240,7 +240,7 @@ class ChaosCluster:
 
     def plain_urls(self) -> list[str]:
         """Pages that everybody may fetch."""
-        return [self.web.url(page) for page in self.web.pages if page.kind is Kind.PAGE]
+        return [self.web.url(page) for page in self.web.pages if page.kind is ContentKind.PAGE]
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return the environment for a process of this cluster that supervisor does not know.
@@ -281,7 +281,7 @@ class ChaosCluster:
         self.observed = Observed({name: self.servers[name].port for name in self.redis_names})
         self._stack.push_async_callback(self.observed.close)
         kafka = f"127.0.0.1:{self.servers['kafka'].port}"
-        self.recorder = Recorder(kafka, settings.kafka_topic_prefix)
+        self.recorder = RecordingWitness(kafka, settings.kafka_topic_prefix)
         self._stack.callback(self.recorder.close)
         self.logs = KafkaLogs(self.home / "data" / "kafka", settings.kafka_topic_prefix, OUTPUTS)
         log = self.home / "logs" / "visits.jsonl"
@@ -291,7 +291,7 @@ class ChaosCluster:
     async def _start_servers(self, ports: Ports) -> None:
         jars = find_jars()
         kafka = servers.kafka(self.home, port=ports.kafka, jars=jars)
-        behind = Proxy(free_block(1), kafka.port)
+        behind = FaultyProxy(free_block(1), kafka.port)
         _advertise(kafka, behind.port)
         await self.by_hand("kafka", servers.format_kafka, kafka)
         zookeeper = servers.zookeeper(self.home, port=ports.zookeeper, jars=jars)
@@ -300,10 +300,10 @@ class ChaosCluster:
         for number, name in enumerate(self.redis_names):
             port = ports.redis + number
             all_servers[name] = _redis(self.home, name, port)
-            self.proxies[name] = Proxy(free_block(1), port)
+            self.proxies[name] = FaultyProxy(free_block(1), port)
         if self.has_shelf:
             shelf = all_servers["shelf"] = _shelf(self.home)
-            self.proxies["shelf"] = Proxy(free_block(1), shelf.port)
+            self.proxies["shelf"] = FaultyProxy(free_block(1), shelf.port)
         for proxy in self.proxies.values():
             await proxy.start()
             self._stack.push_async_callback(proxy.stop)
@@ -342,7 +342,7 @@ class ChaosCluster:
             self.thaw(pid)
 
 
-def _addresses(redis: Sequence[Proxy]) -> Mapping[str, str]:
+def _addresses(redis: Sequence[FaultyProxy]) -> Mapping[str, str]:
     """Settings that lead to the Redis of all partitions."""
     if len(redis) == 1:
         return {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(redis[0].port)}
@@ -350,24 +350,24 @@ def _addresses(redis: Sequence[Proxy]) -> Mapping[str, str]:
     return {"REDIS_HOSTS": listed}
 
 
-def _redis(home: Path, name: str, port: int) -> Server:
+def _redis(home: Path, name: str, port: int) -> LocalServer:
     """The Redis of one partition."""
     return servers.redis(home, port=port, max_memory=REDIS_BYTES, name=name)
 
 
-def _shelf(home: Path) -> Server:
+def _shelf(home: Path) -> LocalServer:
     """A Redis for the middle of long queues."""
     folder = home / "data" / "shelf"
     return servers.redis(folder, port=free_block(1), max_memory=REDIS_BYTES, keeps_all=True)
 
 
-def _on_shelf(proxy: Proxy) -> Mapping[str, str]:
+def _on_shelf(proxy: FaultyProxy) -> Mapping[str, str]:
     """Settings with which queues are on it, and soon."""
     address = f"redis://127.0.0.1:{proxy.port}/0"
     return {"CRAWLSTREAM_SHELF": address, "CRAWLSTREAM_SHELVE_AT": _SHELVE_AT}
 
 
-def _advertise(kafka: Server, port: int) -> None:
+def _advertise(kafka: LocalServer, port: int) -> None:
     """Let Kafka send its clients to another port than its own."""
     path = kafka.folder / "conf" / "kafka.properties"
     own = f"advertised.listeners=PLAINTEXT://127.0.0.1:{kafka.port}"

@@ -30,7 +30,7 @@ class FaultContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class FaultEffect:
     """Effect of a fault."""
 
     target: str
@@ -40,7 +40,7 @@ class Effect:
     """False: the crawl was over before it could."""
 
 
-Inject = Callable[[FaultContext], Awaitable[Effect]]
+Inject = Callable[[FaultContext], Awaitable[FaultEffect]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import brotli  # type: ignore[import-untyped]
 import zstandard
 
-from crawlstream_chaos.scripted_site import HTML, Answer, Page, Visit
+from crawlstream_chaos.scripted_site import HTML, Answer, Page, SeenRequest
 
 MIB = 1 << 20
 _START = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
@@ -124,7 +124,7 @@ def refusals() -> Mapping[str, Case]:
     }
 
 
-def _back_to_itself(visit: Visit) -> Answer:
+def _back_to_itself(visit: SeenRequest) -> Answer:
     return Answer(status=302, headers={"Location": visit.path})
 
 

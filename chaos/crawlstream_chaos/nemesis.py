@@ -21,7 +21,7 @@ from redis.asyncio import Redis
 from crawlstream.tasks import wait_until
 from crawlstream_chaos.cluster import ChaosCluster
 from crawlstream_chaos.facts.facts import EMPTIES_SHELF
-from crawlstream_chaos.faults import BACK_S, Effect, Fault, FaultContext, Inject, leased
+from crawlstream_chaos.faults import BACK_S, Fault, FaultContext, FaultEffect, Inject, leased
 from crawlstream_chaos.strikes.browsers import OF_RENDERERS
 from crawlstream_chaos.strikes.extra_processes import (
     die_at_a_step,
@@ -42,20 +42,20 @@ _FILLED_S = 20
 
 
 def _kills_server(name: str) -> Inject:
-    async def kill(context: FaultContext) -> Effect:
+    async def kill(context: FaultContext) -> FaultEffect:
         cluster = context.cluster
         async with cluster.turns[name]:
             in_flight, server = await leased(context), cluster.servers[name]
             await cluster.by_hand(name, server.kill)
             await asyncio.sleep(context.between(0, 10 if context.is_long else 1))
             await cluster.by_hand(name, server.start)
-        return Effect(name, in_flight)
+        return FaultEffect(name, in_flight)
 
     return kill
 
 
 def _freezes_server(name: str) -> Inject:
-    async def freeze(context: FaultContext) -> Effect:
+    async def freeze(context: FaultContext) -> FaultEffect:
         async with context.cluster.turns[name]:
             in_flight, pid = await leased(context), context.cluster.servers[name].pid
             context.cluster.freeze(pid)
@@ -63,7 +63,7 @@ def _freezes_server(name: str) -> Inject:
                 await asyncio.sleep(context.between(1, 30 if context.is_long else 4))
             finally:
                 context.cluster.thaw(pid)
-        return Effect(name, in_flight)
+        return FaultEffect(name, in_flight)
 
     return freeze
 
@@ -72,7 +72,7 @@ _AWAY_S = 30
 """Longer than any client waits for an answer about topics."""
 
 
-async def keep_kafka_away(context: FaultContext) -> Effect:
+async def keep_kafka_away(context: FaultContext) -> FaultEffect:
     """Freeze Kafka for so long that its clients give up what they have asked."""
     async with context.cluster.turns["kafka"]:
         in_flight, pid = await leased(context), context.cluster.servers["kafka"].pid
@@ -81,10 +81,10 @@ async def keep_kafka_away(context: FaultContext) -> Effect:
             await asyncio.sleep(_AWAY_S)
         finally:
             context.cluster.thaw(pid)
-    return Effect("kafka", in_flight)
+    return FaultEffect("kafka", in_flight)
 
 
-async def empty_shelf(context: FaultContext) -> Effect:
+async def empty_shelf(context: FaultContext) -> FaultEffect:
     """Everything that is on the shelf is gone; a shelf that has nothing is waited for."""
     cluster = context.cluster
     async with Redis(port=cluster.servers["shelf"].port, socket_timeout=2) as shelf:
@@ -92,13 +92,13 @@ async def empty_shelf(context: FaultContext) -> Effect:
             await wait_until(shelf.dbsize, timeout_s=_FILLED_S, every_s=0.1)
         chunks = await shelf.dbsize()
         await shelf.flushall()
-    return Effect(f"{chunks} chunks", has_struck=chunks > 0)
+    return FaultEffect(f"{chunks} chunks", has_struck=chunks > 0)
 
 
 _MOST_PARTITIONS = 12
 
 
-async def add_partitions(context: FaultContext) -> Effect:
+async def add_partitions(context: FaultContext) -> FaultEffect:
     """``incoming`` gets one more partition: what is fed from now on spreads in another way."""
     cluster = context.cluster
     count = None
@@ -107,7 +107,7 @@ async def add_partitions(context: FaultContext) -> Effect:
         with suppress(KafkaError):
             async with cluster.turns["kafka"]:
                 count = await cluster.by_hand("kafka", _add_a_partition, cluster)
-    return Effect(f"{count} partitions", has_struck=count <= _MOST_PARTITIONS)
+    return FaultEffect(f"{count} partitions", has_struck=count <= _MOST_PARTITIONS)
 
 
 def _add_a_partition(cluster: ChaosCluster) -> int:
@@ -128,22 +128,22 @@ def _add_a_partition(cluster: ChaosCluster) -> int:
 
 
 def _cuts(name: str) -> Inject:
-    async def cut(context: FaultContext) -> Effect:
+    async def cut(context: FaultContext) -> FaultEffect:
         in_flight = await leased(context)
         context.cluster.proxies[name].cut()
-        return Effect(name, in_flight)
+        return FaultEffect(name, in_flight)
 
     return cut
 
 
 def _disturbs(name: str, how: str) -> Inject:
-    async def disturb(context: FaultContext) -> Effect:
+    async def disturb(context: FaultContext) -> FaultEffect:
         proxy, delay = context.cluster.proxies[name], context.between(0.02, 0.4)
         ways = {"slow": proxy.slow(delay), "mute": proxy.mute(), "half-open": proxy.half_open()}
         async with context.cluster.turns[f"network of {name}"], ways[how]:
             in_flight = await leased(context)
             await asyncio.sleep(context.between(0.5, 8 if context.is_long else 2))
-        return Effect(name, in_flight)
+        return FaultEffect(name, in_flight)
 
     return disturb
 
@@ -151,13 +151,13 @@ def _disturbs(name: str, how: str) -> Inject:
 # Rules.
 
 
-async def break_rules(context: FaultContext) -> Effect:
+async def break_rules(context: FaultContext) -> FaultEffect:
     """Empty or break the node with the rules, and restore it."""
     how = context.random.choice(["broken", "emptied"])
     seconds = context.between(1, 10 if context.is_long else 2)
     async with context.cluster.turns["rules"]:
         await asyncio.to_thread(_spoil, context.cluster, how, seconds)
-    return Effect(f"rules {how}")
+    return FaultEffect(f"rules {how}")
 
 
 def _spoil(cluster: ChaosCluster, how: str, seconds: float) -> None:

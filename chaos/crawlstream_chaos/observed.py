@@ -14,7 +14,7 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import FrontierState
-from crawlstream_frontier.partitions.frontiers import Frontiers, Server
+from crawlstream_frontier.partitions.frontiers import Frontiers, RedisServer
 from crawlstream_frontier.partitions.merging import merge_frontier
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Observed:
         """The server of each partition."""
         self.redis = [Redis(port=port, socket_timeout=2) for port in ports.values()]
         servers = [
-            Server(name=name, redis=redis, waiting=redis)
+            RedisServer(name=name, redis=redis, waiting=redis)
             for name, redis in zip(self.names, self.redis, strict=True)
         ]
         self.frontiers = Frontiers(Partitions(number=len(servers)), servers)

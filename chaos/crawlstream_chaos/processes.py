@@ -18,13 +18,13 @@ from typing import Any, Protocol
 from crawlstream.errors import SetupError
 from crawlstream.tether import die_with_parent
 from crawlstream_cli.local.probes import PROBES
-from crawlstream_cli.local.servers import Server
+from crawlstream_cli.local.servers import LocalServer
 
 _START_TIMEOUT_S = 240
 """However busy the machine is; one that has ended is not waited for."""
 
 
-class Running(Protocol):
+class RunningProcess(Protocol):
     """The part of :class:`subprocess.Popen` that is used here."""
 
     @property
@@ -51,7 +51,7 @@ class Program:
         self._argv = argv
         self._env = env
         self._folder = folder
-        self._process: Running | None = None
+        self._process: RunningProcess | None = None
 
     def start(self) -> None:
         """Start it, or start it again."""
@@ -59,7 +59,7 @@ class Program:
             raise RuntimeError(f"{self._argv[0]} is running already")
         self._process = self._begin()
 
-    def _begin(self) -> Running:
+    def _begin(self) -> RunningProcess:
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 self._argv,
@@ -122,7 +122,7 @@ class Program:
 class RunningServer(Program):
     """A server that may be killed, frozen and started again; it keeps its port and its data."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: LocalServer) -> None:
         super().__init__(
             *server.argv,
             env=os.environ,
@@ -155,7 +155,7 @@ class RunningServer(Program):
             time.sleep(0.05)
 
 
-class Crawler(Program):
+class LoggedCrawler(Program):
     """A crawler whose log is read as events."""
 
     def __init__(

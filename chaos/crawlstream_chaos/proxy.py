@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 _READ_BYTES = 256 * 1024
 
 
-class Proxy:
+class FaultyProxy:
     """Listens on one port of 127.0.0.1 and forwards to another, with faults on request.
 
     A connection that was disturbed (:meth:`mute`, :meth:`half_open`) is cut in the end, so that a

@@ -17,9 +17,9 @@ from kafka.partitioner.default import murmur2
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
-from crawlstream_chaos.facts.facts import Record
+from crawlstream_chaos.facts.facts import TopicRecord
 from crawlstream_chaos.witness import SeenRecord, Witness
-from crawlstream_cli.demo.access_log import Visit
+from crawlstream_cli.demo.access_log import LoggedRequest
 
 _BATCH = struct.Struct(">qiibIhi")
 """Kafka's record batch up to the number of its last record: base offset, length of the rest, …"""
@@ -32,17 +32,17 @@ _KEPT_OF_RESULT = (
 )  # fmt: skip
 
 
-class Recorder(Witness):
+class RecordingWitness(Witness):
     """A witness that knows where and when it read each record, and keeps no bodies."""
 
     def __init__(self, hosts: str, prefix: str) -> None:
-        self._by_crawl: defaultdict[str, list[Record]] = defaultdict(list)
+        self._by_crawl: defaultdict[str, list[TopicRecord]] = defaultdict(list)
         self._read_up_to: dict[tuple[str, int], int] = {}
         self.unreadable: list[str] = []
         """Places of records on the topic of results that are none: TOPIC-PARTITION-OFFSET."""
         super().__init__(hosts, prefix)
 
-    def crawl(self, crawlid: str) -> Sequence[Record]:
+    def crawl(self, crawlid: str) -> Sequence[TopicRecord]:
         """All records of a crawl so far, in the order in which they were read."""
         return tuple(self._by_crawl.get(crawlid, ()))
 
@@ -130,7 +130,7 @@ class Recorder(Witness):
                 self.unreadable.append(f"{record.topic}-{record.partition}-{record.offset}")
             if topic == _RESULTS:
                 value = {name: value[name] for name in _KEPT_OF_RESULT if name in value}
-            seen = Record(
+            seen = TopicRecord(
                 topic=topic,
                 key=record.key.decode() if record.key else None,
                 value=value,
@@ -191,7 +191,7 @@ class AccessLogReader:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._at = 0
-        self.visits: list[Visit] = []
+        self.visits: list[LoggedRequest] = []
         """All so far, in the order in which the site noted them."""
 
     def read(self) -> int:
@@ -202,5 +202,5 @@ class AccessLogReader:
                 whole = file.read().rpartition(b"\n")[0]
             if whole:
                 self._at += len(whole) + 1
-                self.visits += [Visit(**orjson.loads(line)) for line in whole.splitlines()]
+                self.visits += [LoggedRequest(**orjson.loads(line)) for line in whole.splitlines()]
         return len(self.visits)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from crawlstream_chaos.facts.facts import Violation, endings_told
 from crawlstream_chaos.laws.auditor import LAWS
-from crawlstream_chaos.rounds import Footprint, Outcome, results
+from crawlstream_chaos.rounds import Footprint, RoundResult, results
 
 FLAT = "memory and keys stay flat"
 _WARM_UP = 2
@@ -46,7 +46,7 @@ def flatness(footprints: Sequence[Footprint]) -> Iterator[Violation]:
             yield Violation(FLAT, f"{name}: {before >> 20} MiB, then {after >> 20} MiB")
 
 
-def show(outcomes: Sequence[Outcome], flat: Sequence[Violation], console: Console) -> None:
+def show(outcomes: Sequence[RoundResult], flat: Sequence[Violation], console: Console) -> None:
     """Print one row per scenario, and every violation below."""
     table = Table("scenario", box=None, pad_edge=False)
     for name in ("rounds", "pages", "lost", "again", "at most", "asked", "violations", "s"):
@@ -66,7 +66,7 @@ def show(outcomes: Sequence[Outcome], flat: Sequence[Violation], console: Consol
         console.print("[green]Nothing was lost, and no law was broken.")
 
 
-def _figures(rounds: Sequence[Outcome]) -> Iterator[str]:
+def _figures(rounds: Sequence[RoundResult]) -> Iterator[str]:
     """Pages, lost, repeats, their bound, visits, violations, seconds of one scenario."""
     yield str(sum(each.pages for each in rounds))
     yield str(sum(lost(each) for each in rounds))
@@ -82,12 +82,12 @@ def _tell(violation: Violation, where: str, console: Console) -> None:
     console.print(sentence, style="red", markup=False, soft_wrap=True)
 
 
-def _by_scenario(outcomes: Sequence[Outcome]) -> Mapping[str, Sequence[Outcome]]:
+def _by_scenario(outcomes: Sequence[RoundResult]) -> Mapping[str, Sequence[RoundResult]]:
     names = dict.fromkeys(outcome.scenario for outcome in outcomes)
     return {name: [each for each in outcomes if each.scenario == name] for name in names}
 
 
-def lost(outcome: Outcome) -> int:
+def lost(outcome: RoundResult) -> int:
     """Return the number of pages that never came, of crawls that were not stopped."""
     came = {(r.value["crawlid"], r.value["url"]) for r in results(outcome.facts)}
     return sum(
@@ -98,13 +98,13 @@ def lost(outcome: Outcome) -> int:
     )
 
 
-def allowed(outcome: Outcome) -> int:
+def allowed(outcome: RoundResult) -> int:
     """Results that may have come again: what was in flight where faults struck."""
     return sum(strike.in_flight for strike in outcome.facts.strikes)
 
 
 def write(
-    path: Path, outcomes: Sequence[Outcome], flat: Sequence[Violation], **about: object
+    path: Path, outcomes: Sequence[RoundResult], flat: Sequence[Violation], **about: object
 ) -> None:
     """Seeds, faults with their times, counts, and a verdict for each law."""
     report = {
@@ -116,7 +116,7 @@ def write(
     path.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2))
 
 
-def _round(outcome: Outcome) -> Mapping[str, Any]:
+def _round(outcome: RoundResult) -> Mapping[str, Any]:
     began = min((strike.at for strike in outcome.facts.strikes), default=0.0)
     broken: dict[str, list[str]] = {law: [] for law in LAWS}
     for violation in outcome.violations:

@@ -31,14 +31,14 @@ from crawlstream_chaos.facts.facts import (
     ByProxies,
     Facts,
     FedCrawl,
-    Record,
-    Sample,
+    LedgerSample,
     Strike,
+    TopicRecord,
     Violation,
     has_ended,
     repeats,
 )
-from crawlstream_chaos.faults import Effect, Fault, FaultContext, leased
+from crawlstream_chaos.faults import Fault, FaultContext, FaultEffect, leased
 from crawlstream_chaos.laws.auditor import audit
 from crawlstream_chaos.laws.invariants import check
 
@@ -61,7 +61,7 @@ class Footprint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RoundResult:
     """Result of a round."""
 
     scenario: str
@@ -92,7 +92,7 @@ def has_pages(state: FrontierState) -> bool:
     return state.queued + state.delayed + state.held + state.spilled > 0
 
 
-def results(facts: Facts) -> Sequence[Record]:
+def results(facts: Facts) -> Sequence[TopicRecord]:
     """All results, repeats included."""
     return [record for record in facts.records if record.topic == RESULTS]
 
@@ -119,7 +119,7 @@ class Round:
     fed: list[FedCrawl] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
     strikes: list[Strike] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[LedgerSample] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     pool: str = ""
     """The pool of proxies that every page has to come through."""
@@ -203,7 +203,7 @@ class Round:
         """Do one fault, and note it."""
         was_pending = await self._is_pending()
         at = time.monotonic()
-        effect: Effect = await fault.inject(context)
+        effect: FaultEffect = await fault.inject(context)
         in_flight = 0
         if effect.in_flight is not None:
             # While it lasted, more pages may have been leased.
@@ -228,7 +228,7 @@ class Round:
             return not self.is_over()
         return has_pages(state)
 
-    async def play(self, script: Callable[[Round], Awaitable[None]], *, rate: float) -> Outcome:
+    async def play(self, script: Callable[[Round], Awaitable[None]], *, rate: float) -> RoundResult:
         """Run the script while the sites are slow, then let everything end, and judge.
 
         ``rate``: requests a host and second until the script is done.
@@ -241,7 +241,7 @@ class Round:
             await wait_until(self._all_read, timeout_s=60, every_s=0.2)
             await self._all_stored()
         facts = await self._facts()
-        outcome = Outcome(
+        outcome = RoundResult(
             scenario=self.name,
             seed=self.seed,
             seconds=time.monotonic() - self.began,
@@ -300,7 +300,7 @@ class Round:
                         for fed in self.fed
                     ]
                 self.samples.append(
-                    Sample(
+                    LedgerSample(
                         at=time.monotonic() * 1000,
                         # Nothing is known of a partition that is unavailable.
                         ledgers=[s for s in states if s and not s.missing_partitions],

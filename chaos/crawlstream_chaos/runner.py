@@ -20,7 +20,7 @@ from crawlstream_chaos import report
 from crawlstream_chaos.cluster import ChaosCluster
 from crawlstream_chaos.facts.facts import RoundFailed, Violation
 from crawlstream_chaos.nemesis import FAULTS, OF_SHELF
-from crawlstream_chaos.rounds import Outcome, Round, Say
+from crawlstream_chaos.rounds import Round, RoundResult, Say
 from crawlstream_chaos.scenarios import SCENARIOS, Scenario, chosen
 from crawlstream_chaos.strikes.pipeline_faults import OF_PIPELINES
 from crawlstream_cli.local.home import default_home
@@ -100,13 +100,13 @@ def _split(names: str) -> list[str]:
     return [name for name in names.split(",") if name]
 
 
-class Runner:
+class ScenarioRunner:
     """Plays scenarios on one cluster until the time is over."""
 
     def __init__(self, options: Options, console: Console) -> None:
         self._options = options
         self._console = console
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[RoundResult] = []
 
     async def run(self) -> None:
         """Run one round after the other."""
@@ -135,7 +135,7 @@ class Runner:
                 self.report()
                 gc.collect()
 
-    async def _round(self, cluster: ChaosCluster, scenario: Scenario, number: int) -> Outcome:
+    async def _round(self, cluster: ChaosCluster, scenario: Scenario, number: int) -> RoundResult:
         seconds = max(self._options.round_seconds, scenario.shortest_s)
         seed = self._options.seed + number
         say = self._say(scenario.name)
@@ -205,7 +205,7 @@ class Runner:
                 ticker.cancel()
 
 
-async def _played(scenario: Scenario, round_: Round) -> Outcome:
+async def _played(scenario: Scenario, round_: Round) -> RoundResult:
     """Play a round; RoundFailed if the cluster, or a command of an operator, failed."""
     try:
         return await scenario.play(round_)
@@ -216,7 +216,7 @@ async def _played(scenario: Scenario, round_: Round) -> Outcome:
 
 async def run(options: Options, console: Console) -> bool:
     """Run what was asked for, and show and write the report; whether no law was broken."""
-    runner = Runner(options, console)
+    runner = ScenarioRunner(options, console)
     await runner.run()
     report.show(runner.outcomes, runner.flat, console)
     console.print(f"{options.report} has every fault with its time, and every count.")

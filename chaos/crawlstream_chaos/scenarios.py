@@ -10,7 +10,7 @@ from typing import Literal
 from crawlstream_chaos.facts.facts import EMPTIES_SHELF
 from crawlstream_chaos.faults import Fault
 from crawlstream_chaos.nemesis import FAULTS
-from crawlstream_chaos.rounds import Outcome, Round, rate_for
+from crawlstream_chaos.rounds import Round, RoundResult, rate_for
 from crawlstream_chaos.scenes.companions import (
     Companion,
     feed_beside,
@@ -65,7 +65,7 @@ class Scenario:
         """Return whether it can be played on a frontier of this number of partitions."""
         return self.partitions in ("any", "one" if partitions == 1 else "several")
 
-    async def play(self, round_: Round) -> Outcome:
+    async def play(self, round_: Round) -> RoundResult:
         """Play a round of it."""
         if self.is_rendered:
             return await play_rendered(round_, self.script, rate=self.rate)

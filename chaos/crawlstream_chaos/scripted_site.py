@@ -41,7 +41,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class SeenRequest:
     """A request as the site saw it."""
 
     host: str
@@ -52,7 +52,7 @@ class Visit:
     method: str = "GET"
 
 
-Page = Answer | Callable[[Visit], Answer]
+Page = Answer | Callable[[SeenRequest], Answer]
 
 
 def page(*links: str, text: str = "") -> Answer:
@@ -66,7 +66,7 @@ class CrawlerSite:
 
     def __init__(self, pages: Mapping[str, Page], port: int = 0) -> None:
         self.pages = dict(pages)
-        self.visits: list[Visit] = []
+        self.visits: list[SeenRequest] = []
         self._listener = socket.create_server(("", port), backlog=512)
         self._listener.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         self.port: int = self._listener.getsockname()[1]
@@ -96,7 +96,7 @@ class CrawlerSite:
         """Return the page at a path of a host."""
         return self.pages.get(host + path, self.pages.get(path, Answer(status=404)))
 
-    def answer_to(self, visit: Visit) -> Answer:
+    def answer_to(self, visit: SeenRequest) -> Answer:
         """Note a visit; what it gets, once its time has come."""
         self.visits.append(visit)
         found = self.page_at(visit.host, visit.path)
@@ -116,7 +116,7 @@ class CrawlerSite:
         headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
         method, path, _ = first.split(" ")
         host = headers["host"].partition(":")[0]
-        answer = self.answer_to(Visit(host, path, at, headers, method))
+        answer = self.answer_to(SeenRequest(host, path, at, headers, method))
         if answer.is_reset:
             visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             return False

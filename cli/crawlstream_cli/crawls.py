@@ -16,7 +16,7 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.words.condition import badge
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
-from crawlstream_cli.common.columns import Column, cell, print_columns
+from crawlstream_cli.common.columns import TableColumn, cell, print_columns
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.times import moment, until
 from crawlstream_cli.common.which import with_crawlers
@@ -77,16 +77,16 @@ def show_crawls(
         say("No such crawl found.")
 
 
-def _columns(found: Sequence[CrawlState], spiders: Collection[str] | None) -> Iterator[Column]:
+def _columns(found: Sequence[CrawlState], spiders: Collection[str] | None) -> Iterator[TableColumn]:
     keys, now = [state.crawl for state in found], time.time()
-    yield Column(name="crawl", cells=[cell(key.crawlid) for key in keys], narrowest=_LONG_NAME)
+    yield TableColumn(name="crawl", cells=[cell(key.crawlid) for key in keys], narrowest=_LONG_NAME)
     apps = [cell(key.appid) for key in keys]
-    yield Column(name="app", cells=apps, narrowest=_LONG_NAME, spare=1)
+    yield TableColumn(name="app", cells=apps, narrowest=_LONG_NAME, spare=1)
     of_spider = [cell(key.spiderid) for key in keys]
-    yield Column(name="spider", cells=of_spider, narrowest=_LONG_NAME, spare=2)
-    yield Column(name="run", cells=[cell(state.run) for state in found], spare=3)
+    yield TableColumn(name="spider", cells=of_spider, narrowest=_LONG_NAME, spare=2)
+    yield TableColumn(name="run", cells=[cell(state.run) for state in found], spare=3)
     states = [_state(state, spiders) for state in found]
-    yield Column(name="state", cells=states, narrowest=_NARROW)
+    yield TableColumn(name="state", cells=states, narrowest=_NARROW)
     for name, counts, spare in (
         ("waiting", [state.pending for state in found], 0),
         ("in flight", [state.held for state in found], 4),
@@ -95,9 +95,9 @@ def _columns(found: Sequence[CrawlState], spiders: Collection[str] | None) -> It
         ("filtered", [sum(state.filtered_by_reason.values()) for state in found], 5),
     ):
         cells = [cell(f"{count:,}") for count in counts]
-        yield Column(name=name, cells=cells, justify="right", spare=spare)
+        yield TableColumn(name=name, cells=cells, justify="right", spare=spare)
     active = [cell(moment(state.last_activity, now=now)) for state in found]
-    yield Column(name="active", cells=active, narrowest=_NARROW)
+    yield TableColumn(name="active", cells=active, narrowest=_NARROW)
 
 
 def _state(crawl: CrawlState, spiders: Collection[str] | None) -> Text:

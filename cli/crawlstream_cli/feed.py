@@ -30,7 +30,7 @@ from crawlstream.errors import CrawlstreamError, InvalidRequest, KafkaUnavailabl
 from crawlstream.model.request import Refusal
 from crawlstream_cli.common.cluster_requests import APPID, as_record, open_sink
 from crawlstream_cli.common.console import say, stderr_console
-from crawlstream_cli.common.seed_check import Checked, Found, read_found
+from crawlstream_cli.common.seed_check import Checked, FoundSeed, read_found
 from crawlstream_cli.common.words import counted
 
 _BATCH = 1000
@@ -51,11 +51,11 @@ class _Input:
     named: set[str]
     """Has the crawlid as soon as a request has been given it."""
 
-    def found(self) -> Iterator[tuple[int, Found]]:
+    def found(self) -> Iterator[tuple[int, FoundSeed]]:
         """Everything, with its number from 1; what is skipped is left out."""
         numbered = enumerate(read_found(self.file, is_table=self.is_table), 1)
         for number, found in islice(numbered, self.skip, None):
-            yield number, Found(found.place, self._filled(found.request), found.problem)
+            yield number, FoundSeed(found.place, self._filled(found.request), found.problem)
 
     def _filled(self, request: Request | None) -> Request | None:
         if request is None:
@@ -152,7 +152,7 @@ def _check_all(given: _Input, checked: Checked) -> None:
         )
 
 
-def _those_right(given: _Input, checked: Checked) -> Iterator[tuple[int, Found]]:
+def _those_right(given: _Input, checked: Checked) -> Iterator[tuple[int, FoundSeed]]:
     return (each for each in given.found() if checked.takes(each[1]))
 
 
@@ -243,7 +243,7 @@ def _opened(source: str, *, twice: bool) -> Iterator[IO[bytes]]:
 async def _feed(
     settings: Settings,
     given: _Input,
-    found: Iterator[tuple[int, Found]],
+    found: Iterator[tuple[int, FoundSeed]],
     *,
     show: Callable[[int], object],
 ) -> int:
@@ -264,7 +264,7 @@ async def _feed(
     return fed
 
 
-def _request_of(found: Found) -> Request:
+def _request_of(found: FoundSeed) -> Request:
     if found.request is None:
         raise InvalidRequest(Refusal.NOT_JSON, [f"{found.place}: {found.problem}"])
     return found.request

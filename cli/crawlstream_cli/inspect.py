@@ -40,7 +40,7 @@ def _group() -> None:
 _NOT_IN_HOSTS = frozenset(":?#\\")
 
 
-class Kind(StrEnum):
+class ObjectKind(StrEnum):
     """Kind of object to inspect."""
 
     URL = "url"
@@ -55,7 +55,7 @@ def inspect(
     ],
     *,
     kind: Annotated[
-        Kind | None,
+        ObjectKind | None,
         typer.Option(
             "--as",
             help=(
@@ -85,11 +85,11 @@ def inspect(
     Example: crawlstream frontier inspect https://example.com/page --crawlid 7f3a9c0b12de
     """
     asked = kind or kind_of(what)
-    if asked is Kind.URL:
+    if asked is ObjectKind.URL:
         crawl = None if crawlid is None else _meant(crawlid, appid, spider)
         report = asyncio.run(_url(seed_url(what), crawl))
         _show_url(what, report, as_json=as_json)
-    elif asked is Kind.DOMAIN:
+    elif asked is ObjectKind.DOMAIN:
         _show_domain(asyncio.run(_domain(fold_host(what))), as_json=as_json)
     else:
         _show_crawl(asyncio.run(_crawl(_meant(what, appid, spider))), as_json=as_json)
@@ -99,13 +99,13 @@ def _meant(crawlid: str, appid: str | None, spider: str | None) -> CrawlKey:
     return asyncio.run(which_crawl(load_settings(), crawlid, appid=appid, spider=spider))
 
 
-def kind_of(what: str) -> Kind:
+def kind_of(what: str) -> ObjectKind:
     """Return the kind that a person most likely means."""
     if "/" in what:
-        return Kind.URL
+        return ObjectKind.URL
     if "." not in what:
-        return Kind.DOMAIN if what == "localhost" else Kind.CRAWL
-    return Kind.DOMAIN if _NOT_IN_HOSTS.isdisjoint(what) else Kind.URL
+        return ObjectKind.DOMAIN if what == "localhost" else ObjectKind.CRAWL
+    return ObjectKind.DOMAIN if _NOT_IN_HOSTS.isdisjoint(what) else ObjectKind.URL
 
 
 async def _url(url: str, crawl: CrawlKey | None) -> UrlReport:

@@ -31,7 +31,7 @@ from crawlstream.model.event import Rejection
 from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import jsontext, rejects, requests
 from crawlstream_cli.common.cluster_requests import ends_of, open_sink
-from crawlstream_cli.common.columns import Column, cell, print_columns
+from crawlstream_cli.common.columns import TableColumn, cell, print_columns
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.times import moment
 from crawlstream_cli.common.words import counted, in_words
@@ -272,13 +272,13 @@ def _show_table(counts: Counter[str], latest: Sequence[Item]) -> None:
     console.print(f"{counted(counts.total(), 'rejected record')}: {by_reason(counts)}")
 
 
-def _columns(items: Sequence[Item]) -> Sequence[Column]:
+def _columns(items: Sequence[Item]) -> Sequence[TableColumn]:
     whys = ["; ".join(map(in_words, item.rejection.errors)) for item in items]
     return (
-        Column(name="id", cells=[cell(item.id) for item in items]),
-        Column(name="rejected", cells=[cell(moment(item.at_ms / 1000)) for item in items]),
-        Column(name="reason", cells=[cell(item.rejection.reason) for item in items]),
-        Column(name="why", cells=[cell(why) for why in whys], narrowest=_NARROW_WHY),
+        TableColumn(name="id", cells=[cell(item.id) for item in items]),
+        TableColumn(name="rejected", cells=[cell(moment(item.at_ms / 1000)) for item in items]),
+        TableColumn(name="reason", cells=[cell(item.rejection.reason) for item in items]),
+        TableColumn(name="why", cells=[cell(why) for why in whys], narrowest=_NARROW_WHY),
     )
 
 

@@ -55,7 +55,7 @@ _Part = Callable[[Mapping[str, Any], Sequence[str]], Table]
 """Makes a table of a part of a reply, over some windows."""
 
 
-class Kind(StrEnum):
+class StatsKind(StrEnum):
     """Whose counters are asked for."""
 
     ALL = "all"
@@ -70,8 +70,8 @@ class Kind(StrEnum):
 
 def stats(
     kind: Annotated[
-        Kind, typer.Argument(metavar="KIND", help="Which statistics to show.")
-    ] = Kind.ALL,
+        StatsKind, typer.Argument(metavar="KIND", help="Which statistics to show.")
+    ] = StatsKind.ALL,
     appid: Annotated[str, typer.Option(help="Application id (appid) of the request.")] = APPID,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -94,16 +94,21 @@ def stats(
         console.print()
 
 
-def tables(kind: Kind, reply: Mapping[str, Any]) -> Iterator[Table]:
+def tables(kind: StatsKind, reply: Mapping[str, Any]) -> Iterator[Table]:
     """A stats reply, part by part, over the windows that all parts together need."""
     yield from _tables(kind, reply, _recorded(reply))
 
 
-def _tables(kind: Kind, reply: Mapping[str, Any], windows: Sequence[str]) -> Iterator[Table]:
-    if kind is Kind.ALL:
-        for one in (Kind.KAFKA_MONITOR, Kind.REDIS_MONITOR, Kind.REST, Kind.CRAWLER):
+def _tables(kind: StatsKind, reply: Mapping[str, Any], windows: Sequence[str]) -> Iterator[Table]:
+    if kind is StatsKind.ALL:
+        for one in (
+            StatsKind.KAFKA_MONITOR,
+            StatsKind.REDIS_MONITOR,
+            StatsKind.REST,
+            StatsKind.CRAWLER,
+        ):
             yield from _tables(one, reply[one.value], windows)
-    elif kind in (Kind.KAFKA_MONITOR, Kind.REDIS_MONITOR, Kind.REST):
+    elif kind in (StatsKind.KAFKA_MONITOR, StatsKind.REDIS_MONITOR, StatsKind.REST):
         yield _monitor(kind, reply, windows)
     else:
         for key, part in _PARTS.items():
@@ -152,7 +157,7 @@ def _row(table: Table, name: str, counts: Mapping[str, int], windows: Sequence[s
     table.add_row(escape(name), *(f"{counts.get(window, 0):,}" for window in windows))
 
 
-def _monitor(kind: Kind, section: Mapping[str, Any], windows: Sequence[str]) -> Table:
+def _monitor(kind: StatsKind, section: Mapping[str, Any], windows: Sequence[str]) -> Table:
     processes = sum(map(len, section.get("nodes", {}).values()))
     table = _counts(f"{kind.value}: {processes} running", windows)
     for name, words in _ROWS.items():

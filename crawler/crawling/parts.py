@@ -12,13 +12,13 @@ from scrapy.http import Response
 
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.links.blacklist import Blacklist
 from crawling.links.traps import Traps
 from crawling.page.body_budget import BodyBudget
-from crawling.page.flight_recorder import Recorder
+from crawling.page.flight_recorder import FlightRecorder
 from crawling.page.page import Page
-from crawling.publish.completion import Endings
+from crawling.publish.completion import Completion
 from crawling.publish.deadlines import Deadlines
 from crawling.publish.publisher import Publisher
 from crawling.response.outcome import Outcomes
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class Parts:
     """The parts of one worker, each created once."""
 
-    holds: Holds
+    holds: Leases
     body_budget: BodyBudget
-    recorder: Recorder
+    recorder: FlightRecorder
     publisher: Publisher
-    endings: Endings
+    endings: Completion
     outcomes: Outcomes
     traps: Traps
     blacklist: Blacklist

@@ -13,8 +13,8 @@ from crawlstream_frontier.intake import FrontierIntake
 from crawlstream_frontier.maintenance import FrontierLimits, FrontierMaintenance
 from crawlstream_frontier.overflow import Overflow
 from crawlstream_frontier.partition_calls.contexts import Contexts
-from crawlstream_frontier.partition_calls.coordinator import Home
-from crawlstream_frontier.partition_calls.partition_intake import Reading
+from crawlstream_frontier.partition_calls.coordinator import Coordinator
+from crawlstream_frontier.partition_calls.partition_intake import PartitionIntake
 from crawlstream_frontier.positions import Positions
 from crawlstream_frontier.queries import FrontierQueries
 from crawlstream_frontier.schedules import Schedules
@@ -44,8 +44,8 @@ class Frontier:
         self.intake = FrontierIntake(self.scripts)
         self.positions = Positions(self.scripts)
         self.overflow = Overflow(self.scripts)
-        self.home = Home(self.scripts)
-        self.reading = Reading(self.scripts)
+        self.home = Coordinator(self.scripts)
+        self.reading = PartitionIntake(self.scripts)
         self.contexts = Contexts(self.scripts)
         self.maintenance = FrontierMaintenance(self.scripts, limits)
         self.rules = ThrottleRules(self.scripts)

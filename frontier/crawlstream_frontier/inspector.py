@@ -16,11 +16,11 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import (
     BandReport,
     DomainReport,
+    PagePlace,
     PageReport,
     QueueReport,
     Sighting,
     UrlReport,
-    Where,
 )
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable, site_of
 from crawlstream.model.url import domain_key, fingerprint, host_of
@@ -115,7 +115,7 @@ class Inspector:
         site = site_of(table, url)
         return UrlReport(
             url=url,
-            crawls=[p for p in found if p and (with_never or p.where is not Where.NEVER)],
+            crawls=[p for p in found if p and (with_never or p.where is not PagePlace.NEVER)],
             domain=await self.domain(site) if with_domain else None,
             asked=len(asked),
             is_cut=len(crawls) > len(asked),
@@ -155,12 +155,12 @@ class Inspector:
 
 def _verdict(
     sightings: Sequence[Sighting], *, is_known: bool, is_complete: bool, spilled: int
-) -> Where:
+) -> PagePlace:
     if sightings:
         return sightings[0].where
     if not is_known:
-        return Where.SPILLED if spilled else Where.NEVER
-    return Where.SEEN if is_complete else Where.UNSURE
+        return PagePlace.SPILLED if spilled else PagePlace.NEVER
+    return PagePlace.SEEN if is_complete else PagePlace.UNSURE
 
 
 def _page_of(entry: bytes, mark: str) -> dict[str, Any] | None:
@@ -181,7 +181,7 @@ def _queued(bands: Sequence[Any], mark: str) -> Iterator[Sighting]:
             page = _page_of(entry, mark)
             if page is not None:
                 yield Sighting(
-                    where=Where.QUEUED,
+                    where=PagePlace.QUEUED,
                     spiderid=unquote(spider.decode()),
                     priority=priority,
                     place=place + 1,
@@ -196,7 +196,7 @@ def _delayed(entries: Sequence[Any], mark: str) -> Iterator[Sighting]:
         page = _page_of(entry, mark)
         if page is not None:
             yield Sighting(
-                where=Where.DELAYED,
+                where=PagePlace.DELAYED,
                 spiderid=unquote(spider.decode()),
                 priority=priority,
                 due_ms=max(int(due_ms), 0),
@@ -209,7 +209,7 @@ def _held(holds: Sequence[Any], mark: str) -> Iterator[Sighting]:
         page = _page_of(entry, mark)
         if page is not None:
             yield Sighting(
-                where=Where.HELD,
+                where=PagePlace.HELD,
                 spiderid=unquote(spider.decode()),
                 priority=priority,
                 worker=worker.decode(),

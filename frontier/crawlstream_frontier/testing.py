@@ -28,7 +28,7 @@ from crawlstream.plugins.seeds import seed_fed
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import run_to_end
 from crawlstream.wire import jsontext
-from crawlstream.wire.requests import KINDS, Kind
+from crawlstream.wire.requests import KINDS, RequestKind
 from crawlstream.wire.strict import parse_object
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.opening.redis_check import check_redis
@@ -122,7 +122,7 @@ def _record(value: bytes, offset: int = 0) -> Record:
 class _BuiltIn(Handler):
     """A kind that comes with the program, as far as it takes records away from a plugin."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: RequestKind) -> None:
         self.name, self.rank, self.schema = kind.name, kind.rank, kind.schema
         self._kind = kind
 

@@ -20,17 +20,17 @@ from crawlstream_frontier.partitions.labelling import Labelling
 from kafka_monitor.intake_loop import IntakeLoop
 from kafka_monitor.offset_gaps import OffsetGapPolicy
 from kafka_monitor.partitions.catch_up import CatchUp
-from kafka_monitor.partitions.coordinators import Homes
+from kafka_monitor.partitions.coordinators import Coordinators
 from kafka_monitor.partitions.divided_intake import DividedIntake
 from kafka_monitor.partitions.link_reader import LinkReader
 from kafka_monitor.partitions.positions import DividedPositions
 from kafka_monitor.partitions.steps import Steps
-from kafka_monitor.partitions.unavailable_partitions import Leaving
+from kafka_monitor.partitions.unavailable_partitions import UnavailablePartitions
 from kafka_monitor.poison import PoisonDetector
 from kafka_monitor.recall import Recall
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
-from kafka_monitor.request_intake import Intake, Standing, WayIn
+from kafka_monitor.request_intake import AppliedOffsets, IntakeTarget, RequestIntake
 from kafka_monitor.schedule_memory import ScheduleMemory
 from kafka_monitor.stop_lookahead import StopLookahead
 
@@ -60,7 +60,7 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assembly:
+class MonitorParts:
     """Coroutines of one process, with their liveness."""
 
     source: Source
@@ -73,12 +73,12 @@ class Assembly:
     """Ends what they leave behind."""
 
 
-def assemble(resources: Resources) -> Assembly:
+def assemble(resources: Resources) -> MonitorParts:
     """The work on a frontier, however many partitions it has."""
     return _whole(resources) if len(resources.frontiers) == 1 else _divided(resources)
 
 
-def _whole(resources: Resources) -> Assembly:
+def _whole(resources: Resources) -> MonitorParts:
     settings, frontier, rejects = resources.settings, resources.frontier, resources.rejects
     topics, kafka, group = settings.topics, resources.kafka, settings.kafka_group
     recovery = Recovery(
@@ -97,16 +97,16 @@ def _whole(resources: Resources) -> Assembly:
     recall = Recall(frontier.overflow, rejects, kafka=kafka, topics=topics, group=group)
     source, _, loop = _intake(resources, frontier.intake, recovery, full=ahead.is_wanted)
     helpers = (recall.run(), ahead.run())
-    return Assembly(source=source, loop=loop, helpers=helpers, livenesses=[recall.liveness])
+    return MonitorParts(source=source, loop=loop, helpers=helpers, livenesses=[recall.liveness])
 
 
-def _divided(resources: Resources) -> Assembly:
+def _divided(resources: Resources) -> MonitorParts:
     settings, frontiers, rejects = resources.settings, resources.frontiers, resources.rejects
     topics, kafka, group = settings.topics, resources.kafka, settings.kafka_group
     labelling = Labelling(frontiers)
     dedupe_ms = settings.dupefilter_timeout * 1000
-    homes = Homes(frontiers, resources.sink, kafka, topics, dedupe_ms=dedupe_ms)
-    steps, leaving = Steps(frontiers, homes, labelling), Leaving(len(frontiers))
+    homes = Coordinators(frontiers, resources.sink, kafka, topics, dedupe_ms=dedupe_ms)
+    steps, leaving = Steps(frontiers, homes, labelling), UnavailablePartitions(len(frontiers))
     way_in = DividedIntake(frontiers, steps, leaving)
     links = LinkReader(frontiers, labelling, rejects, kafka=kafka, topics=topics, group=group)
     positions = DividedPositions(way_in, kafka, topics, group=group)
@@ -126,7 +126,7 @@ def _divided(resources: Resources) -> Assembly:
         await way_in.stop()
         await labelling.stop()
 
-    return Assembly(
+    return MonitorParts(
         source=source,
         loop=loop,
         helpers=(homes.run(), links.run()),
@@ -136,8 +136,8 @@ def _divided(resources: Resources) -> Assembly:
 
 
 def _intake(
-    resources: Resources, way_in: WayIn, standing: Standing, *, full: asyncio.Event
-) -> tuple[Source, Intake, IntakeLoop]:
+    resources: Resources, way_in: IntakeTarget, standing: AppliedOffsets, *, full: asyncio.Event
+) -> tuple[Source, RequestIntake, IntakeLoop]:
     settings, rejects = resources.settings, resources.rejects
     breaker = PoisonDetector(resources.frontier.positions)
     source = make_source(
@@ -147,6 +147,6 @@ def _intake(
         locate=breaker.noting(standing.locate),
         on_out_of_range=OffsetGapPolicy(way_in, rejects).decide,
     )
-    intake = Intake(way_in, resources.router, standing, breaker)
+    intake = RequestIntake(way_in, resources.router, standing, breaker)
     loop = IntakeLoop(source, intake, rejects, recovery=standing, full=full, tally=resources.tally)
     return source, intake, loop

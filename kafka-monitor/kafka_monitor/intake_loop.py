@@ -26,7 +26,7 @@ from crawlstream_frontier.intake import BYTES_PER_CALL
 from kafka_monitor.consumer import PartitionConsumer
 from kafka_monitor.metrics import RECORDS, REPEATED, REQUESTS
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher, not_admitted
-from kafka_monitor.request_intake import Intake, JudgedBatch, Standing, sentence_of
+from kafka_monitor.request_intake import AppliedOffsets, JudgedBatch, RequestIntake, sentence_of
 
 POLL_S = 0.5
 """Longest wait for records, and so for the notice of a stop."""
@@ -55,10 +55,10 @@ class IntakeLoop:
     def __init__(
         self,
         source: Source,
-        intake: Intake,
+        intake: RequestIntake,
         rejects: RejectionPublisher,
         *,
-        recovery: Standing,
+        recovery: AppliedOffsets,
         full: asyncio.Event,
         tally: Tally,
     ) -> None:

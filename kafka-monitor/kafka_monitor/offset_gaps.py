@@ -9,7 +9,7 @@ import structlog
 from crawlstream.bus.records import OutOfRange
 from crawlstream.model.effects import IntakeBatch
 from kafka_monitor.rejections import RejectionPublisher
-from kafka_monitor.request_intake import WayIn
+from kafka_monitor.request_intake import IntakeTarget
 
 log = structlog.get_logger()
 
@@ -23,7 +23,7 @@ class OffsetGapPolicy:
     ones would be taken for those, so the partition stays paused until a person decides.
     """
 
-    def __init__(self, frontier: WayIn, rejects: RejectionPublisher) -> None:
+    def __init__(self, frontier: IntakeTarget, rejects: RejectionPublisher) -> None:
         self._frontier = frontier
         self._rejects = rejects
 

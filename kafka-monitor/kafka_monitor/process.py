@@ -36,7 +36,7 @@ from crawlstream_frontier.opening.identity import check_early, join_cluster
 from crawlstream_frontier.opening.servers import open_frontiers
 from crawlstream_frontier.opening.startup_check import Missing, check_frontiers, keep_agreeing
 from crawlstream_frontier.partitions.frontiers import Frontiers
-from kafka_monitor.assembly import Assembly, Resources, assemble
+from kafka_monitor.assembly import MonitorParts, Resources, assemble
 from kafka_monitor.metrics import PAUSED, RECORDS
 from kafka_monitor.offset_gaps import problem_of
 from kafka_monitor.plugins.action_handler import ActionHandler
@@ -153,7 +153,7 @@ async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
         working.result()
 
 
-def _health(work: Assembly) -> Health:
+def _health(work: MonitorParts) -> Health:
     """A partition that waits for a person makes it neither dead nor waiting: the others go on."""
     paused, loop = work.source.paused, work.loop
     PAUSED.clear()

@@ -25,13 +25,13 @@ from crawlstream.errors import (
 )
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import (
+    AppliedSeed,
     Command,
     Effect,
     IntakeBatch,
     IntakeResult,
     ScheduleChange,
     Seed,
-    Seen,
 )
 from crawlstream.model.request import Refusal
 from crawlstream.plugins.handlers import Router
@@ -54,7 +54,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 
-class WayIn(Protocol):
+class IntakeTarget(Protocol):
     """Lets batches take effect: as `FrontierIntake`, or in several partitions."""
 
     def pack(self, batch: IntakeBatch) -> Any:
@@ -64,7 +64,7 @@ class WayIn(Protocol):
         """Let a batch take effect, with its position; PositionGap, FrontierFull, Unavailable."""
 
 
-class Standing(Protocol):
+class AppliedOffsets(Protocol):
     """How far partitions of Kafka have taken effect: as `Recovery`, or in several partitions."""
 
     async def locate(self, topic_id: str, partition: int) -> int:
@@ -108,11 +108,15 @@ class JudgedBatch:
     """Effects in their packed form; None if a plugin has made one that cannot be packed."""
 
 
-class Intake:
+class RequestIntake:
     """Judges batches and puts them into the frontier."""
 
     def __init__(
-        self, frontier: WayIn, router: Router, recovery: Standing, breaker: PoisonDetector
+        self,
+        frontier: IntakeTarget,
+        router: Router,
+        recovery: AppliedOffsets,
+        breaker: PoisonDetector,
     ) -> None:
         self._frontier = frontier
         self._router = router
@@ -236,11 +240,11 @@ class Intake:
             return RejectedRecord(record, "handler_failed", [sentence_of(error)])
 
 
-def _seen(seed: Seed) -> Seen | None:
+def _seen(seed: Seed) -> AppliedSeed | None:
     """Return the memory of a seed whose run is over: its occasion must not take effect again."""
     if seed.occasion is None:
         return None
-    return Seen(
+    return AppliedSeed(
         offset=seed.offset,
         timestamp_ms=seed.timestamp_ms,
         appid=seed.crawl.appid,

@@ -20,7 +20,7 @@ from pipeline_service.metrics import BROKEN, LAG_SECONDS
 from pipeline_service.records.judging import Judged, judge
 from pipeline_service.records.undelivered import UndeliveredPublisher
 from pipeline_service.sinks.files.claims import BrokenChain
-from pipeline_service.sinks.sink import Sink, SinkRefused
+from pipeline_service.sinks.sink import PageSink, SinkRefused
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.staging import Staging
 from pipeline_service.workers.pool import StagesLost
@@ -45,7 +45,7 @@ class Flow:
     def __init__(
         self,
         pipeline: Pipeline,
-        sink: Sink,
+        sink: PageSink,
         undelivered: UndeliveredPublisher,
         *,
         staging: Staging,

@@ -8,7 +8,7 @@ from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from pipeline_service.records.account import Tally
+from pipeline_service.records.account import RecordTally
 
 RECORDS = Counter(
     "crawlstream_pipeline_records",
@@ -140,7 +140,7 @@ FRESHNESS = Gauge(
 _OF_LAST_RUN = (ITEMS, SCORE, FIELD_PRESENT, FIELD_VALID)
 
 
-def note_records(pipeline: str, tally: Tally) -> None:
+def note_records(pipeline: str, tally: RecordTally) -> None:
     """Count records whose outcome is in the store."""
     for outcome, count in (
         ("delivered", tally.delivered),

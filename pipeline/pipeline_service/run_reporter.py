@@ -28,10 +28,10 @@ from crawlstream.keys import Topics
 from crawlstream.model.event import CrawlEvent, RunDelivered
 from crawlstream.wire import events, jsontext
 from pipeline_service.metrics import begin_runs, forget_runs, note_run, note_waiting
-from pipeline_service.records.account import Account, Tally, run_name, summed
+from pipeline_service.records.account import Account, RecordTally, run_name, summed
 from pipeline_service.sinks.sink import Kept
 from pipeline_service.spec.config import Pipeline
-from pipeline_service.spec.quality.expect import Judge
+from pipeline_service.spec.quality.expect import ItemJudge
 
 LOOK_EVERY_S = 2.0
 _AGAIN_S = 5.0
@@ -45,7 +45,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingEnding:
     """An ending whose pages may not all be in the store yet."""
 
     ending: CrawlEvent
@@ -65,7 +65,7 @@ class RunReporter:
         *,
         kafka: Kafka,
         topics: Topics,
-        judge: Judge,
+        judge: ItemJudge,
     ) -> None:
         """``judge`` says how good the items of a run are."""
         self._pipeline = pipeline
@@ -75,7 +75,7 @@ class RunReporter:
         self._kafka = kafka
         self._topics = topics
         self._source = pipeline.topic(topics)
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingEnding] = []
         self._next: dict[int, int] = {}
         self._kept_at = 0.0
         self._began = 0.0
@@ -128,7 +128,7 @@ class RunReporter:
                 ending = events.decode_crawl_event(record.value or b"")
                 if ending and ending.event in _ENDINGS and self._is_ours(ending):
                     ends = await end_offsets(self._kafka, self._source)
-                    self._waiting.append(Waiting(ending, record, ends))
+                    self._waiting.append(WaitingEnding(ending, record, ends))
                 self._next[record.partition] = record.offset + 1
                 if len(self._waiting) >= _MOST_WAITING:
                     await asyncio.sleep(LOOK_EVERY_S)
@@ -167,7 +167,7 @@ class RunReporter:
     async def _report(self, ending: CrawlEvent, whole: Account) -> None:
         name = run_name(ending.crawl, ending.run)
         name_kept = f"runs/{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.json"
-        tally = whole.runs.get(name, Tally())
+        tally = whole.runs.get(name, RecordTally())
         quality = self._judge.record(tally.quality, pages=tally.wanted)
         told = delivered(self._pipeline, ending, tally, quality)
         former = await asyncio.to_thread(self._kept.get, name_kept)
@@ -191,7 +191,7 @@ class RunReporter:
 
 
 def delivered(
-    pipeline: Pipeline, ending: CrawlEvent, tally: Tally, quality: Mapping[str, Any]
+    pipeline: Pipeline, ending: CrawlEvent, tally: RecordTally, quality: Mapping[str, Any]
 ) -> RunDelivered:
     """The account of a run, and how good its items are."""
     return RunDelivered(

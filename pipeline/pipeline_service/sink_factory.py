@@ -27,21 +27,21 @@ from pipeline_service.sinks.kafka import KafkaStore
 from pipeline_service.sinks.kept_notes import KeptInFiles, KeptInRows
 from pipeline_service.sinks.row_maker import RowMaker, check_columns, columns_of
 from pipeline_service.sinks.rows import RowsSink
-from pipeline_service.sinks.sink import Begin, Kept, Sink
+from pipeline_service.sinks.sink import Begin, Kept, PageSink
 from pipeline_service.sinks.sql.database import Database
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.sqlite import Sqlite
-from pipeline_service.sinks.sql.store import Effect, NoEffect, SqlStore
+from pipeline_service.sinks.sql.store import NoEffect, SqlEffect, SqlStore
 from pipeline_service.sinks.sql.table import TableEffect
 from pipeline_service.spec.config import OF_FAILURES, Pipeline
-from pipeline_service.spec.config import FilesSink as FilesConfig
+from pipeline_service.spec.config import FilesSpec as FilesConfig
 from pipeline_service.spec.memory import PagesSink, Visits
-from pipeline_service.spec.sinks import GROUP, KafkaSink, PluginSink, SqlSink
+from pipeline_service.spec.sinks import GROUP, KafkaSpec, PluginSpec, SqlSpec
 
 
 def open_sink(
     settings: Settings, pipeline: Pipeline, spool: Spool, *, begin: Begin, shape: Shape | None
-) -> Sink:
+) -> PageSink:
     """The sink of a pipeline; ConfigError.
 
     ``shape`` is of rows that are not the pages themselves.
@@ -63,7 +63,7 @@ def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
     with _blaming(pipeline):
         if isinstance(sink, FilesConfig):
             return KeptInFiles(open_store(pipeline))
-        if isinstance(sink, SqlSink):
+        if isinstance(sink, SqlSpec):
             return KeptInRows(_sql(pipeline, sink, NoEffect()), place_of(pipeline))
         return KeptInRows(open_rows(settings, pipeline, RowMaker(())), place_of(pipeline))
 
@@ -102,9 +102,9 @@ def place_of(pipeline: Pipeline) -> str:
     """Where pages go, for people; without secrets."""
     if isinstance(pipeline.sink, FilesConfig):
         return f"{pipeline.sink.format} to {open_store(pipeline).url('')}"
-    if isinstance(pipeline.sink, KafkaSink):
+    if isinstance(pipeline.sink, KafkaSpec):
         return f"topic {pipeline.sink.topic}"
-    if isinstance(pipeline.sink, PluginSink):
+    if isinstance(pipeline.sink, PluginSpec):
         return f"sink {pipeline.sink.kind}"
     parts = urlsplit(pipeline.sink.url)
     if parts.scheme == "sqlite":
@@ -129,11 +129,11 @@ def open_store(pipeline: Pipeline) -> Store:
 def open_rows(settings: Settings, pipeline: Pipeline, maker: RowMaker) -> RowStore:
     """The store of a pipeline's rows, not connected yet; ConfigError."""
     sink = pipeline.sink
-    if isinstance(sink, KafkaSink):
+    if isinstance(sink, KafkaSpec):
         return _topic(settings, pipeline, sink)
-    if isinstance(sink, PluginSink):
+    if isinstance(sink, PluginSpec):
         return _plugin(pipeline, sink, maker)
-    assert isinstance(sink, SqlSink)
+    assert isinstance(sink, SqlSpec)
     kinds = {column.name: column.kind for column in maker.columns}
     replaces, migrates = sink.on_repeat == "replace", sink.migrate
     return _sql(pipeline, sink, TableEffect(sink.table, kinds, replace=replaces, migrate=migrates))
@@ -165,8 +165,8 @@ def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
 def make_maker(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> RowMaker:
     """Return the maker of a pipeline's rows; ConfigError."""
     sink, bodies = pipeline.sink, None
-    if not isinstance(sink, SqlSink):
-        columns = columns_of(shape) if isinstance(sink, PluginSink) else ()
+    if not isinstance(sink, SqlSpec):
+        columns = columns_of(shape) if isinstance(sink, PluginSpec) else ()
         return RowMaker(columns, shape=shape)
     if shape is not None:
         check_columns(shape, sink)
@@ -184,7 +184,7 @@ def crawl_of(settings: Settings) -> Crawl:
     return Crawl(f"crawlstream/{__version__}", user_agent=settings.user_agent, robots=robots)
 
 
-def _topic(settings: Settings, pipeline: Pipeline, sink: KafkaSink) -> KafkaStore:
+def _topic(settings: Settings, pipeline: Pipeline, sink: KafkaSpec) -> KafkaStore:
     topics = settings.topics
     ours = (*topics.all(), topics.pipelines, pipeline.topic(topics))
     of_applications = f"{topics.prefix}.crawled_", f"{topics.prefix}.outbound_"
@@ -199,7 +199,7 @@ def _topic(settings: Settings, pipeline: Pipeline, sink: KafkaSink) -> KafkaStor
     )
 
 
-def _plugin(pipeline: Pipeline, sink: PluginSink, maker: RowMaker) -> RowStore:
+def _plugin(pipeline: Pipeline, sink: PluginSpec, maker: RowMaker) -> RowStore:
     found = find(GROUP, sink.kind)
     if found is None:
         raise ConfigError(f"no package has a sink {sink.kind!r} any more")
@@ -221,12 +221,12 @@ def _plugin(pipeline: Pipeline, sink: PluginSink, maker: RowMaker) -> RowStore:
     return store
 
 
-def _sql(pipeline: Pipeline, sink: SqlSink, effect: Effect) -> SqlStore:
+def _sql(pipeline: Pipeline, sink: SqlSpec, effect: SqlEffect) -> SqlStore:
     database = _database(sink, f"crawlstream {pipeline.name}")
     return SqlStore(database, effect, pipeline=pipeline.name, edition=pipeline.edition)
 
 
-def _database(sink: SqlSink, application: str) -> Database:
+def _database(sink: SqlSpec, application: str) -> Database:
     if sink.scheme == "sqlite":
         return Sqlite(sink.url)
     try:

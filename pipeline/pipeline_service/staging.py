@@ -11,22 +11,24 @@ from crawlstream.errors import ConfigError
 from crawlstream.model.delivered import Delivered
 from pipeline_service.metrics import STAGE_SECONDS, WORKER_DEATHS
 from pipeline_service.records.judging import Judged
-from pipeline_service.records.rows import Row, Shape
+from pipeline_service.records.rows import Shape, StoreRow
 from pipeline_service.spec.config import Pipeline
-from pipeline_service.spec.quality.expect import Judge
+from pipeline_service.spec.quality.expect import ItemJudge
 from pipeline_service.spec.schema import required
-from pipeline_service.stages.chain import Outcome
+from pipeline_service.stages.chain import PageOutcome
 from pipeline_service.workers.inside import Inside
-from pipeline_service.workers.pool import Beat, Limits, Pool
+from pipeline_service.workers.pool import Beat, WorkerLimits, WorkerPool
 
 
-class Runner(Protocol):
+class StageRunner(Protocol):
     """Runs stages over pages."""
 
     async def open(self) -> Mapping[str, Any] | None:
         """Load the stages; answers the JSON Schema of the items. ConfigError."""
 
-    async def run(self, pages: Sequence[tuple[bytes, Delivered]], beat: Beat) -> Sequence[Outcome]:
+    async def run(
+        self, pages: Sequence[tuple[bytes, Delivered]], beat: Beat
+    ) -> Sequence[PageOutcome]:
         """The outcome of each page, in their order."""
 
     async def close(self) -> None:
@@ -39,10 +41,10 @@ class Staging:
     def __init__(self, pipeline: Pipeline) -> None:
         self.shape: Shape | None = None
         """Shape of rows, if they are not the pages themselves; known once it is open."""
-        self.judge = Judge(pipeline.expect)
+        self.judge = ItemJudge(pipeline.expect)
         """Judge of the items of a run."""
         self.pipeline = pipeline
-        self._runner: Runner | None = None
+        self._runner: StageRunner | None = None
         self._took = [STAGE_SECONDS.labels(pipeline.name, spec.label) for spec in pipeline.stage]
 
     async def open(self) -> None:
@@ -54,7 +56,7 @@ class Staging:
         schema = await runner.open()
         if self.pipeline.changes_rows:
             self.shape = Shape(self.pipeline.stage, schema)
-        self.judge = Judge(self.pipeline.expect, required(schema or {}))
+        self.judge = ItemJudge(self.pipeline.expect, required(schema or {}))
 
     async def close(self) -> None:
         """End the workers."""
@@ -81,20 +83,20 @@ class Staging:
         (after,) = await self.run([judged], lambda _: None, lambda _: False)
         return after
 
-    def _made(self) -> Runner:
+    def _made(self) -> StageRunner:
         pipeline = self.pipeline
         if not pipeline.worker_count:
             return Inside(pipeline.plan)
-        limits = Limits(
+        limits = WorkerLimits(
             workers=pipeline.worker_count, timeout_s=pipeline.timeout, memory_mb=pipeline.memory_mb
         )
 
         def died(cause: str) -> None:
             WORKER_DEATHS.labels(pipeline.name, cause).inc()
 
-        return Pool(pipeline.plan, limits, died=died)
+        return WorkerPool(pipeline.plan, limits, died=died)
 
-    def _after(self, judged: Judged, outcome: Outcome) -> Judged:
+    def _after(self, judged: Judged, outcome: PageOutcome) -> Judged:
         for took, seconds in zip(self._took, outcome.seconds, strict=False):
             took.observe(seconds)
         if outcome.reason or outcome.filtered:
@@ -112,7 +114,7 @@ class Staging:
             return replace(judged, quality=outcome.quality) if outcome.quality else judged
         assert judged.page is not None
         rows = [
-            Row(judged.page, judged.value, made.fields, made.number, made.errors)
+            StoreRow(judged.page, judged.value, made.fields, made.number, made.errors)
             for made in outcome.rows
         ]
         return replace(judged, rows=rows, quality=outcome.quality)

@@ -24,7 +24,7 @@ from crawlstream_frontier.streams import Streams
 from redis_monitor.dead_letters import cut, dead_letter, lost_on_shelf, lost_spill, put_aside
 from redis_monitor.ledger_audit import check_ending
 from redis_monitor.metrics import DEAD_LETTERS, RUNS
-from redis_monitor.partitions.ending_records import Homes
+from redis_monitor.partitions.ending_records import EndingRecords
 from redis_monitor.schedules.outbox_records import records_of
 
 COUNT = 100
@@ -54,7 +54,7 @@ class OutboxPublisher:
         outbound: Outbound,
         tally: Tally,
         liveness: Liveness,
-        homes: Homes | None = None,
+        homes: EndingRecords | None = None,
     ) -> None:
         """``homes``: of a frontier of several partitions, the one whose outbox this is."""
         self._homes = homes

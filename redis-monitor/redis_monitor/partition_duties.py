@@ -16,7 +16,7 @@ from redis_monitor.action_runner import ActionRunner
 from redis_monitor.actions import load_actions
 from redis_monitor.maintenance import Maintenance
 from redis_monitor.outbox import OutboxPublisher
-from redis_monitor.partitions.ending_records import Homes
+from redis_monitor.partitions.ending_records import EndingRecords
 from redis_monitor.partitions.endings import Endings
 from redis_monitor.periodic import PeriodicTask, Step
 from redis_monitor.sharing import Sharing
@@ -109,7 +109,7 @@ class PartitionDuties:
             outbound=self._outbound,
             tally=self._tally,
             liveness=liveness,
-            homes=None if is_whole else Homes(partition, self._frontiers[partition].home),
+            homes=None if is_whole else EndingRecords(partition, self._frontiers[partition].home),
         )
         return self._task(partition, liveness, publisher.step)
 

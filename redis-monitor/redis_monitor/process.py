@@ -32,7 +32,7 @@ from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.process import Process
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.plugins import Context
-from crawlstream.stats.counter_history import History
+from crawlstream.stats.counter_history import CounterHistory
 from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.stats.rule_history import note_changes
 from crawlstream.stats.tally import Tally
@@ -278,7 +278,7 @@ def _cluster_metrics(resources: Resources, rules: ThrottleSync) -> PeriodicTask:
 
 
 def _forget_stats(resources: Resources) -> PeriodicTask:
-    history = History(resources.redis, resources.keys)
+    history = CounterHistory(resources.redis, resources.keys)
 
     async def step() -> float:
         await history.forget_machines()

@@ -43,7 +43,7 @@ from rest_service.http.quota import Quota
 from rest_service.metrics import REQUESTS, WAITING
 from rest_service.sampler import Sampler
 from rest_service.service import Service
-from rest_service.topics.producer import Feeder
+from rest_service.topics.producer import ListProducer
 from rest_service.topics.replies import ReplyReader
 from rest_service.v2 import wellknown
 
@@ -70,7 +70,7 @@ async def run(settings: Settings) -> None:
         shelf = await stack.enter_async_context(shelf_of(settings))
         frontier = await stack.enter_async_context(open_frontiers(settings, shelf=shelf))
         service = _service(
-            settings, process.node, kafka=kafka, frontier=frontier, feeder=Feeder(sink.send)
+            settings, process.node, kafka=kafka, frontier=frontier, feeder=ListProducer(sink.send)
         )
         wellknown.watch(settings)
         reader = ReplyReader(kafka, service.topics.outbound, service.replies)
@@ -114,7 +114,7 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _service(
-    settings: Settings, node: str, *, kafka: Kafka, frontier: Frontiers, feeder: Feeder
+    settings: Settings, node: str, *, kafka: Kafka, frontier: Frontiers, feeder: ListProducer
 ) -> Service:
     keys, redis = frontier.root.scripts.keys, frontier.root.scripts.redis
     sampler = Sampler(redis, keys, frontier.queries)

@@ -56,7 +56,7 @@ class CounterSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class ClusterSample:
     """The cluster at one moment."""
 
     at: float
@@ -106,7 +106,7 @@ class Sampler:
     """Samples the cluster, and remembers a quarter of an hour of it."""
 
     def __init__(self, redis: Redis, keys: FrontierKeys, frontier: FrontierQueries) -> None:
-        self.samples: deque[Sample] = deque()
+        self.samples: deque[ClusterSample] = deque()
         self.crawls: Sequence[CrawlState] = ()
         """Crawls that Redis remembers, as of their latest sample."""
         self.is_blind = True
@@ -228,9 +228,9 @@ class Sampler:
         if time.monotonic() >= self._crawls_due:
             await self._look_at_crawls(counted.at)
 
-    def _sample(self, state: FrontierState, now: CounterSnapshot) -> Sample:
+    def _sample(self, state: FrontierState, now: CounterSnapshot) -> ClusterSample:
         before = self._counted_before(now.at - _RATE_OVER_S) or now
-        return Sample(
+        return ClusterSample(
             at=now.at,
             lately=now.traffic.since(before.traffic),
             over_s=max(now.at - before.at, WATCHED_S),

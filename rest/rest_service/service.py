@@ -25,15 +25,15 @@ from crawlstream.wire import requests
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
-from rest_service.http.fair_semaphore import Turns
+from rest_service.http.fair_semaphore import FairSemaphore
 from rest_service.http.gate import CLIENT
-from rest_service.http.idempotency import Once
+from rest_service.http.idempotency import IdempotencyStore
 from rest_service.http.quota import Quota
 from rest_service.metrics import WAITING
 from rest_service.rates import DomainRates
 from rest_service.sampler import Sampler
 from rest_service.topics.last_runs import LastRuns
-from rest_service.topics.producer import MAX_RECORDS, Feeder
+from rest_service.topics.producer import MAX_RECORDS, ListProducer
 from rest_service.topics.replies import Replies
 
 MAX_STREAMS, MAX_STREAMS_EACH = 20, 10
@@ -75,7 +75,7 @@ class Service:
     keys: FrontierKeys
     kafka: Kafka
     redis: Redis
-    feeder: Feeder
+    feeder: ListProducer
     frontier: Frontiers
     sampler: Sampler
     editor: ThrottleEditor
@@ -85,12 +85,18 @@ class Service:
     """The name of this process, as in its heartbeat."""
     replies: Replies = field(default_factory=Replies)
     reach: Reach = field(default_factory=Reach)
-    once: Once = field(default_factory=Once)
-    streams: Turns = field(default_factory=lambda: Turns(most=MAX_STREAMS, each=MAX_STREAMS_EACH))
-    pages: Turns = field(
-        default_factory=lambda: Turns(most=MAX_PAGES, each=MAX_PAGES_EACH, patience_s=PATIENCE_S)
+    once: IdempotencyStore = field(default_factory=IdempotencyStore)
+    streams: FairSemaphore = field(
+        default_factory=lambda: FairSemaphore(most=MAX_STREAMS, each=MAX_STREAMS_EACH)
     )
-    comparisons: Turns = field(default_factory=lambda: Turns(most=1, each=1, patience_s=PATIENCE_S))
+    pages: FairSemaphore = field(
+        default_factory=lambda: FairSemaphore(
+            most=MAX_PAGES, each=MAX_PAGES_EACH, patience_s=PATIENCE_S
+        )
+    )
+    comparisons: FairSemaphore = field(
+        default_factory=lambda: FairSemaphore(most=1, each=1, patience_s=PATIENCE_S)
+    )
     """A single comparison at a time: each keeps up to 200 000 pages in memory."""
     last_runs: LastRuns = field(default_factory=LastRuns)
     rates: DomainRates = field(default_factory=DomainRates)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.publish.publisher import Publisher
 from crawlstream.model.crawl import Hold
@@ -25,7 +25,7 @@ from crawlstream_frontier.worker.session import WorkerSession
 from redis_monitor.__main__ import main as redis_monitor
 
 _publish = Publisher.result
-_admit = Holds.admit
+_admit = Leases.admit
 _exchange = WorkerSession.exchange
 _read = sources.read
 _late: set[asyncio.Task[None]] = set()
@@ -70,7 +70,7 @@ async def _look_twice(self: Publisher, result: CrawlResult) -> None:
     await _publish(self, result)
 
 
-def _pop(self: Holds, hold: Hold) -> Page:
+def _pop(self: Leases, hold: Hold) -> Page:
     """Take a page out of the frontier for good, before anything is done with it."""
     page = _admit(self, hold)
     self.settle(page, Outcome.DONE, "2xx")
@@ -147,7 +147,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "twice": lambda: setattr(Publisher, "result", _publish_twice),
     "rename": lambda: setattr(Publisher, "result", _rename),
     "look-twice": lambda: setattr(Publisher, "result", _look_twice),
-    "pop": lambda: setattr(Holds, "admit", _pop),
+    "pop": lambda: setattr(Leases, "admit", _pop),
     "children-last": lambda: setattr(WorkerSession, "exchange", _children_last),
     # The worker's own clock, five seconds fast, counts.
     "clock": lambda: _rewrite(clock="  wall = time[1] * 1000 + 5000"),

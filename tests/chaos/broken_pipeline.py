@@ -18,8 +18,8 @@ from crawlstream.boot.failpoints import failpoint
 from crawlstream.bus.records import Batch
 from crawlstream.wire import jsontext
 from pipeline_service.records.judging import Judged
-from pipeline_service.sinks.files.claims import Chain, Claim
-from pipeline_service.sinks.files.files_sink import FilesSink, Part
+from pipeline_service.sinks.files.claims import Claim, ClaimChain
+from pipeline_service.sinks.files.files_sink import FilePart, FilesSink
 from pipeline_service.sinks.files.segments import Segment
 from support.pipelines import writer
 from support.pipelines.results import record
@@ -45,7 +45,7 @@ async def _commit_first(self: FilesSink, batch: Batch, *rest: Any) -> int | None
     return await _write(self, batch, *rest)
 
 
-async def _go_on_there(self: FilesSink, part: Part, topic_id: str) -> None:
+async def _go_on_there(self: FilesSink, part: FilePart, topic_id: str) -> None:
     """Begin where that says, wherever the store is."""
     await _load(self, part, topic_id)
     if _noted().exists():
@@ -53,7 +53,7 @@ async def _go_on_there(self: FilesSink, part: Part, topic_id: str) -> None:
         part.redo = None
 
 
-async def _put_first(self: FilesSink, part: Part, why: str, live: Any) -> int | None:
+async def _put_first(self: FilesSink, part: FilePart, why: str, live: Any) -> int | None:
     """Put the files before anybody was asked whose they are."""
     segment, chain = part.segment, part.chain
     assert segment is not None
@@ -67,7 +67,7 @@ async def _put_first(self: FilesSink, part: Part, why: str, live: Any) -> int | 
     return await _finish(self, part, why, live)
 
 
-def _claim_anyway(_self: Chain, _claim: Claim) -> bool:
+def _claim_anyway(_self: ClaimChain, _claim: Claim) -> bool:
     """Whoever has claimed it, it is ours."""
     return True
 
@@ -86,7 +86,7 @@ def _break_commits() -> None:
 BREAKS: Mapping[str, Callable[[], None]] = {
     "commit-first": _break_commits,
     "put-first": lambda: setattr(FilesSink, "_finish", _put_first),
-    "claim-anyway": lambda: setattr(Chain, "claim", _claim_anyway),
+    "claim-anyway": lambda: setattr(ClaimChain, "claim", _claim_anyway),
     "drop-nul": lambda: setattr(Segment, "_add", _drop_nul),
 }
 """By name; each replaces one thing that a pipeline does by another that it must not do."""

@@ -17,17 +17,17 @@ from crawlstream_chaos.facts.facts import (
     Facts,
     FedCrawl,
     Firings,
-    Record,
-    Rule,
-    Sample,
+    HostRule,
+    LedgerSample,
     Strike,
+    TopicRecord,
     endings_told,
     has_ended,
 )
 from crawlstream_chaos.laws.auditor import LAWS, audit
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.nemesis import FAULTS
-from crawlstream_cli.demo.access_log import Visit
+from crawlstream_cli.demo.access_log import LoggedRequest
 
 CRAWL = "crawl"
 PAGES = {f"http://127.0.0.1:1/{n}": 200 for n in range(6)}
@@ -40,13 +40,15 @@ COUNTERS = {
 }  # fmt: skip
 
 
-def record(topic: str, offset: int, at: float, /, key: str | None = None, **value: Any) -> Record:
+def record(
+    topic: str, offset: int, at: float, /, key: str | None = None, **value: Any
+) -> TopicRecord:
     """A record of the crawl."""
     value = {"crawlid": CRAWL, "appid": APP, "run": 1, **value}
-    return Record(topic=topic, key=key, value=value, partition=0, offset=offset, at=at)
+    return TopicRecord(topic=topic, key=key, value=value, partition=0, offset=offset, at=at)
 
 
-def result(number: int, at: float, offset: int | None = None, **value: Any) -> Record:
+def result(number: int, at: float, offset: int | None = None, **value: Any) -> TopicRecord:
     """The result of a page."""
     name = f"id-{number}"
     url = f"http://127.0.0.1:1/{number}"
@@ -54,24 +56,24 @@ def result(number: int, at: float, offset: int | None = None, **value: Any) -> R
     return record("crawled_firehose", number if offset is None else offset, at, **fields)
 
 
-def event(name: str, at: float, **value: Any) -> Record:
+def event(name: str, at: float, **value: Any) -> TopicRecord:
     """An event of the crawl."""
     return record("events", int(at), at, event=name, **value)
 
 
-def ending(at: float = 9_000, name: str = "crawl_finished", **counters: int) -> Record:
+def ending(at: float = 9_000, name: str = "crawl_finished", **counters: int) -> TopicRecord:
     """How the crawl ended."""
     return event(name, at, counters={**COUNTERS, **counters})
 
 
-def answer(uuid: str = ASKED, **value: Any) -> Record:
+def answer(uuid: str = ASKED, **value: Any) -> TopicRecord:
     """The answer to a question."""
     return record("outbound_firehose", 0, 5_000, uuid=uuid, server_time=1.5, **value)
 
 
-def visit(at: float, path: str = "/1") -> Visit:
+def visit(at: float, path: str = "/1") -> LoggedRequest:
     """A request that the site saw."""
-    return Visit(at, at, "127.0.0.1", "GET", path, 200, "")
+    return LoggedRequest(at, at, "127.0.0.1", "GET", path, 200, "")
 
 
 def ledger(**counts: int) -> CrawlState:
@@ -86,9 +88,9 @@ def ledger(**counts: int) -> CrawlState:
     )
 
 
-def sample(at: float = 7_000, logged: int = 6, **counts: int) -> Sample:
+def sample(at: float = 7_000, logged: int = 6, **counts: int) -> LedgerSample:
     """What the ledger said, and how many results Kafka had then."""
-    return Sample(at=at, ledgers=[ledger(**counts)], logged={("crawled_firehose", 0): logged})
+    return LedgerSample(at=at, ledgers=[ledger(**counts)], logged={("crawled_firehose", 0): logged})
 
 
 RESULTS = [result(n, 1_000 * (n + 1)) for n in range(6)]
@@ -101,7 +103,7 @@ GOOD = Facts(
     fed=[FED],
     records=[*RESULTS, *EVENTS, answer()],
     visits=[visit(1_000 * n) for n in range(6)],
-    rules=[Rule(host="127.0.0.1", hits=1, window_s=1)],
+    rules=[HostRule(host="127.0.0.1", hits=1, window_s=1)],
     samples=[sample()],
     strikes=[STRIKE],
     asked=frozenset({ASKED}),
@@ -111,27 +113,27 @@ GOOD = Facts(
 Plant = Callable[[Facts], Facts]
 
 
-def seen_by_proxies(facts: Facts, visits: Sequence[Visit]) -> Facts:
+def seen_by_proxies(facts: Facts, visits: Sequence[LoggedRequest]) -> Facts:
     """The same through proxies that have seen these requests."""
     return replace(facts, pool="de", by_proxies=ByProxies(list(visits)))
 
 
-def more(*records: Record) -> Plant:
+def more(*records: TopicRecord) -> Plant:
     """Records beside the good ones."""
     return lambda facts: replace(facts, records=[*facts.records, *records])
 
 
-def without(*records: Record) -> Plant:
+def without(*records: TopicRecord) -> Plant:
     """The good records but some."""
     return lambda facts: replace(facts, records=[r for r in facts.records if r not in records])
 
 
-def instead(old: Record, new: Record) -> Plant:
+def instead(old: TopicRecord, new: TopicRecord) -> Plant:
     """One of the good records is another."""
     return lambda facts: replace(facts, records=[new if r == old else r for r in facts.records])
 
 
-def firing(number: int) -> Record:
+def firing(number: int) -> TopicRecord:
     """What is told of a firing; it names no run."""
     told = event("schedule_fired", 50 + number, schedule="news")
     value = {k: v for k, v in told.value.items() if k != "run"}
@@ -146,7 +148,7 @@ def fired(times: int, facts: Facts, *, untold: int = 0) -> Facts:
     return replace(facts, fed=[fed], records=[*told, *facts.records])
 
 
-def sampled(*samples: Sample) -> Plant:
+def sampled(*samples: LedgerSample) -> Plant:
     """Other samples."""
     return lambda facts: replace(facts, samples=samples)
 
@@ -337,8 +339,8 @@ def test_a_first_run_need_not_be_number_one() -> None:
 def test_a_rule_counts_for_windows_within_its_time() -> None:
     """Before it was in force, and once it is over, more may be asked."""
     rules = [
-        Rule(host="127.0.0.1", hits=2, window_s=1),
-        Rule(host="127.0.0.1", hits=1, window_s=1, since=5_000, until=9_000),
+        HostRule(host="127.0.0.1", hits=2, window_s=1),
+        HostRule(host="127.0.0.1", hits=1, window_s=1, since=5_000, until=9_000),
     ]
 
     def overruns(*times: float) -> list[str]:
@@ -366,10 +368,10 @@ def test_a_window_may_be_a_tenth_short_only_where_the_clock_is_set() -> None:
 def test_what_scripts_ask_for_counts_by_page_and_not_in_windows() -> None:
     """Each visit of a page may bring its share, and nothing comes before its page."""
 
-    def broken(*visits: Visit) -> list[str]:
+    def broken(*visits: LoggedRequest) -> list[str]:
         return [v.law for v in audit(replace(GOOD, render=2, visits=visits))]
 
-    def further(at: float, number: int) -> Visit:
+    def further(at: float, number: int) -> LoggedRequest:
         return visit(at, f"/further/{number}/1")
 
     assert not broken(visit(0), further(1, 0), further(2, 1), visit(1_000), further(1_001, 0))
@@ -404,7 +406,7 @@ def test_what_an_emptied_shelf_had_need_not_come() -> None:
     assert [v.law for v in told] == ["the ledger adds up"]
 
 
-def of_run(number: int, facts: Facts) -> list[Record]:
+def of_run(number: int, facts: Facts) -> list[TopicRecord]:
     """The records of the crawl as those of another run, whose pages have other ids."""
     found = []
     for seen in facts.records:
@@ -450,7 +452,7 @@ APART = FedCrawl(crawlid=CRAWL, delivered=dict.fromkeys([*PAGES][:3], 200), runs
 SECOND = {"run": 2}
 
 
-def ended_after(done: int, at: float, run: int) -> Record:
+def ended_after(done: int, at: float, run: int) -> TopicRecord:
     """How a run of so many seeds ended."""
     counters = {**COUNTERS, "admitted": done, "done": done, "failed": 0, "redirected": 0}
     return event("crawl_finished", at, run=run, counters=counters)

@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 from chaos.broken_pipeline import BREAKS, values
-from crawlstream_chaos.facts.facts import Facts, FedCrawl, Record
+from crawlstream_chaos.facts.facts import Facts, FedCrawl, TopicRecord
 from crawlstream_chaos.laws.pipeline_stores import LAWS
 from crawlstream_chaos.pipelines.store_reader import StoreReader
 from support.waiting import WaitUntil
@@ -51,7 +51,7 @@ def broken_laws(folder: Path) -> set[str]:
     """What the auditor finds in the store, beside the topic."""
     told = [_told(value) for value in values()]
     pages = [
-        Record(topic="crawled_firehose", key=None, value=v, partition=0, offset=n, at=0)
+        TopicRecord(topic="crawled_firehose", key=None, value=v, partition=0, offset=n, at=0)
         for n, v in enumerate(told)
         if v is not None
     ]

@@ -24,7 +24,7 @@ from chaos.test_auditor import (
     of_run,
     result,
 )
-from crawlstream_chaos.facts.facts import Facts, Record, Strike
+from crawlstream_chaos.facts.facts import Facts, Strike, TopicRecord
 from crawlstream_chaos.laws.auditor import audit
 
 SECOND_MS = 10_000
@@ -36,14 +36,14 @@ BOTH = (CUT, WIPE)
 ENDING = EVENTS[-1]
 
 
-def again(number: int, at: float) -> Record:
+def again(number: int, at: float) -> TopicRecord:
     """A page that the first firing has fed, and that comes once more in the second run."""
     name = f"id-{number}-of-1-in-2"
     return result(number, at, offset=int(at), key=name, id=name, run=2)
 
 
 def two_runs(
-    *left_over: Record, of: Facts = GOOD, strikes: Sequence[Strike] = BOTH, **counters: int
+    *left_over: TopicRecord, of: Facts = GOOD, strikes: Sequence[Strike] = BOTH, **counters: int
 ) -> Facts:
     """A schedule that has fired twice; the second run has these pages and counters beside."""
     first, second = of_run(1, of), of_run(2, of)
@@ -101,7 +101,7 @@ def test_a_page_that_nothing_explains_has_to_be_counted(plant: Callable[[], Fact
     assert laws(plant()) == ["the ledger adds up"]
 
 
-def moved(page: Record) -> Record:
+def moved(page: TopicRecord) -> TopicRecord:
     """A page to which a seed was redirected."""
     return replace(page, value={**page.value, "redirect_urls": ["http://127.0.0.1:1/moved"]})
 
@@ -111,7 +111,7 @@ def test_a_seed_that_waits_once_more_is_redirected_once_more() -> None:
     records = [moved(seen) if seen in RESULTS[4:] else seen for seen in GOOD.records]
     both = instead(ENDING, ending(redirected=2, admitted=9))(replace(GOOD, records=records))
 
-    def audited(page: Record, strikes: Sequence[Strike] = BOTH) -> list[str]:
+    def audited(page: TopicRecord, strikes: Sequence[Strike] = BOTH) -> list[str]:
         facts = two_runs(page, of=both, strikes=strikes, done=7, redirected=3, admitted=11)
         return laws(replace(facts, fed=[replace(facts.fed[0], redirected=2)]))
 

@@ -10,7 +10,7 @@ import pytest
 
 from chaos.test_auditor import CRAWL, GOOD, event, result
 from crawlstream_chaos.facts.facts import APP, Facts
-from crawlstream_chaos.facts.stored import Segment, Stored
+from crawlstream_chaos.facts.stored import ClaimedSegment, Stored
 from crawlstream_chaos.laws.auditor import audit
 from crawlstream_chaos.laws.pipeline_stores import LAWS
 
@@ -31,10 +31,10 @@ def account(*, total: dict[str, Any] | None = None, run: dict[str, Any] | None =
     return {"total": whole | (total or {}), "runs": {RUN: tally() | (run or {})}}
 
 
-FIRST = Segment(
+FIRST = ClaimedSegment(
     partition=0, start=0, next=3, files={"a": 3}, account={"total": tally(), "runs": {}}
 )
-LAST = Segment(partition=0, start=3, next=7, files={"b": 3}, account=account())
+LAST = ClaimedSegment(partition=0, start=3, next=7, files={"b": 3}, account=account())
 STORED = Stored(
     pipeline="archive",
     pages={"a": ["id-0", "id-1", "id-2"], "b": ["id-3", "id-4", "id-5"]},
@@ -83,7 +83,7 @@ def test_a_repeat_is_counted_and_not_stored() -> None:
     assert audit(replace(facts, records=[*facts.records, again])) == []
 
 
-NO_PAGES = Segment(
+NO_PAGES = ClaimedSegment(
     partition=0,
     start=0,
     next=7,

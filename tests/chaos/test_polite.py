@@ -25,7 +25,7 @@ from redis.asyncio import Redis
 
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.tasks import beside
-from crawlstream_chaos.processes import Crawler, RunningServer
+from crawlstream_chaos.processes import LoggedCrawler, RunningServer
 from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, serving
 from support.crawler.cluster import CrawlerCluster
 
@@ -74,7 +74,7 @@ class Crowd:
 
     cluster: CrawlerCluster
     sites: tuple[CrawlerSite, CrawlerSite]
-    workers: list[Crawler]
+    workers: list[LoggedCrawler]
     redis_server: RunningServer
     lowered_at: float = float("inf")
     strikes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -113,7 +113,7 @@ class Crowd:
             assert time.monotonic() < deadline, "some host is not asked"
             await asyncio.sleep(0.05)
 
-    async def one_at_work(self) -> Crawler:
+    async def one_at_work(self) -> LoggedCrawler:
         """A worker that runs; one that was killed is started again in a moment."""
         while True:
             if running := [each for each in self.workers if each.is_running()]:
@@ -261,7 +261,7 @@ async def crawling(
         home = cluster.home / f"worker-{number}"
         home.mkdir()
         env = {**cluster.env, **clock_off(hours, home), "LOG_LEVEL": "WARNING"}
-        workers.append(Crawler("link", env, home / "log"))
+        workers.append(LoggedCrawler("link", env, home / "log"))
     crowd = Crowd(cluster, sites, workers, redis_server)
     await crowd.feed()
     try:

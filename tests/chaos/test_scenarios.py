@@ -15,7 +15,7 @@ import pytest
 from chaos.broken import BREAKS
 from crawlstream_chaos.cluster import QUICK, ChaosCluster
 from crawlstream_chaos.nemesis import FAULTS
-from crawlstream_chaos.rounds import Outcome, Round
+from crawlstream_chaos.rounds import Round, RoundResult
 from crawlstream_chaos.scenarios import SCENARIOS, Scenario
 from crawlstream_chaos.scripts import strike_in_turn
 from crawlstream_chaos.strikes.extra_processes import extra_crawler, extra_process, is_up, settles
@@ -39,7 +39,7 @@ IN_TURN = (
 )  # fmt: skip
 
 
-async def play(cluster: ChaosCluster, scenario: Scenario, *, seconds: float = 6) -> Outcome:
+async def play(cluster: ChaosCluster, scenario: Scenario, *, seconds: float = 6) -> RoundResult:
     """One round of it, at a brisk pace."""
     pace = (0.2, 1.0)
     return await scenario.play(Round(cluster, scenario.name, seed=1, seconds=seconds, pause_s=pace))

@@ -12,7 +12,7 @@ import pytest
 from chaos.broken import TEXTS
 from crawlstream.model.state import FrontierState
 from crawlstream_chaos.nemesis import FAULTS
-from crawlstream_chaos.proxy import Proxy
+from crawlstream_chaos.proxy import FaultyProxy
 from crawlstream_chaos.recorder import AccessLogReader, KafkaLogs
 from crawlstream_chaos.report import flatness
 from crawlstream_chaos.rounds import Footprint, has_pages
@@ -20,7 +20,7 @@ from crawlstream_chaos.runner import Options, problem_of
 from crawlstream_chaos.scenarios import SCENARIOS
 from crawlstream_chaos.scenes.companions import moved_seeds
 from crawlstream_cli.app import run
-from crawlstream_cli.demo.access_log import AccessLog, Visit
+from crawlstream_cli.demo.access_log import AccessLog, LoggedRequest
 from crawlstream_cli.demo.web import Web
 from crawlstream_cli.local import home
 from crawlstream_cli.local.ports import free_block
@@ -49,10 +49,10 @@ def echo() -> Echo:
 
 
 @pytest.fixture
-async def proxy(echo: Echo) -> AsyncIterator[Proxy]:
+async def proxy(echo: Echo) -> AsyncIterator[FaultyProxy]:
     """A proxy before the echo."""
     server = await asyncio.start_server(echo.serve, "127.0.0.1", 0)
-    proxy = Proxy(free_block(1), server.sockets[0].getsockname()[1])
+    proxy = FaultyProxy(free_block(1), server.sockets[0].getsockname()[1])
     await proxy.start()
     yield proxy
     await proxy.stop()
@@ -82,12 +82,12 @@ class Client:
         self._writer.close()
 
 
-async def connected(proxy: Proxy) -> Client:
+async def connected(proxy: FaultyProxy) -> Client:
     """A client of the echo."""
     return Client(*await asyncio.open_connection("127.0.0.1", proxy.port))
 
 
-async def test_a_proxy_passes_what_it_is_given(proxy: Proxy) -> None:
+async def test_a_proxy_passes_what_it_is_given(proxy: FaultyProxy) -> None:
     """Bytes come through and back, slowly where it is slow."""
     client = await connected(proxy)
     assert await client.says(b"one") == b"one"
@@ -99,7 +99,7 @@ async def test_a_proxy_passes_what_it_is_given(proxy: Proxy) -> None:
     client.close()
 
 
-async def test_a_cut_ends_connections_and_keeps_no_one_out(proxy: Proxy) -> None:
+async def test_a_cut_ends_connections_and_keeps_no_one_out(proxy: FaultyProxy) -> None:
     """The client notices at once, and may come again."""
     client = await connected(proxy)
     assert await client.says(b"one") == b"one"
@@ -111,7 +111,7 @@ async def test_a_cut_ends_connections_and_keeps_no_one_out(proxy: Proxy) -> None
 
 
 async def test_a_mute_proxy_loses_the_reply_after_the_effect(
-    proxy: Proxy, echo: Echo, wait_until: WaitUntil
+    proxy: FaultyProxy, echo: Echo, wait_until: WaitUntil
 ) -> None:
     """The server has heard, the client will never know."""
     client = await connected(proxy)
@@ -122,7 +122,7 @@ async def test_a_mute_proxy_loses_the_reply_after_the_effect(
     assert await asking == b""
 
 
-async def test_through_a_half_open_proxy_nothing_passes(proxy: Proxy, echo: Echo) -> None:
+async def test_through_a_half_open_proxy_nothing_passes(proxy: FaultyProxy, echo: Echo) -> None:
     """Neither what was connected nor what connects meanwhile gets anywhere; then both are cut."""
     client = await connected(proxy)
     assert await client.says(b"one") == b"one"
@@ -162,7 +162,7 @@ def test_an_access_log_is_read_as_it_grows(tmp_path: Path) -> None:
     assert reader.read() == 0
     log = AccessLog(path)
     for at in range(3):
-        log.note(Visit(at, at, "127.0.0.1", "GET", "/", 200, ""))
+        log.note(LoggedRequest(at, at, "127.0.0.1", "GET", "/", 200, ""))
         log.flush()
         assert reader.read() == at + 1
     log.close()

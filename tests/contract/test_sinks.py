@@ -13,7 +13,7 @@ from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.records import OutOfRange
 from crawlstream.wire.delivered import decode
 from pipeline_service.records.judging import judge
-from pipeline_service.sinks.sink import Sink
+from pipeline_service.sinks.sink import PageSink
 from pipeline_service.spec.config import Pipeline
 from support.pipelines import writer
 from support.pipelines.pages import HOSTILE
@@ -41,7 +41,9 @@ async def carry(target: Target, records: Sequence[bytes], start: int = 0, more: 
         assert await put(sink, asked, records, start) is None
 
 
-async def put(sink: Sink, asked: Pipeline, records: Sequence[bytes], start: int = 0) -> int | None:
+async def put(
+    sink: PageSink, asked: Pipeline, records: Sequence[bytes], start: int = 0
+) -> int | None:
     """Write records from an offset on."""
     batch = writer.batch_of(records, start)
     return await sink.write(batch, judge(asked, batch), Liveness("write"))

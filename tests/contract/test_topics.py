@@ -15,7 +15,7 @@ from kafka.admin import KafkaAdminClient
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.settings import load_settings
-from crawlstream.bus.compacted_topic import Table
+from crawlstream.bus.compacted_topic import CompactedTopic
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out, RecordTooLarge
 from crawlstream.bus.topics import create_missing
@@ -25,7 +25,7 @@ from crawlstream_chaos.processes import RunningServer
 from pipeline_service.records.judging import judge
 from pipeline_service.sink_factory import prove
 from pipeline_service.sinks.sink import SinkRefused
-from pipeline_service.spec.sinks import KafkaSink
+from pipeline_service.spec.sinks import KafkaSpec
 from support.bus.values import committed
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
@@ -53,7 +53,7 @@ def kafka(target: Target) -> Kafka:  # noqa: ARG001  it tells where Kafka is
 def topic_of(target: Target) -> str:
     """Its name."""
     sink = writer.pipeline(target.sink).sink
-    assert isinstance(sink, KafkaSink)
+    assert isinstance(sink, KafkaSpec)
     return sink.topic
 
 
@@ -73,7 +73,7 @@ def test_what_was_left_open_is_never_read(target: Target, kafka: Kafka, fresh_na
     after = Transactions(kafka, fresh_name)
     assert after.write([Out(topic, b"whole", b"k")])
     assert committed(target.env["KAFKA_HOSTS"], topic) == [b"whole"]
-    table = Table(kafka, topic, b"k")
+    table = CompactedTopic(kafka, topic, b"k")
     assert table.read() == {b"k": b"whole"}
     late = Transactions(kafka, fresh_name)
     assert not after.write([Out(topic, b"too late", b"k")])
@@ -178,7 +178,7 @@ def test_a_topic_that_was_made_anew_is_read_anew(target: Target, kafka: Kafka) -
     """What a table held before is forgotten."""
     topic = f"{topic_of(target)}.again"
     make_topic(kafka, topic)
-    table, plain = Table(kafka, topic, b""), Transactions(kafka, None)
+    table, plain = CompactedTopic(kafka, topic, b""), Transactions(kafka, None)
     assert plain.write([Out(topic, b"1", b"a"), Out(topic, b"2", b"a"), Out(topic, b"3", b"b")])
     assert table.read() == {b"a": b"2", b"b": b"3"}
     assert plain.write([Out(topic, b"5", b"a")])

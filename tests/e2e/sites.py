@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crawlstream_cli.demo.access_log import AccessLog, Visit, count_fetches, read_visits
+from crawlstream_cli.demo.access_log import AccessLog, LoggedRequest, count_fetches, read_visits
 from crawlstream_cli.demo.site import Site
-from crawlstream_cli.demo.truth import Rules, Truth, expected_pages
+from crawlstream_cli.demo.truth import FollowRules, Truth, expected_pages
 from crawlstream_cli.demo.web import Web
 from crawlstream_cli.local.ports import free_block
 
@@ -28,10 +28,10 @@ class ServedWeb:
     log: Path
 
     def truth(self, **rules: Any) -> Truth:
-        """What a crawl from the front page must bring; fields as in :class:`Rules`."""
-        return expected_pages(self.web, Rules(**rules))
+        """What a crawl from the front page must bring; fields as in :class:`FollowRules`."""
+        return expected_pages(self.web, FollowRules(**rules))
 
-    def visits(self) -> list[Visit]:
+    def visits(self) -> list[LoggedRequest]:
         """Every request so far."""
         self.site.log.flush()
         return read_visits(self.log)

@@ -12,7 +12,7 @@ import pytest
 
 from crawlstream_chaos.witness import Witness
 from crawlstream_cli.demo.http_reply import render
-from crawlstream_cli.demo.web import Kind
+from crawlstream_cli.demo.web import ContentKind
 from e2e.sites import Serve, ServedWeb
 from support.waiting import WaitUntil
 
@@ -135,24 +135,26 @@ async def test_results_tell_where_they_come_from(
             page = kinds[url]
             body = render(web, page).body
             parent = web.pages[page.parent or 0]
-            assert result["attempt"] == (2 if page.kind is Kind.FLAKY else 1)
+            assert result["attempt"] == (2 if page.kind is ContentKind.FLAKY else 1)
             assert result["body_size"] == len(body)
-            if page.kind is Kind.IMAGE:
+            if page.kind is ContentKind.IMAGE:
                 assert result["body_encoding"] == "base64"
                 assert base64.b64decode(result["body"]) == body
-            elif page.kind is Kind.LATIN1:
+            elif page.kind is ContentKind.LATIN1:
                 assert result["body"] == body.decode("latin-1")
                 assert result["encoding"] == "cp1252"
             else:
                 assert result["body"] == body.decode()
-            if parent.kind is Kind.MOVED:
+            if parent.kind is ContentKind.MOVED:
                 assert result["redirect_urls"] == [web.url(parent)]
             elif page.parent is not None:
                 assert result["parent_url"] == web.url(parent)
         assert not any(result["links"] for result in results if result["depth"] == 3)
         listed = {link["url"] for link in by_url[web.seed_url]["links"]}
         children = {web.url(web.pages[n]) for n in web.pages[0].children}
-        assert listed - {web.seed_url} == {u for u in children if kinds[u].kind is not Kind.FILE}
+        assert listed - {web.seed_url} == {
+            u for u in children if kinds[u].kind is not ContentKind.FILE
+        }
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,9 @@ async def test_the_cluster_is_polite_to_robots(serve: Serve, witness: Witness) -
     """A forbidden seed is not fetched and says so; a client cannot overrule its operator."""
     async with serve() as served:
         web = served.web
-        page = next(p for p in web.pages if p.kind is Kind.FORBIDDEN and not web.may_fetch(p))
+        page = next(
+            p for p in web.pages if p.kind is ContentKind.FORBIDDEN and not web.may_fetch(p)
+        )
         name = {"appid": "e2e", "crawlid": f"robots-{web.port}"}
         witness.feed({"url": web.url(page), **name, "obey_robots": False})
         ending = await witness.ended(name["crawlid"], timeout_s=90)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlstream_chaos.witness import Witness
-from crawlstream_cli.demo.web import Kind
+from crawlstream_cli.demo.web import ContentKind
 from e2e.sites import Serve
 
 
@@ -13,7 +13,9 @@ async def test_a_thousand_seeds_are_one_run(serve: Serve, witness: Witness) -> N
         name = {"appid": "e2e", "crawlid": f"thousand-{served.web.port}"}
         # A seed always enters, even after a redirect has led to it: so none leads to another.
         pages = [
-            page for page in served.web.pages if page.kind not in (Kind.MOVED, Kind.MOVED_BACK)
+            page
+            for page in served.web.pages
+            if page.kind not in (ContentKind.MOVED, ContentKind.MOVED_BACK)
         ]
         urls = [served.web.url(page) for page in pages[:1000]]
         witness.feed(*({"url": url, **name} for url in urls))

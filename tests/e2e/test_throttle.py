@@ -8,7 +8,7 @@ from itertools import pairwise
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream_chaos.witness import Witness
-from crawlstream_cli.demo.access_log import Visit, busiest_windows
+from crawlstream_cli.demo.access_log import LoggedRequest, busiest_windows
 from crawlstream_frontier.frontier import Frontier
 from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb
@@ -85,7 +85,7 @@ async def test_no_window_of_any_host_exceeds_its_hits(
     assert all(later - earlier > 125 - 40 for earlier, later in gaps[1:])
 
 
-def arrivals_of(visits: list[Visit], host: str) -> list[tuple[float, float]]:
+def arrivals_of(visits: list[LoggedRequest], host: str) -> list[tuple[float, float]]:
     """Consecutive arrivals at a host, as pairs of milliseconds."""
     times = [visit.mono for visit in visits if visit.host == host]
     return list(pairwise(times))

@@ -17,11 +17,11 @@ from redis.asyncio import Redis
 
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.keys import Partitions
-from crawlstream_chaos.facts.facts import Record, Strike
+from crawlstream_chaos.facts.facts import Strike, TopicRecord
 from crawlstream_chaos.laws.invariants import Dump, check
-from crawlstream_chaos.processes import Crawler, RunningServer
+from crawlstream_chaos.processes import LoggedCrawler, RunningServer
 from crawlstream_chaos.scenes.web_proxy import WebProxy
-from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, serving
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, SeenRequest, serving
 from crawlstream_chaos.witness import Witness
 from crawlstream_cli.local.ports import free_block
 from crawlstream_frontier.frontier import Frontier
@@ -107,10 +107,10 @@ class StoryWitness(Witness):
     """A plain Kafka client that keeps what it has read by application."""
 
     def __init__(self, hosts: str, prefix: str) -> None:
-        self._by_app: defaultdict[str, list[Record]] = defaultdict(list)
+        self._by_app: defaultdict[str, list[TopicRecord]] = defaultdict(list)
         super().__init__(hosts, prefix)
 
-    def of(self, appid: str) -> Sequence[Record]:
+    def of(self, appid: str) -> Sequence[TopicRecord]:
         """Return all records of an application so far, in the order in which they were read."""
         return tuple(self._by_app.get(appid, ()))
 
@@ -125,7 +125,7 @@ class StoryWitness(Witness):
                 raw = value.pop("raw", None)
                 value = {**(json.loads(b64decode(raw)) if raw else {}), "reason": value["reason"]}
             self._by_app[str(value.get("appid"))].append(
-                Record(
+                TopicRecord(
                     topic=seen.topic,
                     key=seen.key,
                     value=value,
@@ -143,7 +143,7 @@ class StorySite(CrawlerSite):
         super().__init__(pages)
         self.stories: dict[str, Story] = {}
 
-    def answer_to(self, visit: Visit) -> Answer:
+    def answer_to(self, visit: SeenRequest) -> Answer:
         """Note a visit, and have its story answer."""
         self.visits.append(visit)
         return self.stories[visit.host].answer_to(visit)
@@ -172,7 +172,7 @@ class Ground:
         self.redis = redis
         self.site = site
         self.witness = witness
-        self.crawlers: dict[str, Crawler] = {}
+        self.crawlers: dict[str, LoggedCrawler] = {}
         self.pipeline: MonitorProcess | None = None
         self.strikes: list[Strike] = []
         self._meeting = asyncio.Barrier(1)
@@ -228,7 +228,7 @@ class Ground:
         return run(*argv, env=self.cluster.env, folder=self._home, timeout_s=PATIENCE_S)
 
     @contextmanager
-    def another_crawler(self, spider: str, **env: str) -> Iterator[Crawler]:
+    def another_crawler(self, spider: str, **env: str) -> Iterator[LoggedCrawler]:
         """Run a crawler for the length of the block."""
         with self.cluster.crawler(spider, **self._of_crawlers, **env) as crawler:
             yield crawler

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from crawlstream_chaos.facts.facts import ENDS, Facts, Rule
+from crawlstream_chaos.facts.facts import ENDS, Facts, HostRule
 from crawlstream_chaos.laws.auditor import endings_are_told_once, politeness, repeats_are_bounded
-from crawlstream_cli.demo.access_log import Visit as LoggedVisit
+from crawlstream_cli.demo.access_log import LoggedRequest as LoggedVisit
 from interplay.rows import as_rows, differences
 from interplay.story import RESULTS, Story
 from interplay.truth import Expected
@@ -120,7 +120,7 @@ def each_page_is_one_row(story: Story) -> Iterator[str]:
 
 def the_auditor_agrees(story: Story) -> Iterator[str]:
     """Windows by the site's own log, repetitions and endings, as the auditor of chaos sees them."""
-    rules = [Rule(host=host, hits=100_000, window_s=1) for host in (story.host, story.guest)]
+    rules = [HostRule(host=host, hits=100_000, window_s=1) for host in (story.host, story.guest)]
     facts = Facts(
         fed=(),
         records=story.ground.witness.of(story.appid),

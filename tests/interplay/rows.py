@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from crawlstream_chaos.facts.facts import Record
+from crawlstream_chaos.facts.facts import TopicRecord
 
 COLUMNS = ("id", "appid", "crawlid", "spiderid", "run", "url", "attempt", "status_code")
 """What a row must have as its page was delivered at first."""
@@ -38,7 +38,7 @@ def rows_of(file: Path, appid: str) -> Sequence[Mapping[str, Any]]:
     return [dict(zip(COLUMNS, row, strict=True)) for row in found]
 
 
-def as_rows(delivered: Sequence[Record]) -> Mapping[str, Mapping[str, Any]]:
+def as_rows(delivered: Sequence[TopicRecord]) -> Mapping[str, Mapping[str, Any]]:
     """Return what must be stored, by id: of each page what its first delivery says."""
     found: dict[str, Mapping[str, Any]] = {}
     for record in sorted(delivered, key=lambda each: (each.partition, each.offset)):

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from crawlstream_chaos.facts.facts import Record, Rule
-from crawlstream_chaos.scripted_site import Answer, Visit, page
+from crawlstream_chaos.facts.facts import HostRule, TopicRecord
+from crawlstream_chaos.scripted_site import Answer, SeenRequest, page
 from crawlstream_chaos.witness import ENDINGS
 from interplay.truth import Expected, Leaf, Walk
 from support.waiting import wait_until
@@ -88,9 +88,9 @@ class Story:
         self.reads_nothing = False
         """Whether the root page has no body, so that no link is found in it."""
         self.steps: list[str] = []
-        self.visits: list[Visit] = []
+        self.visits: list[SeenRequest] = []
         self.robots: Answer = Answer(status=404)
-        self.rules: list[Rule] = []
+        self.rules: list[HostRule] = []
         """Those of its hosts, beside the wide one of all."""
         self.gate = threading.Event()
         self._round = 0
@@ -128,7 +128,7 @@ class Story:
 
     # The site.
 
-    def answer_to(self, visit: Visit) -> Answer:
+    def answer_to(self, visit: SeenRequest) -> Answer:
         """Serve the story's web; the root page waits until the features have acted."""
         self.visits.append(visit)
         if visit.path == "/robots.txt":
@@ -170,17 +170,17 @@ class Story:
         with suppress(TimeoutError):
             await wait_until(self._all_stored, timeout_s=_STORED_S, every_s=0.2)
 
-    def ended(self) -> Sequence[Record]:
+    def ended(self) -> Sequence[TopicRecord]:
         """Return the endings of its runs so far, repeats left out."""
         found = [r for r in self.records("events") if r.value["event"] in ENDINGS]
         return list({r.value["run"]: r for r in found}.values())
 
-    def records(self, topic: str) -> Sequence[Record]:
+    def records(self, topic: str) -> Sequence[TopicRecord]:
         """Return what the cluster has told of the crawl on a topic."""
         spider = self.spiderid
         return [r for r in self.all_records(topic) if r.value.get("spiderid", spider) == spider]
 
-    def all_records(self, topic: str) -> Sequence[Record]:
+    def all_records(self, topic: str) -> Sequence[TopicRecord]:
         """Return what it has told of all crawls of the application."""
         return [r for r in self.ground.witness.of(self.appid) if r.topic == topic]
 

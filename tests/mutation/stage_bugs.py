@@ -34,7 +34,7 @@ STAGE_BUGS = {
     "counts of some items are told as those of all": Bug(
         module="pipeline_service.records.account",
         right="            self.runs[run].quality.forget()\n",
-        wrong="            self.runs[run].quality = Quality()\n",
+        wrong="            self.runs[run].quality = QualityCounts()\n",
         test="unit/pipeline/test_quality.py::forgotten_in_one_partition",
     ),
     "runs of other pages are judged": Bug(

@@ -21,7 +21,7 @@ from crawling.failures import reason_of
 from crawling.links.children import Children, Outlinks
 from crawling.links.traps import Traps
 from crawling.page.body_budget import BodyBudget
-from crawling.page.flight_recorder import Recorder
+from crawling.page.flight_recorder import FlightRecorder
 from crawling.page.scrapy_request import PAGE, to_scrapy
 from crawling.response.charset import with_charset
 from crawling.response.redirects import redirect_of
@@ -279,7 +279,7 @@ async def _handle(dear: DearPage, folder: Path) -> str:
     request = to_scrapy(page, Spider("link"), print)
     kind = responsetypes.from_args(url=dear.url, body=dear.body, headers=_headers(dear))
     raw = kind(page.hold.entry.url, dear.status, _headers(dear), dear.body, request=request)
-    unpack = WatchedCompression(LARGEST, Recorder(folder, "link"), BodyBudget())
+    unpack = WatchedCompression(LARGEST, FlightRecorder(folder, "link"), BodyBudget())
     plain: Any = await unpack.process_response(request, raw)
     response: Any = with_charset(plain)
     if redirect_of(page, response, 100) is not None:

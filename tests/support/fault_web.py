@@ -19,7 +19,7 @@ from ipaddress import IPv4Address
 from random import Random
 
 from crawlstream.model.url import canonical
-from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Page, Visit, serving
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Page, SeenRequest, serving
 
 DEPTH = 100
 """A ``maxdepth`` that ends no crawl of such a web."""
@@ -272,7 +272,7 @@ def _first(trouble: Answer, then: Answer) -> Page:
     """What the first visitor gets, and the others."""
     visits = itertools.count()
 
-    def answer(_visit: Visit) -> Answer:
+    def answer(_visit: SeenRequest) -> Answer:
         return trouble if next(visits) == 0 else then
 
     return answer

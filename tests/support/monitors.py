@@ -23,7 +23,7 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.keys import FrontierKeys, Topics
-from crawlstream_chaos.processes import Crawler, RunningServer
+from crawlstream_chaos.processes import LoggedCrawler, RunningServer
 from support.bus.values import values_of
 from support.forks.program import Forked, ForkedCrawler
 
@@ -167,7 +167,7 @@ class MonitorCluster:
             yield process
 
     @contextmanager
-    def crawler(self, spider: str, **env: str) -> Iterator[Crawler]:
+    def crawler(self, spider: str, **env: str) -> Iterator[LoggedCrawler]:
         """Run a crawler for the length of the block; it visits this machine only."""
         local = {
             "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",

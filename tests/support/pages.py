@@ -6,7 +6,7 @@ from typing import Any
 
 from scrapy.http import HtmlResponse, Response
 
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 
@@ -26,7 +26,7 @@ def page_at(
         retries=0,
         issued_at=0,
     )
-    return Holds(1, lambda: None).admit(hold)
+    return Leases(1, lambda: None).admit(hold)
 
 
 def answer(page: Page, status: int = 200, body: bytes = b"", **headers: Any) -> Response:

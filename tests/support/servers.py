@@ -10,11 +10,11 @@ from crawlstream_chaos.processes import RunningServer
 from crawlstream_cli.local import servers
 from crawlstream_cli.local.home import find_jars
 from crawlstream_cli.local.ports import free_block
-from crawlstream_cli.local.servers import Server
+from crawlstream_cli.local.servers import LocalServer
 
 
 @contextmanager
-def running(server: Server) -> Iterator[RunningServer]:
+def running(server: LocalServer) -> Iterator[RunningServer]:
     """Run a server for the length of the block."""
     running_server = RunningServer(server)
     try:

@@ -16,7 +16,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream_chaos.facts.stored import Stored
 from crawlstream_chaos.witness import ENDINGS, SeenRecord
-from crawlstream_cli.demo.access_log import Visit
+from crawlstream_cli.demo.access_log import LoggedRequest
 
 APP = "chaos"
 """The application that feeds everything."""
@@ -76,7 +76,7 @@ class FedCrawl:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record(SeenRecord):
+class TopicRecord(SeenRecord):
     """A record of an output topic, its body left out."""
 
     partition: int
@@ -91,7 +91,7 @@ class Record(SeenRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class HostRule:
     """A rule of a host for a time: ``hits`` in any window that touches it."""
 
     host: str
@@ -102,7 +102,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class LedgerSample:
     """Ledgers in the middle of the crawl, and what Kafka had on disk right after they were read."""
 
     at: float
@@ -132,7 +132,7 @@ class Strike:
 class ByProxies:
     """Observations of the proxies of a round, which record them here."""
 
-    departures: list[Visit] = field(default_factory=list)
+    departures: list[LoggedRequest] = field(default_factory=list)
     """Requests in tunnels as they came in; status 0."""
     broken: Counter[str] = field(default_factory=Counter)
     """Ways to a host that were asked for and never stood, or were cut, or led nowhere."""
@@ -143,10 +143,10 @@ class Facts:
     """All that was seen of some crawls, from before they were fed until after they had ended."""
 
     fed: Sequence[FedCrawl]
-    records: Sequence[Record]
-    visits: Sequence[Visit] = ()
-    rules: Sequence[Rule] = ()
-    samples: Sequence[Sample] = ()
+    records: Sequence[TopicRecord]
+    visits: Sequence[LoggedRequest] = ()
+    rules: Sequence[HostRule] = ()
+    samples: Sequence[LedgerSample] = ()
     strikes: Sequence[Strike] = ()
     asked: frozenset[str] = frozenset()
     """Ids of the questions that want an answer."""
@@ -170,12 +170,12 @@ class Facts:
     undelivered: frozenset[str] = frozenset()
     """Keys of what pipelines could not deliver."""
 
-    def on(self, topic: str, crawlid: str) -> Sequence[Record]:
+    def on(self, topic: str, crawlid: str) -> Sequence[TopicRecord]:
         """Records of one crawl on one topic, in the order in which they were read."""
         return [r for r in self.records if r.topic == topic and r.value.get("crawlid") == crawlid]
 
 
-def has_ended(fed: FedCrawl, records: Sequence[Record]) -> bool:
+def has_ended(fed: FedCrawl, records: Sequence[TopicRecord]) -> bool:
     """Return whether a crawl has ended, and no pending request would begin another run of it."""
     ended = {r.value["run"] for r in records if r.topic == EVENTS and r.value["event"] in ENDINGS}
     if fed.runs == 1:
@@ -215,7 +215,7 @@ def may_forget(facts: Facts, fed: FedCrawl) -> bool:
     return fed.is_stopped and has_gone_back(facts)
 
 
-def endings_of(facts: Facts, fed: FedCrawl) -> Sequence[Record]:
+def endings_of(facts: Facts, fed: FedCrawl) -> Sequence[TopicRecord]:
     """The endings of a crawl's runs, in the order in which they were read."""
     return [r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] in ENDINGS]
 
@@ -237,7 +237,7 @@ def identity(event: Mapping[str, Any]) -> tuple[object, ...]:
     return event["event"], event["crawlid"], event.get("run"), event.get("id"), event.get("at")
 
 
-def repeats(facts: Facts) -> list[Record]:
+def repeats(facts: Facts) -> list[TopicRecord]:
     """Results that had come before, in the order in which they came."""
     seen: set[tuple[str, str]] = set()
     found = []
@@ -257,7 +257,7 @@ class RunEndings:
     runs: int
     once: int
     """Runs whose ending has exactly one record."""
-    repeats: Sequence[Record]
+    repeats: Sequence[TopicRecord]
     """Records of an ending that had come before under the same key."""
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ OUTCOMES = ("delivered", "repeats", "filtered", "undelivered")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class ClaimedSegment:
     """Offsets ``start`` up to ``next`` of a partition, as a claim has them."""
 
     partition: int
@@ -34,12 +34,12 @@ class Stored:
     """File -> ids of its pages."""
     judged: frozenset[str] = frozenset()
     """Ids of pages of crawls that were judged before."""
-    segments: Sequence[Segment] = ()
+    segments: Sequence[ClaimedSegment] = ()
     """By partition and start."""
     source: Mapping[int, int] = field(default_factory=dict)
     """Partition -> offset behind the last record of the source."""
 
-    def last(self) -> Mapping[int, Segment]:
+    def last(self) -> Mapping[int, ClaimedSegment]:
         """The last segment of each partition."""
         return {segment.partition: segment for segment in self.segments}
 

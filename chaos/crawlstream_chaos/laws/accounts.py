@@ -13,7 +13,7 @@ from crawlstream_chaos.facts.facts import (
     WIPES,
     Facts,
     FedCrawl,
-    Record,
+    TopicRecord,
     endings_of,
     has_gone_back,
     may_forget,
@@ -24,7 +24,7 @@ from crawlstream_chaos.facts.facts import (
 
 def last_accounts(facts: Facts, fed: FedCrawl) -> Iterator[str]:
     """The counters of each ending are those of the records of its run."""
-    accounts: dict[int, Record] = {}
+    accounts: dict[int, TopicRecord] = {}
     for ending in endings_of(facts, fed):
         accounts.setdefault(ending.value["run"], ending)
     for ending in accounts.values():
@@ -36,7 +36,7 @@ def last_accounts(facts: Facts, fed: FedCrawl) -> Iterator[str]:
         yield f"{fed.crawlid}: {redirected} counted as redirected, {wanted[0]} to be seen"
 
 
-def _last_account(facts: Facts, fed: FedCrawl, ending: Record) -> Iterator[str]:
+def _last_account(facts: Facts, fed: FedCrawl, ending: TopicRecord) -> Iterator[str]:
     counters = ending.value["counters"]
     ended = sum(counters[end] for end in ENDS)
     if counters["admitted"] != ended:
@@ -56,7 +56,7 @@ def _last_account(facts: Facts, fed: FedCrawl, ending: Record) -> Iterator[str]:
             yield f"{fed.crawlid}: {counters[name]} counted as {name}, {count} to be seen"
 
 
-def _left_over(facts: Facts, records: Sequence[Record], ending: Record) -> int:
+def _left_over(facts: Facts, records: Sequence[TopicRecord], ending: TopicRecord) -> int:
     """How many pages of a run it need not count: they belong to earlier runs, and were forgotten.
 
     A Redis that goes back to before a run ended has its last pages wait once more. They come again

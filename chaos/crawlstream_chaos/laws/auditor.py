@@ -18,9 +18,9 @@ from crawlstream_chaos.facts.facts import (
     RESULTS,
     Facts,
     FedCrawl,
-    Record,
-    Rule,
+    HostRule,
     Strike,
+    TopicRecord,
     Violation,
     endings_of,
     endings_told,
@@ -199,7 +199,7 @@ def _same_counters(facts: Facts, fed: FedCrawl) -> Iterator[str]:
         yield f"{fed.crawlid}: its ending was told with different counters"
 
 
-def _joined(facts: Facts, fed: FedCrawl, endings: Sequence[Record]) -> int:
+def _joined(facts: Facts, fed: FedCrawl, endings: Sequence[TopicRecord]) -> int:
     """Return how many firings came before the run of the one before had ended: they share it."""
     fired = {r.key: r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] == FIRED}
     told = sorted([*fired.values(), *endings], key=lambda record: record.at)
@@ -207,7 +207,7 @@ def _joined(facts: Facts, fed: FedCrawl, endings: Sequence[Record]) -> int:
     return sum(before and then for before, then in pairwise(firings))
 
 
-def _may_begin_again(facts: Facts, fed: FedCrawl, starts: Sequence[Record]) -> bool:
+def _may_begin_again(facts: Facts, fed: FedCrawl, starts: Sequence[TopicRecord]) -> bool:
     """Return whether a run may have ended before seeds were read that a fault delayed: ADR 141."""
     times = sorted(r.at for r in starts)
     beyond = times[fed.times : fed.times + 1]
@@ -215,7 +215,9 @@ def _may_begin_again(facts: Facts, fed: FedCrawl, starts: Sequence[Record]) -> b
     return is_struck and len(starts) <= fed.runs
 
 
-def _forgotten(facts: Facts, fed: FedCrawl, endings: Sequence[Record]) -> Sequence[Record]:
+def _forgotten(
+    facts: Facts, fed: FedCrawl, endings: Sequence[TopicRecord]
+) -> Sequence[TopicRecord]:
     """The ending of a run whose start has no record."""
     return [r for r in endings[:1] if may_forget(facts, fed)]
 
@@ -244,7 +246,7 @@ def politeness(facts: Facts) -> Iterator[str]:
     for visit in facts.by_proxies.departures if facts.pool else facts.visits:
         if visit.document is None:
             arrivals[visit.host].append(visit.mono)
-    rules: defaultdict[str, list[Rule]] = defaultdict(list)
+    rules: defaultdict[str, list[HostRule]] = defaultdict(list)
     for rule in facts.rules:
         rules[rule.host].append(rule)
     for host, times in sorted(arrivals.items()):
@@ -259,7 +261,7 @@ def _given_ms(first: float, last: float, steps: Sequence[Strike]) -> float:
 
 
 def _crowded(
-    host: str, times: Sequence[float], rules: Sequence[Rule], steps: Sequence[Strike]
+    host: str, times: Sequence[float], rules: Sequence[HostRule], steps: Sequence[Strike]
 ) -> Iterator[str]:
     """Windows of one host that break every rule that they touch."""
     if not rules:
@@ -294,7 +296,7 @@ def further_requests_bounded(facts: Facts) -> Iterator[str]:
 
 def acknowledged_first(facts: Facts) -> Iterator[str]:
     """No page is complete before Kafka has its result."""
-    waiting: defaultdict[tuple[str, int], deque[Record]] = defaultdict(deque)
+    waiting: defaultdict[tuple[str, int], deque[TopicRecord]] = defaultdict(deque)
     for record in sorted(facts.records, key=lambda record: record.offset):
         if record.topic == RESULTS:
             waiting[record.place].append(record)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from crawlstream_chaos.facts.facts import Facts, FedCrawl, Record
-from crawlstream_chaos.facts.stored import OUTCOMES, Segment, Stored, count_of, unaccounted
+from crawlstream_chaos.facts.facts import Facts, FedCrawl, TopicRecord
+from crawlstream_chaos.facts.stored import OUTCOMES, ClaimedSegment, Stored, count_of, unaccounted
 
 _RESULTS, _EVENTS = "crawled_firehose", "events"
 
@@ -40,7 +40,7 @@ def segments_follow(facts: Facts) -> Iterator[str]:
                 yield f"{stored.pipeline}: {name} holds {there}, and {told} is noted of it"
 
 
-def _gaps(segments: Sequence[Segment], end: int) -> Iterator[str]:
+def _gaps(segments: Sequence[ClaimedSegment], end: int) -> Iterator[str]:
     at = segments[0].start if segments else 0
     for each in segments:
         if each.start != at:
@@ -124,11 +124,11 @@ def undelivered_is_told(facts: Facts) -> Iterator[str]:
             )
 
 
-def _results(facts: Facts) -> Sequence[Record]:
+def _results(facts: Facts) -> Sequence[TopicRecord]:
     return [record for record in facts.records if record.topic == _RESULTS]
 
 
-def _is_wanted(stored: Stored, result: Record) -> bool:
+def _is_wanted(stored: Stored, result: TopicRecord) -> bool:
     return result.value["status_code"] in stored.statuses
 
 

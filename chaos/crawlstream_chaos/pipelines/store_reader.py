@@ -11,7 +11,7 @@ from typing import Any
 
 import zstandard
 
-from crawlstream_chaos.facts.stored import Segment, Stored
+from crawlstream_chaos.facts.stored import ClaimedSegment, Stored
 
 _LOG = "_log"
 _CLAIM = re.compile(r"\d{20}\.json\Z")
@@ -89,14 +89,14 @@ def _warc_ids(content: bytes) -> Iterator[str]:
         at = end + 4 + int(length[1]) + 4
 
 
-def _segments(chain: Path) -> Iterator[Segment]:
+def _segments(chain: Path) -> Iterator[ClaimedSegment]:
     partition = int(chain.name.rpartition("-")[2])
     for file in sorted(path for path in chain.iterdir() if _CLAIM.match(path.name)):
         claim: Any = json.loads(file.read_bytes())
         done = file.with_name(file.name.removesuffix(".json") + _DONE)
         told: Any = json.loads(done.read_bytes()) if done.exists() else {}
         files = {name: about["rows"] for name, about in told["files"].items()} if told else None
-        yield Segment(
+        yield ClaimedSegment(
             partition=partition,
             start=claim["start"],
             next=claim["next"],

@@ -21,13 +21,13 @@ from typing import Any
 
 from crawlstream.tasks import wait_until
 from crawlstream_chaos.facts.facts import APP, FedCrawl, Firings, RoundFailed, has_ended
-from crawlstream_chaos.faults import BACK_S, Effect, Fault, FaultContext
-from crawlstream_chaos.processes import Crawler
+from crawlstream_chaos.faults import BACK_S, Fault, FaultContext, FaultEffect
+from crawlstream_chaos.processes import LoggedCrawler
 from crawlstream_chaos.rounds import Round
 from crawlstream_chaos.scripts import is_admitted
 from crawlstream_chaos.strikes.extra_processes import extra_crawler, is_up
-from crawlstream_cli.demo.truth import Rules, Truth, expected_pages
-from crawlstream_cli.demo.web import Kind, Web
+from crawlstream_cli.demo.truth import FollowRules, Truth, expected_pages
+from crawlstream_cli.demo.web import ContentKind, Web
 
 Companion = Callable[[Round, asyncio.Event], Coroutine[Any, Any, None]]
 """Goes on until the script of its round is over."""
@@ -195,10 +195,10 @@ def moved_seeds(web: Web) -> Mapping[str, Truth]:
     No two bring the same page.
     """
     found: dict[str, Truth] = {}
-    for kind in (Kind.MOVED, Kind.MOVED_BACK, Kind.PAGE):
+    for kind in (ContentKind.MOVED, ContentKind.MOVED_BACK, ContentKind.PAGE):
         taken = {url for truth in found.values() for url in truth.delivered}
         for page in web.pages:
-            truth = expected_pages(web, Rules(), seed_url=web.url(page))
+            truth = expected_pages(web, FollowRules(), seed_url=web.url(page))
             if page.kind is kind and taken.isdisjoint(truth.delivered):
                 found[web.url(page)] = truth
                 break
@@ -249,10 +249,10 @@ async def retire_beside(round_: Round, _is_over: asyncio.Event) -> None:
         await round_.strike(fault, context)
 
 
-async def _retire(crawler: Crawler, context: FaultContext) -> Effect:
+async def _retire(crawler: LoggedCrawler, context: FaultContext) -> FaultEffect:
     """It holds no page."""
     how = context.random.choice([signal.SIGTERM, signal.SIGKILL])
     crawler.signal(how)
     with suppress(TimeoutExpired):
         await asyncio.to_thread(crawler.wait, _WAITS_S / 2)
-    return Effect(f"the only crawler of its spider, by {how.name}")
+    return FaultEffect(f"the only crawler of its spider, by {how.name}")

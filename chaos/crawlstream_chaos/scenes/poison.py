@@ -6,7 +6,7 @@ import asyncio
 import os
 
 from crawlstream_chaos.facts.facts import FedCrawl
-from crawlstream_chaos.faults import Effect, Fault, FaultContext, leased
+from crawlstream_chaos.faults import Fault, FaultContext, FaultEffect, leased
 from crawlstream_chaos.rounds import Round
 from crawlstream_chaos.strikes.extra_processes import extra_crawler
 
@@ -42,10 +42,10 @@ async def eat_poison(round_: Round) -> None:
     }  # fmt: skip
     await round_.feed(fed, *others[: _SEEDS // 2], poison, *others[_SEEDS // 2 :])
 
-    async def eat(context: FaultContext) -> Effect:
+    async def eat(context: FaultContext) -> FaultEffect:
         in_flight = await leased(context)
         await asyncio.to_thread(crawler.wait)
-        return Effect(poison, in_flight)
+        return FaultEffect(poison, in_flight)
 
     async with extra_crawler(round_.context, "poisoned", **environment) as crawler:
         for _ in range(3):

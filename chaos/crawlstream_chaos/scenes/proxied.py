@@ -11,8 +11,8 @@ from functools import partial
 from crawlstream.egress.edit import DEFAULT, PoolEditor
 from crawlstream.model.egress.pools import DIRECT
 from crawlstream.tasks import wait_until
-from crawlstream_chaos.faults import Effect, Fault, FaultContext, Inject
-from crawlstream_chaos.rounds import Outcome, Round
+from crawlstream_chaos.faults import Fault, FaultContext, FaultEffect, Inject
+from crawlstream_chaos.rounds import Round, RoundResult
 from crawlstream_chaos.scenes.web_proxy import FAILING, Mood, WebProxy
 from crawlstream_cli.local.ports import free_block
 
@@ -27,7 +27,7 @@ _KNOWN_S = 3.0
 """By then every crawler has looked at the pools."""
 
 
-async def play_proxied(round_: Round, *, rate: float) -> Outcome:
+async def play_proxied(round_: Round, *, rate: float) -> RoundResult:
     """A round through proxies; that every page came through one is a law of it, too."""
     async with _proxies(round_) as proxies:
         round_.pool = POOL
@@ -99,15 +99,15 @@ def _fault(name: str, inject: Inject) -> Fault:
     return Fault(name, "", inject)
 
 
-async def _fail(proxy: WebProxy, mood: Mood, _context: FaultContext) -> Effect:
+async def _fail(proxy: WebProxy, mood: Mood, _context: FaultContext) -> FaultEffect:
     await proxy.become(mood)
-    return Effect(f"proxy {proxy.port}")
+    return FaultEffect(f"proxy {proxy.port}")
 
 
-async def _all_gone(proxies: Sequence[WebProxy], context: FaultContext) -> Effect:
+async def _all_gone(proxies: Sequence[WebProxy], context: FaultContext) -> FaultEffect:
     for proxy in proxies:
         await proxy.become("dead")
     await asyncio.sleep(_LONG_GONE_S if context.is_long else _GONE_S)
     for proxy in proxies:
         await proxy.become("well")
-    return Effect(f"{len(proxies)} proxies")
+    return FaultEffect(f"{len(proxies)} proxies")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from crawlstream.tasks import wait_until
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream_chaos.cluster import ChaosCluster
-from crawlstream_chaos.rounds import Outcome, Round, rate_for
+from crawlstream_chaos.rounds import Round, RoundResult, rate_for
 
 Script = Callable[[Round], Awaitable[None]]
 
@@ -20,7 +20,7 @@ _KNOWN_S = 2.0
 """By then every crawler has looked at the rules."""
 
 
-async def play_rendered(round_: Round, script: Script, *, rate: float) -> Outcome:
+async def play_rendered(round_: Round, script: Script, *, rate: float) -> RoundResult:
     """A round on a web of its own; that no page brings more than it may is a law of it, too.
 
     ``rate``: requests a host and second until the script is done; 0: so that the web lasts for the

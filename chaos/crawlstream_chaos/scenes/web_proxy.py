@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from crawlstream_chaos.facts.facts import ByProxies
-from crawlstream_cli.demo.access_log import Visit
+from crawlstream_cli.demo.access_log import LoggedRequest
 from crawlstream_cli.demo.arrival import StampedSocket
 
 Mood = Literal["well", "dead", "frozen", "mute", "locked"]
@@ -37,7 +37,7 @@ def _itself(thing: T) -> T:
 class _Reader(asyncio.StreamReader):
     """Reads a visitor's bytes, and notes when each request had come in, by the kernel."""
 
-    def __init__(self, visitor: StampedSocket, seen: list[Visit]) -> None:
+    def __init__(self, visitor: StampedSocket, seen: list[LoggedRequest]) -> None:
         super().__init__()
         self._visitor = visitor
         self._seen = seen
@@ -48,7 +48,9 @@ class _Reader(asyncio.StreamReader):
         """Called as soon as it was read, whether anybody waits for it or not."""
         if self.host and (asked := _ASKED.match(data)):
             method, path = asked[1].decode(), asked[2].decode()
-            self._seen.append(Visit(*self._visitor.arrived_ms, self.host, method, path, 0, ""))
+            self._seen.append(
+                LoggedRequest(*self._visitor.arrived_ms, self.host, method, path, 0, "")
+            )
         super().feed_data(data)
 
 

@@ -12,35 +12,35 @@ from dataclasses import replace
 import psutil
 
 from crawlstream_chaos.cluster import RENDERER
-from crawlstream_chaos.faults import BACK_S, Effect, Fault, FaultContext
+from crawlstream_chaos.faults import BACK_S, Fault, FaultContext, FaultEffect
 from crawlstream_chaos.strikes.victims import freezes, kills
 
 _IS_BROWSER = "--remote-debugging-pipe"
 """Part of a browser's command line that is in none of its child processes."""
 
 
-async def kill_browser(context: FaultContext) -> Effect:
+async def kill_browser(context: FaultContext) -> FaultEffect:
     """Its crawler lives, and has another one."""
     pid = await _browser_of_some(context)
     if pid is None:
-        return Effect("no browser", has_struck=False)
+        return FaultEffect("no browser", has_struck=False)
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    return Effect(f"browser {pid}")
+    return FaultEffect(f"browser {pid}")
 
 
-async def freeze_browser(context: FaultContext) -> Effect:
+async def freeze_browser(context: FaultContext) -> FaultEffect:
     """For seconds, or, if long, until its crawler has noticed."""
     pid = await _browser_of_some(context)
     if pid is None:
-        return Effect("no browser", has_struck=False)
+        return FaultEffect("no browser", has_struck=False)
     with suppress(ProcessLookupError):
         context.cluster.freeze(pid)
     try:
         await asyncio.sleep(context.between(1, 25 if context.is_long else 4))
     finally:
         context.cluster.thaw(pid)
-    return Effect(f"browser {pid}")
+    return FaultEffect(f"browser {pid}")
 
 
 async def _browser_of_some(context: FaultContext) -> int | None:

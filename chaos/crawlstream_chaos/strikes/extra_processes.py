@@ -14,18 +14,18 @@ from pathlib import Path
 import psutil
 
 from crawlstream.boot.failpoints import STEPS
-from crawlstream_chaos.faults import BACK_S, Effect, FaultContext, leased
-from crawlstream_chaos.processes import Crawler
+from crawlstream_chaos.faults import BACK_S, FaultContext, FaultEffect, leased
+from crawlstream_chaos.processes import LoggedCrawler
 
 
 @asynccontextmanager
 async def extra_crawler(
     context: FaultContext, spider: str = "link", **env: str
-) -> AsyncIterator[Crawler]:
+) -> AsyncIterator[LoggedCrawler]:
     """Run an additional crawler for the length of the block, if it lives that long."""
     environment = context.cluster.environment(**env)
     log = context.cluster.home / "logs" / f"extra-crawler-{next(context.cluster.extra_logs)}.log"
-    crawler = Crawler(spider, environment, log)
+    crawler = LoggedCrawler(spider, environment, log)
     crawler.start()
     try:
         yield crawler
@@ -33,18 +33,18 @@ async def extra_crawler(
         await asyncio.to_thread(crawler.kill)
 
 
-async def die_at_a_step(context: FaultContext) -> Effect:
+async def die_at_a_step(context: FaultContext) -> FaultEffect:
     """A crawler kills itself between two steps of the order of effects."""
     step, passes = context.random.choice(STEPS), context.random.randint(2, 9)
     async with extra_crawler(context, FAILPOINT=f"{step}:kill:{passes}") as crawler:
         return await death_of(crawler, f"{step}, pass {passes}", context)
 
 
-async def death_of(crawler: Crawler, where: str, context: FaultContext) -> Effect:
+async def death_of(crawler: LoggedCrawler, where: str, context: FaultContext) -> FaultEffect:
     """Wait until it has ended."""
     if not await _comes(lambda: not crawler.is_running(), context):
-        return Effect(f"{where}: not reached", has_struck=False)
-    return Effect(where, await leased(context))
+        return FaultEffect(f"{where}: not reached", has_struck=False)
+    return FaultEffect(where, await leased(context))
 
 
 async def _comes(has_come: Callable[[], bool], context: FaultContext) -> bool:
@@ -58,32 +58,32 @@ async def _comes(has_come: Callable[[], bool], context: FaultContext) -> bool:
     return True
 
 
-async def freeze_past_deadline(context: FaultContext) -> Effect:
+async def freeze_past_deadline(context: FaultContext) -> FaultEffect:
     """A crawler freezes at some step until others have leased its pages, and goes on with them."""
     step, passes = context.random.choice(STEPS[:-1]), context.random.randint(2, 5)
     async with extra_crawler(context, FAILPOINT=f"{step}:stop:{passes}") as crawler:
         if not await _comes(lambda: is_frozen(crawler), context):
-            return Effect(f"an extra crawler {step}: not reached", has_struck=False)
+            return FaultEffect(f"an extra crawler {step}: not reached", has_struck=False)
         in_flight = await leased(context)
         await asyncio.sleep(33)
         crawler.signal(signal.SIGCONT)
         await asyncio.sleep(5)
         stale = sum(event.get("outcome") == "stale" for event in crawler.events())
     target = f"an extra crawler {step}, {stale} of whose ends came too late"
-    return Effect(target, in_flight + await leased(context))
+    return FaultEffect(target, in_flight + await leased(context))
 
 
-def is_frozen(crawler: Crawler) -> bool:
+def is_frozen(crawler: LoggedCrawler) -> bool:
     """Return whether it has stopped in mid-step."""
     return psutil.Process(crawler.pid).status() == psutil.STATUS_STOPPED
 
 
-def is_up(crawler: Crawler) -> bool:
+def is_up(crawler: LoggedCrawler) -> bool:
     """Return whether it is ready for work."""
     return any(event.get("event") == "start" for event in crawler.events())
 
 
-def settles(crawler: Crawler) -> int:
+def settles(crawler: LoggedCrawler) -> int:
     """Pages that it has settled so far."""
     return sum(event.get("event") == "settle" for event in crawler.events())
 
@@ -97,7 +97,7 @@ time.time_ns = lambda: now_ns() + shift * 10**9
 """Run by Python before anything else; under libfaketime kafka-python's waits fail."""
 
 
-async def err_in_time(context: FaultContext) -> Effect:
+async def err_in_time(context: FaultContext) -> FaultEffect:
     """Two crawlers work next to the others, their clocks an hour fast and an hour slow."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -108,7 +108,7 @@ async def err_in_time(context: FaultContext) -> Effect:
             await stack.enter_async_context(extra_crawler(context, **clock))
         await asyncio.sleep(context.between(8, 40 if context.is_long else 10))
         in_flight = await leased(context)
-    return Effect("two extra crawlers", in_flight)
+    return FaultEffect("two extra crawlers", in_flight)
 
 
 @asynccontextmanager
@@ -132,11 +132,11 @@ async def extra_process(
         await process.wait()
 
 
-async def join_and_leave(context: FaultContext) -> Effect:
+async def join_and_leave(context: FaultContext) -> FaultEffect:
     """Let an additional kafka-monitor join the group and leave it again: two rebalances."""
     async with extra_process(context, "kafka_monitor", "run") as process:
         await asyncio.sleep(context.between(2, 4))
         if context.random.random() < 0.5:
             process.terminate()
             await process.wait()
-    return Effect("a second kafka-monitor")
+    return FaultEffect("a second kafka-monitor")

@@ -7,7 +7,7 @@ import signal
 from contextlib import suppress
 from dataclasses import replace
 
-from crawlstream_chaos.faults import Effect, Fault, FaultContext
+from crawlstream_chaos.faults import Fault, FaultContext, FaultEffect
 from crawlstream_chaos.strikes.extra_processes import extra_process
 from crawlstream_chaos.strikes.redis import cuts_power, freezes, home, kills, one, wipes
 
@@ -15,7 +15,7 @@ _JOINED_S = 4
 """Within this a new kafka-monitor has been dealt some partitions of links, mostly."""
 
 
-async def lag_links(context: FaultContext) -> Effect:
+async def lag_links(context: FaultContext) -> FaultEffect:
     """Some partitions of links are read by a kafka-monitor that freezes, and goes on much later."""
     async with extra_process(context, "kafka_monitor", "run") as process:
         await asyncio.sleep(_JOINED_S)
@@ -25,7 +25,7 @@ async def lag_links(context: FaultContext) -> Effect:
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGCONT)
         await asyncio.sleep(1)
-    return Effect("a second kafka-monitor")
+    return FaultEffect("a second kafka-monitor")
 
 
 OF_PARTITIONS = [

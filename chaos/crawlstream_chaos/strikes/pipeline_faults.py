@@ -12,7 +12,7 @@ from contextlib import suppress
 import psutil
 
 from crawlstream.tasks import wait_until
-from crawlstream_chaos.faults import Effect, Fault, FaultContext, Inject
+from crawlstream_chaos.faults import Fault, FaultContext, FaultEffect, Inject
 from crawlstream_chaos.pipelines.described import objects_of
 from crawlstream_chaos.pipelines.objects import TROUBLES, in_trouble
 from crawlstream_chaos.strikes.extra_processes import extra_process
@@ -26,24 +26,24 @@ _PAST_SESSION_S = 7, 10
 """Longer than Kafka waits for a member of a group, shorter than the health listener for us."""
 
 
-async def _freeze(context: FaultContext) -> Effect:
+async def _freeze(context: FaultContext) -> FaultEffect:
     """Others have its partitions when it comes back."""
     name, pid = await frozen(context, "pipeline")
     try:
         await asyncio.sleep(context.between(*_PAST_SESSION_S))
     finally:
         context.cluster.thaw(pid)
-    return Effect(name)
+    return FaultEffect(name)
 
 
-async def _die_at_a_step(context: FaultContext) -> Effect:
+async def _die_at_a_step(context: FaultContext) -> FaultEffect:
     step, passes = context.random.choice(_STEPS), context.random.randint(1, 3)
     async with extra_process(context, *_PIPELINE, FAILPOINT=f"{step}:kill:{passes}") as process:
         has_died = await _comes(lambda: process.returncode is not None)
     return _effect(step, passes, is_reached=has_died)
 
 
-async def _freeze_at_a_step(context: FaultContext) -> Effect:
+async def _freeze_at_a_step(context: FaultContext) -> FaultEffect:
     """It goes on with what others have made again meanwhile."""
     step, passes = context.random.choice(_STEPS[:-1]), context.random.randint(1, 3)
     async with extra_process(context, *_PIPELINE, FAILPOINT=f"{step}:stop:{passes}") as process:
@@ -56,9 +56,9 @@ async def _freeze_at_a_step(context: FaultContext) -> Effect:
     return _effect(step, passes, is_reached=has_frozen)
 
 
-def _effect(step: str, passes: int, *, is_reached: bool) -> Effect:
+def _effect(step: str, passes: int, *, is_reached: bool) -> FaultEffect:
     where = f"{step}, pass {passes}{'' if is_reached else ': not reached'}"
-    return Effect(where, has_struck=is_reached)
+    return FaultEffect(where, has_struck=is_reached)
 
 
 async def _comes(has_come: Callable[[], bool]) -> bool:
@@ -75,29 +75,29 @@ def _is_frozen(process: Process) -> bool:
 
 
 def _troubles(how: str) -> Inject:
-    async def trouble(context: FaultContext) -> Effect:
+    async def trouble(context: FaultContext) -> FaultEffect:
         cluster = context.cluster
         async with cluster.turns["store"]:
             with in_trouble(objects_of(cluster.home), how):
                 await asyncio.sleep(context.between(1, 30 if context.is_long else 8))
-        return Effect(f"the store of objects: {how}")
+        return FaultEffect(f"the store of objects: {how}")
 
     return trouble
 
 
-async def _join_and_leave(context: FaultContext) -> Effect:
+async def _join_and_leave(context: FaultContext) -> FaultEffect:
     async with extra_process(context, *_PIPELINE) as process:
         await asyncio.sleep(context.between(4, 10))
         if context.random.random() < 0.5:
             process.terminate()
             await process.wait()
-    return Effect("one more pipeline process")
+    return FaultEffect("one more pipeline process")
 
 
-async def _feed_what_is_no_result(context: FaultContext) -> Effect:
+async def _feed_what_is_no_result(context: FaultContext) -> FaultEffect:
     count = context.random.randint(1, 5)
     await asyncio.to_thread(context.cluster.recorder.feed_unreadable, count)
-    return Effect(f"{count} records")
+    return FaultEffect(f"{count} records")
 
 
 OF_PIPELINES = [

@@ -18,8 +18,8 @@ from redis.exceptions import RedisError
 from crawlstream.keys import FrontierKeys
 from crawlstream.tasks import beside, wait_until
 from crawlstream_chaos.cluster import REDIS_BYTES, ChaosCluster
-from crawlstream_chaos.faults import BACK_S, Effect, Fault, FaultContext, Inject, leased
-from crawlstream_chaos.proxy import Proxy
+from crawlstream_chaos.faults import BACK_S, Fault, FaultContext, FaultEffect, Inject, leased
+from crawlstream_chaos.proxy import FaultyProxy
 from crawlstream_frontier.partitions.frontiers import Frontiers
 
 _FOLLOW_EVERY_S = 0.3
@@ -66,13 +66,13 @@ async def _start(cluster: ChaosCluster, names: Sequence[str]) -> None:
 def kills(choose: Choose) -> Inject:
     """A fault: kill -9, and a new start."""
 
-    async def kill(context: FaultContext) -> Effect:
+    async def kill(context: FaultContext) -> FaultEffect:
         async with _turn(context, choose(context)) as names:
             in_flight = await leased(context)
             await _kill(context.cluster, names)
             await asyncio.sleep(context.between(0, 10 if context.is_long else 1))
             await _start(context.cluster, names)
-        return Effect(", ".join(names), in_flight)
+        return FaultEffect(", ".join(names), in_flight)
 
     return kill
 
@@ -80,7 +80,7 @@ def kills(choose: Choose) -> Inject:
 def freezes(choose: Choose) -> Inject:
     """A fault: frozen for seconds."""
 
-    async def freeze(context: FaultContext) -> Effect:
+    async def freeze(context: FaultContext) -> FaultEffect:
         cluster = context.cluster
         async with _turn(context, choose(context)) as names:
             in_flight = await leased(context)
@@ -92,7 +92,7 @@ def freezes(choose: Choose) -> Inject:
             finally:
                 for pid in pids:
                     cluster.thaw(pid)
-        return Effect(", ".join(names), in_flight)
+        return FaultEffect(", ".join(names), in_flight)
 
     return freeze
 
@@ -100,7 +100,7 @@ def freezes(choose: Choose) -> Inject:
 def cuts_power(choose: Choose) -> Inject:
     """A fault: what was written in the last moments is gone, the disk has never seen it."""
 
-    async def cut(context: FaultContext) -> Effect:
+    async def cut(context: FaultContext) -> FaultEffect:
         cluster, partitions = context.cluster, choose(context)
         done = partial(cluster.observed.done, context.crawls, partitions)
         async with _turn(context, partitions) as names:
@@ -116,7 +116,7 @@ def cuts_power(choose: Choose) -> Inject:
             await _start(cluster, names)
             # Redis may write a second or two later than it answers, so that it lost more.
             again = max(0, done_then - min(done_before, await done()))
-        return Effect(", ".join(names), in_flight + await leased(context) + again)
+        return FaultEffect(", ".join(names), in_flight + await leased(context) + again)
 
     return cut
 
@@ -130,7 +130,7 @@ def _newest_log(cluster: ChaosCluster, name: str) -> Path:
 def wipes(choose: Choose) -> Inject:
     """A fault: its disk is lost, an empty one takes its place."""
 
-    async def wipe(context: FaultContext) -> Effect:
+    async def wipe(context: FaultContext) -> FaultEffect:
         cluster, partitions = context.cluster, choose(context)
         async with _turn(context, partitions) as names:
             in_flight = sum([await _lose_all(context, p) for p in partitions])
@@ -139,7 +139,7 @@ def wipes(choose: Choose) -> Inject:
                 for path in (cluster.home / "data" / name).iterdir():
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
             await _start(cluster, names)
-        return Effect(", ".join(names), in_flight)
+        return FaultEffect(", ".join(names), in_flight)
 
     return wipe
 
@@ -172,7 +172,7 @@ async def _lose_all(context: FaultContext, partition: int) -> int:
     return await observed.ask(lose)
 
 
-async def empty_redis(context: FaultContext) -> Effect:
+async def empty_redis(context: FaultContext) -> FaultEffect:
     """Everything that Redis knows is gone; the server lives."""
     cluster, partitions = context.cluster, one_or_all(context)
     names = [cluster.redis_names[p] for p in partitions]
@@ -181,16 +181,16 @@ async def empty_redis(context: FaultContext) -> Effect:
     if len(cluster.redis_names) > 1:
         # Repeated pages of several partitions are not marked as repeated.
         in_flight = max(in_flight, pages)
-    return Effect(", ".join(names), in_flight)
+    return FaultEffect(", ".join(names), in_flight)
 
 
-async def fill_redis(context: FaultContext) -> Effect:
+async def fill_redis(context: FaultContext) -> FaultEffect:
     """Redis may use little more than it does, or less: for seconds, or, if long, for minutes."""
     share, partitions = context.random.choice([1.3, 1.08, 1.0, 0.98]), one_or_all(context)
     async with kept_full(context.cluster, share, partitions):
         await asyncio.sleep(context.between(60, 180) if context.is_long else context.between(1, 3))
     names = ", ".join(context.cluster.redis_names[p] for p in partitions)
-    return Effect(f"{names} at {100 / share:.0f} %")
+    return FaultEffect(f"{names} at {100 / share:.0f} %")
 
 
 @asynccontextmanager
@@ -244,7 +244,7 @@ _JUMPS_MS = (_DAY_MS, 8 * _DAY_MS, 40 * _DAY_MS)
 def steps_clock(steps_ms: Sequence[int]) -> Inject:
     """A fault: Redis' clock is set forwards and back by these amounts, again and again."""
 
-    async def step_clock(context: FaultContext) -> Effect:
+    async def step_clock(context: FaultContext) -> FaultEffect:
         cluster, partitions = context.cluster, one_or_all(context)
         in_flight = await leased(context)
         steps = context.random.randint(2, 60 if context.is_long else 20)
@@ -256,31 +256,31 @@ def steps_clock(steps_ms: Sequence[int]) -> Inject:
                     meta = cluster.frontier.partitions.keys(p).meta()
                     await cluster.observed.redis[p].eval(_STEP, 1, meta, str(far))
             await asyncio.sleep(context.between(0, 0.4))
-        return Effect(f"{steps} steps", in_flight)
+        return FaultEffect(f"{steps} steps", in_flight)
 
     return step_clock
 
 
 def _cut_connections(choose: Choose) -> Inject:
-    async def cut(context: FaultContext) -> Effect:
+    async def cut(context: FaultContext) -> FaultEffect:
         names = [context.cluster.redis_names[p] for p in choose(context)]
         in_flight = await leased(context)
         for name in names:
             context.cluster.proxies[name].cut()
-        return Effect(", ".join(names), in_flight)
+        return FaultEffect(", ".join(names), in_flight)
 
     return cut
 
 
 def _disturb(choose: Choose, how: str) -> Inject:
-    async def disturb(context: FaultContext) -> Effect:
+    async def disturb(context: FaultContext) -> FaultEffect:
         names = [context.cluster.redis_names[p] for p in choose(context)]
         delay_s = context.between(0.02, 0.4)
         async with AsyncExitStack() as stack:
             for name in names:
                 await stack.enter_async_context(context.cluster.turns[f"network of {name}"])
             for name in names:
-                proxy: Proxy = context.cluster.proxies[name]
+                proxy: FaultyProxy = context.cluster.proxies[name]
                 ways = {
                     "slow": proxy.slow(delay_s),
                     "mute": proxy.mute(),
@@ -289,7 +289,7 @@ def _disturb(choose: Choose, how: str) -> Inject:
                 await stack.enter_async_context(ways[how])
             in_flight = await leased(context)
             await asyncio.sleep(context.between(0.5, 8 if context.is_long else 2))
-        return Effect(", ".join(names), in_flight)
+        return FaultEffect(", ".join(names), in_flight)
 
     return disturb
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from crawlstream.tasks import wait_until
 from crawlstream_chaos.cluster import ChaosCluster
 from crawlstream_chaos.facts.facts import RoundFailed
-from crawlstream_chaos.faults import BACK_S, Effect, FaultContext, leased
+from crawlstream_chaos.faults import BACK_S, FaultContext, FaultEffect, leased
 from crawlstream_chaos.kafka_log import cut_log
 
 Meanwhile = Callable[[int], Awaitable[None]]
@@ -20,7 +20,7 @@ _TOLD_S = 120
 """A person who looks has read of it within this."""
 
 
-async def lose_end_of_log(context: FaultContext, meanwhile: Meanwhile | None = None) -> Effect:
+async def lose_end_of_log(context: FaultContext, meanwhile: Meanwhile | None = None) -> FaultEffect:
     """Kafka comes back without the end of a partition, whose records have all taken effect.
 
     The partition waits, `status` says so, and a person follows docs/operations.md.
@@ -33,12 +33,12 @@ async def lose_end_of_log(context: FaultContext, meanwhile: Meanwhile | None = N
         await cluster.by_hand("kafka", kafka.start)
         await cluster.by_hand("producer", cluster.recorder.renew_producer)
         if partition is None:
-            return Effect("kafka", in_flight, has_struck=False)
+            return FaultEffect("kafka", in_flight, has_struck=False)
         await wait_until(lambda: _is_told(cluster, partition), timeout_s=_TOLD_S, every_s=1)
         if meanwhile is not None:
             await meanwhile(partition)
         await _decide(cluster, partition)
-    return Effect("kafka", in_flight)
+    return FaultEffect("kafka", in_flight)
 
 
 async def _cut_some_log(context: FaultContext) -> int | None:

@@ -8,7 +8,7 @@ import signal
 from contextlib import suppress
 
 from crawlstream_chaos.cluster import RENDERER
-from crawlstream_chaos.faults import BACK_S, Effect, FaultContext, Inject, leased
+from crawlstream_chaos.faults import BACK_S, FaultContext, FaultEffect, Inject, leased
 
 _HOLD_PAGES = frozenset({"crawler", RENDERER})
 
@@ -16,14 +16,14 @@ _HOLD_PAGES = frozenset({"crawler", RENDERER})
 def kills(kind: str) -> Inject:
     """A fault: kill -9 of a process of a kind."""
 
-    async def kill(context: FaultContext) -> Effect:
+    async def kill(context: FaultContext) -> FaultEffect:
         # Frozen first, so that what it holds can be counted when it dies.
         name, pid = await frozen(context, kind)
         in_flight = await leased(context) if kind in _HOLD_PAGES else None
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         context.cluster.thaw(pid)
-        return Effect(name, in_flight)
+        return FaultEffect(name, in_flight)
 
     return kill
 
@@ -31,12 +31,12 @@ def kills(kind: str) -> Inject:
 def ends(kind: str) -> Inject:
     """A fault: its orderly end, and a new start."""
 
-    async def end(context: FaultContext) -> Effect:
+    async def end(context: FaultContext) -> FaultEffect:
         name, pid = await victim_of(context, kind)
         in_flight = await leased(context) if kind in _HOLD_PAGES else None
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-        return Effect(name, in_flight)
+        return FaultEffect(name, in_flight)
 
     return end
 
@@ -44,14 +44,14 @@ def ends(kind: str) -> Inject:
 def freezes(kind: str, longest_s: float = 3) -> Inject:
     """A fault: frozen for seconds, for fewer than make the health listener kill it."""
 
-    async def freeze(context: FaultContext) -> Effect:
+    async def freeze(context: FaultContext) -> FaultEffect:
         name, pid = await frozen(context, kind)
         try:
             in_flight = await leased(context) if kind in _HOLD_PAGES else None
             await asyncio.sleep(context.between(1, 12 if context.is_long else longest_s))
         finally:
             context.cluster.thaw(pid)
-        return Effect(name, in_flight)
+        return FaultEffect(name, in_flight)
 
     return freeze
 

@@ -17,7 +17,7 @@ _GAP = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class TableColumn:
     """A column of a table, with its cells from above."""
 
     name: str
@@ -41,7 +41,7 @@ def cell(text: object, style: str = "") -> Text:
     return Text(printable(str(text)), style)
 
 
-def print_columns(console: Console, columns: Sequence[Column]) -> None:
+def print_columns(console: Console, columns: Sequence[TableColumn]) -> None:
     """Print a table no wider than the console, and which columns had no room."""
     shown, left_out = fitting(columns, console.width)
     table = Table(box=None, header_style="bold", padding=(0, _GAP, 0, 0))
@@ -62,7 +62,9 @@ def print_columns(console: Console, columns: Sequence[Column]) -> None:
         console.print(f"[dim]No room for: {', '.join(left_out)}.[/]", highlight=False)
 
 
-def fitting(columns: Sequence[Column], width: int) -> tuple[Sequence[Column], Sequence[str]]:
+def fitting(
+    columns: Sequence[TableColumn], width: int
+) -> tuple[Sequence[TableColumn], Sequence[str]]:
     """Return the columns that fit into ``width`` characters, and the names of the others."""
     shown, left_out = list(columns), []
     while sum(column.width for column in shown) > width:

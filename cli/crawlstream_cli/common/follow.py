@@ -28,7 +28,7 @@ OnResult = Callable[[bytes, Mapping[str, Any]], None]
 
 
 @dataclass(slots=True)
-class Progress:
+class CrawlProgress:
     """Results and events of a crawl so far."""
 
     results: int = 0
@@ -90,7 +90,7 @@ class Follower:
         *,
         on_result: OnResult,
     ) -> None:
-        self.progress = Progress()
+        self.progress = CrawlProgress()
         self._settings = settings
         self._crawl = crawl
         self._requests = requests
@@ -101,7 +101,7 @@ class Follower:
         self._run: int | None = None
         """The run that is followed, where there may have been others."""
 
-    async def run(self) -> Progress:
+    async def run(self) -> CrawlProgress:
         """Return when the crawl has ended and all its results are here; or KafkaUnavailable."""
         topics = self._settings.topics
         names = (topics.crawled, topics.events, topics.outbound)
@@ -109,7 +109,7 @@ class Follower:
         await send(self._settings, self._requests)
         return await self._follow(crawled, events, self._refusals(topics.outbound, outbound))
 
-    async def feed(self, *, patience_s: float) -> Progress:
+    async def feed(self, *, patience_s: float) -> CrawlProgress:
         """Feed only; return when each seed is accepted or refused, or the time is over."""
         topic = self._settings.topics.outbound
         (start,) = await ends_of(self._settings, topic)
@@ -119,7 +119,7 @@ class Follower:
                 await self._answers(topic, start)
         return self.progress
 
-    async def attach(self, run: int, began_ms: int) -> Progress:
+    async def attach(self, run: int, began_ms: int) -> CrawlProgress:
         """Feed nothing, and follow a run that began at ``began_ms`` from its beginning."""
         self._run, self.progress.accepted = run, True
         kafka, topics = kafka_of(self._settings), self._settings.topics
@@ -135,7 +135,7 @@ class Follower:
         crawled: Mapping[int, int],
         events: Mapping[int, int],
         *more: Coroutine[Any, Any, None],
-    ) -> Progress:
+    ) -> CrawlProgress:
         topics, self._next = self._settings.topics, dict(crawled)
         work = (self._results(topics.crawled, crawled), self._events(topics.events, events), *more)
         readers = [asyncio.create_task(one) for one in work]

@@ -21,7 +21,7 @@ _MOST_CRAWLS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSeed:
     """Content of one place in the input."""
 
     place: str
@@ -46,7 +46,7 @@ class Checked:
     crawls: set[str] = field(default_factory=set)
     """Two of the crawls that are fed, at most."""
 
-    def takes(self, found: Found) -> bool:
+    def takes(self, found: FoundSeed) -> bool:
         """Return whether the cluster would accept it; note the result in any case."""
         try:
             self._check(found)
@@ -59,7 +59,7 @@ class Checked:
         self.good += 1
         return True
 
-    def _check(self, found: Found) -> None:
+    def _check(self, found: FoundSeed) -> None:
         if found.request is None:
             raise InvalidRequest(Refusal.NOT_JSON, [found.problem])
         try:
@@ -76,17 +76,17 @@ class Checked:
                 self.warnings.setdefault(f"{found.place}: {unlikely}")
 
 
-def read_found(lines: Iterable[bytes], *, is_table: bool) -> Iterator[Found]:
+def read_found(lines: Iterable[bytes], *, is_table: bool) -> Iterator[FoundSeed]:
     """Return the requests in lines of JSON, in one JSON document, or in a table.
 
     InvalidRequest if the input can be read as none of these.
     """
     if is_table:
-        return (Found(f"line {number}", row) for number, row in read_rows(lines))
+        return (FoundSeed(f"line {number}", row) for number, row in read_rows(lines))
     return _of_json(lines)
 
 
-def _of_json(lines: Iterable[bytes]) -> Iterator[Found]:
+def _of_json(lines: Iterable[bytes]) -> Iterator[FoundSeed]:
     """Yield one request per line; all lines are one document if the first is incomplete."""
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     for number, line in numbered:
@@ -95,7 +95,7 @@ def _of_json(lines: Iterable[bytes]) -> Iterator[Found]:
             document = jsontext.loads(line)
         except ValueError as error:
             if number > 1:
-                yield Found(place, None, f"not JSON: {error}")
+                yield FoundSeed(place, None, f"not JSON: {error}")
                 continue
             document = _whole(b"".join([line, *(rest for _, rest in numbered)]))
         if isinstance(document, list):
@@ -114,7 +114,7 @@ def _whole(text: bytes) -> object:
         ) from error
 
 
-def _one(place: str, value: object) -> Found:
+def _one(place: str, value: object) -> FoundSeed:
     if isinstance(value, dict):
-        return Found(place, value)
-    return Found(place, None, "not a JSON object")
+        return FoundSeed(place, value)
+    return FoundSeed(place, None, "not a JSON object")

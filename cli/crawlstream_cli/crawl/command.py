@@ -20,9 +20,9 @@ from crawlstream_cli.common.option_sets import has_options_of
 from crawlstream_cli.crawl.ending import Summary, exit_code, tell, tell_json
 from crawlstream_cli.crawl.interruption import until_signal
 from crawlstream_cli.crawl.recurring import Recurring, cron_of, definition_of, name_of
-from crawlstream_cli.crawl.request_options import Wishes, hosts_of, seed
+from crawlstream_cli.crawl.request_options import RequestOptions, hosts_of, seed
 from crawlstream_cli.crawl.results import check_output
-from crawlstream_cli.crawl.session import Session, find_crawl
+from crawlstream_cli.crawl.session import CrawlSession, find_crawl
 from crawlstream_cli.schedule import put, start
 
 Output = Annotated[
@@ -42,7 +42,7 @@ AppId = Annotated[
 ]
 
 
-@has_options_of(Wishes)
+@has_options_of(RequestOptions)
 def crawl(
     urls: Annotated[list[str] | None, typer.Argument(metavar="URL...", help="Seed URLs.")] = None,
     *,
@@ -85,8 +85,8 @@ def crawl(
 
     Example: crawlstream crawl https://example.com/ --depth 2 -o pages.jsonl
     """
-    settings, wishes = load_settings(), Wishes(**wished)
-    is_plain = wishes == Wishes() and not detach and every is None
+    settings, wishes = load_settings(), RequestOptions(**wished)
+    is_plain = wishes == RequestOptions() and not detach and every is None
     _check_use(urls, attach, is_plain=is_plain, writes_detached=detach and output is not None)
     if every is not None:
         again = _again(wished, every, spider, waits=output is not None or detach)
@@ -95,13 +95,13 @@ def crawl(
     check_output(output)
     if attach is not None:
         run = asyncio.run(find_crawl(settings, attach, appid=appid, spider=spider))
-        session = Session(settings, run.crawl, output=output)
+        session = CrawlSession(settings, run.crawl, output=output)
         summary = until_signal(session.attach(run))
     else:
         name = CrawlKey(spider, appid or APPID, uuid.uuid4().hex[:12])
         common = wishes.fields(urls or ())
         requests = [{**seed(name, url, number), **common} for number, url in enumerate(urls or ())]
-        session = Session(settings, name, output=output, hosts=hosts_of(requests))
+        session = CrawlSession(settings, name, output=output, hosts=hosts_of(requests))
         if detach:
             raise typer.Exit(until_signal(session.detach(requests, as_json=as_json)))
         summary = until_signal(session.follow(requests))

@@ -12,7 +12,7 @@ from rich.console import Console
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.words.quantities import by_reason, duration, size
 from crawlstream_cli.common.console import say
-from crawlstream_cli.common.follow import Progress
+from crawlstream_cli.common.follow import CrawlProgress
 from crawlstream_cli.common.words import counted
 
 REMEDIES = {
@@ -39,7 +39,7 @@ class Summary:
     """A crawl that the command does not follow any more."""
 
     crawl: CrawlKey
-    progress: Progress
+    progress: CrawlProgress
     seconds: float
     output: Path | None = None
 
@@ -54,7 +54,7 @@ class Summary:
         return dict(self.progress.ending["counters"]["filtered"]) if self.progress.ending else {}
 
 
-def exit_code(progress: Progress) -> int:
+def exit_code(progress: CrawlProgress) -> int:
     """0: it came to its own end with every seed taken and a page fetched; else 1."""
     return 0 if progress.finished and progress.has_fetched else 1
 
@@ -98,7 +98,7 @@ def _sentences(summary: Summary) -> Iterator[tuple[str, str]]:
         yield f"What failed: ./crawlstream failures {summary.crawl.crawlid}", ""
 
 
-def _why(progress: Progress, reason: str) -> str:
+def _why(progress: CrawlProgress, reason: str) -> str:
     """Return what is known of the pages that failed for a reason, and the URL of one of them."""
     known = progress.details.get(reason, "")
     if not progress.has_fetched:
@@ -109,7 +109,7 @@ def _why(progress: Progress, reason: str) -> str:
     return f": {sentence}" if sentence else ""
 
 
-def _nothing_fetched(progress: Progress) -> Iterator[str]:
+def _nothing_fetched(progress: CrawlProgress) -> Iterator[str]:
     yield "No page was fetched."
     for url, reason in progress.first_failed.items():
         remedy = f": {REMEDIES[reason]}" if reason in REMEDIES else ""
@@ -132,7 +132,7 @@ def _last_line(summary: Summary) -> str:
     return f"Crawl {summary.crawl.crawlid} {ending}: {', '.join(parts)}{where}"
 
 
-def _statuses(progress: Progress) -> str:
+def _statuses(progress: CrawlProgress) -> str:
     """Return how many pages came with each status, unless all are successes."""
     if all(200 <= status < 300 for status in progress.statuses):
         return ""

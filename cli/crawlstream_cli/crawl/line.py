@@ -14,7 +14,7 @@ from rich.table import Column
 from crawlstream.boot.printable import printable
 from crawlstream.model.words.quantities import by_reason, duration
 from crawlstream.tasks import beside
-from crawlstream_cli.crawl.watch import Watch
+from crawlstream_cli.crawl.watch import CrawlWatch
 
 EVERY_S = 10.0
 """Seconds between lines when the output is not a terminal."""
@@ -22,7 +22,7 @@ _TICK_S = 0.2
 
 
 @asynccontextmanager
-async def living_line(console: Console, watch: Watch) -> AsyncIterator[None]:
+async def living_line(console: Console, watch: CrawlWatch) -> AsyncIterator[None]:
     """Show the progress of a crawl as long as the context lasts."""
     if not console.is_terminal:
         async with beside(_repeat(console, watch)):
@@ -42,25 +42,25 @@ async def living_line(console: Console, watch: Watch) -> AsyncIterator[None]:
             yield
 
 
-async def _repeat(console: Console, watch: Watch) -> None:
+async def _repeat(console: Console, watch: CrawlWatch) -> None:
     while True:
         await asyncio.sleep(EVERY_S)
         console.print(told(watch), markup=False, highlight=False, soft_wrap=True)
 
 
-async def _tick(bar: Bar, watch: Watch) -> None:
+async def _tick(bar: Bar, watch: CrawlWatch) -> None:
     task = bar.add_task("", total=None, line="")
     while True:
         bar.update(task, line=told(watch))
         await asyncio.sleep(_TICK_S)
 
 
-def told(watch: Watch) -> str:
+def told(watch: CrawlWatch) -> str:
     """How far a crawl is: done, waiting, failed, the pace, when it will end, what it waits for."""
     return printable(", ".join(_parts(watch)))
 
 
-def _parts(watch: Watch) -> Iterator[str]:
+def _parts(watch: CrawlWatch) -> Iterator[str]:
     progress, state = watch.progress, watch.state
     if not progress.ended and not progress.accepted and state is None:
         yield "waiting for a kafka-monitor to process the request"
@@ -80,7 +80,7 @@ def _parts(watch: Watch) -> Iterator[str]:
         yield from _pace(watch)
 
 
-def _pace(watch: Watch) -> Iterator[str]:
+def _pace(watch: CrawlWatch) -> Iterator[str]:
     site = watch.site
     if watch.eta_s is not None:
         yield f"ETA {duration(watch.eta_s)}"

@@ -15,7 +15,7 @@ from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.recurring.schedule import AT
 from crawlstream.model.scope import Scope
 from crawlstream.model.url import host_of, seed_url
-from crawlstream_cli.crawl.request_options import Wishes
+from crawlstream_cli.crawl.request_options import RequestOptions
 
 NEW_ONLY_S = 30 * 86_400
 """Seconds after the last firing for which the pages of a crawl stay known."""
@@ -31,7 +31,7 @@ _STEPS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recurring(Wishes):
+class Recurring(RequestOptions):
     """Options of a crawl that is repeated, under the names of the command's options."""
 
     cron: Annotated[

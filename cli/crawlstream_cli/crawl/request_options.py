@@ -18,7 +18,7 @@ _Texts = list[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class RequestOptions:
     """Options of a crawl besides its seeds, under the names of the command's options."""
 
     depth: Annotated[

@@ -29,7 +29,7 @@ from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl.ending import Summary
 from crawlstream_cli.crawl.line import living_line
 from crawlstream_cli.crawl.results import results_to
-from crawlstream_cli.crawl.watch import Watch, rules_told
+from crawlstream_cli.crawl.watch import CrawlWatch, rules_told
 from crawlstream_cli.crawls import read_crawls
 
 BUNDLED = ("link", "sitemap", "wandering")
@@ -56,7 +56,7 @@ async def find_crawl(
     raise CrawlstreamError(f"{len(found)} crawls have the id {crawlid}: say which, by {named}")
 
 
-class Session:
+class CrawlSession:
     """Reports a crawl on standard error, and stores its results."""
 
     def __init__(
@@ -130,7 +130,7 @@ class Session:
         )
         with results_to(self._output, console, source) as on_result:
             follower = Follower(self._settings, self._crawl, requests, on_result=on_result)
-            watch = Watch(
+            watch = CrawlWatch(
                 self._settings,
                 self._crawl,
                 follower.progress,

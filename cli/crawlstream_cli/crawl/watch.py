@@ -16,7 +16,7 @@ from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle_table import ThrottleTable, site_of
 from crawlstream_cli.common.absent import absence
-from crawlstream_cli.common.follow import Progress
+from crawlstream_cli.common.follow import CrawlProgress
 from crawlstream_frontier.opening.servers import open_frontiers
 from crawlstream_frontier.partitions.frontiers import Frontiers
 
@@ -27,7 +27,7 @@ _PATIENCE_S = 2.0
 _RATE_OVER_S = 60.0
 
 
-class Watch:
+class CrawlWatch:
     """Reads the frontier's state every second; nothing is known while Redis does not answer.
 
     ``on_absence`` is called with the reason why nothing comes, each time that it changes; '' once
@@ -38,7 +38,7 @@ class Watch:
         self,
         settings: Settings,
         crawl: CrawlKey,
-        progress: Progress,
+        progress: CrawlProgress,
         *,
         hosts: Sequence[str],
         lane: str = "",

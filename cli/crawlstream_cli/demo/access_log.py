@@ -24,7 +24,7 @@ _FLUSH_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class LoggedRequest:
     """A request that reached the site."""
 
     mono: float
@@ -52,7 +52,7 @@ class AccessLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: BinaryIO = path.open("ab", buffering=_FLUSH_BYTES)
 
-    def note(self, visit: Visit) -> None:
+    def note(self, visit: LoggedRequest) -> None:
         """Add one visit."""
         self._file.write(orjson.dumps(visit) + b"\n")
 
@@ -65,23 +65,23 @@ class AccessLog:
         self._file.close()
 
 
-def read_visits(path: Path) -> list[Visit]:
+def read_visits(path: Path) -> list[LoggedRequest]:
     """All visits on disk so far, in order of arrival; a half-written last line is left out."""
     if not path.exists():
         return []
     whole, _, _ = path.read_bytes().rpartition(b"\n")
-    visits = (Visit(**orjson.loads(line)) for line in whole.splitlines())
+    visits = (LoggedRequest(**orjson.loads(line)) for line in whole.splitlines())
     return sorted(visits, key=lambda visit: visit.mono)
 
 
-def count_fetches(visits: Iterable[Visit], port: int) -> Counter[str]:
+def count_fetches(visits: Iterable[LoggedRequest], port: int) -> Counter[str]:
     """How often each URL was asked for, robots.txt left out."""
     return Counter(
         f"http://{visit.host}:{port}{visit.path}" for visit in visits if visit.path != "/robots.txt"
     )
 
 
-def busiest_windows(visits: Iterable[Visit], window_s: float) -> dict[str, int]:
+def busiest_windows(visits: Iterable[LoggedRequest], window_s: float) -> dict[str, int]:
     """For each host, the most requests that arrived within any window of that many seconds.
 
     Less the tolerance of their stamps: requests that are evenly spaced fill a window exactly.

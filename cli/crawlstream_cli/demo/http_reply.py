@@ -10,7 +10,7 @@ from http import HTTPStatus
 from mimetypes import guess_type
 
 from crawlstream_cli.demo.access_log import FURTHER
-from crawlstream_cli.demo.web import Kind, Page, Web
+from crawlstream_cli.demo.web import ContentKind, SitePage, Web
 
 _SAYINGS = (
     "The {thing} has stood here longer than anyone can tell, and it asks for nothing.",
@@ -46,18 +46,20 @@ _MALFORMED_END = "<table><tr><td>loose <p>ends</div></span><a name=nowhere>\n<!-
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """A rendered HTTP reply. ``head`` ends with the empty line."""
 
     status: int
     head: bytes
     body: bytes
     delay_s: float = 0.0
-    first: Reply | None = None
+    first: HttpReply | None = None
     """Reply to the first request; later ones get this one."""
 
 
-def reply(status: int, body: bytes, content_type: str, *extra: str, delay_s: float = 0.0) -> Reply:
+def reply(
+    status: int, body: bytes, content_type: str, *extra: str, delay_s: float = 0.0
+) -> HttpReply:
     """A reply with the headers that HTTP wants; ``extra`` are whole header lines."""
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
@@ -66,48 +68,48 @@ def reply(status: int, body: bytes, content_type: str, *extra: str, delay_s: flo
         *extra,
     ]
     head = "\r\n".join(lines) + "\r\n\r\n"
-    return Reply(status, head.encode("latin-1"), body, delay_s)
+    return HttpReply(status, head.encode("latin-1"), body, delay_s)
 
 
-def not_found() -> Reply:
+def not_found() -> HttpReply:
     """The reply for what the web does not have."""
     return reply(404, b"<h1>Nothing here</h1>", "text/html; charset=utf-8")
 
 
-def render(web: Web, page: Page) -> Reply:
+def render(web: Web, page: SitePage) -> HttpReply:
     """The reply for one page of the web."""
     match page.kind:
-        case Kind.MISSING:
+        case ContentKind.MISSING:
             return not_found()
-        case Kind.IMAGE:
+        case ContentKind.IMAGE:
             return reply(200, _png(page.number), "image/png")
-        case Kind.FILE:
+        case ContentKind.FILE:
             kind = guess_type(page.path)[0] or "application/octet-stream"
             return reply(200, _png(page.number), kind)
-        case Kind.MOVED | Kind.MOVED_BACK:
-            status = 302 if page.kind is Kind.MOVED else 301
+        case ContentKind.MOVED | ContentKind.MOVED_BACK:
+            status = 302 if page.kind is ContentKind.MOVED else 301
             location = f"Location: {web.url(web.target(page))}"
             return reply(status, b"", "text/html; charset=utf-8", location)
         case _:
             return _html_reply(web, page)
 
 
-def _html_reply(web: Web, page: Page) -> Reply:
-    is_latin1 = page.kind is Kind.LATIN1
-    text = _malformed(web, page) if page.kind is Kind.MALFORMED else _html(web, page)
+def _html_reply(web: Web, page: SitePage) -> HttpReply:
+    is_latin1 = page.kind is ContentKind.LATIN1
+    text = _malformed(web, page) if page.kind is ContentKind.MALFORMED else _html(web, page)
     found = reply(
         200,
         text.encode("latin-1" if is_latin1 else "utf-8"),
         f"text/html; charset={'ISO-8859-1' if is_latin1 else 'utf-8'}",
-        delay_s=web.slow_s if page.kind is Kind.SLOW else 0.0,
+        delay_s=web.slow_s if page.kind is ContentKind.SLOW else 0.0,
     )
-    if page.kind is not Kind.FLAKY:
+    if page.kind is not ContentKind.FLAKY:
         return found
     trouble = reply(500, b"<h1>Come back in a moment</h1>", "text/html; charset=utf-8")
-    return Reply(found.status, found.head, found.body, first=trouble)
+    return HttpReply(found.status, found.head, found.body, first=trouble)
 
 
-def _html(web: Web, page: Page) -> str:
+def _html(web: Web, page: SitePage) -> str:
     links = "\n".join(f"<li>{link}</li>" for link in _shown(web, page))
     return (
         "<!doctype html>\n"
@@ -119,12 +121,12 @@ def _html(web: Web, page: Page) -> str:
     )
 
 
-def _malformed(web: Web, page: Page) -> str:
+def _malformed(web: Web, page: SitePage) -> str:
     links = "\n<br>".join(link.replace("<a ", "<A ") for link in _shown(web, page))
     return _MALFORMED_START.format(title=page.title) + links + "\n" + _MALFORMED_END
 
 
-def _prose(web: Web, page: Page) -> str:
+def _prose(web: Web, page: SitePage) -> str:
     """A few sentences, repeated until the page has the size it shall have."""
     thing = page.title.lower()
     first, second = _SAYINGS[page.number % 6], _SAYINGS[(page.number // 6 + 1) % 6]
@@ -133,20 +135,20 @@ def _prose(web: Web, page: Page) -> str:
     return "\n".join([prose] * max(1, web.page_bytes // len(prose.encode()) + 1))
 
 
-def answer_script(web: Web, page: Page, number: str) -> Reply:
+def answer_script(web: Web, page: SitePage, number: str) -> HttpReply:
     """The reply to one of the further requests of a page's script."""
     text = "\n".join(_links(web, page)) if number == _LINKS else f"{number} of {page.title}"
     return reply(200, text.encode(), "text/plain; charset=utf-8")
 
 
-def _shown(web: Web, page: Page) -> Iterator[str]:
+def _shown(web: Web, page: SitePage) -> Iterator[str]:
     """The links that stand on a page, or the script that makes them."""
     if not web.further:
         return _links(web, page)
     return iter([_SCRIPT.format(further=FURTHER, links=_LINKS, requests=web.further)])
 
 
-def _links(web: Web, page: Page) -> Iterator[str]:
+def _links(web: Web, page: SitePage) -> Iterator[str]:
     """Each child once; then the ways back, in the variety that links have on real pages."""
     for number in page.children:
         yield _anchor(_href(web, page, web.pages[number]), web.pages[number])
@@ -156,11 +158,11 @@ def _links(web: Web, page: Page) -> Iterator[str]:
     yield _ODD_LINKS[page.number % len(_ODD_LINKS)]
 
 
-def _anchor(href: str, target: Page) -> str:
+def _anchor(href: str, target: SitePage) -> str:
     return f'<a href="{href.replace("&", "&amp;")}">{target.title}</a>'
 
 
-def _href(web: Web, page: Page, target: Page) -> str:
+def _href(web: Web, page: SitePage, target: SitePage) -> str:
     """Relative on the same host; elsewhere absolute, now and then without the scheme."""
     if target.host != page.host:
         return web.url(target)[5 if target.number % 4 == 0 else 0 :]

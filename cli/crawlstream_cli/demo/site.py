@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import cast
 
 from crawlstream.errors import SetupError
-from crawlstream_cli.demo.access_log import FURTHER, AccessLog, Visit
+from crawlstream_cli.demo.access_log import FURTHER, AccessLog, LoggedRequest
 from crawlstream_cli.demo.arrival import StampedSocket
-from crawlstream_cli.demo.http_reply import Reply, answer_script, not_found, render, reply
+from crawlstream_cli.demo.http_reply import HttpReply, answer_script, not_found, render, reply
 from crawlstream_cli.demo.web import MOVED_ROBOTS, OPEN_ROBOTS, Web
 
 FLUSH_S = 0.05
@@ -45,7 +45,7 @@ class Site:
     def __init__(self, web: Web, log: AccessLog) -> None:
         self.web = web
         self.log = log
-        self._replies: dict[tuple[str, str], Reply] = {}
+        self._replies: dict[tuple[str, str], HttpReply] = {}
         self._visited: set[tuple[str, str]] = set()
         self._listeners: list[socket.socket] = []
         self.connections: set[asyncio.Transport] = set()
@@ -76,7 +76,7 @@ class Site:
         await asyncio.sleep(0)
         self.log.close()
 
-    def answer(self, host: str, path: str) -> Reply:
+    def answer(self, host: str, path: str) -> HttpReply:
         """The reply for one request; a flaky page counts its first visitor."""
         found = self._replies.get((host, path))
         if found is None:
@@ -86,7 +86,7 @@ class Site:
             return found.first
         return found
 
-    def _make(self, host: str, path: str) -> Reply:
+    def _make(self, host: str, path: str) -> HttpReply:
         page = self.web.find(host, path)
         if page is not None:
             made = self._replies[host, path] = render(self.web, page)
@@ -116,7 +116,7 @@ class Site:
             self.log.flush()
 
 
-def _robots(web: Web, host: str, path: str) -> Reply:
+def _robots(web: Web, host: str, path: str) -> HttpReply:
     """The robots.txt of a host, or where it leads to."""
     if path == "/robots.txt" and web.moves_robots:
         return reply(301, b"", "text/plain", f"Location: {web.robots_target(host)}")
@@ -177,7 +177,7 @@ class _Connection(asyncio.Protocol):
         host = _text(_HOST.search(head))
         answer = self._site.answer(host, path) if path != "/echo" else _echo(head)
         agent = _text(_AGENT.search(head))
-        self._site.log.note(Visit(mono, wall, host, method, path, answer.status, agent))
+        self._site.log.note(LoggedRequest(mono, wall, host, method, path, answer.status, agent))
         closes = line[3] == b"0" or _CLOSE.search(head) is not None
         if answer.delay_s:
             loop = asyncio.get_running_loop()
@@ -186,12 +186,12 @@ class _Connection(asyncio.Protocol):
         else:
             self._send(answer, method, closes=closes)
 
-    def _late(self, answer: Reply, method: str, *, closes: bool) -> None:
+    def _late(self, answer: HttpReply, method: str, *, closes: bool) -> None:
         self._delayed = None
         self._send(answer, method, closes=closes)
         self._serve()
 
-    def _send(self, answer: Reply, method: str, *, closes: bool) -> None:
+    def _send(self, answer: HttpReply, method: str, *, closes: bool) -> None:
         if self._transport is None:
             return
         self._transport.write(answer.head if method == "HEAD" else answer.head + answer.body)
@@ -203,7 +203,7 @@ class _Connection(asyncio.Protocol):
         self._send(reply(status, b"", "text/plain", "Connection: close"), "GET", closes=True)
 
 
-def _echo(head: bytes) -> Reply:
+def _echo(head: bytes) -> HttpReply:
     return reply(200, head, "text/plain; charset=utf-8")
 
 

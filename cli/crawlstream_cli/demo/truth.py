@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from crawlstream_cli.demo.web import Kind, Page, Web
+from crawlstream_cli.demo.web import ContentKind, SitePage, Web
 
-_REDIRECTS = {Kind.MOVED: 302, Kind.MOVED_BACK: 301}
-_STATUS = {Kind.MISSING: 404, **_REDIRECTS}
+_REDIRECTS = {ContentKind.MOVED: 302, ContentKind.MOVED_BACK: 301}
+_STATUS = {ContentKind.MISSING: 404, **_REDIRECTS}
 """Status of URLs other than pages.
 
 A redirect is a result if the rules do not let a crawl follow it.
@@ -18,7 +18,7 @@ A redirect is a result if the rules do not let a crawl follow it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class FollowRules:
     """The fields of a crawl request that decide which links and redirects are followed.
 
     ``deny_extensions`` None means the usual list of file extensions other than those of pages;
@@ -48,7 +48,7 @@ class Truth:
     """Each URL -> how often the site sees it when nothing goes wrong."""
 
 
-def expected_pages(web: Web, rules: Rules, *, seed_url: str | None = None) -> Truth:
+def expected_pages(web: Web, rules: FollowRules, *, seed_url: str | None = None) -> Truth:
     """The outcome of one crawl from ``seed_url`` (the front page by default).
 
     Only from the front page is the depth of a page independent of the order of fetching; from
@@ -61,12 +61,12 @@ def expected_pages(web: Web, rules: Rules, *, seed_url: str | None = None) -> Tr
 class _Walk:
     """A breadth-first walk."""
 
-    def __init__(self, web: Web, rules: Rules) -> None:
+    def __init__(self, web: Web, rules: FollowRules) -> None:
         self._web = web
         self._rules = rules
         self._pages = {web.url(page): page for page in web.pages}
         self._seen: set[int] = set()
-        self._waiting: deque[tuple[Page, int]] = deque()
+        self._waiting: deque[tuple[SitePage, int]] = deque()
         self._delivered: dict[str, int] = {}
         self._depths: dict[str, int] = {}
         self._redirected: set[str] = set()
@@ -85,17 +85,17 @@ class _Walk:
             fetches=self._fetches,
         )
 
-    def _admit(self, page: Page, depth: int) -> None:
+    def _admit(self, page: SitePage, depth: int) -> None:
         if page.number not in self._seen:
             self._seen.add(page.number)
             self._waiting.append((page, depth))
 
-    def _visit(self, page: Page, depth: int) -> None:
+    def _visit(self, page: SitePage, depth: int) -> None:
         url = self._web.url(page)
         if not self._web.may_fetch(page):
             self._forbidden.add(url)
             return
-        self._fetches[url] = 2 if page.kind is Kind.FLAKY else 1
+        self._fetches[url] = 2 if page.kind is ContentKind.FLAKY else 1
         if page.kind in _REDIRECTS and self._follows(self._web.target(page)):
             self._redirected.add(url)
             # A redirect does not count as a step of the crawl: its target has the same depth.
@@ -108,7 +108,7 @@ class _Walk:
                 if self._follows(self._web.pages[number]):
                     self._admit(self._web.pages[number], depth + 1)
 
-    def _follows(self, page: Page) -> bool:
+    def _follows(self, page: SitePage) -> bool:
         """Return whether the rules let a crawl follow a link or redirect to this page."""
         rules, url = self._rules, self._web.url(page)
         if rules.allowed_domains is not None and page.host not in rules.allowed_domains:
@@ -117,7 +117,7 @@ class _Walk:
             return False
         if rules.deny_regex and _matches(rules.deny_regex, url):
             return False
-        if page.kind is not Kind.FILE:
+        if page.kind is not ContentKind.FILE:
             return True
         extension = page.path.rpartition(".")[2]
         return rules.deny_extensions is not None and extension not in rules.deny_extensions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from crawlstream_cli.demo.access_log import Visit, busiest_windows, count_fetches
+from crawlstream_cli.demo.access_log import LoggedRequest, busiest_windows, count_fetches
 from crawlstream_cli.demo.truth import Truth
 from crawlstream_cli.demo.web import Web
 
@@ -18,7 +18,7 @@ class Verdict:
     truth: Truth
     delivered: Mapping[str, int]
     """URL of each result -> its HTTP status."""
-    visits: Sequence[Visit]
+    visits: Sequence[LoggedRequest]
     hits: Mapping[str, int]
     """Host -> requests that any second may hold."""
 

@@ -41,7 +41,7 @@ _LOOKS = (
 )  # fmt: skip
 
 
-class Kind(StrEnum):
+class ContentKind(StrEnum):
     """Content of a URL."""
 
     PAGE = "page"
@@ -68,24 +68,36 @@ class Kind(StrEnum):
 
 
 _DECK = (
-    Kind.MOVED,
-    Kind.MALFORMED,
-    Kind.LATIN1,
-    Kind.FLAKY,
-    Kind.MISSING,
-    Kind.IMAGE,
-    Kind.MOVED_BACK,
-    Kind.FILE,
-    Kind.FORBIDDEN,
+    ContentKind.MOVED,
+    ContentKind.MALFORMED,
+    ContentKind.LATIN1,
+    ContentKind.FLAKY,
+    ContentKind.MISSING,
+    ContentKind.IMAGE,
+    ContentKind.MOVED_BACK,
+    ContentKind.FILE,
+    ContentKind.FORBIDDEN,
 )
 MOVED_ROBOTS, OPEN_ROBOTS = "/moved/robots.txt", "/moved/open.txt"
 """Targets of a robots.txt that redirects: the host's own rules, and a file that allows all."""
-_LEAVES = frozenset((Kind.MISSING, Kind.IMAGE, Kind.FILE, Kind.FORBIDDEN, Kind.MOVED_BACK))
-_FOLDERS = {Kind.FORBIDDEN: "private", Kind.FILE: "files", Kind.IMAGE: "pictures"}
+_LEAVES = frozenset(
+    (
+        ContentKind.MISSING,
+        ContentKind.IMAGE,
+        ContentKind.FILE,
+        ContentKind.FORBIDDEN,
+        ContentKind.MOVED_BACK,
+    )
+)
+_FOLDERS = {
+    ContentKind.FORBIDDEN: "private",
+    ContentKind.FILE: "files",
+    ContentKind.IMAGE: "pictures",
+}
 
 
 @dataclass(slots=True, kw_only=True)
-class Page:
+class SitePage:
     """A URL of the web. Numbers are those of :attr:`Web.pages`; the front page is 0."""
 
     number: int
@@ -93,7 +105,7 @@ class Page:
     path: str
     """From the slash on, query included."""
     title: str
-    kind: Kind
+    kind: ContentKind
     parent: int | None
     children: list[int] = field(default_factory=list)
     """Pages that are found here first."""
@@ -138,7 +150,7 @@ class Web:
             str(IPv4Address(first_host) + offset) for offset in range(hosts)
         )
         builder = _Builder(self.hosts, pages, Random(seed))  # noqa: S311  a repeatable web
-        self.pages: Sequence[Page] = builder.build(slow_pages)
+        self.pages: Sequence[SitePage] = builder.build(slow_pages)
         self._by_address = {(page.host, page.path): page for page in self.pages}
 
     @property
@@ -146,7 +158,7 @@ class Web:
         """The front page of the first host, from which every page can be reached."""
         return self.url(self.pages[0])
 
-    def url(self, page: Page) -> str:
+    def url(self, page: SitePage) -> str:
         """The absolute URL of a page."""
         return f"{self.origin(page.host)}{page.path}"
 
@@ -154,19 +166,19 @@ class Web:
         """``http://host:port`` for one of the hosts."""
         return f"http://{host}:{self.port}"
 
-    def find(self, host: str, path: str) -> Page | None:
+    def find(self, host: str, path: str) -> SitePage | None:
         """The page at a path of a host, query included; None where there is none."""
         return self._by_address.get((host, path))
 
-    def target(self, page: Page) -> Page:
+    def target(self, page: SitePage) -> SitePage:
         """Where a moved page sends its visitors."""
-        return self.pages[page.children[0] if page.kind is Kind.MOVED else page.parent or 0]
+        return self.pages[page.children[0] if page.kind is ContentKind.MOVED else page.parent or 0]
 
     def robots(self, host: str) -> str | None:
         """The robots.txt of a host; None where it has none, as on every fourth."""
         if self.hosts.index(host) % 4 == 3:
             return None
-        folder = _FOLDERS[Kind.FORBIDDEN]
+        folder = _FOLDERS[ContentKind.FORBIDDEN]
         return f"# What robots may read here\nUser-agent: *\nDisallow: /{folder}/\n"
 
     def robots_target(self, host: str) -> str:
@@ -176,9 +188,9 @@ class Web:
         number = self.hosts.index(host)
         return self.origin(self.hosts[(number + 1) % len(self.hosts)]) + OPEN_ROBOTS
 
-    def may_fetch(self, page: Page) -> bool:
+    def may_fetch(self, page: SitePage) -> bool:
         """Return whether the robots.txt of its host allows a page."""
-        return page.kind is not Kind.FORBIDDEN or self.robots(page.host) is None
+        return page.kind is not ContentKind.FORBIDDEN or self.robots(page.host) is None
 
 
 class _Builder:
@@ -189,12 +201,12 @@ class _Builder:
         self._wanted = pages
         self._random = random
         self._fanout = _fanout(pages)
-        self._pages: list[Page] = []
+        self._pages: list[SitePage] = []
         self._deck = cycle(_DECK)
 
-    def build(self, slow_pages: int) -> list[Page]:
+    def build(self, slow_pages: int) -> list[SitePage]:
         """All pages, the front page first, each after its parent."""
-        growing = deque([self._add(None, host=self._hosts[0], kind=Kind.PAGE)])
+        growing = deque([self._add(None, host=self._hosts[0], kind=ContentKind.PAGE)])
         is_deep = False
         while len(self._pages) < self._wanted:
             if not is_deep and len(self._pages) > _SHALLOW * self._wanted:
@@ -209,30 +221,32 @@ class _Builder:
             page.asides = self._asides(page)
         return self._pages
 
-    def _room(self, page: Page) -> int:
+    def _room(self, page: SitePage) -> int:
         """How many pages are found on this one first."""
         return self._fanout if page.parent is not None else max(self._fanout, len(self._hosts) + 1)
 
-    def _grow(self, parent: Page, *, sparse: bool) -> list[Page]:
+    def _grow(self, parent: SitePage, *, sparse: bool) -> list[SitePage]:
         """Add one child; return what can have children of its own."""
         number = len(self._pages)
         if number < len(self._hosts):
-            return [self._add(parent, host=self._hosts[number], kind=Kind.PAGE)]
+            return [self._add(parent, host=self._hosts[number], kind=ContentKind.PAGE)]
         host = parent.host if self._random.random() > _CROSSING else self._elsewhere(parent.host)
         is_special = number % _SPECIAL_EVERY == 0 and number < self._wanted - 1 and not sparse
-        page = self._add(parent, host=host, kind=next(self._deck) if is_special else Kind.PAGE)
-        if page.kind is Kind.MOVED:
-            return [self._add(page, host=self._elsewhere(host), kind=Kind.PAGE)]
+        page = self._add(
+            parent, host=host, kind=next(self._deck) if is_special else ContentKind.PAGE
+        )
+        if page.kind is ContentKind.MOVED:
+            return [self._add(page, host=self._elsewhere(host), kind=ContentKind.PAGE)]
         return [] if page.kind in _LEAVES else [page]
 
     def _elsewhere(self, host: str) -> str:
         """Another host, if there is one."""
         return self._random.choice([other for other in self._hosts if other != host] or [host])
 
-    def _add(self, parent: Page | None, *, host: str, kind: Kind) -> Page:
+    def _add(self, parent: SitePage | None, *, host: str, kind: ContentKind) -> SitePage:
         number = len(self._pages)
         look, thing = self._random.choice(_LOOKS), self._random.choice(_THINGS)
-        page = Page(
+        page = SitePage(
             number=number,
             host=host,
             path=self._path(number, kind, f"{look}-{thing}"),
@@ -245,27 +259,27 @@ class _Builder:
             parent.children.append(number)
         return page
 
-    def _path(self, number: int, kind: Kind, name: str) -> str:
+    def _path(self, number: int, kind: ContentKind, name: str) -> str:
         """A path that no other page has: its last part holds the page's number."""
         if number < len(self._hosts):
             return "/"
         folder = _FOLDERS.get(kind) or self._random.choice(_THINGS)
-        if kind is Kind.FILE:
+        if kind is ContentKind.FILE:
             return f"/{folder}/{name}-{number}.{_FILE_TYPES[number % len(_FILE_TYPES)]}"
-        if kind is Kind.PAGE and number % 11 == 0:
+        if kind is ContentKind.PAGE and number % 11 == 0:
             return f"/{folder}/find?about={name}&page={number}"
         return f"/{folder}/{name}-{number}"
 
     def _slow_down(self, count: int) -> None:
         """Make some plain pages slow, evenly spread, the front pages never."""
-        plain = [p for p in self._pages[len(self._hosts) :] if p.kind is Kind.PAGE]
+        plain = [p for p in self._pages[len(self._hosts) :] if p.kind is ContentKind.PAGE]
         step = max(1, len(plain) // max(1, count))
         for page in plain[step // 2 :: step][:count]:
-            page.kind = Kind.SLOW
+            page.kind = ContentKind.SLOW
 
-    def _asides(self, page: Page) -> tuple[int, ...]:
+    def _asides(self, page: SitePage) -> tuple[int, ...]:
         """The parent, the host's front page, two siblings and a sibling of the parent."""
-        if page.parent is None or page.kind in _LEAVES or page.kind is Kind.MOVED:
+        if page.parent is None or page.kind in _LEAVES or page.kind is ContentKind.MOVED:
             return ()
         parent = self._pages[page.parent]
         near = self._sample([n for n in parent.children if n != page.number], 2)

@@ -29,7 +29,7 @@ from crawlstream_cli.local.crawlers import (
     targets_file,
 )
 from crawlstream_cli.local.home import Home, default_home, find_jars
-from crawlstream_cli.local.layout import Layout
+from crawlstream_cli.local.layout import LocalLayout
 from crawlstream_cli.local.partitions import choose_partitions, note_partitions, partitions_in
 from crawlstream_cli.local.ports import Ports
 from crawlstream_cli.local.readiness import NotReady, Progress, Readiness
@@ -54,7 +54,7 @@ class LocalCluster:
     ) -> None:
         given = _with_absolute_path(os.environ if env is None else env)
         self.home = Home(home.resolve()) if home else default_home()
-        self._layout = Layout(
+        self._layout = LocalLayout(
             home=self.home,
             ports=ports or Ports.given(given),
             given=given,
@@ -181,7 +181,7 @@ class LocalCluster:
         """Return whether its Redis is started here."""
         return "redis" in self._layout.local
 
-    def redis_servers(self) -> Sequence[servers.Server]:
+    def redis_servers(self) -> Sequence[servers.LocalServer]:
         """Each Redis of it, configured as they are when it starts."""
         layout = self._layout
         return [

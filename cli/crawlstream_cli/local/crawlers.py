@@ -38,7 +38,7 @@ _RENDERS = "CRAWLSTREAM_RENDER"
 
 
 @dataclass(frozen=True, slots=True)
-class Crawler:
+class LocalCrawler:
     """A crawler process: its name, ``crawler-SPIDER-NUMBER``, and its options for supervisord."""
 
     name: str
@@ -51,17 +51,17 @@ class Crawler:
         """The name of its spider, or of the lane of those that have a browser."""
         return self.name.removeprefix("crawler-").rpartition("-")[0]
 
-    def another(self, name: str, offset: int) -> Crawler:
+    def another(self, name: str, offset: int) -> LocalCrawler:
         """Return a crawler with the same options, at a place of its own."""
         variables = re.sub(
             rf'{_OFFSET}="\d+"', f'{_OFFSET}="{offset}"', self.options["environment"]
         )
-        return Crawler(name, offset, {**self.options, "environment": variables})
+        return LocalCrawler(name, offset, {**self.options, "environment": variables})
 
 
 def scaled(
-    crawlers: Sequence[Crawler], spiders: Mapping[str, int], environment: Mapping[str, str]
-) -> Sequence[Crawler]:
+    crawlers: Sequence[LocalCrawler], spiders: Mapping[str, int], environment: Mapping[str, str]
+) -> Sequence[LocalCrawler]:
     """Return ``crawlers`` with the given number for each named spider; the others stay.
 
     Existing crawlers keep their places; new ones take the first that are free. New crawlers of a
@@ -81,9 +81,9 @@ def scaled(
     return [*kept, *new]
 
 
-def _first(spider: str, environment: Mapping[str, str]) -> Crawler:
+def _first(spider: str, environment: Mapping[str, str]) -> LocalCrawler:
     """Return the template for all crawlers of a spider; it has no place yet."""
-    return Crawler(f"crawler-{spider}-0", 0, _options(spider, environment))
+    return LocalCrawler(f"crawler-{spider}-0", 0, _options(spider, environment))
 
 
 def _options(spider: str, environment: Mapping[str, str]) -> Mapping[str, str]:
@@ -150,11 +150,13 @@ def check_spiders(spiders: Iterable[str], environment: Mapping[str, str]) -> Non
         raise ConfigError(said.splitlines()[-1].removeprefix("crawler: "))
 
 
-def crawlers_of(home: Home) -> Sequence[Crawler]:
+def crawlers_of(home: Home) -> Sequence[LocalCrawler]:
     """The crawlers of the latest `up` of a home; none where there was none."""
     sections = _parsed(_file(home))
     return [
-        Crawler(name.removeprefix("program:"), _offset_in(options["environment"]), dict(options))
+        LocalCrawler(
+            name.removeprefix("program:"), _offset_in(options["environment"]), dict(options)
+        )
         for name, options in sections.items()
         if name.startswith("program:")
     ]
@@ -165,7 +167,7 @@ def _offset_in(environment: str) -> int:
     return int(found[1]) if found else 0
 
 
-def note_crawlers(home: Home, crawlers: Iterable[Crawler]) -> None:
+def note_crawlers(home: Home, crawlers: Iterable[LocalCrawler]) -> None:
     """Note which crawlers supervisord is to run in a home."""
     sections = RawConfigParser(default_section="", delimiters=("=",))
     for crawler in crawlers:

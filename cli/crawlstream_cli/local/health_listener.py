@@ -21,7 +21,7 @@ from supervisor import childutils
 from crawlstream.boot.log import configure
 from crawlstream.boot.settings import load_settings
 from crawlstream_cli.local.home import default_home
-from crawlstream_cli.local.layout import Layout
+from crawlstream_cli.local.layout import LocalLayout
 from crawlstream_cli.local.ports import Ports
 from crawlstream_cli.local.probes import is_alive
 from crawlstream_cli.local.supervisor import ProcessInfo, Supervisor
@@ -44,7 +44,7 @@ class _Known:
     silences: int = 0
 
 
-class Watch:
+class SilenceWatch:
     """Counts the silences of each process and says which ones are dead."""
 
     def __init__(self, answers: Callable[[ProcessInfo], bool]) -> None:
@@ -77,13 +77,13 @@ class Watch:
 def main() -> None:
     """Serve supervisor's events until it goes away."""
     configure(load_settings(), "health")
-    layout = Layout(home=default_home(), ports=Ports.given(os.environ), given={})
+    layout = LocalLayout(home=default_home(), ports=Ports.given(os.environ), given={})
     supervisor = Supervisor(layout.home)
 
     def answers(process: ProcessInfo) -> bool:
         return is_alive(process.kind, layout.port_of(process.kind, process.name))
 
-    watch = Watch(answers)
+    watch = SilenceWatch(answers)
     while _next_event():
         for process in watch.dead(supervisor.processes()):
             log.warning("restart", name=process.name, pid=process.pid, reason="does not answer")

@@ -16,7 +16,7 @@ from pathlib import Path
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream_cli.local.crawlers import (
-    Crawler,
+    LocalCrawler,
     crawlers_of,
     include_pattern,
     note_crawlers,
@@ -43,13 +43,13 @@ _Listener = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class LocalLayout:
     """A home, its ports, its crawlers, and the variables that the user has given."""
 
     home: Home
     ports: Ports
     given: Mapping[str, str]
-    crawlers: Sequence[Crawler] = ()
+    crawlers: Sequence[LocalCrawler] = ()
     """Crawlers to start."""
     pipelines: Path | None = None
     """The file of the pipelines; None: none are run."""
@@ -187,7 +187,7 @@ class Layout:
         count = 0 if self.pipelines is None else self.pipeline_processes
         return [f"pipeline-{number + 1}" for number in range(count)]
 
-    def note(self, crawlers: Sequence[Crawler]) -> None:
+    def note(self, crawlers: Sequence[LocalCrawler]) -> None:
         """Write down which crawlers there are, for supervisord and for Prometheus."""
         note_crawlers(self.home, crawlers)
         note_targets(self.home, (self.ports.metrics + each.offset for each in crawlers))

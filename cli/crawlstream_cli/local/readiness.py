@@ -14,7 +14,7 @@ from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.errors import SetupError, Unavailable
-from crawlstream_cli.local.layout import Layout
+from crawlstream_cli.local.layout import LocalLayout
 from crawlstream_cli.local.supervisor import ProcessInfo, Supervisor
 
 Progress = Callable[[Mapping[str, str]], None]
@@ -39,7 +39,7 @@ class Readiness:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: LocalLayout,
         supervisor: Supervisor,
         progress: Progress,
         *,

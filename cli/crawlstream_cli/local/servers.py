@@ -33,7 +33,7 @@ _JVM_LOG = (
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class LocalServer:
     """A configured server: run ``argv`` inside ``folder`` and it listens on ``port``."""
 
     name: str
@@ -51,7 +51,7 @@ def redis(
     keeps_all: bool = False,
     name: str = "redis",
     partitions: int = 1,
-) -> Server:
+) -> LocalServer:
     """Configure Redis: every write in its log within a second, nothing ever evicted.
 
     ``max_memory`` is in bytes, by default a quarter of the machine's, shared by ``partitions``
@@ -79,10 +79,10 @@ def redis(
         *([f"requirepass {_redis_quoted(password)}"] if password else []),
     )
     _write(folder / "conf" / f"{name}.conf", lines)
-    return Server(name, port, ("redis-server", f"conf/{name}.conf"), folder)
+    return LocalServer(name, port, ("redis-server", f"conf/{name}.conf"), folder)
 
 
-def zookeeper(folder: Path, *, port: int, jars: Path) -> Server:
+def zookeeper(folder: Path, *, port: int, jars: Path) -> LocalServer:
     """Configure a single ZooKeeper without its admin web server."""
     settings = {
         "dataDir": _data(folder, "zookeeper"),
@@ -100,10 +100,10 @@ def zookeeper(folder: Path, *, port: int, jars: Path) -> Server:
     _write(folder / "conf" / "zookeeper.jvm", _jvm(_ZOOKEEPER_HEAP, jars))
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     argv = ("java", "@conf/zookeeper.jvm", main, "./conf/zookeeper.properties")
-    return Server("zookeeper", port, argv, folder)
+    return LocalServer("zookeeper", port, argv, folder)
 
 
-def kafka(folder: Path, *, port: int, jars: Path, max_record_bytes: int = 8 * _MIB) -> Server:
+def kafka(folder: Path, *, port: int, jars: Path, max_record_bytes: int = 8 * _MIB) -> LocalServer:
     """Configure a single Kafka node, its own controller on ``port + 1``; see `format_kafka`."""
     settings = {
         "process.roles": "broker,controller",
@@ -135,10 +135,10 @@ def kafka(folder: Path, *, port: int, jars: Path, max_record_bytes: int = 8 * _M
     _write(folder / "conf" / "kafka.properties", _properties(settings))
     _write(folder / "conf" / "kafka.jvm", _jvm(_KAFKA_HEAP, jars))
     argv = ("java", "@conf/kafka.jvm", "kafka.Kafka", "conf/kafka.properties")
-    return Server("kafka", port, argv, folder)
+    return LocalServer("kafka", port, argv, folder)
 
 
-def format_kafka(server: Server) -> None:
+def format_kafka(server: LocalServer) -> None:
     """Give a new Kafka its identity on disk, once; a format that was cut short is done again."""
     stamp = server.folder / "data" / "kafka.formatted"
     if stamp.exists():

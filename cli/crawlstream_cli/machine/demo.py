@@ -28,14 +28,14 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.tether import die_with_parent
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_cli.common.console import PrintableConsole, say
-from crawlstream_cli.common.follow import Follower, Progress
+from crawlstream_cli.common.follow import CrawlProgress, Follower
 from crawlstream_cli.crawl.interruption import ends_as_interrupt
 from crawlstream_cli.crawl.request_options import seed
 from crawlstream_cli.crawl.results import describe, open_results
 from crawlstream_cli.demo.access_log import read_visits
 from crawlstream_cli.demo.files import differences, stored_pages
 from crawlstream_cli.demo.site import check_addresses
-from crawlstream_cli.demo.truth import Rules, expected_pages
+from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.verdict import Verdict
 from crawlstream_cli.demo.web import Web
 from crawlstream_cli.local.cluster import LocalCluster
@@ -102,7 +102,7 @@ class _Demo:
         self._results = self._home / "results" / "demo.jsonl"
         self._log = self._home / "logs" / "site-visits.jsonl"
         self._web = Web(free_block(1))
-        self._truth = expected_pages(self._web, Rules(maxdepth=DEPTH))
+        self._truth = expected_pages(self._web, FollowRules(maxdepth=DEPTH))
         self._files = self._home / "results" / "files"
         self._delivered: dict[str, int] = {}
         self._ids: set[str] = set()
@@ -250,7 +250,7 @@ class _Demo:
                 return (await follower.run()).finished
 
     @contextmanager
-    def _bar(self, progress: Progress) -> Iterator[None]:
+    def _bar(self, progress: CrawlProgress) -> Iterator[None]:
         """How many of the pages that must come have come."""
         columns = (TextColumn("  pages"), BarColumn(), MofNCompleteColumn())
         with Bar(

@@ -66,7 +66,7 @@ def logs(
     """
     tails = [_Tail(path) for path in _chosen(default_home().logs, name)]
 
-    def wanted(found: Iterable[LogLine]) -> list[str]:
+    def wanted(found: Iterable[LogFileLine]) -> list[str]:
         serious = (line for line in found if _ORDER.index(line.level) >= _ORDER.index(level))
         return [line.as_json() if as_json else line.shown() for line in serious]
 
@@ -99,7 +99,7 @@ def _write(lines: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
+class LogFileLine:
     """A line of a process's log file: an event of crawlstream, or a server's line."""
 
     process: str
@@ -108,7 +108,7 @@ class LogLine:
     """Fields of the event; a server's line has only ``event``, its text."""
 
     @classmethod
-    def of(cls, process: str, line: bytes) -> LogLine:
+    def of(cls, process: str, line: bytes) -> LogFileLine:
         """Read one line, whatever it is."""
         try:
             fields = orjson.loads(line)
@@ -176,14 +176,14 @@ class _Tail:
         self._file = path.open("rb")
         self._torn = b""
 
-    def last(self) -> Iterator[LogLine]:
+    def last(self) -> Iterator[LogFileLine]:
         """The lines at its end, up to a megabyte."""
         size = self._path.stat().st_size
         self._file.seek(max(0, size - _TAIL_BYTES))
         found = self._file.readlines()
         return self._lines(found[1:] if size > _TAIL_BYTES else found)
 
-    def new(self) -> Iterator[LogLine]:
+    def new(self) -> Iterator[LogFileLine]:
         """Yield the lines written since the last call."""
         lines = self._file.readlines()
         if not lines and self._was_moved():
@@ -202,10 +202,10 @@ class _Tail:
         except FileNotFoundError:
             return False
 
-    def _lines(self, found: Iterable[bytes]) -> Iterator[LogLine]:
+    def _lines(self, found: Iterable[bytes]) -> Iterator[LogFileLine]:
         """Whole lines; the rest of one that is being written comes later."""
         for line in found:
             self._torn += line
             if self._torn.endswith(b"\n"):
                 whole, self._torn = self._torn, b""
-                yield LogLine.of(self._path.stem, whole)
+                yield LogFileLine.of(self._path.stem, whole)

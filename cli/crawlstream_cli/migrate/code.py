@@ -6,22 +6,22 @@ import ast
 import re
 from collections.abc import Iterator
 
-from crawlstream_cli.migrate.finding import Finding, Verdict
+from crawlstream_cli.migrate.finding import Finding, Remedy
 from crawlstream_cli.migrate.known import CLASSES, MODULES, REDIS_KEYS, SETTINGS, SPIDERS
 
 _NAMES = {
     "RawResponseItem": (
-        Verdict.CHANGE,
+        Remedy.CHANGE,
         "yield self.result(response, attrs={…}) fills all fields",
     ),
-    "reconstruct_headers": (Verdict.CHANGE, "remove it: the result has all headers"),
-    "set_logger": (Verdict.CHANGE, "remove it: self.logger writes to the log of the crawler"),
-    "_logger": (Verdict.CHANGE, "use self.logger"),
+    "reconstruct_headers": (Remedy.CHANGE, "remove it: the result has all headers"),
+    "set_logger": (Remedy.CHANGE, "remove it: self.logger writes to the log of the crawler"),
+    "_logger": (Remedy.CHANGE, "use self.logger"),
     "redis_conn": (
-        Verdict.CHANGE,
+        Remedy.CHANGE,
         "not there: keep data of your own elsewhere; the frontier's Redis has another layout",
     ),
-    "setup_redis": (Verdict.CHANGE, "remove it: the frontier feeds the spider"),
+    "setup_redis": (Remedy.CHANGE, "remove it: the frontier feeds the spider"),
 }
 """Replacement of a call or an attribute with this name."""
 
@@ -80,7 +80,7 @@ def _spider(file: str, node: ast.ClassDef) -> Iterator[Finding]:
     """Yield findings about parts of a class that are useless when the frontier feeds it."""
     if "crawling" in file.split("/")[:-1]:
         advice = "move it to a package of your own: `crawling` is the name of crawlstream's"
-        yield Finding(file, node.lineno, node.name, Verdict.CHANGE, advice)
+        yield Finding(file, node.lineno, node.name, Remedy.CHANGE, advice)
     for part in node.body:
         targets = part.targets if isinstance(part, ast.Assign) else []
         names = [target.id for target in targets if isinstance(target, ast.Name)]
@@ -88,12 +88,12 @@ def _spider(file: str, node: ast.ClassDef) -> Iterator[Finding]:
             names = [part.name]
         for name in {"start_urls", "start_requests", "start"} & set(names):
             advice = "not used: feed these URLs as crawl requests (crawlstream feed FILE)"
-            yield Finding(file, part.lineno, name, Verdict.CHANGE, advice)
+            yield Finding(file, part.lineno, name, Remedy.CHANGE, advice)
         if "download_delay" in names:
             yield Finding(file, part.lineno, "download_delay", *SETTINGS["DOWNLOAD_DELAY"])
         if "custom_settings" in names:
             advice = "stays, except for what the cluster decides (docs/spiders.md)"
-            yield Finding(file, part.lineno, "custom_settings", Verdict.WORKS, advice)
+            yield Finding(file, part.lineno, "custom_settings", Remedy.WORKS, advice)
             yield from _decided(file, part.value) if isinstance(part, ast.Assign) else ()
 
 
@@ -120,7 +120,7 @@ def _plugin(file: str, node: ast.ClassDef) -> Iterator[Finding]:
         names += [part.name] if isinstance(part, ast.FunctionDef) else []
         for name in names:
             if name in better:
-                yield Finding(file, part.lineno, name, Verdict.CHANGE, better[name])
+                yield Finding(file, part.lineno, name, Remedy.CHANGE, better[name])
 
 
 def _request(file: str, node: ast.Call) -> Iterator[Finding]:
@@ -129,15 +129,15 @@ def _request(file: str, node: ast.Call) -> Iterator[Finding]:
         text = ast.unparse(keyword.value)
         told = None
         if keyword.arg == "meta" and text == "response.meta":
-            told = Verdict.UNUSED, "may stay; what a page inherits travels without it"
+            told = Remedy.UNUSED, "may stay; what a page inherits travels without it"
         elif keyword.arg == "cb_kwargs":
-            told = Verdict.CHANGE, "use meta: cb_kwargs cannot be stored in the frontier"
+            told = Remedy.CHANGE, "use meta: cb_kwargs cannot be stored in the frontier"
         elif keyword.arg in {"callback", "errback"} and isinstance(keyword.value, ast.Lambda):
-            told = Verdict.CHANGE, "name a method of the spider: a lambda cannot be stored"
+            told = Remedy.CHANGE, "name a method of the spider: a lambda cannot be stored"
         elif keyword.arg == "errback":
-            told = Verdict.CHANGE, "never called: a page that fails is a `page_failed` event"
+            told = Remedy.CHANGE, "never called: a page that fails is a `page_failed` event"
         elif keyword.arg == "meta" and re.search(r"['\"](proxy|bindaddress)['\"]", text):
-            told = Verdict.CHANGE, "only a middleware may choose a proxy or address"
+            told = Remedy.CHANGE, "only a middleware may choose a proxy or address"
         if told:
             yield Finding(file, keyword.value.lineno, f"{keyword.arg}={text:.40}", *told)
 
@@ -148,5 +148,5 @@ def _redis_key(file: str, line: int, text: str) -> Iterator[Finding]:
         return
     for expression, instead in REDIS_KEYS.items():
         if re.search(expression, text):
-            yield Finding(file, line, text[:60], Verdict.CHANGE, instead)
+            yield Finding(file, line, text[:60], Remedy.CHANGE, instead)
             return

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.words import counted
-from crawlstream_cli.migrate.finding import UNTOLD, Finding, Verdict
-from crawlstream_cli.migrate.project import Report, check_project
+from crawlstream_cli.migrate.finding import UNTOLD, Finding, Remedy
+from crawlstream_cli.migrate.project import ProjectReport, check_project
 
 migrate = typer.Typer(
     help="Check what of a Scrapy Cluster project has to be changed.",
@@ -23,19 +23,19 @@ migrate = typer.Typer(
 )
 
 _COLOURS = {
-    Verdict.WORKS: "green",
-    Verdict.UNUSED: "dim",
-    Verdict.SET: "yellow",
-    Verdict.RENAME: "yellow",
-    Verdict.CHANGE: "red",
+    Remedy.WORKS: "green",
+    Remedy.UNUSED: "dim",
+    Remedy.SET: "yellow",
+    Remedy.RENAME: "yellow",
+    Remedy.CHANGE: "red",
 }
 
 _IN_WORDS = {
-    Verdict.WORKS: "to keep (works)",
-    Verdict.UNUSED: "not needed any more (unused)",
-    Verdict.SET: "to move to the environment (set)",
-    Verdict.RENAME: "to rename",
-    Verdict.CHANGE: "to change",
+    Remedy.WORKS: "to keep (works)",
+    Remedy.UNUSED: "not needed any more (unused)",
+    Remedy.SET: "to move to the environment (set)",
+    Remedy.RENAME: "to rename",
+    Remedy.CHANGE: "to change",
 }
 
 
@@ -66,7 +66,7 @@ def check(
     raise typer.Exit(1 if report.to_do else 0)
 
 
-def _as_json(project: Path, report: Report) -> dict[str, object]:
+def _as_json(project: Path, report: ProjectReport) -> dict[str, object]:
     return {
         "project": str(project),
         "files": report.files,
@@ -87,9 +87,9 @@ def _as_json(project: Path, report: Report) -> dict[str, object]:
     }
 
 
-def _show(report: Report, *, only_to_do: bool) -> None:
+def _show(report: ProjectReport, *, only_to_do: bool) -> None:
     console = stdout_console(markup=False, highlight=False)
-    idle = {Verdict.WORKS, Verdict.UNUSED} if only_to_do else set()
+    idle = {Remedy.WORKS, Remedy.UNUSED} if only_to_do else set()
     shown = [finding for finding in report.findings if finding.verdict not in idle]
     for file, findings in groupby(shown, key=lambda finding: finding.file):
         console.print(Text(file, "bold"))
@@ -112,7 +112,7 @@ def _line(finding: Finding) -> Text:
     )
 
 
-def _summary(report: Report) -> str:
+def _summary(report: ProjectReport) -> str:
     counts = Counter(finding.verdict for finding in report.findings)
     told = ", ".join(
         f"{counts[verdict]} {words}" for verdict, words in _IN_WORDS.items() if counts[verdict]

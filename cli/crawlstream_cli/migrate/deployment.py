@@ -10,7 +10,7 @@ from typing import Any
 from crawlstream.boot.misspelt import instead_of
 from crawlstream.boot.variables import setting_names
 from crawlstream.wire.schemas import Schema
-from crawlstream_cli.migrate.finding import Finding, Verdict
+from crawlstream_cli.migrate.finding import Finding, Remedy
 from crawlstream_cli.migrate.known import COMMANDS, OTHER_DEFAULT, RENAMED, SETTINGS
 from crawlstream_cli.migrate.settings_files import setting_finding
 
@@ -44,8 +44,8 @@ def _is_known(name: str) -> bool:
 def _variable(file: str, line: int, name: str, value: str) -> Finding:
     """A variable is read under its name: there is nothing to set."""
     found = setting_finding(file, line, name, value)
-    if found.verdict is Verdict.SET:
-        return Finding(file, line, name, Verdict.WORKS, "read under this name")
+    if found.verdict is Remedy.SET:
+        return Finding(file, line, name, Remedy.WORKS, "read under this name")
     return found
 
 
@@ -56,7 +56,7 @@ def requirements_findings(file: str, text: str) -> Iterator[Finding]:
             advice = "comes with crawlstream in its own version; install yours beside it"
             if found.group().lower() in {"scutils", "future"}:
                 advice = "remove it: nothing here needs it"
-            yield Finding(file, number, line.strip(), Verdict.CHANGE, advice)
+            yield Finding(file, number, line.strip(), Remedy.CHANGE, advice)
 
 
 def schema_findings(file: str, text: str) -> Iterator[Finding]:
@@ -65,17 +65,17 @@ def schema_findings(file: str, text: str) -> Iterator[Finding]:
     try:
         fields: Mapping[str, Any] = dict(json.loads(text)["properties"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        yield Finding(file, 0, kind, Verdict.CHANGE, "not a JSON schema with properties")
+        yield Finding(file, 0, kind, Remedy.CHANGE, "not a JSON schema with properties")
         return
     if kind not in _KINDS:
-        yield Finding(file, 0, kind, Verdict.WORKS, "Schema({…}) of your plugin takes it as it is")
+        yield Finding(file, 0, kind, Remedy.WORKS, "Schema({…}) of your plugin takes it as it is")
         return
     unknown = sorted(fields.keys() - Schema.bundled(kind).properties.keys())
     for name in unknown:
         advice = "not a field of this request here: send it in attrs"
-        yield Finding(file, _line_of(name, text), name, Verdict.CHANGE, advice)
+        yield Finding(file, _line_of(name, text), name, Remedy.CHANGE, advice)
     if not unknown:
-        yield Finding(file, 0, kind, Verdict.WORKS, "all fields are known")
+        yield Finding(file, 0, kind, Remedy.WORKS, "all fields are known")
 
 
 def _line_of(name: str, text: str) -> int:

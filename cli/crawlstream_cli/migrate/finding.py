@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class Remedy(StrEnum):
     """Change that a line needs, if any."""
 
     WORKS = "works"
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 UNTOLD = "..."
 """Placeholder for the value of a setting that is secret, or known only at run time."""
 
-TO_DO = frozenset({Verdict.SET, Verdict.RENAME, Verdict.CHANGE})
+TO_DO = frozenset({Remedy.SET, Remedy.RENAME, Remedy.CHANGE})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,7 +35,7 @@ class Finding:
     """From 1; 0 for the file as a whole."""
     name: str
     """The setting, class, module or command."""
-    verdict: Verdict
+    verdict: Remedy
     advice: str
     setting: tuple[str, str] | None = None
     """The variable that says the same here, and its value, or ``UNTOLD``."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from crawlstream_cli.migrate.finding import Verdict
+from crawlstream_cli.migrate.finding import Remedy
 
-WORKS, UNUSED, RENAME, CHANGE = Verdict.WORKS, Verdict.UNUSED, Verdict.RENAME, Verdict.CHANGE
+WORKS, UNUSED, RENAME, CHANGE = Remedy.WORKS, Remedy.UNUSED, Remedy.RENAME, Remedy.CHANGE
 
 
-class Fate(NamedTuple):
+class Replacement(NamedTuple):
     """Replacement of a name."""
 
-    verdict: Verdict
+    verdict: Remedy
     advice: str
 
 
@@ -38,44 +38,48 @@ OTHER_DEFAULT: Mapping[str, str] = {
 _BY_THE_CLUSTER = "the cluster sets this itself (docs/spiders.md)"
 _LOGS = "logs go to standard error, see LOG_JSON and LOG_LEVEL"
 
-SETTINGS: Mapping[str, Fate] = {
-    "GLOBAL_PAGE_PER_DOMAIN_LIMIT": Fate(CHANGE, "set domain_max_pages in each crawl request"),
-    "PUBLIC_IP_URL": Fate(
+SETTINGS: Mapping[str, Replacement] = {
+    "GLOBAL_PAGE_PER_DOMAIN_LIMIT": Replacement(
+        CHANGE, "set domain_max_pages in each crawl request"
+    ),
+    "PUBLIC_IP_URL": Replacement(
         CHANGE, "if crawlers have several public addresses, set CRAWLSTREAM_EGRESS_GROUP for each"
     ),
-    "DOWNLOAD_DELAY": Fate(
+    "DOWNLOAD_DELAY": Replacement(
         CHANGE,
         "a rate limit holds for the whole cluster: `crawlstream throttle set default --hits 1"
         " --window SECONDS` (2 hits in 1 second is a delay of 0.5)",
     ),
     **{
-        name: Fate(
+        name: Replacement(
             CHANGE, "not read: a rate limit holds for the whole cluster (docs/politeness.md)"
         )
         for name in ("AUTOTHROTTLE_ENABLED", "RANDOMIZE_DOWNLOAD_DELAY")
     },
     **{
-        name: Fate(
+        name: Replacement(
             CHANGE, "`crawlstream throttle set default --concurrency N` holds for the whole cluster"
         )
         for name in ("CONCURRENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_IP")
     },
-    "IP_ADDR_REGEX": Fate(UNUSED, "no public address is looked up"),
-    "SCHEDULER_IP_REFRESH": Fate(UNUSED, "no public address is looked up"),
-    "SCHEUDLER_ITEM_RETRIES": Fate(UNUSED, "failed pages are retried RETRY_TIMES times"),
-    "RETRY_FAILURES_MAX": Fate(UNUSED, "an action is retried until it takes effect or is refused"),
-    "REDIS_LOCK_EXPIRATION": Fate(UNUSED, "redis-monitors share the work without locks"),
-    "KAFKA_CONN_TIMEOUT": Fate(UNUSED, "every process waits for Kafka until it answers"),
-    "PLUGIN_DIR": Fate(UNUSED, "plugins are installed packages (docs/plugins.md)"),
-    "SCHEMA_DIR": Fate(UNUSED, "the schemas are part of crawlstream"),
-    "FLASK_LOGGING_ENABLED": Fate(UNUSED, _LOGS),
-    "DAEMON_THREAD_JOIN_TIMEOUT": Fate(UNUSED, "REST has no such threads"),
+    "IP_ADDR_REGEX": Replacement(UNUSED, "no public address is looked up"),
+    "SCHEDULER_IP_REFRESH": Replacement(UNUSED, "no public address is looked up"),
+    "SCHEUDLER_ITEM_RETRIES": Replacement(UNUSED, "failed pages are retried RETRY_TIMES times"),
+    "RETRY_FAILURES_MAX": Replacement(
+        UNUSED, "an action is retried until it takes effect or is refused"
+    ),
+    "REDIS_LOCK_EXPIRATION": Replacement(UNUSED, "redis-monitors share the work without locks"),
+    "KAFKA_CONN_TIMEOUT": Replacement(UNUSED, "every process waits for Kafka until it answers"),
+    "PLUGIN_DIR": Replacement(UNUSED, "plugins are installed packages (docs/plugins.md)"),
+    "SCHEMA_DIR": Replacement(UNUSED, "the schemas are part of crawlstream"),
+    "FLASK_LOGGING_ENABLED": Replacement(UNUSED, _LOGS),
+    "DAEMON_THREAD_JOIN_TIMEOUT": Replacement(UNUSED, "REST has no such threads"),
     **{
-        name: Fate(UNUSED, _LOGS)
+        name: Replacement(UNUSED, _LOGS)
         for name in ("LOGGER_NAME", "LOG_STDOUT", "LOG_MAX_BYTES", "LOG_BACKUPS", "LOG_ENABLED")
     },
     **{
-        name: Fate(UNUSED, _BY_THE_CLUSTER)
+        name: Replacement(UNUSED, _BY_THE_CLUSTER)
         for name in (
             "COOKIES_ENABLED",
             "DNSCACHE_ENABLED",
@@ -107,32 +111,36 @@ BUILT_IN = frozenset(
 )
 """Plugins of both monitors."""
 
-CLASSES: Mapping[str, Fate] = {
-    "BaseHandler": Fate(
+CLASSES: Mapping[str, Replacement] = {
+    "BaseHandler": Replacement(
         CHANGE, "derive from crawlstream.plugins.Handler: name, rank, schema, handle"
     ),
     **{
-        name: Fate(CHANGE, "derive from crawlstream.plugins.Action: a name and answer()")
+        name: Replacement(CHANGE, "derive from crawlstream.plugins.Action: a name and answer()")
         for name in ("BaseMonitor", "KafkaBaseMonitor")
     },
     **{
-        name: Fate(CHANGE, "derive from crawlstream.plugins.Handler; the built-in kinds stay")
+        name: Replacement(
+            CHANGE, "derive from crawlstream.plugins.Handler; the built-in kinds stay"
+        )
         for name in BUILT_IN
         if name.endswith("Handler")
     },
     **{
-        name: Fate(
+        name: Replacement(
             CHANGE, "derive from crawlstream.plugins.Action; one of the same name replaces it"
         )
         for name in BUILT_IN
         if name.endswith("Monitor")
     },
     **{
-        name: Fate(CHANGE, "results go to Kafka by themselves: write a pipeline of your own class")
+        name: Replacement(
+            CHANGE, "results go to Kafka by themselves: write a pipeline of your own class"
+        )
         for name in ("KafkaPipeline", "LoggingBeforePipeline")
     },
     **{
-        name: Fate(CHANGE, f"{name} is gone, its work is the frontier's (docs/spiders.md)")
+        name: Replacement(CHANGE, f"{name} is gone, its work is the frontier's (docs/spiders.md)")
         for name in (
             "CustomCookiesMiddleware",
             "DistributedScheduler",
@@ -146,11 +154,11 @@ CLASSES: Mapping[str, Fate] = {
         )
     },
     **{
-        name: Fate(CHANGE, "derive from crawling.ClusterSpider, listed before other bases")
+        name: Replacement(CHANGE, "derive from crawling.ClusterSpider, listed before other bases")
         for name in ("CrawlSpider", "CSVFeedSpider", "SitemapSpider", "Spider", "XMLFeedSpider")
     },
     **{
-        name: Fate(WORKS, "a spider of the cluster; parse stays as it is")
+        name: Replacement(WORKS, "a spider of the cluster; parse stays as it is")
         for name in ("RedisSpider", "ClusterSpider", "LinkSpider", "WanderingSpider")
     },
 }
@@ -158,23 +166,29 @@ CLASSES: Mapping[str, Fate] = {
 
 SPIDERS = frozenset(name for name in CLASSES if name.endswith("Spider"))
 
-MODULES: Mapping[str, Fate] = {
-    "crawling.spiders.redis_spider": Fate(WORKS, "this import stays"),
-    "crawling.spiders.link_spider": Fate(RENAME, "crawling.spiders.link"),
-    "crawling.spiders.wandering_spider": Fate(RENAME, "crawling.spiders.wandering"),
-    "crawling.spiders.lxmlhtml": Fate(RENAME, "crawling.links_of(response) lists links"),
-    "crawling.items": Fate(CHANGE, "yield self.result(response) in place of RawResponseItem"),
-    "crawling": Fate(CHANGE, "this module is gone; `crawling` is crawlstream's own package"),
-    "scutils": Fate(CHANGE, "not installed here; in spiders, self.logger takes LogFactory's place"),
-    "plugins": Fate(CHANGE, "import from crawlstream.plugins (docs/plugins.md)"),
-    "scrapy.conf": Fate(CHANGE, "gone from Scrapy 2: use self.settings"),
-    "scrapy.contrib": Fate(CHANGE, "gone from Scrapy 2: the module is directly below scrapy"),
-    "scrapy.log": Fate(CHANGE, "gone from Scrapy 2: use self.logger"),
-    "scrapy.utils.reqser": Fate(CHANGE, "gone from Scrapy 2: the frontier stores requests"),
-    "scrapy.xlib": Fate(CHANGE, "gone from Scrapy 2: use pydispatch or twisted"),
-    "future": Fate(CHANGE, "a Python 2 helper that is not installed here: remove it"),
-    "past": Fate(CHANGE, "a Python 2 helper that is not installed here: remove it"),
-    "six": Fate(CHANGE, "a Python 2 helper that is not installed here: remove it"),
+MODULES: Mapping[str, Replacement] = {
+    "crawling.spiders.redis_spider": Replacement(WORKS, "this import stays"),
+    "crawling.spiders.link_spider": Replacement(RENAME, "crawling.spiders.link"),
+    "crawling.spiders.wandering_spider": Replacement(RENAME, "crawling.spiders.wandering"),
+    "crawling.spiders.lxmlhtml": Replacement(RENAME, "crawling.links_of(response) lists links"),
+    "crawling.items": Replacement(
+        CHANGE, "yield self.result(response) in place of RawResponseItem"
+    ),
+    "crawling": Replacement(CHANGE, "this module is gone; `crawling` is crawlstream's own package"),
+    "scutils": Replacement(
+        CHANGE, "not installed here; in spiders, self.logger takes LogFactory's place"
+    ),
+    "plugins": Replacement(CHANGE, "import from crawlstream.plugins (docs/plugins.md)"),
+    "scrapy.conf": Replacement(CHANGE, "gone from Scrapy 2: use self.settings"),
+    "scrapy.contrib": Replacement(
+        CHANGE, "gone from Scrapy 2: the module is directly below scrapy"
+    ),
+    "scrapy.log": Replacement(CHANGE, "gone from Scrapy 2: use self.logger"),
+    "scrapy.utils.reqser": Replacement(CHANGE, "gone from Scrapy 2: the frontier stores requests"),
+    "scrapy.xlib": Replacement(CHANGE, "gone from Scrapy 2: use pydispatch or twisted"),
+    "future": Replacement(CHANGE, "a Python 2 helper that is not installed here: remove it"),
+    "past": Replacement(CHANGE, "a Python 2 helper that is not installed here: remove it"),
+    "six": Replacement(CHANGE, "a Python 2 helper that is not installed here: remove it"),
 }
 """Modules by prefix; the longest that fits counts."""
 
@@ -194,19 +208,23 @@ REDIS_KEYS: Mapping[str, str] = {
 }
 """Expressions for keys of its Redis in strings of a program, and what to read instead."""
 
-COMMANDS: Mapping[str, Fate] = {
-    r"kafka_monitor\.py\s+run": Fate(RENAME, "kafka-monitor run"),
-    r"kafka_monitor\.py\s+feed": Fate(RENAME, "kafka-monitor feed, or crawlstream feed FILE"),
-    r"kafkadump\.py": Fate(RENAME, "kafkadump, with the same list and dump -t TOPIC"),
-    r"redis_monitor\.py": Fate(RENAME, "redis-monitor"),
-    r"rest_service\.py": Fate(RENAME, "rest-service"),
-    r"scrapy\s+runspider\s+\S+": Fate(
+COMMANDS: Mapping[str, Replacement] = {
+    r"kafka_monitor\.py\s+run": Replacement(RENAME, "kafka-monitor run"),
+    r"kafka_monitor\.py\s+feed": Replacement(
+        RENAME, "kafka-monitor feed, or crawlstream feed FILE"
+    ),
+    r"kafkadump\.py": Replacement(RENAME, "kafkadump, with the same list and dump -t TOPIC"),
+    r"redis_monitor\.py": Replacement(RENAME, "redis-monitor"),
+    r"rest_service\.py": Replacement(RENAME, "rest-service"),
+    r"scrapy\s+runspider\s+\S+": Replacement(
         RENAME, "python -m crawling NAME (one process replaces 10 to 20)"
     ),
-    r"file_pusher\.py": Fate(RENAME, "crawlstream throttle set DOMAIN --hits N --window S"),
-    r"migrate\.py": Fate(UNUSED, "queues are not taken over: let the old cluster drain first"),
-    r"run_(offline|online)_tests\.sh": Fate(UNUSED, "tests of Scrapy Cluster itself"),
-    r"istresearch/scrapy-cluster\S*": Fate(
+    r"file_pusher\.py": Replacement(RENAME, "crawlstream throttle set DOMAIN --hits N --window S"),
+    r"migrate\.py": Replacement(
+        UNUSED, "queues are not taken over: let the old cluster drain first"
+    ),
+    r"run_(offline|online)_tests\.sh": Replacement(UNUSED, "tests of Scrapy Cluster itself"),
+    r"istresearch/scrapy-cluster\S*": Replacement(
         CHANGE, "one image runs every process: docker/compose.yaml, or the Helm chart"
     ),
 }

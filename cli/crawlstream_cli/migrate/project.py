@@ -16,7 +16,7 @@ from crawlstream_cli.migrate.deployment import (
     requirements_findings,
     schema_findings,
 )
-from crawlstream_cli.migrate.finding import TO_DO, Finding, Verdict
+from crawlstream_cli.migrate.finding import TO_DO, Finding, Remedy
 from crawlstream_cli.migrate.known import OWN_FILES
 from crawlstream_cli.migrate.settings_files import settings_findings
 
@@ -28,7 +28,7 @@ _DEPLOYED = frozenset({".cfg", ".conf", ".env", ".ini", ".service", ".sh", ".yam
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ProjectReport:
     """Findings about a project."""
 
     files: int
@@ -48,7 +48,7 @@ class Report:
         return dict(sorted(dict(reversed(pairs)).items()))
 
 
-def check_project(folder: Path) -> Report:
+def check_project(folder: Path) -> ProjectReport:
     """Read every file of a project; ConfigError if there is nothing to read."""
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a directory: name the directory of the project")
@@ -62,7 +62,7 @@ def check_project(folder: Path) -> Report:
             f"{folder} contains no settings, spiders or plugins of Scrapy Cluster: name the"
             " directory that has crawler, kafka-monitor or redis-monitor in it"
         )
-    return Report(files, sorted({*findings, *_conflicts(findings)}, key=_place))
+    return ProjectReport(files, sorted({*findings, *_conflicts(findings)}, key=_place))
 
 
 def _place(finding: Finding) -> tuple[str, int, str, str]:
@@ -101,12 +101,12 @@ def _kind(path: Path) -> str:
 
 def _findings(path: Path, file: str) -> Iterator[Finding]:
     if path.stat().st_size > MAX_FILE_BYTES:
-        yield Finding(file, 0, path.name, Verdict.CHANGE, "too large to read: check it by hand")
+        yield Finding(file, 0, path.name, Remedy.CHANGE, "too large to read: check it by hand")
         return
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        yield Finding(file, 0, path.name, Verdict.CHANGE, f"cannot be read: {error.strerror}")
+        yield Finding(file, 0, path.name, Remedy.CHANGE, f"cannot be read: {error.strerror}")
         return
     match _kind(path):
         case "python":
@@ -122,7 +122,7 @@ def _findings(path: Path, file: str) -> Iterator[Finding]:
 def _python(path: Path, file: str, text: str) -> Iterator[Finding]:
     if path.name in OWN_FILES:
         advice = "part of Scrapy Cluster, and replaced: what you changed in it is not read"
-        yield Finding(file, 0, path.name, Verdict.UNUSED, advice)
+        yield Finding(file, 0, path.name, Remedy.UNUSED, advice)
         return
     try:
         with warnings.catch_warnings(action="ignore"):  # Strings may have odd escapes.
@@ -130,7 +130,7 @@ def _python(path: Path, file: str, text: str) -> Iterator[Finding]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 0
         advice = f"not Python 3: {getattr(error, 'msg', error)}; correct it, then check again"
-        yield Finding(file, line, path.name, Verdict.CHANGE, advice)
+        yield Finding(file, line, path.name, Remedy.CHANGE, advice)
         return
     if "settings" in path.name:
         yield from settings_findings(file, tree)
@@ -152,7 +152,7 @@ def _conflicts(findings: Sequence[Finding]) -> Iterator[Finding]:
                 finding.file,
                 finding.line,
                 finding.name,
-                Verdict.CHANGE,
+                Remedy.CHANGE,
                 f"differs from {other.file}:{other.line}: processes that need different values"
                 " are started with environments of their own",
             )

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from crawlstream.boot.misspelt import instead_of
 from crawlstream.boot.settings import Settings
-from crawlstream_cli.migrate.finding import UNTOLD, Finding, Verdict
+from crawlstream_cli.migrate.finding import UNTOLD, Finding, Remedy
 from crawlstream_cli.migrate.known import (
     BUILT_IN,
     CLASSES,
@@ -41,7 +41,7 @@ def settings_findings(file: str, tree: ast.Module) -> Iterator[Finding]:
             file,
             0,
             "ROBOTSTXT_OBEY",
-            Verdict.CHANGE,
+            Remedy.CHANGE,
             "robots.txt is obeyed by default here; ROBOTSTXT_OBEY=false is as before",
         )
 
@@ -51,20 +51,20 @@ def setting_finding(
 ) -> Finding:
     """Return the finding about a setting with this value; ``_UNKNOWN`` and None are allowed."""
     if name in OTHER_DEFAULT:
-        return Finding(file, line, name, Verdict.CHANGE, OTHER_DEFAULT[name])
+        return Finding(file, line, name, Remedy.CHANGE, OTHER_DEFAULT[name])
     here = RENAMED.get(name, name)
     field = _fields().get(here)
     if field is not None:
-        return _known(Finding(file, line, name, Verdict.WORKS, ""), here, field, value)
+        return _known(Finding(file, line, name, Remedy.WORKS, ""), here, field, value)
     if fate := SETTINGS.get(name):
         return Finding(file, line, name, *fate)
     if instead := instead_of(name):
-        return Finding(file, line, name, Verdict.UNUSED, instead)
+        return Finding(file, line, name, Remedy.UNUSED, instead)
     if is_crawlers:
         advice = "a setting of Scrapy or of your own: it stays in your project's settings"
-        return Finding(file, line, name, Verdict.WORKS, advice)
+        return Finding(file, line, name, Remedy.WORKS, advice)
     advice = "not a setting of crawlstream; a plugin reads its own from the environment"
-    return Finding(file, line, name, Verdict.CHANGE, advice)
+    return Finding(file, line, name, Remedy.CHANGE, advice)
 
 
 def _known(finding: Finding, here: str, field: str, value: object) -> Finding:
@@ -74,12 +74,12 @@ def _known(finding: Finding, here: str, field: str, value: object) -> Finding:
     is_renamed = here != finding.name
     if value is None or _text(value) == default:
         advice = f"this is the default of {here}" if is_renamed else "this is the default"
-        return Finding(*told, Verdict.WORKS, advice)
+        return Finding(*told, Remedy.WORKS, advice)
     text = UNTOLD if value is _UNKNOWN or _is_secret(field) else _text(value)
     advice = f"{here}={text} in the environment or .env"
     if here.startswith("QUEUE_"):
         advice += "; read only when the rules' node is created, later `crawlstream throttle set`"
-    verdict = Verdict.RENAME if is_renamed else Verdict.SET
+    verdict = Remedy.RENAME if is_renamed else Remedy.SET
     return Finding(*told, verdict, advice, (here, text))
 
 
@@ -141,11 +141,11 @@ def _components(file: str, name: str, node: ast.expr) -> Iterator[Finding]:
     """A finding for each class of a mapping from classes to ranks."""
     if not isinstance(node, ast.Dict):
         advice = "not a plain mapping: check its classes by hand"
-        yield Finding(file, node.lineno, name, Verdict.CHANGE, advice)
+        yield Finding(file, node.lineno, name, Remedy.CHANGE, advice)
         return
     for key, rank in zip(node.keys, node.values, strict=True):
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            yield _component(Finding(file, key.lineno, key.value, Verdict.WORKS, ""), name, rank)
+            yield _component(Finding(file, key.lineno, key.value, Remedy.WORKS, ""), name, rank)
 
 
 def _component(finding: Finding, setting: str, rank: ast.expr) -> Finding:
@@ -153,18 +153,18 @@ def _component(finding: Finding, setting: str, rank: ast.expr) -> Finding:
     if setting == "PLUGINS" and finding.name.rpartition(".")[2] in BUILT_IN:
         if isinstance(rank, ast.Constant) and rank.value is None:
             advice = "it is built in and cannot be switched off"
-            return Finding(*told, Verdict.CHANGE, advice)
-        return Finding(*told, Verdict.UNUSED, "it is built in")
+            return Finding(*told, Remedy.CHANGE, advice)
+        return Finding(*told, Remedy.UNUSED, "it is built in")
     if setting == "PLUGINS":
-        return Finding(*told, Verdict.CHANGE, "name it as an entry point (docs/plugins.md)")
+        return Finding(*told, Remedy.CHANGE, "name it as an entry point (docs/plugins.md)")
     package, _, own_name = finding.name.rpartition(".")
     if package.startswith("scrapy.") or own_name in CLASSES:
-        return Finding(*told, Verdict.UNUSED, "the cluster brings its own, or switches it off")
+        return Finding(*told, Remedy.UNUSED, "the cluster brings its own, or switches it off")
     if package.startswith("crawling"):
         advice = (
             "your own: move it to a package of another name (`crawling` is crawlstream's), and name"
             f" it in the {setting} of your project"
         )
-        return Finding(*told, Verdict.CHANGE, advice)
+        return Finding(*told, Remedy.CHANGE, advice)
     advice = 'it stays; the settings need ADDONS = {"crawling.addon.ClusterAddon": 0}'
-    return Finding(*told, Verdict.WORKS, advice)
+    return Finding(*told, Remedy.WORKS, advice)

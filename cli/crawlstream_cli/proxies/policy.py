@@ -16,7 +16,7 @@ class Dns(StrEnum):
     LOCAL = "local"
 
 
-class Plain(StrEnum):
+class PlainHttp(StrEnum):
     """How http:// goes through an HTTP proxy."""
 
     TUNNEL = "tunnel"
@@ -90,7 +90,7 @@ class Policy:
         ),
     ] = None
     plain: Annotated[
-        Plain | None,
+        PlainHttp | None,
         typer.Option(
             help=(
                 "How http:// URLs go through HTTP proxies: by CONNECT, or as whole URLs, for"

@@ -20,9 +20,9 @@ from crawlstream_cli.common.console import say, stderr_console
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.local.cluster import adopt_running_cluster
 from crawlstream_cli.repartition.local import LocalMove, local_cluster
-from crawlstream_cli.repartition.plan import Plan, plan_of
+from crawlstream_cli.repartition.plan import MovePlan, plan_of
 from crawlstream_cli.repartition.stages import Stages, until_nobody_lives
-from crawlstream_frontier.moving.move import Progress
+from crawlstream_frontier.moving.move import MoveProgress
 from crawlstream_frontier.opening.servers import open_frontiers, shelf_of
 
 _SHOWN_EVERY = 10_000
@@ -121,7 +121,7 @@ class _Task:
         self._console = stderr_console()
         self._shown = 0
 
-    async def plan(self) -> Plan:
+    async def plan(self) -> MovePlan:
         """Return the extent of the move."""
         async with AsyncExitStack() as stack:
             shelf = await stack.enter_async_context(shelf_of(self._old))
@@ -202,12 +202,12 @@ class _Task:
 
         return stopped
 
-    def _progress(self, now: Progress, waiting: int) -> None:
+    def _progress(self, now: MoveProgress, waiting: int) -> None:
         if now.pages >= self._shown + _SHOWN_EVERY:
             self._shown = now.pages
             self._console.print(f"moved {now.pages:,} of {counted(waiting, 'page')}")
 
-    def _tell(self, moved: Progress | None) -> None:
+    def _tell(self, moved: MoveProgress | None) -> None:
         if moved is None:
             self._console.print("the frontier was moved already")
         else:
@@ -241,7 +241,7 @@ def _named(new: Settings) -> str:
     return f"{number} of the frontier {new.namespace} at {servers}"
 
 
-def _show(plan: Plan, to: int, *, as_json: bool) -> None:
+def _show(plan: MovePlan, to: int, *, as_json: bool) -> None:
     if as_json:
         say(orjson.dumps(plan).decode())
         return

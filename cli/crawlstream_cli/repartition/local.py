@@ -181,7 +181,7 @@ class LocalMove:
         for server in self._cluster.redis_servers():
             self._start(server)
 
-    def _start(self, server: servers.Server) -> None:
+    def _start(self, server: servers.LocalServer) -> None:
         process = subprocess.Popen(
             server.argv,
             cwd=server.folder,

@@ -14,7 +14,7 @@ PAGES_A_SECOND, DOMAINS_A_SECOND = 100_000, 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class MovePlan:
     """Extent of a move."""
 
     partitions: int
@@ -34,7 +34,7 @@ class Plan:
     """Estimated seconds without crawling, besides the time for pages in flight."""
 
 
-async def plan_of(old: Frontiers, shelf: Shelf | None) -> Plan:
+async def plan_of(old: Frontiers, shelf: Shelf | None) -> MovePlan:
     """Count what a frontier holds; RedisUnavailable."""
     await agree_on_old(old)
     frontier = await read_frontier(old, shelf)
@@ -52,7 +52,7 @@ async def plan_of(old: Frontiers, shelf: Shelf | None) -> Plan:
         for name in ("queued", "delayed", "shelved", "held")
     }
     waiting = totals["queued"] + totals["delayed"]
-    return Plan(
+    return MovePlan(
         partitions=len(old),
         crawls=sum(bool(crawl.contexts) for crawl in frontier.crawls),
         domains=domains,

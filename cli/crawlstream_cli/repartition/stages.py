@@ -20,7 +20,7 @@ from crawlstream.wire import run_marks
 from crawlstream_frontier.codec.values import crawl_from
 from crawlstream_frontier.layout import BEING_FILLED, Layout
 from crawlstream_frontier.moving.filling import Filling, Founding
-from crawlstream_frontier.moving.move import Move, OldFrontier, Progress, read_frontier
+from crawlstream_frontier.moving.move import Move, MoveProgress, OldFrontier, read_frontier
 from crawlstream_frontier.moving.moved_crawl import MovedCrawl
 from crawlstream_frontier.moving.unchanged_keys import delete_all
 from crawlstream_frontier.moving.withdrawal import State, Withdrawal
@@ -62,7 +62,7 @@ class Stages:
     dedupe_ms: int = 600_000
     wait_s: float = 600.0
     say: Callable[[str], None] = lambda _: None
-    told: Callable[[Progress, int], None] = lambda _, __: None
+    told: Callable[[MoveProgress, int], None] = lambda _, __: None
     _filling: Filling = field(init=False)
     _withdrawal: Withdrawal = field(init=False)
 
@@ -70,7 +70,7 @@ class Stages:
         self._filling = Filling(self.new, self.shelf, dedupe_ms=self.dedupe_ms)
         self._withdrawal = Withdrawal(self.old)
 
-    async def run(self, until_stopped: Callable[[], Awaitable[None]]) -> Progress | None:
+    async def run(self, until_stopped: Callable[[], Awaitable[None]]) -> MoveProgress | None:
         """All that is left to be done; what was moved, None if all was already.
 
         ``until_stopped`` returns when no process uses the old frontier any more.
@@ -207,7 +207,7 @@ class Stages:
                     latest[name] = max(latest.get(name, 0), mark.generation)
         return latest
 
-    async def _copy(self) -> Progress:
+    async def _copy(self) -> MoveProgress:
         await self._filling.wipe()
         failpoint("repartition_wiped")
         old = await self.read()
@@ -225,7 +225,7 @@ class Stages:
         failpoint("repartition_opened")
         return move.progress
 
-    def _progressed(self, now: Progress, waiting: int) -> None:
+    def _progressed(self, now: MoveProgress, waiting: int) -> None:
         failpoint("repartition_page")
         self.told(now, waiting)
 

@@ -20,7 +20,7 @@ from crawling.client.curl_request import place_of
 from crawling.client.http_client import HttpClient
 from crawling.egress.route import Route
 from crawling.failures import ProxyTrouble, reason_of
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.scrapy_request import PAGE
 from crawlstream.boot.addresses import Guard, Interfaces
@@ -45,7 +45,7 @@ class Check:
         self._wish = wish
         self._pool = pool
         self._agent = settings.user_agent
-        self._holds = Holds(len(pool.proxies) or 1, lambda: None)
+        self._holds = Leases(len(pool.proxies) or 1, lambda: None)
         self._client = HttpClient(
             self._holds,
             GuardedResolver(guard, None),

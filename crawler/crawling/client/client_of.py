@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
-class Client(Protocol):
+class FetchClient(Protocol):
     """Client that downloads: libcurl or a browser."""
 
     async def fetch(self, request: Request, page: Page) -> Response:

@@ -27,14 +27,14 @@ from crawling.client.curl_request import pin, place_of, write
 from crawling.client.libcurl import PLAIN, Libcurl
 from crawling.client.line import Line, ProxyLines
 from crawling.client.proxied import ProxiedTransfer, is_absolute, straight_to
-from crawling.client.transfer import Progress, Transfer
+from crawling.client.transfer import Transfer, TransferCount
 from crawling.egress.blame import Blame, blame_in
 from crawling.egress.route import Route
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures
 from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.net import trust
 from crawling.net.address_guard import GuardedResolver, literal
 from crawling.net.connections import allow_files
@@ -65,7 +65,7 @@ class HttpClient:
 
     def __init__(  # noqa: PLR0913  all but the first two are keywords
         self,
-        holds: Holds,
+        holds: Leases,
         resolver: GuardedResolver,
         *,
         timeout_s: float,
@@ -243,7 +243,7 @@ class HttpClient:
         flags = ["dataloss"] if is_lossy else []
         return response_of(request, transfer.head, body, address, flags=flags)
 
-    def _new(self, progress: Progress) -> Transfer:
+    def _new(self, progress: TransferCount) -> Transfer:
         transfer = Transfer(
             self._loop, self._holds, progress, curl=self._libcurl.easy(), bind=self._bind
         )
@@ -251,7 +251,7 @@ class HttpClient:
             transfer.curl.setopt(option, path)
         return transfer
 
-    def _new_by(self, route: Route, progress: Progress) -> Transfer:
+    def _new_by(self, route: Route, progress: TransferCount) -> Transfer:
         transfer = ProxiedTransfer(
             self._loop,
             self._holds,

@@ -13,7 +13,7 @@ from functools import partial
 
 from crawling.client.libcurl import Libcurl
 from crawling.client.multi import Multi
-from crawling.client.transfer import Progress, Transfer
+from crawling.client.transfer import Transfer, TransferCount
 from crawling.egress.route import Route
 
 _SPARE = 64
@@ -30,7 +30,7 @@ class Line:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        make: Callable[[Progress], Transfer],
+        make: Callable[[TransferCount], Transfer],
         *,
         libcurl: Libcurl,
         most_kept: int,
@@ -73,7 +73,7 @@ class ProxyLines:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        make: Callable[[Route, Progress], Transfer],
+        make: Callable[[Route, TransferCount], Transfer],
         libcurl: Libcurl,
     ) -> None:
         self._loop = loop

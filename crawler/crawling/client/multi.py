@@ -13,7 +13,7 @@ from typing import Any
 
 import pycurl
 
-from crawling.client.transfer import LONGEST_HEAD, Progress, Transfer
+from crawling.client.transfer import LONGEST_HEAD, Transfer, TransferCount
 
 _LENGTH = struct.Struct("i")
 
@@ -33,7 +33,7 @@ class Multi:
         self._running: dict[Any, Transfer] = {}
         self._unheard: dict[int, int] = {}
         """By socket, bytes that came since anything was made of them."""
-        self.progress = Progress()
+        self.progress = TransferCount()
 
     async def run(self, transfer: Transfer) -> None:
         """Return when the response is complete; raises what has come in between."""

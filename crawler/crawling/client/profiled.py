@@ -7,7 +7,7 @@ from collections.abc import Callable
 from scrapy import Request
 from scrapy.http import Response
 
-from crawling.client.client_of import Client
+from crawling.client.client_of import FetchClient
 from crawling.client.curl_request import place_of
 from crawling.egress.routes import Routes
 from crawling.egress.tls import TlsChoice, is_named
@@ -21,15 +21,15 @@ class ProfiledClient:
 
     def __init__(
         self,
-        plain: Client,
+        plain: FetchClient,
         routes: Routes,
         tls: TlsChoice,
-        browser_of: Callable[[str], Client],
+        browser_of: Callable[[str], FetchClient],
     ) -> None:
         """``browser_of`` makes a client that greets as a profile says; asked once for each."""
         self._plain = plain
         self._browser_of = browser_of
-        self._browsers: dict[str, Client] = {}
+        self._browsers: dict[str, FetchClient] = {}
         self._routes = routes
         self._tls = tls
 
@@ -52,7 +52,7 @@ class ProfiledClient:
                 await self._tls.failed(page, pool, profile)
             raise
 
-    def _client_for(self, profile: str) -> Client:
+    def _client_for(self, profile: str) -> FetchClient:
         if profile not in BROWSERS:
             return self._plain
         if profile not in self._browsers:

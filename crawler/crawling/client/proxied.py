@@ -11,11 +11,11 @@ from scrapy.exceptions import DownloadTimeoutError
 
 from crawling.client.blame import Ending, blame_for
 from crawling.client.curl_failures import HTTP_2
-from crawling.client.transfer import Progress, Transfer
+from crawling.client.transfer import Transfer, TransferCount
 from crawling.egress.blame import Blame
 from crawling.egress.route import Route
 from crawling.failures import PathFailed, ProxyTrouble, TransferFailed, reason_of
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawlstream.boot.addresses import Address, AddressRefused
 
 REACH_S: Final = 3.0
@@ -35,8 +35,8 @@ class ProxiedTransfer(Transfer):
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        holds: Holds,
-        progress: Progress,
+        holds: Leases,
+        progress: TransferCount,
         *,
         curl: Any,
         bind: tuple[str, int] | None,

@@ -23,7 +23,7 @@ from crawling.client.clock import Clock
 from crawling.client.curl_failures import failure_of
 from crawling.failures import TransferFailed
 from crawling.lease.expired import GrantExpired
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.body_budget import LARGE
 from crawling.page.page import Page
 from crawlstream.boot.addresses import Address, AddressRefused
@@ -56,7 +56,7 @@ class _Lent(socket.socket):
         self.close()
 
 
-class Progress:
+class TransferCount:
     """Counts what anything was made of, of all transfers together."""
 
     __slots__ = ("count",)
@@ -71,8 +71,8 @@ class Transfer:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        holds: Holds,
-        progress: Progress,
+        holds: Leases,
+        progress: TransferCount,
         *,
         curl: Any,
         bind: tuple[str, int] | None,

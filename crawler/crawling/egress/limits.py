@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from zlib import crc32
 
-from crawling.egress.local_book import Book
+from crawling.egress.local_book import LocalBook
 from crawling.egress.shared_book import SharedBook
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
 from crawlstream.model.egress.proxy_reports import PoolSpend, ProxyUse
@@ -16,11 +16,11 @@ _DAY_S = 86_400
 _MOST_COUNTED = 20_000
 
 
-class Limits:
+class PoolLimits:
     """``concurrency``, ``uses`` and ``budget`` of pools; exact except for requests in flight."""
 
     def __init__(
-        self, book: Book, shared: SharedBook, *, now: Callable[[], float] = time.time
+        self, book: LocalBook, shared: SharedBook, *, now: Callable[[], float] = time.time
     ) -> None:
         self._book = book
         self._shared = shared

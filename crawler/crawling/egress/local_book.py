@@ -59,7 +59,7 @@ class _Rest:
     steps: int
 
 
-class Book:
+class LocalBook:
     """Proxies that are out or rest, by id."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import structlog
 
-from crawling.egress.limits import Limits
-from crawling.egress.local_book import Book
+from crawling.egress.limits import PoolLimits
+from crawling.egress.local_book import LocalBook
 from crawling.egress.ranking import Ranking
 from crawling.egress.route import Route
 from crawling.page.page import Page
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 class Choice:
     """Chooses by one version of the table of pools."""
 
-    def __init__(self, book: Book, limits: Limits, environment: Mapping[str, str]) -> None:
+    def __init__(self, book: LocalBook, limits: PoolLimits, environment: Mapping[str, str]) -> None:
         self._book = book
         self._limits = limits
         self._environment = environment

@@ -12,8 +12,8 @@ import structlog
 
 from crawling.egress.blame import Blame
 from crawling.egress.known_pools import KnownPools
-from crawling.egress.limits import Limits
-from crawling.egress.local_book import FIRST_REST_S, Book
+from crawling.egress.limits import PoolLimits
+from crawling.egress.local_book import FIRST_REST_S, LocalBook
 from crawling.egress.patience import Patience
 from crawling.egress.proxy_choice import Choice, earliest_ms
 from crawling.egress.route import Route
@@ -95,10 +95,10 @@ class Routes:
     ) -> None:
         """``group`` is the egress group of this process; ``count`` keeps traffic by pool."""
         self.patience = patience
-        self.book = Book()
+        self.book = LocalBook()
         self.known = KnownPools(pools, self._renew)
         self.shared = SharedBook(session, self.book, is_needed=self._has_pools)
-        self.limits = Limits(self.book, self.shared)
+        self.limits = PoolLimits(self.book, self.shared)
         self.choice = Choice(self.book, self.limits, environment)
         self._group = group
         self._count = count

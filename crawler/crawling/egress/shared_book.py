@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
-from crawling.egress.local_book import Book
+from crawling.egress.local_book import LocalBook
 from crawlstream.errors import FrontierFull, RedisUnavailable
 from crawlstream.model.egress.proxy_reports import BookAnswer, ProxyReport
 from crawlstream_frontier.egress.proxy_book import BookSession
@@ -29,7 +29,9 @@ log = structlog.get_logger()
 class SharedBook:
     """Sends and fetches results of proxies; one call at a time."""
 
-    def __init__(self, session: BookSession, book: Book, *, is_needed: Callable[[], bool]) -> None:
+    def __init__(
+        self, session: BookSession, book: LocalBook, *, is_needed: Callable[[], bool]
+    ) -> None:
         """``is_needed``: whether there are any pools."""
         self._session = session
         self._book = book

@@ -27,7 +27,7 @@ from twisted.web.iweb import IPolicyForHTTPS
 
 from crawling.egress.tls import is_named
 from crawling.lease.expired import GrantExpired
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.net import trust
 from crawling.net.address_guard import GuardedResolver
 from crawling.net.connections import KeptConnections, allow_files
@@ -208,7 +208,7 @@ class _Gate:
 
     persistent = True
 
-    def __init__(self, pool: Any, resolver: GuardedResolver, holds: Holds) -> None:
+    def __init__(self, pool: Any, resolver: GuardedResolver, holds: Leases) -> None:
         self._pool = pool
         self._resolver = resolver
         self._holds = holds

@@ -13,7 +13,7 @@ from scrapy.core.downloader import Downloader
 from scrapy.http import Response
 
 from crawling.failures import RequestReplaced
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page, Phase
 from crawling.page.scrapy_request import PAGE
 from crawling.parts import Parts
@@ -46,7 +46,7 @@ class GrantedDownloader(Downloader):
         return super().fetch(request).addCallback(granted, request, self._holds)
 
 
-def granted(result: Response | Request, request: Request, holds: Holds) -> Response | Request:
+def granted(result: Response | Request, request: Request, holds: Leases) -> Response | Request:
     """Return what a download has come to: a response, or a request that its grant still covers.
 
     RequestReplaced: a middleware wants a request that the grant does not cover.
@@ -63,7 +63,7 @@ def granted(result: Response | Request, request: Request, holds: Holds) -> Respo
     )
 
 
-def _is_covered(holds: Holds, page: Page, url: str) -> bool:
+def _is_covered(holds: Leases, page: Page, url: str) -> bool:
     try:
         return holds.sites.covers(page.hold, url)
     except InvalidUrl:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from scrapy.pipelines import ItemPipelineManager
 
-from crawling.page.flight_recorder import Recorder
+from crawling.page.flight_recorder import FlightRecorder
 from crawling.parts import Parts
 from crawling.publish.deadlines import Deadlines, page_at_hand
 
@@ -18,7 +18,7 @@ class BoundPipelines(ItemPipelineManager):
     """Scrapy's, with the deadline of the item's page, which is noted while they are on the CPU."""
 
     _deadlines: Deadlines
-    _recorder: Recorder
+    _recorder: FlightRecorder
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

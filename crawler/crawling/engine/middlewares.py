@@ -14,9 +14,9 @@ from scrapy.http import Response
 from crawling.engine.gathering import Gathering
 from crawling.failures import BadEncoding, TooLarge
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.body_budget import BodyBudget
-from crawling.page.flight_recorder import Recorder
+from crawling.page.flight_recorder import FlightRecorder
 from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE, page_of
 from crawling.parts import Parts
@@ -68,7 +68,7 @@ class OutcomeMiddleware:
 class WatchedCompression:
     """Decompresses bodies within a budget, noted by the flight recorder."""
 
-    def __init__(self, most: int, recorder: Recorder, body_budget: BodyBudget) -> None:
+    def __init__(self, most: int, recorder: FlightRecorder, body_budget: BodyBudget) -> None:
         """``most`` bytes a body may have when it is decompressed."""
         self._most = most
         self._recorder = recorder
@@ -180,7 +180,7 @@ class OutlinksMiddleware:
 class ResultPipeline:
     """Publishes results, and lets an item leave when Kafka has acknowledged it."""
 
-    def __init__(self, holds: Holds, publisher: Publisher, *, is_alone: bool) -> None:
+    def __init__(self, holds: Leases, publisher: Publisher, *, is_alone: bool) -> None:
         """``is_alone``: no pipeline of a user is there to take items of another kind."""
         self._holds = holds
         self._publisher = publisher

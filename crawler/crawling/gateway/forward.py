@@ -15,8 +15,8 @@ from scrapy.http import Headers
 from crawling.egress.blame import blame_in
 from crawling.failures import ProxyTrouble
 from crawling.gateway.dialer import READ
-from crawling.gateway.relay import Traffic
-from crawling.gateway.visitor import LONGEST_HEAD, Refused, Visitor
+from crawling.gateway.relay import TunnelTraffic
+from crawling.gateway.visitor import LONGEST_HEAD, GatewayRefused, GatewayVisitor
 
 _OF_THE_CONNECTION: Final = frozenset(
     {
@@ -29,14 +29,14 @@ _OF_THE_CONNECTION: Final = frozenset(
 Pairs = list[tuple[bytes, bytes]]
 
 
-class Forward(Traffic):
+class Forward(TunnelTraffic):
     """A request on its way."""
 
     _speech: h11.Connection
 
     async def run(
         self,
-        visitor: Visitor,
+        visitor: GatewayVisitor,
         request: h11.Request,
         *,
         asked: str,
@@ -60,14 +60,14 @@ class Forward(Traffic):
             await self._answer(visitor, is_whole=asked.startswith("http:"))
         except h11.RemoteProtocolError as error:
             self.lost()
-            raise Refused(502, "answer", "http_response_incomplete") from error
+            raise GatewayRefused(502, "answer", "http_response_incomplete") from error
 
     async def _send(self, event: h11.Event) -> None:
         if data := self._speech.send(event):
             self.write(data)
             await self.link.writer.drain()
 
-    async def _send_body(self, visitor: Visitor) -> None:
+    async def _send_body(self, visitor: GatewayVisitor) -> None:
         while isinstance(event := await visitor.event(), h11.Data):
             await self._send(h11.Data(data=event.data))
         await self._send(h11.EndOfMessage())
@@ -77,16 +77,16 @@ class Forward(Traffic):
             data, self.link.early = self.link.early, b""
             data = data or await self.link.reader.read(READ)
             if not self.came(len(data)):
-                raise Refused(502, "bytes", "http_response_body_size")
+                raise GatewayRefused(502, "bytes", "http_response_body_size")
             self._speech.receive_data(data)
         return event if isinstance(event, h11.Event) else None
 
-    async def _answer(self, visitor: Visitor, *, is_whole: bool) -> None:
+    async def _answer(self, visitor: GatewayVisitor, *, is_whole: bool) -> None:
         response = await self._event()
         while isinstance(response, h11.InformationalResponse):
             response = await self._event()
         if not isinstance(response, h11.Response):
-            raise Refused(502, "answer", "http_response_incomplete")
+            raise GatewayRefused(502, "answer", "http_response_incomplete")
         pairs = response.headers.raw_items()
         blame = blame_in(response.status_code, Headers(pairs)) if is_whole else None
         if blame:

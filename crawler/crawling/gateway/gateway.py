@@ -23,16 +23,16 @@ from crawling.egress.routes import Routes
 from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.gateway.dialer import READ, Dialer, Link, authorization
 from crawling.gateway.forward import Forward
-from crawling.gateway.passes import Pass, Refusal, Target
-from crawling.gateway.relay import Relay, Traffic
-from crawling.gateway.visitor import Refused, Visitor, login_of, target_of
+from crawling.gateway.passes import GatewayPass, PassRefusal, Target
+from crawling.gateway.relay import Relay, TunnelTraffic
+from crawling.gateway.visitor import GatewayRefused, GatewayVisitor, login_of, target_of
 from crawling.lease.expired import GrantExpired
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.metrics import GATEWAY_REFUSED
 from crawling.net.address_guard import GuardedResolver
 from crawlstream.boot.addresses import AddressRefused
 
-__all__ = ["Gateway", "Pass", "Refusal"]
+__all__ = ["Gateway", "GatewayPass", "PassRefusal"]
 
 MOST_VISITORS: Final = 512
 """Connections to the gateway at once; more are closed unheard."""
@@ -50,7 +50,7 @@ class Gateway:
 
     def __init__(
         self,
-        holds: Holds,
+        holds: Leases,
         resolver: GuardedResolver,
         routes: Routes | None = None,
         *,
@@ -61,9 +61,9 @@ class Gateway:
         self._routes = routes
         self._dialer = Dialer(resolver, routes, bind=bind)
         self._secret = secrets.token_urlsafe(24)
-        self._passes: dict[str, Pass] = {}
-        self._visitors: set[Visitor] = set()
-        self._ways: set[Traffic] = set()
+        self._passes: dict[str, GatewayPass] = {}
+        self._visitors: set[GatewayVisitor] = set()
+        self._ways: set[TunnelTraffic] = set()
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ticked_at = monotonic()
@@ -89,13 +89,13 @@ class Gateway:
         most_bytes: int = 0,
         most_tunnels: int = 64,
         before_send: Callable[[str, int], None] | None = None,
-    ) -> Pass:
+    ) -> GatewayPass:
         """Issue a token for one route (None: directly), valid until it is closed.
 
         ``most_bytes``: limit of all bytes received by it; 0: none. ``before_send`` is called with
         host and port before the first write to a connection; if it raises, the connection ends.
         """
-        made = Pass(
+        made = GatewayPass(
             secrets.token_urlsafe(12),
             self._secret,
             self.address,
@@ -108,7 +108,7 @@ class Gateway:
         self._passes[made.user] = made
         return made
 
-    def _forget(self, owner: Pass) -> None:
+    def _forget(self, owner: GatewayPass) -> None:
         self._passes.pop(owner.user, None)
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class Gateway:
     # A visitor.
 
     async def _visit(self, reader: StreamReader, writer: StreamWriter) -> None:
-        visitor = Visitor(reader, writer)
+        visitor = GatewayVisitor(reader, writer)
         if len(self._visitors) >= MOST_VISITORS:
             visitor.abort()
             return
@@ -165,11 +165,11 @@ class Gateway:
             self._visitors.discard(visitor)
             writer.close()
 
-    async def _serve(self, visitor: Visitor, request: h11.Request) -> None:
+    async def _serve(self, visitor: GatewayVisitor, request: h11.Request) -> None:
         try:
             owner = self._owner_of(request)
             target, path = target_of(request)
-        except Refused as error:
+        except GatewayRefused as error:
             await _say_no(visitor, error)
             return
         try:
@@ -178,7 +178,7 @@ class Gateway:
                 await self._forward(visitor, request, owner, target)
             else:
                 await self._tunnel(visitor, owner, target)
-        except Refused as error:
+        except GatewayRefused as error:
             owner.refuse(target, error.reason)
             await _say_no(visitor, error)
         except (ProxyTrouble, TransferFailed) as error:
@@ -187,30 +187,30 @@ class Gateway:
             told = "connection_timeout" if is_late else "destination_unavailable"
             await visitor.refuse(504 if is_late else 502, told)
 
-    def _owner_of(self, request: h11.Request) -> Pass:
+    def _owner_of(self, request: h11.Request) -> GatewayPass:
         user, password = login_of(request)
         owner = self._passes.get(user)
         if owner is None or not secrets.compare_digest(password.encode(), self._secret.encode()):
-            raise Refused(407, "auth", "http_request_denied")
+            raise GatewayRefused(407, "auth", "http_request_denied")
         return owner
 
-    def _look(self, owner: Pass) -> None:
+    def _look(self, owner: GatewayPass) -> None:
         """Refused if nothing may leave by this token now."""
         if not self.may_pass():
-            raise Refused(503, "fence")
+            raise GatewayRefused(503, "fence")
         if owner.tunnels >= owner.most_tunnels:
-            raise Refused(429, "tunnels", "connection_limit_reached")
+            raise GatewayRefused(429, "tunnels", "connection_limit_reached")
         if owner.is_over:
-            raise Refused(429, "bytes", "connection_limit_reached")
+            raise GatewayRefused(429, "bytes", "connection_limit_reached")
 
-    async def _tunnel(self, visitor: Visitor, owner: Pass, target: Target) -> None:
+    async def _tunnel(self, visitor: GatewayVisitor, owner: GatewayPass, target: Target) -> None:
         link = await self._dial(owner, target)
         relay = Relay(visitor, link, owner, target, may_pass=self.may_pass)
         with _Open(relay, self._ways, self._routes):
             await relay.run(await visitor.accept())
 
     async def _forward(
-        self, visitor: Visitor, request: h11.Request, owner: Pass, target: Target
+        self, visitor: GatewayVisitor, request: h11.Request, owner: GatewayPass, target: Target
     ) -> None:
         route = owner.route
         is_whole = (
@@ -223,15 +223,15 @@ class Gateway:
             extra = authorization(route) if is_whole and route else []
             await way.run(visitor, request, asked=asked, extra=extra)
 
-    async def _dial(self, owner: Pass, target: Target, *, is_whole: bool = False) -> Link:
+    async def _dial(self, owner: GatewayPass, target: Target, *, is_whole: bool = False) -> Link:
         try:
             link = await self._dialer.dial(owner.route, target, is_whole=is_whole)
         except AddressRefused as error:
             owner.failed(target, error)
-            raise Refused(403, error.kind, "destination_ip_prohibited") from error
+            raise GatewayRefused(403, error.kind, "destination_ip_prohibited") from error
         except CannotResolveHostError as error:
             owner.failed(target, error)
-            raise Refused(502, "dns", "dns_error") from error
+            raise GatewayRefused(502, "dns", "dns_error") from error
         if not owner.is_open:
             link.abort()
             raise GrantExpired("its token was closed")
@@ -241,7 +241,7 @@ class Gateway:
 class _Open:
     """Keep a connection registered for the block; count its bytes at the end."""
 
-    def __init__(self, way: Traffic, ways: set[Traffic], routes: Routes | None) -> None:
+    def __init__(self, way: TunnelTraffic, ways: set[TunnelTraffic], routes: Routes | None) -> None:
         self._way = way
         self._ways = ways
         self._routes = routes
@@ -258,6 +258,6 @@ class _Open:
             self._routes.weighed(route, way.sent, way.received, connect_s=way.link.connect_s)
 
 
-async def _say_no(visitor: Visitor, error: Refused) -> None:
+async def _say_no(visitor: GatewayVisitor, error: GatewayRefused) -> None:
     GATEWAY_REFUSED.labels(error.reason).inc()
     await visitor.refuse(error.status, error.error)

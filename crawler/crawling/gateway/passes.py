@@ -18,7 +18,7 @@ Target = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PassRefusal:
     """Something that was asked for and is not to be had."""
 
     host: str
@@ -34,7 +34,7 @@ class Abortable(Protocol):
         ...
 
 
-class Pass:
+class GatewayPass:
     """Lets its owner out by one route until it is closed; each has a token of its own."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Pass:
         most_bytes: int,
         most_tunnels: int,
         before_send: Callable[[str, int], None] | None,
-        on_close: Callable[[Pass], None],
+        on_close: Callable[[GatewayPass], None],
     ) -> None:
         self.user = user
         self.password = password
@@ -57,7 +57,7 @@ class Pass:
         self.before_send = before_send or _do_nothing
         self.sent = self.received = 0
         """Bytes to and from sites, with those of TLS and without the proxy's own protocol."""
-        self.refused: list[Refusal] = []
+        self.refused: list[PassRefusal] = []
         self.is_open = True
         self._most_bytes = most_bytes
         self._on_close = on_close
@@ -106,7 +106,7 @@ class Pass:
     def refuse(self, target: Target, reason: str) -> None:
         """Note what is not to be had."""
         if len(self.refused) < _MOST_TOLD:
-            self.refused.append(Refusal(*target, reason))
+            self.refused.append(PassRefusal(*target, reason))
 
     def failed(self, target: Target, error: Exception) -> None:
         """A way to a target has not come about, or has ended before anything came back."""

@@ -10,20 +10,20 @@ from time import monotonic
 from crawling.egress.blame import Blame
 from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.gateway.dialer import READ, Link
-from crawling.gateway.passes import Pass, Target
-from crawling.gateway.visitor import Visitor
+from crawling.gateway.passes import GatewayPass, Target
+from crawling.gateway.visitor import GatewayVisitor
 from crawling.lease.expired import GrantExpired
 from crawling.metrics import GATEWAY_TUNNELS
 
 
-class Traffic:
+class TunnelTraffic:
     """Bytes to a target and back, counted and limited."""
 
     def __init__(
         self,
-        visitor: Visitor,
+        visitor: GatewayVisitor,
         link: Link,
-        owner: Pass,
+        owner: GatewayPass,
         target: Target,
         *,
         may_pass: Callable[[], bool],
@@ -96,7 +96,7 @@ class Traffic:
             self.owner.failed(self._target, TransferFailed("connection_lost", words))
 
 
-class Relay(Traffic):
+class Relay(TunnelTraffic):
     """A tunnel."""
 
     async def run(self, early: bytes) -> None:

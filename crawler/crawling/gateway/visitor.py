@@ -20,7 +20,7 @@ _IDLE_S = 60.0
 _HIGHEST_PORT = 65_535
 
 
-class Refused(Exception):
+class GatewayRefused(Exception):
     """Something is not to be had by this gateway; ``error`` as RFC 9209 names it."""
 
     def __init__(self, status: int, reason: str, error: str = "proxy_internal_error") -> None:
@@ -30,7 +30,7 @@ class Refused(Exception):
         self.error = error
 
 
-class Visitor:
+class GatewayVisitor:
     """Speaks HTTP with an engine."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
@@ -114,7 +114,7 @@ def target_of(request: h11.Request) -> tuple[Target, str]:
         return _place(asked, 0), ""
     scheme, sign, rest = asked.partition("://")
     if not sign or scheme.lower() != "http":
-        raise Refused(400, "method", "http_request_error")
+        raise GatewayRefused(400, "method", "http_request_error")
     rest = rest.partition("#")[0]
     end = next((at for at, char in enumerate(rest) if char in "/?"), len(rest))
     path = rest[end:]
@@ -127,5 +127,5 @@ def _place(authority: str, usual_port: int) -> Target:
         host, port = authority, ""
     number = int(port) if port.isdecimal() else usual_port if not port else 0
     if not host or "@" in host or not 0 < number <= _HIGHEST_PORT:
-        raise Refused(400, "method", "http_request_error")
+        raise GatewayRefused(400, "method", "http_request_error")
     return (host.strip("[]").lower(), number)

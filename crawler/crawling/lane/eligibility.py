@@ -27,7 +27,7 @@ from crawling.engine.middlewares import (
     ResultPipeline,
     WatchedCompression,
 )
-from crawling.publish.completion import Endings
+from crawling.publish.completion import Completion
 from crawling.spiders.base import ClusterSpider
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _reasons(crawler: Crawler) -> Iterator[str]:
         signal = getattr(signals, name)
         for listener in liveReceivers(getAllReceivers(crawler.signals.sender, signal)):
             owner = getattr(listener, "__self__", listener)
-            if not isinstance(owner, Endings):
+            if not isinstance(owner, Completion):
                 yield f"{_name_of(owner)} listens to the signal {name}"
     yield from _settings_set(crawler)
 

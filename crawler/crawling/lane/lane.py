@@ -21,7 +21,7 @@ from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.misc import arg_to_iter
 from twisted.python.failure import Failure
 
-from crawling.client.client_of import Client
+from crawling.client.client_of import FetchClient
 from crawling.engine.gathering import Gathering
 from crawling.engine.middlewares import (
     OutcomeMiddleware,
@@ -29,7 +29,7 @@ from crawling.engine.middlewares import (
     ResultPipeline,
     WatchedCompression,
 )
-from crawling.lane.loop_turns import Turns
+from crawling.lane.loop_turns import LoopTurns
 from crawling.page.flight_recorder import exits_contained
 from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE
@@ -48,7 +48,7 @@ log = structlog.get_logger()
 class Lane:
     """All pages of a process that go the short way."""
 
-    def __init__(self, crawler: Crawler, client: Client) -> None:
+    def __init__(self, crawler: Crawler, client: FetchClient) -> None:
         """The crawler's engine has been made, and its spider is open."""
         engine = crawler.engine
         assert engine is not None
@@ -62,7 +62,7 @@ class Lane:
         self._outlinks = _one_of(OutlinksMiddleware, spiders.middlewares)
         self._pipeline = _one_of(ResultPipeline, self._scraper.itemproc.middlewares)
         self._loop = asyncio.get_running_loop()
-        self._turns = Turns(self._loop)
+        self._turns = LoopTurns(self._loop)
         self._tasks: set[asyncio.Task[None]] = set()
         self._most_size = crawler.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE")
         self._size = 0

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 
-class Turns:
+class LoopTurns:
     """Hands out one turn in each round of the loop, first come, first served."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

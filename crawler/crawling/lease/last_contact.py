@@ -11,7 +11,7 @@ WORD_BY_S = 1.0
 restarted without the grant. After a restart, Redis waits as much longer."""
 
 
-class Word:
+class LastContact:
     """Last answer of Redis to this process; ``clock`` is in seconds and monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from crawling.lease.cpu_fairness import Shares
 from crawling.lease.expired import GrantExpired
-from crawling.lease.last_contact import FENCE_S, WORD_BY_S, Word
+from crawling.lease.last_contact import FENCE_S, WORD_BY_S, LastContact
 from crawling.lease.partition import PartitionHolds
 from crawling.lease.pending_report import End, LeaseReport
 from crawling.lease.sites import Sites
@@ -38,17 +38,17 @@ HOLDS_PER_SLOT = 4
 """Open holds for each download slot: parsing and publishing must not starve the downloads."""
 
 
-class Spiller(Protocol):
+class LinkSpiller(Protocol):
     """Takes links to Kafka; see `publish.spill` and `publish.link_sender`."""
 
     def takes(self, page: Page) -> bool:
         """Return whether any link of a page that ends must go there."""
 
     def begin(self, page: Page, settle: Settle) -> None:
-        """Take them; ``Holds.spilled`` ends what this begins."""
+        """Take them; ``Leases.spilled`` ends what this begins."""
 
 
-class Holds:
+class Leases:
     """All holds of this process; ``on_owed`` is called when there is news for the frontier."""
 
     def __init__(
@@ -62,14 +62,14 @@ class Holds:
     ) -> None:
         self._on_owed, self._clock = on_owed, clock
         self._partitions: defaultdict[int, PartitionHolds] = defaultdict(
-            lambda: PartitionHolds(Word(clock))
+            lambda: PartitionHolds(LastContact(clock))
         )
         self._by_id: dict[str, Page] = {}
         self.slots = Slots(slots, clock, slow_per_slot=slow_per_slot)
         self._shares = Shares(clock)
         self.body_budget = body_budget or BodyBudget()
         self._most = HOLDS_PER_SLOT * slots
-        self.spiller: Spiller | None = None
+        self.spiller: LinkSpiller | None = None
         """Takes links to Kafka that the partition of their page does not take."""
         self._reserved, self.sites = 0, Sites()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from crawling.lease.last_contact import Word
-from crawling.lease.pending_report import LeaseReport, Report
+from crawling.lease.last_contact import LastContact
+from crawling.lease.pending_report import LeaseReport, PendingReport
 from crawling.page.page import Page
 
 
@@ -14,10 +14,10 @@ from crawling.page.page import Page
 class PartitionHolds:
     """The holds of one partition: a token names one of them."""
 
-    word: Word
+    word: LastContact
     pages: dict[str, Page] = field(default_factory=dict)
     """Pages by token."""
-    report: Report = field(default_factory=Report)
+    report: PendingReport = field(default_factory=PendingReport)
     is_crowded: bool = False
     """True if the partition has no room for links, as far as is known."""
 

@@ -19,7 +19,7 @@ _BUSY_S = 2 * SLOWEST_S
 """A partition whose latest call is older is not busy, whatever that call has carried."""
 
 
-class Asking(Protocol):
+class PartitionLoop(Protocol):
     """The lease loop of one partition."""
 
     asked_at: float
@@ -35,17 +35,17 @@ class Asking(Protocol):
         """Notify it that it may be its turn."""
 
 
-class Turns:
+class PartitionRotation:
     """Turns of all loops of one worker; most workers have one loop."""
 
     def __init__(self) -> None:
-        self._loops: list[Asking] = []
+        self._loops: list[PartitionLoop] = []
 
-    def join(self, loop: Asking) -> None:
+    def join(self, loop: PartitionLoop) -> None:
         """Add a loop."""
         self._loops.append(loop)
 
-    def has(self, loop: Asking, now: float) -> bool:
+    def has(self, loop: PartitionLoop, now: float) -> bool:
         """Return whether it is the turn of ``loop``."""
         return len(self._loops) == 1 or all(
             other is loop or not other.could_ask(now)
@@ -53,7 +53,7 @@ class Turns:
             if other.asked_at < loop.asked_at
         )
 
-    def pass_on(self, by: Asking) -> None:
+    def pass_on(self, by: PartitionLoop) -> None:
         """Notify the other loops of room that one has left; the longest waiting first."""
         for other in self._in_order():
             if other is not by:
@@ -64,7 +64,7 @@ class Turns:
         for loop in self._in_order():
             loop.news()
 
-    def _in_order(self) -> Iterable[Asking]:
+    def _in_order(self) -> Iterable[PartitionLoop]:
         return sorted(self._loops, key=lambda loop: loop.asked_at)
 
     def pause_s(self, now: float) -> float:

@@ -37,7 +37,7 @@ class LeaseReport:
         yield from self.releases
 
 
-class Report:
+class PendingReport:
     """Pending reports: ends in their order, and the latest state of each request that has left."""
 
     def __init__(self) -> None:

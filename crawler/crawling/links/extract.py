@@ -16,7 +16,7 @@ from scrapy.http import HtmlResponse, Response
 from crawling.links.hrefs import Hrefs, refusals_of
 from crawling.links.scope import rules_for, rules_of
 from crawling.links.texts import LinkTexts
-from crawling.page.parsed_page import Reading
+from crawling.page.parsed_page import ParsedPage
 from crawling.page.scrapy_request import page_of
 from crawlstream.model.crawl import Profile
 from crawlstream.model.web.address import without_fragment
@@ -64,7 +64,7 @@ def _extract(response: Response, refused: Counter[str]) -> Sequence[tuple[str, s
 
 def _find(response: HtmlResponse, links: list[tuple[str, str]], refused: Counter[str]) -> None:
     """Add what anchors and areas point to; not without end, and what is beyond it is counted."""
-    reading = Reading(response)
+    reading = ParsedPage(response)
     if not reading.is_whole:
         refused["markup_cut"] += 1
         log.warning("parse", outcome="links_cut", url=response.url, read=len(reading.markup))

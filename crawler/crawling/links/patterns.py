@@ -97,7 +97,7 @@ def _options() -> Any:
     return options
 
 
-class Patience:
+class PatternBudget:
     """The time that one crawl's expressions may take, over all pages of this process."""
 
     def __init__(self) -> None:

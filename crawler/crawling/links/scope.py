@@ -18,7 +18,7 @@ from scrapy.linkextractors import IGNORED_EXTENSIONS
 
 from crawling.links.blacklist import Blacklist
 from crawling.links.filters import Extensions, HostSet
-from crawling.links.patterns import OutOfTime, Patience, Patterns
+from crawling.links.patterns import OutOfTime, PatternBudget, Patterns
 from crawling.page.page import Page
 from crawlstream.model.crawl import Hold, Profile
 from crawlstream.model.scope import Redirects
@@ -45,7 +45,7 @@ class LinkRules:
         self._deny = Patterns(deny or ())
         self.has_expressions = bool(self._allow or self._deny)
         """True if :meth:`refusals` has anything to say."""
-        self._patience = Patience()
+        self._patience = PatternBudget()
         self._domains = HostSet(domains or ())
         self.further = HostSet(())
         """A host that the crawl may visit in addition to its domains."""

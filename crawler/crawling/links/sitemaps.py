@@ -67,7 +67,7 @@ _FIELDS = _LINKS | {"title", *_DATES}
 log = structlog.get_logger()
 
 
-class Listed(NamedTuple):
+class SitemapEntry(NamedTuple):
     """An entry of a file."""
 
     url: str
@@ -78,17 +78,17 @@ class Listed(NamedTuple):
 
 
 @dataclass(slots=True)
-class Listing:
+class SitemapListing:
     """Entries of a file, in its order."""
 
-    sitemaps: list[Listed] = field(default_factory=list)
-    pages: list[Listed] = field(default_factory=list)
+    sitemaps: list[SitemapEntry] = field(default_factory=list)
+    pages: list[SitemapEntry] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     """How many entries were left out because the file is too long (``too_many``), and whether it
     was not read to its end (``sitemap_cut``) or is none that can be read (``sitemap_unread``)."""
 
 
-def listing_of(url: str, body: bytes, *, is_whole: bool = True) -> Listing:
+def listing_of(url: str, body: bytes, *, is_whole: bool = True) -> SitemapListing:
     """Return what a file at a URL lists: a sitemap, a feed, or robots.txt.
 
     ``is_whole``: whether the body did not break off on its way here.
@@ -100,7 +100,7 @@ def listing_of(url: str, body: bytes, *, is_whole: bool = True) -> Listing:
     return found
 
 
-def _of_sitemap(url: str, body: bytes) -> Listing:
+def _of_sitemap(url: str, body: bytes) -> SitemapListing:
     reader = _Reader(url)
     refused = reader.found.refused
     try:
@@ -114,12 +114,12 @@ def _of_sitemap(url: str, body: bytes) -> Listing:
     return reader.found
 
 
-def _of_robots(url: str, body: bytes) -> Listing:
+def _of_robots(url: str, body: bytes) -> SitemapListing:
     text = body[:_MOST_ROBOTS].removeprefix(codecs.BOM_UTF8)
     found = _SITEMAP.findall(text.replace(b"\r", b"\n"))
     named = list(dict.fromkeys(each.decode("utf-8", "replace") for each in found))
     urls = filter(None, (resolved(url, each) for each in named[:MOST_LISTED]))
-    listing = Listing(sitemaps=[Listed(each) for each in urls])
+    listing = SitemapListing(sitemaps=[SitemapEntry(each) for each in urls])
     if (beyond := len(named) - MOST_LISTED) > 0:
         listing.refused["too_many"] = beyond
     return listing
@@ -170,7 +170,7 @@ class _Reader:
     """Takes what the parser meets, and keeps what it lists."""
 
     def __init__(self, url: str) -> None:
-        self.found = Listing()
+        self.found = SitemapListing()
         self.steps = 0
         self._url = url
         self._hosts: set[str] = set()
@@ -297,7 +297,9 @@ class _Reader:
             found.refused["too_many"] += 1
             return
         dates = (_date(item[name]) for name in _DATES if item.get(name))
-        listed = Listed(url, item.get("title", "")[:_LONGEST_TITLE], next(filter(None, dates), ""))
+        listed = SitemapEntry(
+            url, item.get("title", "")[:_LONGEST_TITLE], next(filter(None, dates), "")
+        )
         (found.sitemaps if self._is_index else found.pages).append(listed)
 
 

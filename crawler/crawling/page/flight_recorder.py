@@ -44,7 +44,7 @@ class Crash:
     """Partition of the frontier that issued the token."""
 
 
-class Recorder:
+class FlightRecorder:
     """Notes the hold whose response is being handled, for the process that follows a crash."""
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -177,7 +177,7 @@ def _said(error: BaseException) -> str:
 class _Noted:
     """Awaits something, noting the page while it runs and not while it waits."""
 
-    def __init__(self, recorder: Recorder, page: Page, begin: Callable[[], Any]) -> None:
+    def __init__(self, recorder: FlightRecorder, page: Page, begin: Callable[[], Any]) -> None:
         self._recorder = recorder
         self._page = page
         self._begin = begin

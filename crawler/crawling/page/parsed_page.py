@@ -30,7 +30,7 @@ _DEEP_TAGS, _SHALLOW_TAGS = 2000, 240
 """Tags that can never nest as deep as that, below ``html`` and ``body``."""
 
 
-class Reading:
+class ParsedPage:
     """Elements of a page, in the order of its markup."""
 
     def __init__(self, response: HtmlResponse) -> None:

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from crawling.background import Tasks
 from crawling.failures import CALLBACK_TIMEOUT, PageTimeout
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE
 from crawling.publish.deadlines import Deadlines
@@ -38,10 +38,10 @@ _PAUSE_MS = 60_000
 log = structlog.get_logger()
 
 
-class Endings:
+class Completion:
     """Brings the pages of this process to their end."""
 
-    def __init__(self, holds: Holds, publisher: Publisher, tasks: Tasks, retries: int = 0) -> None:
+    def __init__(self, holds: Leases, publisher: Publisher, tasks: Tasks, retries: int = 0) -> None:
         """``retries``: how often a page is tried again whose spider or pipelines did not end."""
         self.deadlines = Deadlines()
         self._retries = retries

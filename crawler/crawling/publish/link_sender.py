@@ -18,7 +18,7 @@ from typing import NamedTuple
 import structlog
 
 from crawling.background import Tasks
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.failpoints import failpoint
@@ -137,7 +137,7 @@ class LinkSender:
         partitions: Partitions,
         *,
         origin_of: Callable[[Page], LinkOrigin | None],
-        holds: Holds,
+        holds: Leases,
         tasks: Tasks,
     ) -> None:
         """``origin_of`` returns what the links of a held page inherit."""

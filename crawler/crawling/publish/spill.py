@@ -8,7 +8,7 @@ from dataclasses import replace
 import structlog
 
 from crawling.background import Tasks
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.failpoints import failpoint
@@ -25,7 +25,7 @@ class Spiller:
         self,
         session: WorkerSession,
         publisher: Publisher,
-        holds: Holds,
+        holds: Leases,
         tasks: Tasks,
     ) -> None:
         self._session = session

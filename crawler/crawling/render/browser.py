@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from crawling.render.cdp import BrowserGone, CommandFailed, Pipe
-from crawling.render.chromium import Ends, Program, Running
+from crawling.render.chromium import BrowserProgram, Ends, RunningBrowser
 
 _START_S = 30.0
 _ALIVE_S = 10.0
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 class Browser:
     """A browser process and the number of its pages."""
 
-    def __init__(self, running: Running, ends: Ends) -> None:
+    def __init__(self, running: RunningBrowser, ends: Ends) -> None:
         self.running = running
         self.pipe = pipe = Pipe(ends.reader, ends.writing.write)
         self.pages = 0
@@ -32,9 +32,9 @@ class Browser:
         self._listening = asyncio.ensure_future(pipe.run())
 
     @classmethod
-    async def start(cls, program: Program) -> Browser:
+    async def start(cls, program: BrowserProgram) -> Browser:
         """Start a browser; BrowserGone with the end of its output."""
-        running = Running(program)
+        running = RunningBrowser(program)
         browser = cls(running, await Ends.of(running))
         try:
             await browser.pipe.call("Browser.getVersion", within_s=_START_S)

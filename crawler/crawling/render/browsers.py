@@ -10,7 +10,7 @@ import structlog
 
 from crawling.metrics import BROWSER_RESTARTS, RENDER_MEMORY
 from crawling.render.browser import Browser
-from crawling.render.chromium import Program
+from crawling.render.chromium import BrowserProgram
 
 LOOK_EVERY_S = 5.0
 
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 class Browsers:
     """The browser that takes new pages, and browsers that only finish theirs."""
 
-    def __init__(self, program: Program, *, most_pages: int, most_bytes: int) -> None:
+    def __init__(self, program: BrowserProgram, *, most_pages: int, most_bytes: int) -> None:
         """Replace a browser after ``most_pages``, or when it uses more than ``most_bytes``."""
         self._program = program
         self._most_pages = most_pages

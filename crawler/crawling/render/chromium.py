@@ -89,7 +89,7 @@ def find_browser(named: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class BrowserProgram:
     """The command to run, and the user that runs it."""
 
     path: str
@@ -112,7 +112,7 @@ class Program:
         return [*argv, *self.more, "about:blank"]
 
 
-def program_of(settings: Settings) -> Program:
+def program_of(settings: Settings) -> BrowserProgram:
     """Return the program by a crawler's settings; ConfigError says what to do if it cannot run."""
     if settings.render_user and os.geteuid() != 0:
         raise ConfigError("CRAWLSTREAM_RENDER_USER needs a crawler that runs as root")
@@ -123,7 +123,7 @@ def program_of(settings: Settings) -> Program:
             raise ConfigError(
                 f"CRAWLSTREAM_RENDER_USER: there is no user {settings.render_user}"
             ) from None
-    return Program(
+    return BrowserProgram(
         path=find_browser(settings.render_browser),
         user_agent=settings.user_agent,
         has_sandbox=settings.render_sandbox,
@@ -131,10 +131,10 @@ def program_of(settings: Settings) -> Program:
     )
 
 
-class Running:
+class RunningBrowser:
     """The browser process and all its children, in a folder of its own."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: BrowserProgram) -> None:
         """Start the browser; it ends with the calling thread."""
         self._folder = tempfile.TemporaryDirectory(
             prefix="crawlstream-browser-", ignore_cleanup_errors=True
@@ -208,7 +208,7 @@ class Ends(NamedTuple):
     writing: asyncio.WriteTransport
 
     @classmethod
-    async def of(cls, running: Running) -> Self:
+    async def of(cls, running: RunningBrowser) -> Self:
         """Return the ends for a browser, in the running event loop."""
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(_LONGEST)
         reading, _ = await loop.connect_read_pipe(

@@ -10,7 +10,7 @@ from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError
 
 from crawling.render.cdp import Pipe
 from crawling.render.script import DOM, wait_for
-from crawling.render.visit import RenderFailed, Visit
+from crawling.render.visit import BrowserVisit, RenderFailed
 from crawlstream.model.egress.render import RenderOptions
 
 _DOM_S = 5.0
@@ -23,7 +23,7 @@ _PART = 1024 * 1024
 class Document:
     """The document of one page."""
 
-    def __init__(self, pipe: Pipe, session: str, frame: str, visit: Visit) -> None:
+    def __init__(self, pipe: Pipe, session: str, frame: str, visit: BrowserVisit) -> None:
         self._pipe = pipe
         self._session = session
         self._frame = frame

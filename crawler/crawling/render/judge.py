@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any, Self
 
 from crawling.client.curl_request import place_of
 from crawlstream.errors import InvalidUrl
@@ -49,7 +50,7 @@ _SIMPLE_HEADERS = frozenset({"accept", "accept-language", "content-language", "c
 _SIMPLE_CONTENT = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 
 
-class Verdict(StrEnum):
+class Decision(StrEnum):
     """The decision about a request."""
 
     SENT = "sent"
@@ -70,7 +71,7 @@ class Verdict(StrEnum):
         return self in _GO_ON
 
 
-_GO_ON = frozenset({Verdict.SENT, Verdict.INSIDE})
+_GO_ON = frozenset({Decision.SENT, Decision.INSIDE})
 
 
 class Rests:
@@ -92,7 +93,7 @@ class Rests:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FurtherRequest:
     """A further request as the browser reports it."""
 
     url: str
@@ -100,6 +101,12 @@ class Asked:
     """The browser's type of the request."""
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, paused: Mapping[str, Any]) -> Self:
+        """Return the request of the browser's event ``Fetch.requestPaused``."""
+        request = paused["request"]
+        return cls(request["url"], paused["resourceType"], request["method"], request["headers"])
 
     @property
     def type(self) -> str | None:
@@ -154,25 +161,25 @@ class Judge:
     credits: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Unused credits by host and port: for requests, with TLS for connections."""
 
-    async def verdict(self, asked: Asked) -> Verdict:
+    async def verdict(self, asked: FurtherRequest) -> Decision:
         """Return the verdict on a request; count it if it may leave."""
         scheme = asked.url.partition(":")[0].lower()
         if scheme in _INSIDE:
-            return Verdict.INSIDE
+            return Decision.INSIDE
         if scheme not in {"http", "https"} or asked.type not in self.types:
-            return Verdict.TYPE
+            return Decision.TYPE
         try:
             origin = _origin_in(asked.url)
         except InvalidUrl:
-            return Verdict.TYPE
+            return Decision.TYPE
         if verdict := self._why_not(asked.url):
             return verdict
         if origin == self.origin and not await self.robots(asked.url):
-            return Verdict.ROBOTS
+            return Decision.ROBOTS
         # The browser sends a preflight before such a request and does not report it.
         cost = 1 if origin == self.origin or asked.is_simple else 2
         verdict = self._count(cost, own=self.table.site_of(asked.url) == self.site)
-        if verdict is Verdict.SENT:
+        if verdict is Decision.SENT:
             self.let_go(asked.url, cost)
         return verdict
 
@@ -192,22 +199,22 @@ class Judge:
         self.credits[place] -= 1
         return True
 
-    def _why_not(self, url: str) -> Verdict | None:
+    def _why_not(self, url: str) -> Decision | None:
         """Return the verdict that refuses all requests to the site of a URL, if there is one."""
         rule = self.table.rule_for(url)
         if self.table.block_of(url) or rule.is_paused or not rule.effective_hits:
-            return Verdict.BLOCKED
-        return Verdict.REFUSED if self.table.site_of(url) in self.rests else None
+            return Decision.BLOCKED
+        return Decision.REFUSED if self.table.site_of(url) in self.rests else None
 
-    def _count(self, cost: int, *, own: bool) -> Verdict:
+    def _count(self, cost: int, *, own: bool) -> Decision:
         most_own = self.table.rule_for(self.site).render
         if self.sent + cost > self.most or (own and self.own + cost > most_own):
-            return Verdict.CAPPED
+            return Decision.CAPPED
         if not self.may_send():
-            return Verdict.CAPPED
+            return Decision.CAPPED
         self.sent += cost
         self.own += cost if own else 0
-        return Verdict.SENT
+        return Decision.SENT
 
     def answered(self, url: str, status: int) -> bool:
         """Note the answer to a further request; return whether the page's own site refused it."""

@@ -18,16 +18,16 @@ from scrapy.http import Response
 
 from crawling.client.answer import response_of
 from crawling.client.attempts import Attempts
-from crawling.client.client_of import Client
+from crawling.client.client_of import FetchClient
 from crawling.client.curl_request import place_of
 from crawling.egress.route import Route
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures, is_ours
 from crawling.failures import TransferFailed
 from crawling.gateway.gateway import Gateway
-from crawling.gateway.passes import Pass
+from crawling.gateway.passes import GatewayPass
 from crawling.lease.expired import GrantExpired
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import RedirectRules
 from crawling.metrics import RENDER_REQUESTS, RENDER_SECONDS, RENDERS
@@ -37,9 +37,9 @@ from crawling.page.scrapy_request import is_at_home
 from crawling.render.browsers import Browsers
 from crawling.render.cdp import BrowserGone
 from crawling.render.cookies import cookies_of
-from crawling.render.judge import Asked, Judge, Rests, Verdict
+from crawling.render.judge import Decision, FurtherRequest, Judge, Rests
 from crawling.render.tab import Tab
-from crawling.render.visit import LoadFailed, Made, RenderFailed, Visit
+from crawling.render.visit import BrowserVisit, LoadFailed, RenderedPage, RenderFailed
 from crawling.response.redirects import leads_on
 from crawling.response.site_feedback import reported
 from crawling.robots.request import ROBOTS
@@ -75,7 +75,7 @@ class Renderer:
     browsers: Browsers
     gateway: Callable[[], Gateway]
     routes: Routes | None
-    holds: Holds
+    holds: Leases
     blacklist: Blacklist
     redirects: RedirectRules
     allows: Callable[[Page, str], Awaitable[bool]]
@@ -86,7 +86,7 @@ class Renderer:
     signatures: Signatures | None = None
     """Signs all requests; None: they leave unsigned."""
 
-    def over(self, plain: Client) -> RenderingClient:
+    def over(self, plain: FetchClient) -> RenderingClient:
         """Return a client that uses ``plain`` for requests that are not for a browser."""
         return RenderingClient(self, plain)
 
@@ -94,7 +94,7 @@ class Renderer:
 class RenderingClient:
     """The browser behind the gate."""
 
-    def __init__(self, renderer: Renderer, plain: Client) -> None:
+    def __init__(self, renderer: Renderer, plain: FetchClient) -> None:
         self._renderer = renderer
         self._plain = plain
         self._holds = renderer.holds
@@ -153,7 +153,9 @@ class RenderingClient:
             RENDERS.labels(self._renderer.lane, outcome).inc()
             RENDER_SECONDS.labels(self._renderer.lane).observe(time.monotonic() - began)
 
-    async def _made(self, request: Request, page: Page, judge: Judge, way_out: Pass) -> Made:
+    async def _made(
+        self, request: Request, page: Page, judge: Judge, way_out: GatewayPass
+    ) -> RenderedPage:
         renderer = self._renderer
         visit = self._visit(request, page, judge, way_out)
         try:
@@ -172,7 +174,9 @@ class RenderingClient:
             raise known or TransferFailed("connection_lost", "the connection broke")
         return made
 
-    def _visit(self, request: Request, page: Page, judge: Judge, way_out: Pass) -> Visit:
+    def _visit(
+        self, request: Request, page: Page, judge: Judge, way_out: GatewayPass
+    ) -> BrowserVisit:
         settings, meta, signatures = self._settings, request.meta, self._renderer.signatures
         headers = {
             name.decode("latin-1").lower(): values[-1].decode("latin-1")
@@ -180,7 +184,7 @@ class RenderingClient:
             if values and not (signatures and is_ours(name))
         }
         agent = headers.get("user-agent", "")
-        return Visit(
+        return BrowserVisit(
             url=request.url,
             headers=headers,
             headers_for=partial(_headers_of, page, signatures),
@@ -230,7 +234,7 @@ class Unasked(GrantExpired):
 class _Departure:
     """Checks that the judge allowed each way out of a page; the first one spends the grant."""
 
-    def __init__(self, page: Page, holds: Holds, judge: Judge) -> None:
+    def __init__(self, page: Page, holds: Leases, judge: Judge) -> None:
         self._page = page
         self._holds = holds
         self._judge = judge
@@ -249,27 +253,29 @@ class _Departure:
                 raise
 
 
-async def _judged(judge: Judge, asked: Asked) -> Verdict:
+async def _judged(judge: Judge, asked: FurtherRequest) -> Decision:
     verdict = await judge.verdict(asked)
-    if verdict is not Verdict.INSIDE:
+    if verdict is not Decision.INSIDE:
         RENDER_REQUESTS.labels(verdict).inc()
     judge.refused += not verdict.may_leave
     return verdict
 
 
-def _outcome_of(made: Made) -> str:
+def _outcome_of(made: RenderedPage) -> str:
     if not made.is_rendered:
         return "plain"
     return "rendered" if made.is_complete else "incomplete"
 
 
-def _is_gateways(made: Made) -> bool:
+def _is_gateways(made: RenderedPage) -> bool:
     """Return whether the gateway answered; a site that imitates it harms only itself."""
     told = (value for name, value in made.headers if name.lower() == "proxy-status")
     return made.status in GATEWAY_ERRORS and any(value.startswith("crawlstream") for value in told)
 
 
-def _headers_of(page: Page, signatures: Signatures | None, asked: Asked) -> Mapping[str, str]:
+def _headers_of(
+    page: Page, signatures: Signatures | None, asked: FurtherRequest
+) -> Mapping[str, str]:
     own = _own_headers(page, asked.url)
     if signatures is None:
         return own
@@ -308,7 +314,7 @@ _UNPACKED = frozenset({"content-encoding", "content-length", "transfer-encoding"
 """Headers that describe the body before it is decompressed."""
 
 
-def _response(request: Request, made: Made) -> Response:
+def _response(request: Request, made: RenderedPage) -> Response:
     """Return the Scrapy response: the document's head, with the DOM as its body."""
     lines = [b"HTTP/1.1 %d" % made.status]
     lines += [

@@ -18,13 +18,13 @@ from scrapy.exceptions import DownloadTimeoutError
 from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
 from crawling.render.cookies import SetCookies, cookies_set, set_cookies
 from crawling.render.document import Document, Life, first_of
-from crawling.render.judge import Asked, Verdict
+from crawling.render.judge import Decision, FurtherRequest
 from crawling.render.stand_ins import STAND_INS
 from crawling.render.visit import (
+    BrowserVisit,
     LoadFailed,
-    Made,
+    RenderedPage,
     RenderFailed,
-    Visit,
     has_body,
     is_page,
     with_headers,
@@ -42,7 +42,7 @@ class Tab:
     """A page in a context of its own."""
 
     pipe: Pipe
-    visit: Visit
+    visit: BrowserVisit
     _session: str = ""
     _frame: str = ""
     _loader: str = ""
@@ -60,7 +60,7 @@ class Tab:
         self._cookies = SetCookies()
         self._life = Life()
 
-    async def make(self, context: str) -> Made:
+    async def make(self, context: str) -> RenderedPage:
         """Fetch and render; GrantExpired, LoadFailed, RenderFailed, or the error of a download."""
         try:
             await self._open(context)
@@ -113,12 +113,12 @@ class Tab:
 
     # The document.
 
-    async def _made(self) -> Made:
+    async def _made(self) -> RenderedPage:
         head = await self._document_head()
         self.visit.on_head()
         headers = await self._cookies.beside_headers(head)
         self.pipe.say("Network.disable", self._session)
-        made = Made(head["responseStatusCode"], headers)
+        made = RenderedPage(head["responseStatusCode"], headers)
         named = {name.lower(): value for name, value in headers}
         if not (is_page(made.status, named) and self.visit.is_rendered(made.status, named)):
             if has_body(made.status):
@@ -130,7 +130,7 @@ class Tab:
         if moved_to:
             to = (self.visit.url, moved_to)
             cookies = await cookies_set(self.pipe, self._session, to, self.visit.cookies)
-            return Made(303, [("Location", moved_to), *cookies])
+            return RenderedPage(303, [("Location", moved_to), *cookies])
         made.body = await self._page.dom(self._over)
         return made
 
@@ -270,14 +270,13 @@ class Tab:
 
     async def _further(self, session: str, told: Told) -> None:
         """Judge a further request of the page, then continue or refuse it."""
-        request = told["request"]
-        asked = Asked(request["url"], told["resourceType"], request["method"], request["headers"])
+        asked = FurtherRequest.of(told)
         verdict = await self.visit.judge(asked)
         if not verdict.may_leave:
             self._refuse(session, told)
             return
-        more = self.visit.headers_for(asked) if verdict is Verdict.SENT else {}
-        named = {"headers": with_headers(request["headers"], more)} if more else {}
+        more = self.visit.headers_for(asked) if verdict is Decision.SENT else {}
+        named = {"headers": with_headers(asked.headers, more)} if more else {}
         self.pipe.say("Fetch.continueRequest", session, requestId=told["requestId"], **named)
 
     def _refuse(self, session: str, told: Told, reason: str = "BlockedByClient") -> None:

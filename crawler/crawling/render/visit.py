@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from crawling.failures import TransferFailed
-from crawling.render.judge import Asked, Verdict
+from crawling.render.judge import Decision, FurtherRequest
 from crawlstream.model.egress.render import RenderOptions
 
 _NO_BODY = frozenset({204, 205})
@@ -31,13 +31,13 @@ class LoadFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
+class BrowserVisit:
     """Parameters of one page, and the callbacks that decide about it."""
 
     url: str
     headers: Mapping[str, str]
     """Headers of the document's request."""
-    headers_for: Callable[[Asked], Mapping[str, str]]
+    headers_for: Callable[[FurtherRequest], Mapping[str, str]]
     """Headers that a further request has besides the browser's own."""
     signed: Callable[[str], Mapping[str, str]]
     """Headers that sign the GET of a URL; none if requests are not signed."""
@@ -60,7 +60,7 @@ class Visit:
     """True if a script may lead to a URL."""
     on_head: Callable[[], None]
     """Callback for the time when the document's site has answered."""
-    judge: Callable[[Asked], Awaitable[Verdict]]
+    judge: Callable[[FurtherRequest], Awaitable[Decision]]
     on_answer: Callable[[str, int], None]
     """Callback with URL and status of each further request."""
 
@@ -73,7 +73,7 @@ class Visit:
 
 
 @dataclass(slots=True)
-class Made:
+class RenderedPage:
     """Result of a page in a browser."""
 
     status: int

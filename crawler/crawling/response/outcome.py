@@ -12,12 +12,12 @@ from twisted.python.failure import Failure
 from crawling.failures import BadStatus, RequestReplaced, is_retryable, reason_of
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.expired import GrantExpired
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.links.children import Children
 from crawling.links.scope import OF_THE_CRAWL, RedirectRules
 from crawling.page.page import Page
 from crawling.page.scrapy_request import page_of
-from crawling.publish.completion import Endings
+from crawling.publish.completion import Completion
 from crawling.publish.publisher import GivenUp
 from crawling.response.codings import Undecoded
 from crawling.response.redirects import redirect_of, sent_elsewhere
@@ -46,8 +46,8 @@ class Outcomes:
 
     def __init__(
         self,
-        endings: Endings,
-        holds: Holds,
+        endings: Completion,
+        holds: Leases,
         settings: Settings,
         count: Callable[[Page, int, str], None],
         *,

@@ -9,7 +9,7 @@ import re
 
 from scrapy.http import HtmlResponse
 
-from crawling.page.parsed_page import Reading, is_within
+from crawling.page.parsed_page import ParsedPage, is_within
 from crawlstream.model.web.address import output_charset, resolved
 
 _REFRESH = re.compile(rb"-equiv[\t\n\f\r ]*+=[\t\n\f\r ]*+[\"']?refresh", re.IGNORECASE)
@@ -35,7 +35,7 @@ def refresh_of(response: HtmlResponse) -> tuple[int, str] | None:
     """
     if not _REFRESH.search(response.body.replace(b"\0", b"")):  # UTF-16 is half NUL.
         return None
-    reading = Reading(response)
+    reading = ParsedPage(response)
     for element in reading.elements("meta"):
         if (element.get("http-equiv") or "").lower() != "refresh":
             continue

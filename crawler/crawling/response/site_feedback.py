@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from scrapy.http import Response
 
 from crawling.failures import PathFailed, reason_of
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.metrics import SIGNATURES_REFUSED
 from crawling.page.http_date import moment
 from crawling.page.page import Page
@@ -45,7 +45,7 @@ def heard_from(error: BaseException) -> Heard | None:
     return Heard(Reaction.SILENCE) if reason_of(error) in _SILENCES else None
 
 
-async def reported(download: Awaitable[Response], page: Page, holds: Holds) -> Response:
+async def reported(download: Awaitable[Response], page: Page, holds: Leases) -> Response:
     """Return the response of a download; queue its end and its site's reaction for the frontier."""
     heard: Heard | None = None
     try:

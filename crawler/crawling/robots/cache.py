@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from crawling.robots.rules import Rules
+from crawling.robots.rules import RobotsRules
 
 MOST_FILES = 20_000
 MOST_CHARACTERS = 4 << 20
@@ -17,7 +17,7 @@ their size, and is parsed again for the next page of a host whose file had to go
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    rules: Rules | None
+    rules: RobotsRules | None
     until: float
 
     @property
@@ -38,12 +38,12 @@ class KnownRobots:
         known = self._files.get(origin)
         return known is not None and known.until >= self._clock()
 
-    def __getitem__(self, origin: str) -> Rules | None:
+    def __getitem__(self, origin: str) -> RobotsRules | None:
         """The rules; without any everything is allowed. KeyError: nothing is known."""
         self._files.move_to_end(origin)
         return self._files[origin].rules
 
-    def put(self, origin: str, rules: Rules | None, left_s: float) -> Rules | None:
+    def put(self, origin: str, rules: RobotsRules | None, left_s: float) -> RobotsRules | None:
         """Take over what holds for some seconds; a single file may be as large as it is."""
         known = _Known(rules, self._clock() + left_s)
         self._forget(origin)

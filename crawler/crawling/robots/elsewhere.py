@@ -22,14 +22,14 @@ from scrapy.http import Response
 from crawling.background import Tasks
 from crawling.failures import TooLarge
 from crawling.lease.expired import GrantExpired
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.robots.request import robots_request
 from crawling.robots.robots_book import (
     EVERYTHING_FORBIDDEN,
     MAX_HOPS,
-    Note,
     RobotsBook,
+    RobotsNote,
     file_of,
     later,
     note_of,
@@ -42,16 +42,16 @@ _TAKES_S: Final = 5.0
 """The other site rests for so long: a slower answer is none."""
 _WITHIN_S: Final = 15.0
 """A claim of a file outlives waiting for its site and the fetch."""
-_PAUSE: Final = Note(b"fetching", 2.0)
+_PAUSE: Final = RobotsNote(b"fetching", 2.0)
 """Note for pages that wait for a file, and seconds until they look again."""
-_UNGRANTED: Final = Note(b"fetching", 10.0)
+_UNGRANTED: Final = RobotsNote(b"fetching", 10.0)
 """Note while the file's site allows no request: it is paused, or at its limit."""
-_OPEN: Final = Note(b"open", 3600.0)
+_OPEN: Final = RobotsNote(b"open", 3600.0)
 
 log = structlog.get_logger()
 
 
-class Frontier(Protocol):
+class FrontierCalls(Protocol):
     """Part of the frontier that is needed here; see ``Clients``."""
 
     @property
@@ -69,8 +69,8 @@ class Elsewhere:
 
     def __init__(
         self,
-        clients: Frontier,
-        holds: Holds,
+        clients: FrontierCalls,
+        holds: Leases,
         tasks: Tasks,
         *,
         fetch: Callable[[Request], Awaitable[Response]],
@@ -85,11 +85,11 @@ class Elsewhere:
         self._reserve = clients.reserve
         self._numbers = itertools.count()
 
-    def is_needed(self, page: Page, moved: Note) -> bool:
+    def is_needed(self, page: Page, moved: RobotsNote) -> bool:
         """Return whether a file has moved to where the grant of a page does not reach."""
         return not self._holds.sites.covers(page.hold, moved.target[1])
 
-    async def find(self, page: Page, moved: Note) -> Note:
+    async def find(self, page: Page, moved: RobotsNote) -> RobotsNote:
         """Return the note of the file that a ``moved`` one leads to.
 
         It is ``fetching``, with the seconds to wait, until a worker has fetched that file.
@@ -112,7 +112,7 @@ class Elsewhere:
                 return note
             return await self._buy(page, url, note)
 
-    async def _buy(self, page: Page, url: str, before: Note) -> Note:
+    async def _buy(self, page: Page, url: str, before: RobotsNote) -> RobotsNote:
         """Have a file fetched as soon as its site allows it."""
         file, host = file_of(url), host_of(url)
         if not await self._book.claim(file, before.raw):
@@ -132,7 +132,7 @@ class Elsewhere:
         self,
         page: Page,
         url: str,
-        before: Note,
+        before: RobotsNote,
         place: Reservation,
     ) -> None:
         """Fetch a file when its time has come, and let everybody know."""

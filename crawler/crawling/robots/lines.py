@@ -49,7 +49,7 @@ _END = ";"
 _PRINTABLE = tuple(chr(byte) if 0x21 <= byte < 0x7F else f"%{byte:02X}" for byte in range(256))
 
 
-class Reader:
+class LineReader:
     """Reads one file, and weighs what it keeps: about how many rules that is for Protego.
 
     Each agent of a group has all the rules of the group for itself, so a few kilobytes can stand

@@ -38,12 +38,12 @@ from crawling.robots.elsewhere import Elsewhere
 from crawling.robots.request import robots_request
 from crawling.robots.robots_book import (
     EVERYTHING_FORBIDDEN,
-    Note,
+    RobotsNote,
     note_instead,
     note_of,
     place_of,
 )
-from crawling.robots.rules import LIGHT_CHARACTERS, Rules, rules_in
+from crawling.robots.rules import LIGHT_CHARACTERS, RobotsRules, rules_in
 from crawlstream.model.crawl import Profile
 from crawlstream.model.url import origin_of
 
@@ -58,7 +58,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 
-class Verdict(Enum):
+class Permission(Enum):
     """Permission of a page, as far as it is known."""
 
     ALLOWED = auto()
@@ -104,37 +104,37 @@ class Robots:
         unknown = []
         for page in pages:
             verdict = self.verdict(page)
-            if verdict is Verdict.UNKNOWN:
+            if verdict is Permission.UNKNOWN:
                 unknown.append(page)
             else:
                 self._end(page, verdict, let_through)
         if unknown:
             self._tasks.spawn(self._screen_later(unknown, let_through))
 
-    def _end(self, page: Page, verdict: Verdict, let_through: Callable[[Page], None]) -> None:
-        if verdict is Verdict.ALLOWED:
+    def _end(self, page: Page, verdict: Permission, let_through: Callable[[Page], None]) -> None:
+        if verdict is Permission.ALLOWED:
             let_through(page)
-        elif verdict is Verdict.FORBIDDEN:
+        elif verdict is Permission.FORBIDDEN:
             self._endings.fail_soon(page, "robots")
         else:
             self._holds.release(page, delay_ms=_WAIT_MS)
 
-    def verdict(self, page: Page) -> Verdict:
+    def verdict(self, page: Page) -> Permission:
         """Return the verdict that is possible without waiting."""
         profile, url = page.hold.profile, page.hold.entry.url
         if not self._must_obey(profile):
-            return Verdict.ALLOWED
+            return Permission.ALLOWED
         origin = origin_of(url)
         if origin not in self._known:
-            return Verdict.UNKNOWN
+            return Permission.UNKNOWN
         rules = self._known[origin]
         if rules is None:
-            return Verdict.ALLOWED
+            return Permission.ALLOWED
         if not rules.is_light:
-            return Verdict.UNKNOWN
+            return Permission.UNKNOWN
         with self._noting(page):
             is_allowed = rules.allow(url, self._agent_of(page))
-        return Verdict.ALLOWED if is_allowed else Verdict.FORBIDDEN
+        return Permission.ALLOWED if is_allowed else Permission.FORBIDDEN
 
     async def allows(self, page: Page, url: str) -> bool:
         """Return whether a further request to a page's own origin is allowed; not if unknown."""
@@ -171,7 +171,7 @@ class Robots:
         except Exception as error:  # noqa: BLE001  the pages must come to some end
             log.warning("robots", outcome="unknown", error=repr(error))
             for page in pages:
-                self._end(page, Verdict.UNKNOWN, let_through)
+                self._end(page, Permission.UNKNOWN, let_through)
             return
         await asyncio.gather(
             *(
@@ -181,7 +181,7 @@ class Robots:
         )
 
     async def _screen_origin(
-        self, origin: str, pages: list[Page], note: Note, let_through: Callable[[Page], None]
+        self, origin: str, pages: list[Page], note: RobotsNote, let_through: Callable[[Page], None]
     ) -> None:
         try:
             if origin not in self._known:
@@ -196,25 +196,25 @@ class Robots:
 
     async def _judge(self, page: Page, let_through: Callable[[Page], None]) -> None:
         verdict = self.verdict(page)
-        if verdict is Verdict.UNKNOWN:
+        if verdict is Permission.UNKNOWN:
             verdict = await self._judged_beside(page)
         if page.phase is Phase.WAITING:
             self._end(page, verdict, let_through)
 
-    async def _judged_beside(self, page: Page) -> Verdict:
+    async def _judged_beside(self, page: Page) -> Permission:
         """UNKNOWN as well where the page's grant ran out while it waited for its turn."""
         url, agent = page.hold.entry.url, self._agent_of(page)
         origin = origin_of(url)
         async with self._judging:
             if origin not in self._known or _left_s(page) <= 0:
-                return Verdict.UNKNOWN
+                return Permission.UNKNOWN
             rules = self._known[origin]
             if rules is None:
-                return Verdict.ALLOWED
+                return Permission.ALLOWED
             is_allowed = await _beside(page, lambda: rules.allow(url, agent))
-        return Verdict.ALLOWED if is_allowed else Verdict.FORBIDDEN
+        return Permission.ALLOWED if is_allowed else Permission.FORBIDDEN
 
-    async def _act(self, origin: str, pages: list[Page], note: Note) -> None:
+    async def _act(self, origin: str, pages: list[Page], note: RobotsNote) -> None:
         if note.word in {b"rules", b"open"}:
             await self._remember(origin, note, pages[0])
         elif note.word == b"later" and note.rests_s > 0:
@@ -226,7 +226,7 @@ class Robots:
         elif origin in self._under_way:
             await _within_grant(self._under_way[origin], pages)
 
-    async def _look_elsewhere(self, origin: str, pages: list[Page], moved: Note) -> None:
+    async def _look_elsewhere(self, origin: str, pages: list[Page], moved: RobotsNote) -> None:
         """Go by the file of another site; no page goes on before that is known."""
         note = await self._elsewhere.find(pages[0], moved)
         if note.word == b"later":
@@ -241,7 +241,7 @@ class Robots:
                 for page in pages[1:]:
                     self._holds.release(page)
 
-    async def _buy(self, origin: str, pages: list[Page], before: Note) -> None:
+    async def _buy(self, origin: str, pages: list[Page], before: RobotsNote) -> None:
         """Fetch with the grant of the first page while the others wait for the answer."""
         arrived = self._under_way[origin] = asyncio.Event()
         buyer, *others = pages
@@ -256,7 +256,7 @@ class Robots:
             # Granted before the Crawl-delay of this host was known.
             self._holds.release(page)
 
-    async def _fetch_for(self, page: Page, origin: str, before: Note) -> bool:
+    async def _fetch_for(self, page: Page, origin: str, before: RobotsNote) -> bool:
         """Spend a page's grant on its robots.txt; whether that asks for pauses."""
         try:
             response = await self._fetch(
@@ -278,7 +278,7 @@ class Robots:
             note = note_of(response, before)
         return await self._publish(origin, note, page)
 
-    async def _publish(self, origin: str, note: Note, page: Page) -> bool:
+    async def _publish(self, origin: str, note: RobotsNote, page: Page) -> bool:
         """Publish the note to the cluster, wake the pages that wait here, give the buyer back."""
         await self._book.write(origin, note)
         if note.word == b"later":
@@ -295,14 +295,14 @@ class Robots:
             arrived.set()
         return delay_ms > 0
 
-    async def _put_off(self, pages: Iterable[Page], note: Note) -> None:
+    async def _put_off(self, pages: Iterable[Page], note: RobotsNote) -> None:
         for page in pages:
             if note.refusals >= _MAX_LATER:
                 await self._endings.fail(page, "robots_unreachable")
             else:
                 self._holds.release(page, delay_ms=int(note.rests_s * 1000))
 
-    async def _remember(self, origin: str, note: Note, page: Page) -> Rules | None:
+    async def _remember(self, origin: str, note: RobotsNote, page: Page) -> RobotsRules | None:
         text = note.text()
         if len(text) <= LIGHT_CHARACTERS:
             with self._noting(page):

@@ -46,7 +46,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class RobotsNote:
     """The note of an origin in Redis, and the seconds that it is still valid."""
 
     raw: bytes | None
@@ -89,22 +89,22 @@ class Note:
             return b""
 
 
-def rules_note(text: bytes) -> Note:
+def rules_note(text: bytes) -> RobotsNote:
     """A robots.txt is there, and this is its text."""
-    return Note(b"rules " + zlib.compress(text[:MAX_BYTES]), _KEPT_S)
+    return RobotsNote(b"rules " + zlib.compress(text[:MAX_BYTES]), _KEPT_S)
 
 
 EVERYTHING_FORBIDDEN = rules_note(b"User-agent: *\nDisallow: /")
 
 
-def place_of(origin: str, before: Note) -> str:
+def place_of(origin: str, before: RobotsNote) -> str:
     """The URL to fetch next."""
     if before.word != b"moved":
         return address(f"{origin}/robots.txt")
     return before.target[1]
 
 
-def note_of(response: Response, before: Note) -> Note:
+def note_of(response: Response, before: RobotsNote) -> RobotsNote:
     """Return the note for an origin after a response."""
     status = response.status
     is_there = 200 <= status < 300
@@ -115,14 +115,14 @@ def note_of(response: Response, before: Note) -> Note:
         return later(before)
     hops = before.target[0] if before.word == b"moved" else 0
     if 300 <= status < 400 and (target := _target(response)) and hops < MAX_HOPS:
-        return Note(b"moved %d %s" % (hops + 1, target.encode()), _MOVED_S)
-    return Note(b"open", _KEPT_S)
+        return RobotsNote(b"moved %d %s" % (hops + 1, target.encode()), _MOVED_S)
+    return RobotsNote(b"open", _KEPT_S)
 
 
-def later(before: Note) -> Note:
+def later(before: RobotsNote) -> RobotsNote:
     """A file could not be had once more."""
     refusals = before.refusals + 1
-    return Note(b"later %d" % refusals, 2 * _pause_s(refusals))
+    return RobotsNote(b"later %d" % refusals, 2 * _pause_s(refusals))
 
 
 def file_of(url: str) -> str:
@@ -131,7 +131,7 @@ def file_of(url: str) -> str:
     return origin if url == address(f"{origin}/robots.txt") else url
 
 
-def note_instead(url: str, asked: str, before: Note) -> Note:
+def note_instead(url: str, asked: str, before: RobotsNote) -> RobotsNote:
     """Return the note if a user's middleware returned a request for ``url`` instead of a response.
 
     The same again means not now; any other is as good as a redirect.
@@ -162,7 +162,7 @@ class RobotsBook:
     def _place(self, origin: str) -> Scripts:
         return self._place_of_host(host_of(origin))
 
-    async def read(self, origins: Sequence[str]) -> list[Note]:
+    async def read(self, origins: Sequence[str]) -> list[RobotsNote]:
         """Return the notes of some origins, in one round trip per partition."""
         by_place = defaultdict[Scripts, list[str]](list)
         for origin in origins:
@@ -176,7 +176,7 @@ class RobotsBook:
         told = origin, seen or b"", _FETCHING_S * 1000
         return await self._place(origin).run("claim", *told) == 1
 
-    async def write(self, origin: str, note: Note) -> None:
+    async def write(self, origin: str, note: RobotsNote) -> None:
         """Let everybody know."""
         left_ms = max(int(note.left_s * 1000), 1)
         told = origin, note.raw or b"", left_ms, int(note.word in _COPIES)
@@ -188,12 +188,13 @@ class RobotsBook:
         await place.redis.delete(place.keys.robots(origin))
 
 
-async def _read(place: Scripts, origins: Sequence[str]) -> Mapping[str, Note]:
+async def _read(place: Scripts, origins: Sequence[str]) -> Mapping[str, RobotsNote]:
     async with place.redis.pipeline(transaction=False) as pipe:
         for origin in origins:
             pipe.get(place.keys.robots(origin)).pttl(place.keys.robots(origin))
         answers = await pipe.execute()
     pairs = zip(*[iter(answers)] * 2, strict=True)
     return {
-        origin: Note(raw, left / 1000) for origin, (raw, left) in zip(origins, pairs, strict=True)
+        origin: RobotsNote(raw, left / 1000)
+        for origin, (raw, left) in zip(origins, pairs, strict=True)
     }

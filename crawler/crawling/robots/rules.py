@@ -2,7 +2,7 @@
 
 Most files cost nothing. But each agent of a group has all the rules of the group for itself, and a
 URL may have to be looked through once for each rule with a wildcard. A file's
-:attr:`Rules.weight` says so beforehand.
+:attr:`RobotsRules.weight` says so beforehand.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import structlog
 from protego import Protego
 
-from crawling.robots.lines import Reader, agent_for, kept_apart
+from crawling.robots.lines import LineReader, agent_for, kept_apart
 
 LIGHT_CHARACTERS = 2048
 """Characters that are read at once, in 10 ms at worst; a longer text is read in a thread."""
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RobotsRules:
     """Rules of one file."""
 
     parsed: Protego
@@ -50,16 +50,16 @@ class Rules:
         return int(min(delay_s, _LONGEST_DELAY_S) * 1000) if delay_s and delay_s > 0 else 0
 
 
-def rules_in(text: bytes) -> Rules | None:
+def rules_in(text: bytes) -> RobotsRules | None:
     """Return what a file says; None where it has no group, so that everything is allowed.
 
     One that has more rules than can be kept forbids everything, as one does that is too long.
     """
-    reader = Reader()
+    reader = LineReader()
     kept = reader.read(text)
     if reader.is_too_heavy:
         log.warning("robots", outcome="too_many_rules", weight=reader.weight)
-        reader = Reader()
+        reader = LineReader()
         kept = reader.read(b"User-agent: *\nDisallow: /")
     if not kept:
         return None
@@ -68,4 +68,4 @@ def rules_in(text: bytes) -> Rules | None:
     except Exception as error:  # noqa: BLE001  whatever a hostile file does to the parser
         log.warning("robots", outcome="unreadable", error=str(error)[:200])
         return None
-    return Rules(parsed, reader.weight, max(len(kept), _RULE_CHARACTERS * reader.weight))
+    return RobotsRules(parsed, reader.weight, max(len(kept), _RULE_CHARACTERS * reader.weight))

@@ -13,17 +13,17 @@ from crawling.egress.patience import Patience
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures
 from crawling.egress.tls import TlsChoice
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.lease.slots import SLOW_PER_SLOT
 from crawling.links.blacklist import Blacklist
 from crawling.links.scope import RedirectRules
 from crawling.links.traps import Traps
 from crawling.metrics import Meter
 from crawling.page.body_budget import BodyBudget
-from crawling.page.flight_recorder import Recorder
+from crawling.page.flight_recorder import FlightRecorder
 from crawling.page.page import Page
 from crawling.parts import Parts
-from crawling.publish.completion import Endings
+from crawling.publish.completion import Completion
 from crawling.publish.link_sender import LinkSender, LinkTopic
 from crawling.publish.publisher import Publisher
 from crawling.publish.spill import Spiller
@@ -62,10 +62,10 @@ def assemble(
     """Create the parts of one worker; a lambda refers to a part that is created later."""
     settings: Settings = crawler.settings["CRAWLSTREAM"]
     meter = Meter(process.spider, settings.download_slots)
-    recorder = Recorder(Path(settings.home) / "recorder", encode_id(process.spider))
+    recorder = FlightRecorder(Path(settings.home) / "recorder", encode_id(process.spider))
     publisher = Publisher(clients.sink, settings)
     body_budget = BodyBudget(settings.download_max_bytes)
-    holds = Holds(
+    holds = Leases(
         settings.download_slots,
         lambda: sessions.news(),  # noqa: PLW0108  made below
         body_budget=body_budget,
@@ -73,7 +73,7 @@ def assemble(
     )
     holds.sites.site_of = clients.site_of
     holds.spiller = _spiller(clients, settings, publisher, holds=holds, tasks=tasks)
-    endings = Endings(holds, publisher, tasks, settings.retry_times)
+    endings = Completion(holds, publisher, tasks, settings.retry_times)
     blacklist, count = _blacklist(clients, settings), _Counting(process, tally, meter)
     outcomes = Outcomes(endings, holds, settings, count, redirects=_redirects(crawler, blacklist))
     routes = _routes(clients, settings, tally)
@@ -124,7 +124,7 @@ def _robots(
 
 
 def _spiller(
-    clients: Clients, settings: Settings, publisher: Publisher, *, holds: Holds, tasks: Tasks
+    clients: Clients, settings: Settings, publisher: Publisher, *, holds: Leases, tasks: Tasks
 ) -> Spiller | LinkSender:
     """Return the sender to Kafka of links that this partition does not take."""
     if clients.labelling is None:

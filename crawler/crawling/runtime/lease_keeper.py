@@ -6,7 +6,7 @@ import time
 
 import structlog
 
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.publish.deadlines import Deadlines
 from crawlstream.errors import RedisUnavailable
 from crawlstream_frontier.worker.session import WorkerSession
@@ -21,7 +21,7 @@ log = structlog.get_logger()
 class LeaseKeeper:
     """Sends heartbeats, independent of the pages."""
 
-    def __init__(self, session: WorkerSession, holds: Holds, deadlines: Deadlines) -> None:
+    def __init__(self, session: WorkerSession, holds: Leases, deadlines: Deadlines) -> None:
         self._session = session
         self._partition = session.partition
         self._holds = holds

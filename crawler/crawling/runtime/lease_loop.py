@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.lease.pace import STARVING_S, Pace
-from crawling.lease.partition_rotation import Turns
+from crawling.lease.partition_rotation import PartitionRotation
 from crawling.lease.pending_report import LeaseReport
 from crawling.metrics import Meter
 from crawling.page.page import Page
@@ -64,7 +64,7 @@ class Shared:
     meter: Meter
     may_lease: Callable[[], bool]
     """True if this process can take on anything more."""
-    turns: Turns = field(default_factory=Turns)
+    turns: PartitionRotation = field(default_factory=PartitionRotation)
     """Order in which the loops request pages."""
     on_unconfirmed: Callable[[int, Sequence[Question]], None] | None = None
     """Callback with questions to coordinators: a partition grants pages after their answers."""
@@ -76,7 +76,7 @@ class LeaseLoop:
     def __init__(
         self,
         session: WorkerSession,
-        holds: Holds,
+        holds: Leases,
         robots: Robots,
         sleeper: Sleeper,
         *,

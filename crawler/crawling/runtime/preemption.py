@@ -46,7 +46,7 @@ the answer is unknown."""
 log = structlog.get_logger()
 
 
-class Metadata:
+class MachineMetadata:
     """The metadata service of one machine; answers are small and take at most seconds.
 
     Requests bypass the crawl's guard and go only to the address of the operator's setting. They
@@ -75,7 +75,7 @@ class Metadata:
 class Amazon:
     """EC2's ``spot/instance-action``, by IMDSv2: 404 until the interruption is announced."""
 
-    def __init__(self, metadata: Metadata) -> None:
+    def __init__(self, metadata: MachineMetadata) -> None:
         self._metadata = metadata
         self._token = ""
 
@@ -101,7 +101,7 @@ class Amazon:
 class Google:
     """Compute Engine's ``preempted``: TRUE once the machine is being taken."""
 
-    def __init__(self, metadata: Metadata) -> None:
+    def __init__(self, metadata: MachineMetadata) -> None:
         self._metadata = metadata
 
     def __call__(self) -> bool:
@@ -117,7 +117,7 @@ class Azure:
 
     _ENDS = frozenset({"Preempt", "Terminate", "Redeploy"})
 
-    def __init__(self, metadata: Metadata) -> None:
+    def __init__(self, metadata: MachineMetadata) -> None:
         self._metadata = metadata
         self._name = ""
 
@@ -137,7 +137,7 @@ class Azure:
         return _expect(*self._metadata.ask(path, Metadata="true"))
 
 
-class File:
+class NoticeFile:
     """A file that another program creates, such as a container's hook before its stop.
 
     A file that is older than this process was meant for the process before it.
@@ -161,7 +161,7 @@ def _expect(status: int, text: str) -> str:
     return text
 
 
-_CLOUDS: Mapping[str, tuple[Callable[[Metadata], Look], float]] = {
+_CLOUDS: Mapping[str, tuple[Callable[[MachineMetadata], Look], float]] = {
     "aws": (Amazon, 120.0),
     "gcp": (Google, 30.0),
     "azure": (Azure, 30.0),
@@ -178,9 +178,9 @@ def look_of(settings: Settings) -> tuple[Look, float] | None:
     usual_s = _USUAL_S
     if kind in _CLOUDS:
         cloud, usual_s = _CLOUDS[kind]
-        look = cloud(Metadata(settings.notice_url))
+        look = cloud(MachineMetadata(settings.notice_url))
     else:
-        look = File(Path(rest)) if kind == "file" else load_object(kind)
+        look = NoticeFile(Path(rest)) if kind == "file" else load_object(kind)
     return look, settings.notice_s or usual_s
 
 

@@ -14,7 +14,7 @@ from typing import Self
 import structlog
 
 from crawling.background import Tasks
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.metrics import Meter
 from crawling.page.flight_recorder import Crash
 from crawling.publish.deadlines import Deadlines
@@ -54,7 +54,7 @@ class Sessions:
     def of(
         cls,
         clients: Clients,
-        holds: Holds,
+        holds: Leases,
         robots: Robots,
         deadlines: Deadlines,
         *,

@@ -9,7 +9,7 @@ import structlog
 from scrapy import Request
 from scrapy.http import Response
 
-from crawling.client.client_of import Client, client_of
+from crawling.client.client_of import FetchClient, client_of
 from crawling.client.profiled import ProfiledClient
 from crawling.egress.routes import Routes
 from crawling.egress.tls import TlsChoice, is_named
@@ -26,7 +26,7 @@ from crawlstream.model.url import host_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-Renders = Callable[[Client], Client]
+Renders = Callable[[FetchClient], FetchClient]
 """Makes a client with a browser from a client without one."""
 
 log = structlog.get_logger()
@@ -41,7 +41,7 @@ class Way:
         self._tls = tls
         self._renders: Renders | None = None
         self._lane: Lane | None = None
-        self._client: Client | None = None
+        self._client: FetchClient | None = None
         """Client for pages that Scrapy's client cannot fetch, if there is no lane."""
         self._gateway: Gateway | None = None
 
@@ -58,12 +58,12 @@ class Way:
             self._lane = Lane(self._crawler, self._new_client())
             log.info("fetch", way="lane")
 
-    def _new_client(self) -> Client:
+    def _new_client(self) -> FetchClient:
         plain = client_of(self._crawler, self.resolver())
         client = ProfiledClient(plain, self._routes, self._tls, self._new_browser_client)
         return self._renders(client) if self._renders else client
 
-    def _new_browser_client(self, profile: str) -> Client:
+    def _new_browser_client(self, profile: str) -> FetchClient:
         from crawling.tls.multi import (  # noqa: PLC0415  an extra, installed where it is wanted
             libcurl_of,
         )
@@ -99,7 +99,7 @@ class Way:
         return self._lane if is_proxied else None
 
     async def fetch_by_proxy(self, request: Request, page: Page) -> Response:
-        """Download a page that Scrapy's client cannot, for its engine; see ``Client.fetch``."""
+        """Download a page that Scrapy's client cannot, for the engine; as ``FetchClient.fetch``."""
         if self._lane:
             return await self._lane.fetch_only(request, page)
         if self._client is None:

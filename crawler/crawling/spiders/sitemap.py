@@ -10,7 +10,7 @@ from scrapy.http import Response
 
 from crawling import ClusterSpider, Outlinks
 from crawling.links.scope import LinkRules, rules_for
-from crawling.links.sitemaps import Listed, listing_of
+from crawling.links.sitemaps import SitemapEntry, listing_of
 from crawling.page.scrapy_request import page_of
 from crawling.response.codings import INCOMPLETE
 
@@ -32,7 +32,7 @@ class SitemapSpider(ClusterSpider):
 
     def parse(self, response: Response, **_kwargs: Any) -> Iterator[Any]:
         """The file's record with what it lists, and that, unless it is at the last level."""
-        listed: list[Listed] = []
+        listed: list[SitemapEntry] = []
         if response.meta["curdepth"] < response.meta["maxdepth"] and response.status // 100 == 2:
             hold = page_of(response).hold
             is_whole = INCOMPLETE not in response.flags
@@ -57,7 +57,9 @@ def _pages_spider(attrs: Any) -> str:
     return name if isinstance(name, str) and name else _PAGES_SPIDER
 
 
-def _allowed(sitemaps: Sequence[Listed], rules: LinkRules, refused: Counter[str]) -> list[Listed]:
+def _allowed(
+    sitemaps: Sequence[SitemapEntry], rules: LinkRules, refused: Counter[str]
+) -> list[SitemapEntry]:
     """Return those on hosts that the crawl may visit; its other filters are about pages."""
     kept = [one for one in sitemaps if rules.covers(one.url)]
     if len(kept) < len(sitemaps):
@@ -65,7 +67,9 @@ def _allowed(sitemaps: Sequence[Listed], rules: LinkRules, refused: Counter[str]
     return kept
 
 
-def _followed(pages: Sequence[Listed], rules: LinkRules, refused: Counter[str]) -> list[Listed]:
+def _followed(
+    pages: Sequence[SitemapEntry], rules: LinkRules, refused: Counter[str]
+) -> list[SitemapEntry]:
     """Return those that the crawl follows; count the others by reason."""
     kept = []
     verdicts = rules.verdicts([one.url for one in pages])

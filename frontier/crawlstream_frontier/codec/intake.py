@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import Profile
 from crawlstream.model.effects import (
+    AppliedSeed,
     Command,
     Effect,
     IntakeBatch,
     IntakeResult,
     ScheduleChange,
     Seed,
-    Seen,
 )
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.schedule import Occasion
@@ -106,7 +106,7 @@ def pack_occasion(appid: str, occasion: Occasion) -> list[object]:
 
 def pack_other(record: Effect) -> list[object]:
     """Pack a record that is not a seed."""
-    if isinstance(record, Seen):
+    if isinstance(record, AppliedSeed):
         occasion = pack_occasion(record.appid, record.occasion)
         return ["seen", record.offset, record.timestamp_ms, *occasion]
     if isinstance(record, ScheduleChange):

@@ -11,10 +11,10 @@ from crawlstream.model.effects import IntakeBatch, Seed
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.partitions.messages import (
     ContextKey,
+    ContextReport,
     Label,
     OpenRun,
     Question,
-    Report,
     RunAtHome,
     SeedsOf,
     Stamp,
@@ -239,7 +239,7 @@ def offsets_in(flat: Sequence[Any]) -> dict[tuple[str, int], int]:
     return found
 
 
-def unpack_report(packed: Sequence[Any]) -> Report:
+def unpack_report(packed: Sequence[Any]) -> ContextReport:
     """Return the report of a partition on one context."""
     is_idle, is_leasable, need, run, ledger, is_short = packed
     needed = {int(q): int(at) for q, at in zip(need[::2], need[1::2], strict=True)}
@@ -250,7 +250,7 @@ def unpack_report(packed: Sequence[Any]) -> Report:
         if name.startswith(_KEPT)
     }
     kept_run = counters.pop("kept", 0)
-    return Report(
+    return ContextReport(
         bool(is_idle),
         bool(is_leasable),
         needed,

@@ -18,7 +18,7 @@ from crawlstream_frontier.moving.unchanged_keys import copy_keys
 from crawlstream_frontier.moving.unloading import (
     About,
     Band,
-    Context,
+    CrawlPart,
     Domain,
     Fields,
     Lost,
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Progress:
+class MoveProgress:
     """Progress of a move."""
 
     crawls: int = 0
@@ -69,7 +69,7 @@ async def read_frontier(frontiers: Frontiers, shelf: Shelf | None) -> OldFrontie
         crawls = [*of_one(contexts[0].values(), about[0].positions)]
     else:
         registry: dict[bytes, tuple[dict[bytes, Any], Fields]] = {}
-        by_name = defaultdict[bytes, list[Context]](list)
+        by_name = defaultdict[bytes, list[CrawlPart]](list)
         for found in await together(part.registry() for part in parts):
             registry.update(found)
         for own in contexts:
@@ -92,8 +92,8 @@ class Move:
 
     old: OldFrontier
     new: Filling
-    told: Callable[[Progress], None] = lambda _: None
-    progress: Progress = field(default_factory=Progress)
+    told: Callable[[MoveProgress], None] = lambda _: None
+    progress: MoveProgress = field(default_factory=MoveProgress)
 
     async def run(self) -> Founding:
         """Fill the new frontier; processes cannot use it before ``Filling.open``.
@@ -185,7 +185,7 @@ class _Moving:
             self._there[partition] = asyncio.ensure_future(making)
         await self._there[partition]
 
-    async def _context(self, context: Context) -> None:
+    async def _context(self, context: CrawlPart) -> None:
         old = self._move.old
         part, numbers = old.parts[context.partition], self._crawl.numbering(context)
         if all(number == new for number, new in numbers.items()):
@@ -206,7 +206,7 @@ class _Moving:
     async def _domains(
         self,
         partition: int,
-        context: Context,
+        context: CrawlPart,
         domains: Sequence[Domain],
         numbers: Mapping[bytes, bytes],
     ) -> None:
@@ -225,7 +225,7 @@ class _Moving:
                 await self._rest(partition, context, domain, numbers)
 
     async def _rest(
-        self, partition: int, context: Context, domain: Domain, numbers: Mapping[bytes, bytes]
+        self, partition: int, context: CrawlPart, domain: Domain, numbers: Mapping[bytes, bytes]
     ) -> None:
         """Move the fingerprints and entries of a domain that were not read with it."""
         part = self._move.old.parts[context.partition]
@@ -248,7 +248,7 @@ class _Moving:
 
     async def _share_slabs(
         self,
-        context: Context,
+        context: CrawlPart,
         first: int,
         sets: Sequence[Sequence[bytes]],
         used: Mapping[int, set[int]],
@@ -261,7 +261,7 @@ class _Moving:
         await together(self._new.slabs(p, self._crawl, each) for p, each in targets.items())
 
     async def _delayed(
-        self, context: Context, spider: bytes, numbers: Mapping[bytes, bytes]
+        self, context: CrawlPart, spider: bytes, numbers: Mapping[bytes, bytes]
     ) -> None:
         old = self._move.old
         by_ms = self._clock - old.about[context.partition].number(b"clock")
@@ -280,7 +280,7 @@ class _Moving:
             )
             self._count(len(members))
 
-    def _slab(self, context: Context, slab: int) -> int:
+    def _slab(self, context: CrawlPart, slab: int) -> int:
         """Return the new number of a slab; 0: none."""
         return slab * self._sources + context.partition if slab else 0
 

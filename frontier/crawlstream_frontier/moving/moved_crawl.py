@@ -10,7 +10,7 @@ from typing import Any
 
 from crawlstream.model.statuses import PAGE_ENDS
 from crawlstream_frontier.codec.values import mapping, pack
-from crawlstream_frontier.moving.unloading import Context, Fields
+from crawlstream_frontier.moving.unloading import CrawlPart, Fields
 
 _ENDED = tuple(map(str.encode, PAGE_ENDS))
 """Counters of the pages of a run that have ended."""
@@ -47,7 +47,7 @@ class MovedCrawl:
     top: int | None = None
     at_home: Mapping[str, Any] = field(default_factory=dict)
     """See ``_KEPT_AT_HOME``."""
-    contexts: list[Context] = field(default_factory=list)
+    contexts: list[CrawlPart] = field(default_factory=list)
     profiles: Fields = field(default_factory=dict)
     """By hash."""
     c: bytes = b""
@@ -63,7 +63,7 @@ class MovedCrawl:
         """Number of each profile in the new frontier, by its hash."""
         return {hash_: b"%d" % n for n, hash_ in enumerate(sorted(self.profiles), 1)}
 
-    def numbering(self, context: Context) -> Mapping[bytes, bytes]:
+    def numbering(self, context: CrawlPart) -> Mapping[bytes, bytes]:
         """Return the new number of each profile, by its number in the entries of a context."""
         new = self.numbers
         return {
@@ -147,7 +147,7 @@ class MovedCrawl:
         return {name: b"%d" % amount for name, amount in sums.items() if amount}
 
 
-def of_one(contexts: Iterable[Context], positions: Positions) -> Iterator[MovedCrawl]:
+def of_one(contexts: Iterable[CrawlPart], positions: Positions) -> Iterator[MovedCrawl]:
     """Yield the crawls of a frontier with one partition; it has read Kafka up to ``positions``."""
     for context in contexts:
         ledger = context.ledger
@@ -174,7 +174,7 @@ def of_one(contexts: Iterable[Context], positions: Positions) -> Iterator[MovedC
 
 def of_several(
     registry: Mapping[bytes, tuple[Mapping[bytes, Any], Fields]],
-    contexts: Mapping[bytes, Sequence[Context]],
+    contexts: Mapping[bytes, Sequence[CrawlPart]],
 ) -> Iterator[MovedCrawl]:
     """Yield the crawls of a frontier with several partitions; ended generations have no pages."""
     for name, (known, profiles) in registry.items():
@@ -221,7 +221,7 @@ def _paused_until(ledger: Fields) -> int | None:
     return int(ledger.get(b"paused_until", 0)) if b"paused" in ledger else None
 
 
-def _by_hash(context: Context) -> Fields:
+def _by_hash(context: CrawlPart) -> Fields:
     known = context.profiles
     return {
         field[1:]: known[number]

@@ -45,7 +45,7 @@ class About:
 
 
 @dataclass(slots=True)
-class Context:
+class CrawlPart:
     """Part of a crawl in one partition; the whole crawl if there is one partition."""
 
     partition: int
@@ -113,13 +113,13 @@ class Unloading:
             spiders=spiders,
         )
 
-    async def crawls(self) -> Mapping[bytes, Context]:
+    async def crawls(self) -> Mapping[bytes, CrawlPart]:
         """Return its crawls, keyed by crawl name."""
-        found: dict[bytes, Context] = {}
+        found: dict[bytes, CrawlPart] = {}
         async for part in self._scan("crawls"):
             for name, text, ledger, profiles, shift, forget_at in part:
                 c, number, live = text.split()
-                found[name] = Context(
+                found[name] = CrawlPart(
                     partition=self.partition,
                     name=name,
                     c=c,
@@ -140,19 +140,19 @@ class Unloading:
                 found[name] = unpack(packed), _fields(profiles)
         return found
 
-    async def domains(self, context: Context) -> AsyncIterator[Sequence[Domain]]:
+    async def domains(self, context: CrawlPart) -> AsyncIterator[Sequence[Domain]]:
         """Yield the domains of a crawl; a domain may occur twice."""
         own_spider = context.name.partition(b":")[0]
         async for part in self._scan("domains", context.c, own_spider):
             yield [_domain(*each) for each in part]
 
-    async def sizes(self, context: Context) -> AsyncIterator[Sequence[int]]:
+    async def sizes(self, context: CrawlPart) -> AsyncIterator[Sequence[int]]:
         """Yield the number of own fingerprints of domains; a domain may occur twice."""
         async for part in self._scan("sizes", context.c):
             yield part
 
     async def rest(
-        self, context: Context, domain: bytes, band: Band
+        self, context: CrawlPart, domain: bytes, band: Band
     ) -> AsyncIterator[Sequence[bytes] | Lost]:
         """Yield the entries of a band after those that were read with it, in their order."""
         place = [band.spider, b"%s/%d" % (context.c, band.priority), domain]
@@ -169,12 +169,14 @@ class Unloading:
             yield entries
             at += len(entries)
 
-    async def own(self, context: Context, domain: Domain) -> AsyncIterator[Sequence[bytes]]:
+    async def own(self, context: CrawlPart, domain: Domain) -> AsyncIterator[Sequence[bytes]]:
         """Yield the fingerprints of a domain after those that were read with it."""
         for number in range(1, domain.sets):
             yield await self._ask("own", context.c, domain.name, number)
 
-    async def slabs(self, context: Context) -> AsyncIterator[tuple[int, Sequence[Sequence[bytes]]]]:
+    async def slabs(
+        self, context: CrawlPart
+    ) -> AsyncIterator[tuple[int, Sequence[Sequence[bytes]]]]:
         """Yield fingerprints of small domains: several slabs, and the number of the first."""
         last = context.counter(b"slab")
         for first in range(1, last + 1, SLABS_A_CALL):
@@ -182,7 +184,7 @@ class Unloading:
             yield first, await self._ask("slabs", context.c, first, until)
 
     async def delayed(
-        self, context: Context, spider: bytes
+        self, context: CrawlPart, spider: bytes
     ) -> AsyncIterator[Sequence[tuple[bytes, bytes]]]:
         """Yield delayed entries, with their times."""
         at = 0

@@ -12,7 +12,7 @@ from redis.backoff import NoBackoff
 from crawlstream.boot.redis.connect import cluster_of, redis_at
 from crawlstream.boot.settings import Settings
 from crawlstream_frontier.maintenance import FrontierLimits
-from crawlstream_frontier.partitions.frontiers import Frontiers, Server
+from crawlstream_frontier.partitions.frontiers import Frontiers, RedisServer
 from crawlstream_frontier.shelves.shelf import Shelf
 
 
@@ -32,15 +32,15 @@ async def open_frontiers(
         yield Frontiers(settings.partitions, servers, limits, shelf)
 
 
-def redis_servers(settings: Settings) -> Sequence[Server]:
+def redis_servers(settings: Settings) -> Sequence[RedisServer]:
     """Return clients of each server, or of the cluster as one; they connect when they are used."""
     name = ",".join(f"{host}:{port}" for host, port in settings.redis_servers)
     timeout_s = settings.redis_socket_timeout
     if settings.is_redis_cluster:
         redis, waiting = [cluster_of(settings, timeout_s=each) for each in (timeout_s, None)]
-        return [Server(name=name, redis=redis, waiting=waiting)]
+        return [RedisServer(name=name, redis=redis, waiting=waiting)]
     return [
-        Server(
+        RedisServer(
             name=f"{host}:{port}",
             redis=redis_at(settings, host, port, timeout_s=timeout_s),
             waiting=redis_at(settings, host, port, timeout_s=None),

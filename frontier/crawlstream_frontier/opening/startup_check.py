@@ -34,7 +34,7 @@ from crawlstream_frontier.opening.redis_check import (
     refuse_layout,
     warnings_of,
 )
-from crawlstream_frontier.partitions.frontiers import Frontiers, Server
+from crawlstream_frontier.partitions.frontiers import Frontiers, RedisServer
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 AGAIN_S = 1.0
@@ -117,7 +117,7 @@ async def _without_data(frontiers: Frontiers) -> Sequence[int]:
     return [p for p, layout in answers.by_partition.items() if layout is None]
 
 
-def _is_cluster(server: Server) -> bool:
+def _is_cluster(server: RedisServer) -> bool:
     return isinstance(server.redis, RedisCluster)
 
 
@@ -150,7 +150,7 @@ async def _agree_on(
     return {p: reason for p, reason in found.items() if reason}
 
 
-def _share(frontiers: Frontiers, server: Server) -> str:
+def _share(frontiers: Frontiers, server: RedisServer) -> str:
     """Return the range of partitions on a server; empty if it has all of them."""
     own = [p for p, its in enumerate(frontiers.servers) if its is server]
     return "" if len(own) == len(frontiers) else f"{own[0]}-{own[-1]}"
@@ -164,7 +164,9 @@ async def _divided(root: Scripts, wanted: Layout, missing_are: Missing) -> Layou
     return await divide(root, wanted)
 
 
-def refuse_share(noted: Layout, wanted: Layout, server: Server, partitions: Partitions) -> None:
+def refuse_share(
+    noted: Layout, wanted: Layout, server: RedisServer, partitions: Partitions
+) -> None:
     """Raise ConfigError if a server has other partitions than the order of the servers implies."""
     refuse_layout(noted, partitions)
     if noted.share != wanted.share:

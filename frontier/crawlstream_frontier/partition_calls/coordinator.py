@@ -53,7 +53,7 @@ FATES_A_CALL = 200
 _NOTHING_NOTED: Mapping[int, ToNote] = {}
 
 
-class Home:
+class Coordinator:
     """Calls to the home of crawls.
 
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe. Except

@@ -75,7 +75,7 @@ class Reached(NamedTuple):
         return min([self.of_all(but), *self.untold])
 
 
-class Reading:
+class PartitionIntake:
     """Applies records in one partition, each exactly once, with its position.
 
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.

@@ -34,7 +34,7 @@ class Answers(Generic[T]):
         return [self.by_partition[p] for p in sorted(self.by_partition)]
 
 
-class Asking(Protocol):
+class Queryable(Protocol):
     """An object that can query the partitions; see ``Frontiers``."""
 
     partitions: Partitions

@@ -9,11 +9,11 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import Look, OpenRun, Question
 from crawlstream.model.statuses import PAGE_ENDS
 from crawlstream_frontier.partition_calls.contexts import Contexts
-from crawlstream_frontier.partition_calls.coordinator import Home
+from crawlstream_frontier.partition_calls.coordinator import Coordinator
 
 
 async def confirm(
-    home_of: Callable[[CrawlKey], Home],
+    home_of: Callable[[CrawlKey], Coordinator],
     contexts: Contexts,
     redis_epoch: int,
     questions: Sequence[Question],
@@ -23,7 +23,7 @@ async def confirm(
     ``redis_epoch`` is that of the partition, from before. RedisUnavailable, NotRestored: a home
     cannot answer; the labels of other homes may be stored.
     """
-    by_home = defaultdict[Home, list[Question]](list)
+    by_home = defaultdict[Coordinator, list[Question]](list)
     for question in questions:
         by_home[home_of(question.context.crawl)].append(question)
     told = 0

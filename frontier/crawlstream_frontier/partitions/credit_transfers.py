@@ -18,8 +18,8 @@ from crawlstream.model.partitions.credits import NOTHING, Draw, Grant, NoGrant
 from crawlstream.model.partitions.messages import ContextKey
 from crawlstream.tasks import end, together
 from crawlstream_frontier.partition_calls.contexts import Contexts
-from crawlstream_frontier.partition_calls.coordinator import Home
-from crawlstream_frontier.partitions.answers import Asking
+from crawlstream_frontier.partition_calls.coordinator import Coordinator
+from crawlstream_frontier.partitions.answers import Queryable
 
 AGAIN_S, SELDOM_S = 0.02, 1.0
 """Pause before an undecided request is repeated: it grows with each attempt without success."""
@@ -36,10 +36,10 @@ class Drawn(NamedTuple):
     """Some of it was."""
 
 
-class Credits:
+class CreditTransfers:
     """Carries credits until no link waits for any; one task per partition and context."""
 
-    def __init__(self, frontiers: Asking) -> None:
+    def __init__(self, frontiers: Queryable) -> None:
         self._frontiers = frontiers
         self._tasks: dict[tuple[int, ContextKey], asyncio.Task[None]] = {}
         self._again = set[tuple[int, ContextKey]]()
@@ -97,7 +97,7 @@ class Credits:
         return Drawn(is_all=True, is_any=is_any)
 
     async def _ask(
-        self, home: Home, context: ContextKey, partition: int, draw: Draw
+        self, home: Coordinator, context: ContextKey, partition: int, draw: Draw
     ) -> Grant | NoGrant:
         """Return the home's grant; if it is too small, others first return unneeded credits."""
         grant = await home.draw(context, {partition: draw}, asker=partition)
@@ -134,7 +134,7 @@ class Credits:
     def _contexts(self, partition: int) -> Contexts:
         return self._frontiers[partition].contexts
 
-    def _home(self, context: ContextKey) -> Home:
+    def _home(self, context: ContextKey) -> Coordinator:
         return self._frontiers[self._frontiers.partitions.home(context.crawl)].home
 
 

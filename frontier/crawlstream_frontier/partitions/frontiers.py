@@ -36,7 +36,7 @@ from crawlstream_frontier.worker.session import WorkerSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class RedisServer:
     """A Redis, or a Redis Cluster, that has partitions."""
 
     name: str
@@ -53,7 +53,7 @@ class Frontiers:
     def __init__(
         self,
         partitions: Partitions,
-        servers: Sequence[Server],
+        servers: Sequence[RedisServer],
         limits: FrontierLimits | None = None,
         shelf: Shelf | None = None,
     ) -> None:
@@ -112,7 +112,7 @@ class Frontiers:
         return [(scripts.redis, scripts.keys) for scripts in chosen]
 
     @property
-    def servers(self) -> Sequence[Server]:
+    def servers(self) -> Sequence[RedisServer]:
         """The server of each partition."""
         return self._servers
 

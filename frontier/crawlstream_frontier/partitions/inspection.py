@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from crawlstream.errors import RedisUnavailable
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.inspection import DomainReport, PageReport, Where
+from crawlstream.model.inspection import DomainReport, PagePlace, PageReport
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.model.url import domain_key, host_of
 from crawlstream_frontier.inspector import Inspector
-from crawlstream_frontier.partitions.answers import Asking, Question, T
+from crawlstream_frontier.partitions.answers import Queryable, Question, T
 
 
 class DividedInspector(Inspector):
     """As ``Inspector``; queries the one partition that has the page or domain."""
 
-    def __init__(self, frontiers: Asking) -> None:
+    def __init__(self, frontiers: Queryable) -> None:
         self._frontiers = frontiers
 
     async def crawls(self, most: int) -> Sequence[CrawlKey]:
@@ -47,7 +47,7 @@ class DividedInspector(Inspector):
             lambda frontier: frontier.queries.crawl_state(crawl, with_domains=False)
         )
         for state in filter(None, answers.values):
-            return PageReport(crawl=crawl, run=state.run, state=state.state, where=Where.NEVER)
+            return PageReport(crawl=crawl, run=state.run, state=state.state, where=PagePlace.NEVER)
         return None
 
     async def _of(self, domain: str, question: Question[T]) -> T:

@@ -12,7 +12,7 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.model.partitions.messages import Question
 from crawlstream.tasks import end
 from crawlstream_frontier.partitions.confirm import confirm
-from crawlstream_frontier.partitions.credit_transfers import Credits
+from crawlstream_frontier.partitions.credit_transfers import CreditTransfers
 from crawlstream_frontier.partitions.frontiers import Frontiers
 
 log = structlog.get_logger()
@@ -28,7 +28,7 @@ class Labelling:
         self._frontiers = frontiers
         self._open: defaultdict[int, set[Question]] = defaultdict(set)
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self.credits = Credits(frontiers)
+        self.credits = CreditTransfers(frontiers)
         """Carries credits for questions about credits."""
 
     def ask(self, partition: int, questions: Iterable[Question]) -> None:

@@ -12,7 +12,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import ContextKey, Look, RunAtHome
 from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.partitions.answers import Answers, Asking, T
+from crawlstream_frontier.partitions.answers import Answers, Queryable, T
 from crawlstream_frontier.partitions.merging import (
     as_home_says,
     in_transit,
@@ -29,7 +29,7 @@ class DividedQueries(FrontierQueries):
     Every method raises RedisUnavailable when no partition answers.
     """
 
-    def __init__(self, frontiers: Asking) -> None:
+    def __init__(self, frontiers: Queryable) -> None:
         self._frontiers = frontiers
 
     async def crawl_state(self, crawl: CrawlKey, *, with_domains: bool = True) -> CrawlState | None:

@@ -9,7 +9,7 @@ import structlog
 
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.recurring.schedule import Schedule, ScheduleState
-from crawlstream_frontier.partitions.answers import Asking
+from crawlstream_frontier.partitions.answers import Queryable
 from crawlstream_frontier.schedules import DueSchedules, Schedules
 
 log = structlog.get_logger()
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 class DividedSchedules(Schedules):
     """As ``Schedules``; homes know whether the last seed of a firing has taken effect."""
 
-    def __init__(self, frontiers: Asking) -> None:
+    def __init__(self, frontiers: Queryable) -> None:
         super().__init__(frontiers[0].scripts)
         self._frontiers = frontiers
 

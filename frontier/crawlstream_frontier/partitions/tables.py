@@ -5,7 +5,7 @@ from __future__ import annotations
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream_frontier.egress.proxy_pools import ProxyPools
-from crawlstream_frontier.partitions.answers import Asking
+from crawlstream_frontier.partitions.answers import Queryable
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
 COPY_S = 60.0
@@ -15,7 +15,7 @@ COPY_S = 60.0
 class DividedRules(ThrottleRules):
     """As ``ThrottleRules``, in every partition that answers."""
 
-    def __init__(self, frontiers: Asking) -> None:
+    def __init__(self, frontiers: Queryable) -> None:
         self._frontiers = frontiers
 
     async def table(self) -> ThrottleTable | None:
@@ -40,7 +40,7 @@ class DividedRules(ThrottleRules):
 class DividedPools(ProxyPools):
     """As ``ProxyPools``, in every partition that answers."""
 
-    def __init__(self, frontiers: Asking) -> None:
+    def __init__(self, frontiers: Queryable) -> None:
         self._frontiers = frontiers
 
     async def table(self, known: PoolTable | None = None) -> PoolTable | None:

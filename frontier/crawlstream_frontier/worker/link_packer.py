@@ -42,7 +42,7 @@ class PutResult(NamedTuple):
     """Redis had no room for all of them; it may have some."""
 
 
-class Children:
+class LinkPacker:
     """Packs the links of the pages that one worker holds.
 
     A page's children name its profile by number and have its page limits; both came with the hold.

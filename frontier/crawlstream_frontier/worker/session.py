@@ -33,7 +33,7 @@ from crawlstream_frontier.host_sites import HostSites
 from crawlstream_frontier.revocation import reap_all, retire_all
 from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.throttle_rules import ThrottleRules
-from crawlstream_frontier.worker.link_packer import Children
+from crawlstream_frontier.worker.link_packer import LinkPacker
 
 DEADLINE_MS = 30_000
 """Time after its last call when a worker counts as dead; its leases are revoked then."""
@@ -76,7 +76,7 @@ class WorkerSession:
         self._spiderid = spiderid
         self._group = encode_id(group)
         self._sites = HostSites(ThrottleRules(scripts))
-        self._children = Children(scripts, self._sites, worker, spiderid)
+        self._children = LinkPacker(scripts, self._sites, worker, spiderid)
         self._call = 1
         self._unheard: Sequence[Hold] = ()
         """Holds of a call that was repeated for some settles, while the repetition failed."""

@@ -28,9 +28,9 @@ from crawlstream_frontier.intake import BYTES_PER_CALL, RECORDS_PER_CALL
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from kafka_monitor.partitions.cursors import Cursors
 from kafka_monitor.partitions.steps import Steps
-from kafka_monitor.partitions.unavailable_partitions import Leaving
+from kafka_monitor.partitions.unavailable_partitions import UnavailablePartitions
 from kafka_monitor.rejections import RejectionPublisher, not_admitted
-from kafka_monitor.request_intake import Intake
+from kafka_monitor.request_intake import RequestIntake
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
 
@@ -44,9 +44,9 @@ class CatchUp:
         self,
         frontiers: Frontiers,
         steps: Steps,
-        leaving: Leaving,
+        leaving: UnavailablePartitions,
         *,
-        intake: Intake,
+        intake: RequestIntake,
         rejects: RejectionPublisher,
         kafka: Kafka,
         topic: str,

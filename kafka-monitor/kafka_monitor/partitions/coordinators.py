@@ -26,7 +26,7 @@ from crawlstream.errors import NotRestored, Unavailable
 from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.wire import run_marks
-from crawlstream_frontier.partition_calls.coordinator import Home
+from crawlstream_frontier.partition_calls.coordinator import Coordinator
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from kafka_monitor.schedule_memory import ScheduleMemory
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 
-class Homes:
+class Coordinators:
     """Calls homes, and first restores the records that a home may have lost."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Homes:
             self.liveness.beat()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def ask(self, partition: int, question: Callable[[Home], Awaitable[T]]) -> T:
+    async def ask(self, partition: int, question: Callable[[Coordinator], Awaitable[T]]) -> T:
         """Ask a home, which is restored before if it has to be; Unavailable."""
         home = self._frontiers[partition].home
         try:

@@ -34,7 +34,7 @@ from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.schedules import DividedSchedules
 from kafka_monitor.partitions.cursors import Cursors, Place
 from kafka_monitor.partitions.steps import Steps
-from kafka_monitor.partitions.unavailable_partitions import Leaving
+from kafka_monitor.partitions.unavailable_partitions import UnavailablePartitions
 
 MOVE_AFTER_S = 0.2
 """So long after a batch, positions are brought on that nothing has moved; runs wait for it."""
@@ -47,7 +47,7 @@ log = structlog.get_logger()
 class DividedIntake:
     """Lets records take effect in all partitions that they concern, each exactly once."""
 
-    def __init__(self, frontiers: Frontiers, steps: Steps, leaving: Leaving) -> None:
+    def __init__(self, frontiers: Frontiers, steps: Steps, leaving: UnavailablePartitions) -> None:
         self._frontiers = frontiers
         self._steps = steps
         self._leaving = leaving

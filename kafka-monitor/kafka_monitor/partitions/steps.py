@@ -18,9 +18,9 @@ from crawlstream.model.partitions.messages import (
 )
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
-from kafka_monitor.partitions.coordinators import Homes
+from kafka_monitor.partitions.coordinators import Coordinators
 from kafka_monitor.partitions.cursors import Cursors
-from kafka_monitor.partitions.unavailable_partitions import HomeAway
+from kafka_monitor.partitions.unavailable_partitions import CoordinatorUnavailable
 
 DRAW_AGAIN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """Pauses between attempts to draw credits for a seed."""
@@ -29,7 +29,7 @@ DRAW_AGAIN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 class Steps:
     """Each call can be repeated; RedisUnavailable: the server that was called does not answer."""
 
-    def __init__(self, frontiers: Frontiers, homes: Homes, labelling: Labelling) -> None:
+    def __init__(self, frontiers: Frontiers, homes: Coordinators, labelling: Labelling) -> None:
         self._frontiers = frontiers
         self._homes = homes
         self._labelling = labelling
@@ -90,4 +90,4 @@ class Steps:
             await asyncio.sleep(pause_s)
         name = self._frontiers.name(partition)
         home = self._frontiers.partitions.home(short.crawl)
-        raise HomeAway(f"a seed of {short.crawl} waits for credits in {name}", home)
+        raise CoordinatorUnavailable(f"a seed of {short.crawl} waits for credits in {name}", home)

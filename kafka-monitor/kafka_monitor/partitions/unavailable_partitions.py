@@ -21,7 +21,7 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 
-class HomeAway(RedisUnavailable):
+class CoordinatorUnavailable(RedisUnavailable):
     """A home does not answer, although the partition that was called does."""
 
     def __init__(self, text: str, home: int) -> None:
@@ -29,7 +29,7 @@ class HomeAway(RedisUnavailable):
         self.home = home
 
 
-class Leaving:
+class UnavailablePartitions:
     """Decides which partitions are left behind, and has them catch up."""
 
     catch_up: Callable[[Cursors, int], Coroutine[Any, Any, None]]
@@ -57,7 +57,7 @@ class Leaving:
                 answers[partition] = answer
             elif not isinstance(answer, RedisUnavailable | FrontierFull):
                 raise answer
-            elif isinstance(answer, HomeAway):
+            elif isinstance(answer, CoordinatorUnavailable):
                 # The partition is up: retry without the seeds whose home is down.
                 self._may_leave(cursors, answer.home, answer, began=began)
                 waiting.append(answer)

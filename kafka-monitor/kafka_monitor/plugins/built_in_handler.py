@@ -7,13 +7,13 @@ from typing import Any
 
 from crawlstream.model.request import Request, RequestLimits
 from crawlstream.plugins import Handler
-from crawlstream.wire.requests import Kind
+from crawlstream.wire.requests import RequestKind
 
 
 class BuiltInHandler(Handler):
     """A kind that comes with the program: ``class ActionHandler(Bundled, kind=ACTION)``."""
 
-    def __init_subclass__(cls, *, kind: Kind) -> None:
+    def __init_subclass__(cls, *, kind: RequestKind) -> None:
         cls.name, cls.rank, cls.schema = kind.name, kind.rank, kind.schema
         cls._build = staticmethod(kind.build)
 

@@ -17,19 +17,19 @@ from crawlstream.wire import jsontext
 from pipeline_service.commands.printing import EXIT_FAILED, complain, say, say_json, say_table
 from pipeline_service.commands.quality import MOST_RUNS, quality_of, say_fields
 from pipeline_service.process import load_pipeline, load_pipelines
-from pipeline_service.records.account import Account, Tally, summed
+from pipeline_service.records.account import Account, RecordTally, summed
 from pipeline_service.sink_factory import open_kept
-from pipeline_service.sinks.sink import Kept, Standing
+from pipeline_service.sinks.sink import Kept, SinkPosition
 from pipeline_service.spec.config import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredPipeline:
     """A pipeline as its store has it."""
 
     ends: Mapping[int, int]
     """Offset after the last record of the source, by partition."""
-    standings: Mapping[int, Standing]
+    standings: Mapping[int, SinkPosition]
     """By partition."""
     place: str
     """Where its pages are, for people."""
@@ -48,7 +48,7 @@ class Found:
         return sum(max(end - stored[number], 0) for number, end in self.ends.items())
 
 
-async def find(settings: Settings, pipeline: Pipeline) -> Found:
+async def find(settings: Settings, pipeline: Pipeline) -> StoredPipeline:
     """Look into the store. Unavailable, BrokenChain."""
     kafka, topic = kafka_of(settings), pipeline.topic(settings.topics)
     ends = await end_offsets(kafka, topic)
@@ -56,7 +56,7 @@ async def find(settings: Settings, pipeline: Pipeline) -> Found:
     kept = open_kept(settings, pipeline)
     try:
         standings = await asyncio.to_thread(kept.standings, name, sorted(ends))
-        return Found(ends, standings, kept.place, await asyncio.to_thread(_reported, kept))
+        return StoredPipeline(ends, standings, kept.place, await asyncio.to_thread(_reported, kept))
     finally:
         kept.close()
 
@@ -86,7 +86,7 @@ async def summarize(settings: Settings, names: Sequence[str], *, as_json: bool =
     return status
 
 
-def _told(settings: Settings, pipeline: Pipeline, found: Found) -> dict[str, Any]:
+def _told(settings: Settings, pipeline: Pipeline, found: StoredPipeline) -> dict[str, Any]:
     total = found.account.total
     return {
         "pipeline": pipeline.name,
@@ -133,7 +133,7 @@ _COLUMNS = ("read", "delivered", "repeats", "filtered", "undelivered")
 _OF_ITEMS = ("items", "score", "ok")
 
 
-def _numbers(tally: Tally) -> dict[str, Any]:
+def _numbers(tally: RecordTally) -> dict[str, Any]:
     numbers: dict[str, Any] = {name: getattr(tally, name) for name in ("read", "delivered")}
     reasons = {"filtered": dict(tally.filtered), "undelivered": dict(tally.undelivered)}
     return numbers | {"repeats": tally.repeats} | reasons | {"lost": tally.lost}
@@ -159,7 +159,7 @@ def _reported(kept: Kept) -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def _tell_rest(total: Tally) -> None:
+def _tell_rest(total: RecordTally) -> None:
     """Why records were not delivered, and what Kafka had deleted."""
     for word, reasons in (("filtered", total.filtered), ("undelivered", total.undelivered)):
         if reasons:

@@ -11,14 +11,14 @@ from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.formats.columns import COLUMNS, Column, Kind
+from crawlstream.formats.columns import COLUMNS, Column, ColumnType
 from crawlstream.model.delivered import Delivered
 from pipeline_service.commands.printing import say, say_json
 from pipeline_service.process import load_pipeline
 from pipeline_service.records.judging import judge
-from pipeline_service.records.rows import Row
+from pipeline_service.records.rows import StoreRow
 from pipeline_service.sinks.files.segments import folder_of
-from pipeline_service.spec.config import FilesSink, Pipeline
+from pipeline_service.spec.config import FilesSpec, Pipeline
 from pipeline_service.staging import Staging, opened
 
 
@@ -61,16 +61,16 @@ async def _show(record: Record, staging: Staging) -> None:
 
 def _folder(pipeline: Pipeline, page: Delivered) -> dict[str, object]:
     """Where a page's file would be, if it came into one."""
-    if not isinstance(pipeline.sink, FilesSink):
+    if not isinstance(pipeline.sink, FilesSpec):
         return {}
     return {"folder": folder_of(page, pipeline.sink.partition_by)}
 
 
-def _row(source: Delivered | Row, columns: Sequence[Column]) -> dict[str, object]:
+def _row(source: Delivered | StoreRow, columns: Sequence[Column]) -> dict[str, object]:
     """A row's columns; of its body and its lists the beginning."""
     row = {column.name: column.take(source) for column in columns}
     row |= {column.name: str(row[column.name])[:80] for column in columns if column.kind in _LONG}
     return {name: value for name, value in row.items() if value is not None}
 
 
-_LONG = {Kind.BYTES, Kind.HEADERS, Kind.LINKS, Kind.TIME}
+_LONG = {ColumnType.BYTES, ColumnType.HEADERS, ColumnType.LINKS, ColumnType.TIME}

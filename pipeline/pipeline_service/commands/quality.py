@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline_service.commands.printing import say, say_table
-from pipeline_service.records.account import Tally
-from pipeline_service.spec.quality.expect import Judge
+from pipeline_service.records.account import RecordTally
+from pipeline_service.spec.quality.expect import ItemJudge
 
 MOST_RUNS = 10
 """Whose fields are listed, unless one crawl is named."""
 _KEYS = ("items", "fields", "score", "expect", "ok")
 
 
-def quality_of(tally: Tally, ending: Mapping[str, Any]) -> dict[str, Any]:
+def quality_of(tally: RecordTally, ending: Mapping[str, Any]) -> dict[str, Any]:
     """Return the quality reported when the run was stored; before that the numbers, not judged."""
     if "items" in ending:
         return {key: ending[key] for key in _KEYS if key in ending}
-    counted = Judge().record(tally.quality, pages=tally.wanted)
+    counted = ItemJudge().record(tally.quality, pages=tally.wanted)
     return {key: counted[key] for key in ("items", "fields") if key in counted}
 
 

@@ -30,7 +30,7 @@ from pipeline_service.records.judging import Judged, judge
 from pipeline_service.sink_factory import crawl_of, make_maker, open_rows, open_store, place_of
 from pipeline_service.sinks.files.repeats import short
 from pipeline_service.sinks.files.segments import folder_of, written
-from pipeline_service.spec.config import FilesSink, Pipeline
+from pipeline_service.spec.config import FilesSpec, Pipeline
 from pipeline_service.staging import Staging, opened
 
 
@@ -155,7 +155,7 @@ def _record_of(each: Undelivered) -> Record:
 def _write(settings: Settings, judged: Judged, staging: Staging) -> str:
     """Write one page; says where it is. Unavailable, RowsRefused."""
     pipeline = staging.pipeline
-    if not isinstance(pipeline.sink, FilesSink):
+    if not isinstance(pipeline.sink, FilesSpec):
         _write_rows(settings, judged, staging)
         return place_of(pipeline)
     assert judged.page is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline_service.memory.seen import Seen, Sight
-from pipeline_service.spec.rule import DAY_S, NOTHING, Experience, Rule
+from pipeline_service.spec.rule import DAY_S, NOTHING, Experience, IntervalRule
 
 GONE_AFTER = 2
 """Number of answers in a row that the page is not there, after which it counts as gone."""
@@ -85,7 +85,7 @@ def is_news(page: KnownPage | None, seen: Seen) -> bool:
     return page is None or seen.at > page.last_heard
 
 
-def learn(page: KnownPage | None, seen: Seen, rule: Rule) -> KnownPage | None:
+def learn(page: KnownPage | None, seen: Seen, rule: IntervalRule) -> KnownPage | None:
     """Return the state after news; None: of an unknown page that does not enter by this news."""
     if page is None:
         return _first(seen, rule) if seen.enters else None
@@ -110,7 +110,7 @@ def learn(page: KnownPage | None, seen: Seen, rule: Rule) -> KnownPage | None:
             return _at(replace(page, fails=fails), seen, pause_s)
 
 
-def _first(seen: Seen, rule: Rule) -> KnownPage:
+def _first(seen: Seen, rule: IntervalRule) -> KnownPage:
     page = KnownPage(
         key=seen.key,
         appid=seen.appid,
@@ -130,7 +130,7 @@ def _first(seen: Seen, rule: Rule) -> KnownPage:
     return _planned(page, seen, rule)
 
 
-def _visited(page: KnownPage, seen: Seen, rule: Rule) -> KnownPage:
+def _visited(page: KnownPage, seen: Seen, rule: IntervalRule) -> KnownPage:
     """Return a page that is there: whether it has changed updates its rate of change."""
     is_whole = seen.sight is Sight.THERE
     changed = is_whole and page.signature not in (None, seen.signature)
@@ -165,7 +165,7 @@ def _items_after(page: KnownPage, seen: Seen) -> Any:
     return seen.items
 
 
-def _gone(page: KnownPage, seen: Seen, rule: Rule) -> KnownPage:
+def _gone(page: KnownPage, seen: Seen, rule: IntervalRule) -> KnownPage:
     """Asked once more soon, then as seldom as is allowed."""
     page = replace(page, fails=0, gone=page.gone + 1, etag=None, last_modified=None)
     if page.gone == GONE_AFTER:
@@ -175,7 +175,7 @@ def _gone(page: KnownPage, seen: Seen, rule: Rule) -> KnownPage:
     return _at(page, seen, pause_s)
 
 
-def _planned(page: KnownPage, seen: Seen, rule: Rule, times: float = 1.0) -> KnownPage:
+def _planned(page: KnownPage, seen: Seen, rule: IntervalRule, times: float = 1.0) -> KnownPage:
     """With the time of its next visit, by how often it changes."""
     bounds = rule.bounds_of(page.url, page.domain)
     rate = page.experience.rate(bounds.least_s)

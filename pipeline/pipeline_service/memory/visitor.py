@@ -17,9 +17,9 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import Topics
 from crawlstream.wire.recurring.visits import encode_visits
 from crawlstream.wire.requests import key_of_fields
-from pipeline_service.memory.sql.visits import Claim, VisitStore
+from pipeline_service.memory.sql.visits import VisitClaim, VisitStore
 from pipeline_service.metrics import VISITS_FED, note_course
-from pipeline_service.sinks.store_calls import Calls
+from pipeline_service.sinks.store_calls import StoreCalls
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.memory import Visits
 
@@ -37,7 +37,7 @@ class Visitor:
         self._pipeline = pipeline
         self._visits = pipeline.visits or Visits()
         self._store = store
-        self._calls = Calls(store)
+        self._calls = StoreCalls(store)
         self._sink = sink
         self._incoming = topics.incoming
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -74,7 +74,7 @@ class Visitor:
             fresh=course.fresh,
         )
 
-    def _records(self, claim: Claim) -> list[Out]:
+    def _records(self, claim: VisitClaim) -> list[Out]:
         values = encode_visits(claim.crawl, claim.visits)
         return [
             Out(

@@ -13,7 +13,7 @@ from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.delivered import Delivered
-from pipeline_service.spec.quality.counts import Quality
+from pipeline_service.spec.quality.counts import QualityCounts
 
 MOST_RUNS = 1_000
 """Whose accounts are kept, those that were read of last; the total is of all there ever were."""
@@ -23,7 +23,7 @@ KEPT_MS = 14 * 24 * 3600 * 1000
 
 
 @dataclass(slots=True)
-class Tally:
+class RecordTally:
     """Numbers of records."""
 
     read: int = 0
@@ -35,7 +35,7 @@ class Tally:
     """By reason."""
     lost: int = 0
     """Offsets that Kafka had deleted before they were read; not among those read."""
-    quality: Quality = field(default_factory=Quality)
+    quality: QualityCounts = field(default_factory=QualityCounts)
     """Quality of the items of pages that were not repeats, where the pipeline counts them."""
 
     @property
@@ -50,7 +50,7 @@ class Tally:
         others = sum(count for why, count in self.filtered.items() if why[:6] == "where.")
         return self.read - self.repeats - others
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: RecordTally) -> None:
         """Add another's numbers."""
         self.read += other.read
         self.delivered += other.delivered
@@ -71,7 +71,7 @@ class Tally:
         return self.numbers() | (self.quality.as_record() if is_counted else {})
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Tally:
+    def of_record(cls, record: Mapping[str, Any]) -> RecordTally:
         """Read such an object; KeyError, TypeError, ValueError for anything else."""
         return cls(
             read=int(record["read"]),
@@ -80,7 +80,7 @@ class Tally:
             filtered=Counter(record["filtered"]),
             undelivered=Counter(record["undelivered"]),
             lost=int(record["lost"]),
-            quality=Quality.of_record(record) if "items" in record else Quality(),
+            quality=QualityCounts.of_record(record) if "items" in record else QualityCounts(),
         )
 
 
@@ -102,8 +102,8 @@ class Account:
     """A total, and a tally of each of the runs that were read of last."""
 
     def __init__(self) -> None:
-        self.total = Tally()
-        self.runs: dict[str, Tally] = {}
+        self.total = RecordTally()
+        self.runs: dict[str, RecordTally] = {}
         self._seen: dict[str, int] = {}
         """Latest time of a record of a run, in epoch ms.
 
@@ -117,7 +117,7 @@ class Account:
         outcome: str,
         reason: str = "",
         *,
-        quality: Quality | None = None,
+        quality: QualityCounts | None = None,
     ) -> None:
         """Count a record: ``delivered``, ``repeats``, ``filtered`` or ``undelivered``.
 
@@ -126,7 +126,7 @@ class Account:
         tallies = [self.total]
         if run is not None:
             self._seen[run] = max(at_ms, self._seen.get(run, 0))
-            tallies.append(self.runs.setdefault(run, Tally()))
+            tallies.append(self.runs.setdefault(run, RecordTally()))
         for tally in tallies:
             tally.read += 1
             if quality is not None:
@@ -140,7 +140,7 @@ class Account:
         """Add another's, and forget the runs that are too many, or too old."""
         self.total.add(other.total)
         for run, tally in other.runs.items():
-            self.runs.setdefault(run, Tally()).add(tally)
+            self.runs.setdefault(run, RecordTally()).add(tally)
             self._seen[run] = max(other._seen[run], self._seen.get(run, 0))
         newest = sorted(self._seen, key=lambda run: (-self._seen[run], run))
         last_ms = self._seen[newest[0]] if newest else 0
@@ -163,9 +163,9 @@ class Account:
     def of_record(cls, record: Mapping[str, Any]) -> Account:
         """Read such an object; KeyError, TypeError, ValueError for anything else."""
         account = cls()
-        account.total = Tally.of_record(record["total"])
+        account.total = RecordTally.of_record(record["total"])
         for run, told in record["runs"].items():
-            account.runs[run] = Tally.of_record(told)
+            account.runs[run] = RecordTally.of_record(told)
             account._seen[run] = int(told["seen_ms"])
         return account
 

@@ -11,9 +11,9 @@ from crawlstream.model.event import PageFailed
 from crawlstream.wire import events
 from crawlstream.wire.delivered import NotAResult, decode, without_secrets
 from pipeline_service.records.account import run_of
-from pipeline_service.records.rows import Row
+from pipeline_service.records.rows import StoreRow
 from pipeline_service.spec.config import Pipeline
-from pipeline_service.spec.quality.counts import Quality
+from pipeline_service.spec.quality.counts import QualityCounts
 
 UNREADABLE = "unreadable"
 
@@ -41,9 +41,9 @@ class Judged:
     """Which stage has refused it; empty: it did not come to one."""
     is_repeat: bool = False
     """True if its page has come before, so that no stage was called."""
-    rows: Sequence[Row] | None = None
+    rows: Sequence[StoreRow] | None = None
     """Rows to write in place of the page; None: the page unchanged."""
-    quality: Quality | None = None
+    quality: QualityCounts | None = None
     """Quality of its items, where they are counted."""
     failed: PageFailed | None = None
     """A page that has no result, where such are read."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from crawlstream.formats.columns import COLUMNS, Column, Kind
+from crawlstream.formats.columns import COLUMNS, Column, ColumnType
 from crawlstream.model.delivered import Delivered
 from crawlstream.wire import jsontext
 from pipeline_service.spec.schema import properties, types
@@ -28,7 +28,7 @@ _KEYS = ("id", "n")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoreRow:
     """Row of a store."""
 
     page: Delivered
@@ -51,7 +51,7 @@ class _Names:
 
     base: dict[str, str]
     """Columns of the page, and how each is called."""
-    made: dict[str, Kind] = field(default_factory=dict)
+    made: dict[str, ColumnType] = field(default_factory=dict)
     """Fields that stages make, as far as it is known before."""
 
 
@@ -73,7 +73,7 @@ class Shape:
         """Fields that stages make, as far as they are known before."""
         return self._made.keys()
 
-    def record(self, row: Row) -> bytes:
+    def record(self, row: StoreRow) -> bytes:
         """A row as UTF-8 JSON."""
         base = _item_base(row) if self.has_items else _page_base(row)
         for options in self._stages:
@@ -96,12 +96,12 @@ class Shape:
             for name, kind in self._made.items()
         ]
         if self.has_items or any("model" in spec.options for spec in stages):
-            columns.append(Column(REST, Kind.JSON, "all other fields", self._rest))
+            columns.append(Column(REST, ColumnType.JSON, "all other fields", self._rest))
         if any(spec.options.get("on_invalid") == "mark" for spec in stages):
-            columns.append(Column(ERRORS, Kind.TEXTS, "what is invalid", _errors))
+            columns.append(Column(ERRORS, ColumnType.TEXTS, "what is invalid", _errors))
         return columns
 
-    def _rest(self, row: Row) -> str | None:
+    def _rest(self, row: StoreRow) -> str | None:
         """Fields that no column has, or whose value does not fit theirs."""
         rest = {
             name: value
@@ -130,7 +130,7 @@ def _names(stages: Sequence[StageSpec], schema: Mapping[str, Any]) -> _Names:
         else:
             names.made = _MADE.get(spec.kind, {}) | names.made
             if spec.options.get("simhash"):
-                names.made.setdefault("simhash", Kind.WHOLE)
+                names.made.setdefault("simhash", ColumnType.WHOLE)
     return names
 
 
@@ -142,73 +142,75 @@ def _rename(names: _Names, options: Mapping[str, Any]) -> None:
     names.made = {new: names.made[old] for old, new in made.items()}
 
 
-def kind_of(rule: Mapping[str, Any]) -> Kind:
+def kind_of(rule: Mapping[str, Any]) -> ColumnType:
     """The column that holds what a rule of JSON Schema allows; JSON where that may be anything."""
     told = types(rule)
     if told == {"array"} and types(rule.get("items") or {}) == {"string"}:
-        return Kind.TEXTS
+        return ColumnType.TEXTS
     if told == {"number", "integer"}:
-        return Kind.NUMBER
-    return _KINDS.get(next(iter(told), ""), Kind.JSON) if len(told) == 1 else Kind.JSON
+        return ColumnType.NUMBER
+    return _KINDS.get(next(iter(told), ""), ColumnType.JSON) if len(told) == 1 else ColumnType.JSON
 
 
-_KINDS: Mapping[str, Kind] = {
-    "string": Kind.TEXT,
-    "integer": Kind.WHOLE,
-    "number": Kind.NUMBER,
-    "boolean": Kind.FLAG,
+_KINDS: Mapping[str, ColumnType] = {
+    "string": ColumnType.TEXT,
+    "integer": ColumnType.WHOLE,
+    "number": ColumnType.NUMBER,
+    "boolean": ColumnType.FLAG,
 }
-_MADE: Mapping[str, dict[str, Kind]] = {
-    "page": {n: Kind.JSON if n in ("opengraph", "jsonld") else Kind.TEXT for n in METADATA},
-    "text": {"text": Kind.TEXT},
-    "signature": {"signature": Kind.TEXT},
+_MADE: Mapping[str, dict[str, ColumnType]] = {
+    "page": {
+        n: ColumnType.JSON if n in ("opengraph", "jsonld") else ColumnType.TEXT for n in METADATA
+    },
+    "text": {"text": ColumnType.TEXT},
+    "signature": {"signature": ColumnType.TEXT},
 }
-_NUMBER = Column("n", Kind.WHOLE, "number of the item on its page", lambda row: row.number)
+_NUMBER = Column("n", ColumnType.WHOLE, "number of the item on its page", lambda row: row.number)
 
 
-def _of_page(column: Column, row: Row) -> object:
+def _of_page(column: Column, row: StoreRow) -> object:
     return column.take(row) if column is _NUMBER else column.take(row.page)
 
 
-def _field(name: str, kind: Kind, row: Row) -> object:
+def _field(name: str, kind: ColumnType, row: StoreRow) -> object:
     return _fit(kind, row.fields.get(name))
 
 
-def _errors(row: Row) -> object:
+def _errors(row: StoreRow) -> object:
     return list(row.errors) or None
 
 
-def _fit(kind: Kind, value: Any) -> Any:
+def _fit(kind: ColumnType, value: Any) -> Any:
     """A value as its column holds it; None if it does not fit."""
     match kind:
-        case Kind.JSON:
+        case ColumnType.JSON:
             return None if value is None else jsontext.dumps(value).decode()
-        case Kind.TEXT:
+        case ColumnType.TEXT:
             return value if isinstance(value, str) else None
-        case Kind.FLAG:
+        case ColumnType.FLAG:
             return value if isinstance(value, bool) else None
-        case Kind.TEXTS:
+        case ColumnType.TEXTS:
             fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
             return value if fits else None
         case _:
             return _number(kind, value)
 
 
-def _number(kind: Kind, value: Any) -> Any:
+def _number(kind: ColumnType, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if kind is Kind.NUMBER:
+    if kind is ColumnType.NUMBER:
         return float(value)
     return int(value) if int(value) == value and -_BIGGEST <= value < _BIGGEST else None
 
 
-def _item_base(row: Row) -> dict[str, Any]:
+def _item_base(row: StoreRow) -> dict[str, Any]:
     page = row.page
     told = {name: getattr(page, name) for name in OF_AN_ITEM if name != "timestamp"}
     at = page.timestamp.replace(tzinfo=None).isoformat()
     return {"id": page.id, "n": row.number, **told, "timestamp": at}
 
 
-def _page_base(row: Row) -> dict[str, Any]:
+def _page_base(row: StoreRow) -> dict[str, Any]:
     record: Any = jsontext.loads(row.value)
     return dict(record)

@@ -25,7 +25,7 @@ def notes_of(place: str) -> str:
     return _IDS.format(place, "")
 
 
-class Window:
+class IdWindow:
     """Kept ids of one partition."""
 
     def __init__(self, place: str, most: int) -> None:
@@ -37,7 +37,7 @@ class Window:
         self._known: set[bytes] = set()
 
     @classmethod
-    def of_notes(cls, notes: Mapping[str, str], place: str, most: int) -> Window:
+    def of_notes(cls, notes: Mapping[str, str], place: str, most: int) -> IdWindow:
         """Read the kept notes; BrokenChain."""
         window = cls(place, most)
         begin = notes_of(place)

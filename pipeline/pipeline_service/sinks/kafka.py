@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from crawlstream.bus.compacted_topic import Table
+from crawlstream.bus.compacted_topic import CompactedTopic
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out, RecordTooLarge
 from crawlstream.bus.topics import create_missing
@@ -34,7 +34,7 @@ class KafkaStore:
         self._notes = notes
         self._owner = owner
         self._exactly_once = exactly_once
-        self._table = Table(kafka, notes, self._key(""))
+        self._table = CompactedTopic(kafka, notes, self._key(""))
         self._open: dict[str | None, Transactions] = {}
         """Producers by the note that each of them is for; None: of those without one."""
         self._known: dict[str, str | None] = {}

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from crawlstream.plugins.sinks import RowStore, SinkUnavailable
 from crawlstream.store.store import Store
-from pipeline_service.sinks.files.claims import Chain, topic_name
-from pipeline_service.sinks.sink import Standing
+from pipeline_service.sinks.files.claims import ClaimChain, topic_name
+from pipeline_service.sinks.sink import SinkPosition
 from pipeline_service.sinks.steps import standing_of
 
 _LOG = "_log"
@@ -23,10 +23,10 @@ class KeptInFiles:
         self.place = store.url("")
         self._store = store
 
-    def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, Standing]:
+    def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, SinkPosition]:
         """How far partitions have come."""
-        ends = {number: Chain(self._store, topic_id, number).end() for number in numbers}
-        return {number: Standing(end.position, end.account) for number, end in ends.items()}
+        ends = {number: ClaimChain(self._store, topic_id, number).end() for number in numbers}
+        return {number: SinkPosition(end.position, end.account) for number, end in ends.items()}
 
     def get(self, name: str) -> bytes | None:
         """A small text by its name."""
@@ -53,7 +53,7 @@ class KeptInRows:
         self._turn = threading.Lock()
         self._is_open = False
 
-    def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, Standing]:
+    def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, SinkPosition]:
         """How far partitions have come."""
         notes = self._read(f"{topic_name(topic_id)}-")
         places = {number: f"{topic_name(topic_id)}-{number:05}" for number in numbers}

@@ -12,7 +12,7 @@ from crawlstream.plugins.sinks import Row
 from crawlstream.store.bodies import BodyStore
 from pipeline_service.records.judging import Judged
 from pipeline_service.records.rows import Shape
-from pipeline_service.spec.sinks import SqlSink
+from pipeline_service.spec.sinks import SqlSpec
 
 BODY, KEY = "body", "id"
 _LONGEST_NAME = 63
@@ -25,7 +25,7 @@ def columns_of(shape: Shape | None, *, with_body: bool = True) -> Sequence[Colum
     return [column for column in columns if with_body or column.name != BODY]
 
 
-def check_columns(shape: Shape, sink: SqlSink) -> None:
+def check_columns(shape: Shape, sink: SqlSpec) -> None:
     """ConfigError for rows that do not go into a table."""
     if sink.body != "none" and shape.has_items:
         raise ConfigError(

@@ -25,10 +25,10 @@ from pipeline_service.metrics import SINK_SECONDS, note_records
 from pipeline_service.records.account import Account
 from pipeline_service.records.judging import Judged
 from pipeline_service.sinks.files.claims import topic_name
-from pipeline_service.sinks.id_window import Window, notes_of
-from pipeline_service.sinks.sink import Begin, SinkRefused, Standing
-from pipeline_service.sinks.steps import POSITION, Step, standing_of
-from pipeline_service.sinks.store_calls import Calls
+from pipeline_service.sinks.id_window import IdWindow, notes_of
+from pipeline_service.sinks.sink import Begin, SinkPosition, SinkRefused
+from pipeline_service.sinks.steps import POSITION, BatchStep, standing_of
+from pipeline_service.sinks.store_calls import StoreCalls
 from pipeline_service.spec.config import Pipeline
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ class Maker(Protocol):
 
 
 @dataclass(slots=True)
-class Part:
+class RowPart:
     """State of a partition of the source, as far as this process knows it."""
 
     number: int
@@ -56,7 +56,7 @@ class Part:
     note: str | None = None
     """The text of its position in the store; None: there is none."""
     account: Account = field(default_factory=Account)
-    window: Window = field(default_factory=lambda: Window("", 0))
+    window: IdWindow = field(default_factory=lambda: IdWindow("", 0))
     """Ids of pages that the store itself does not have: those without rows, or all."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -72,8 +72,8 @@ class RowsSink:
         self._store = store
         self._maker = maker
         self._begin = begin
-        self._parts: dict[int, Part] = {}
-        self._calls = Calls(store)
+        self._parts: dict[int, RowPart] = {}
+        self._calls = StoreCalls(store)
         self._is_open = False
 
     @property
@@ -82,13 +82,13 @@ class RowsSink:
         return {n: part.topic_id for n, part in self._parts.items() if part.topic_id}
 
     @property
-    def standings(self) -> Mapping[int, Standing]:
+    def standings(self) -> Mapping[int, SinkPosition]:
         """How far those partitions are in the store."""
-        return {n: Standing(p.next, p.account) for n, p in self._parts.items() if p.topic_id}
+        return {n: SinkPosition(p.next, p.account) for n, p in self._parts.items() if p.topic_id}
 
     async def position(self, topic_id: str, number: int) -> int | None:
         """Where a partition is to be read from, None: its oldest record. SinkUnavailable."""
-        part = self._parts.setdefault(number, Part(number))
+        part = self._parts.setdefault(number, RowPart(number))
         async with part.lock:
             await self._load(part, topic_id)
             return part.next
@@ -109,7 +109,7 @@ class RowsSink:
             self.oldest_ms = min((each.record.timestamp_ms for each in judged), default=0)
             making = partial(self._maker.rows, judged, part.window.__contains__)
             rows = await live.retry(partial(asyncio.to_thread, making))
-            step = Step(
+            step = BatchStep(
                 *(part.place, part.account, judged, rows),
                 up_to=batch.next,
                 window=part.window,
@@ -139,7 +139,7 @@ class RowsSink:
         async with part.lock:
             while True:
                 lost = where.log_start - (where.position if part.next is None else part.next)
-                step = Step(
+                step = BatchStep(
                     *(part.place, part.account, (), ()),
                     up_to=where.log_start,
                     window=part.window,
@@ -149,19 +149,19 @@ class RowsSink:
                 if part.next is not None:
                     return part.next
 
-    async def _load(self, part: Part, topic_id: str) -> None:
+    async def _load(self, part: RowPart, topic_id: str) -> None:
         """Learn from the store how far it is."""
         part.topic_id, part.place = "", f"{topic_name(topic_id)}-{part.number:05}"
         notes = await self._asked(partial(self._read, part.place))
         if POSITION.format(part.place) not in notes:
             first = await self._begin(part.number)
             if first is not None:
-                step = Step(part.place, Account(), (), (), up_to=first, window=part.window)
+                step = BatchStep(part.place, Account(), (), (), up_to=first, window=part.window)
                 await self._asked(partial(self._store.write, self._change(None, step)))
                 notes = await self._asked(partial(self._read, part.place))
         standing = standing_of(notes, part.place)
         self._note(part, notes.get(POSITION.format(part.place)), standing)
-        part.window = Window.of_notes(notes, part.place, self._pipeline.repeats)
+        part.window = IdWindow.of_notes(notes, part.place, self._pipeline.repeats)
         part.topic_id = topic_id
         log.info("read", partition=part.number, position=part.next)
 
@@ -170,7 +170,7 @@ class RowsSink:
         # In this order: ids of later than the position do no harm, for it has moved then.
         return {**self._store.read(f"{place}/"), **self._store.read(notes_of(place))}
 
-    async def _write(self, part: Part, step: Step, live: Liveness) -> bool:
+    async def _write(self, part: RowPart, step: BatchStep, live: Liveness) -> bool:
         """Write a step; False if another process has written: the position is read again."""
         change = self._change(part.note, step)
         try:
@@ -181,7 +181,7 @@ class RowsSink:
                 raise await self._blamed(change, refused, live) from refused
             is_ours = False
         if is_ours:
-            self._note(part, step.note, Standing(step.up_to, step.account))
+            self._note(part, step.note, SinkPosition(step.up_to, step.account))
             part.window.add(step.remembered)
             note_records(self._pipeline.name, step.delta.total)
             self.stored += step.delta.total.read
@@ -229,16 +229,16 @@ class RowsSink:
             return self._refused(trial, refused)
         raise _TakenOver
 
-    def _change(self, expected: str | None, step: Step) -> Change:
+    def _change(self, expected: str | None, step: BatchStep) -> Change:
         return Change(POSITION.format(step.place), expected, step.rows, step.settle)
 
-    def _elsewhere(self, part: Part, start: int) -> int:
+    def _elsewhere(self, part: RowPart, start: int) -> int:
         """Return where to read on; ``start`` if the store has no position."""
         if part.next is None:
             part.next = start
         return part.next
 
-    def _note(self, part: Part, note: str | None, standing: Standing) -> None:
+    def _note(self, part: RowPart, note: str | None, standing: SinkPosition) -> None:
         part.note, part.account, part.next = note, standing.account, standing.position
 
     async def _asked(self, call: Callable[[], T]) -> T:

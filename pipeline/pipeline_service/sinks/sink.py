@@ -37,7 +37,7 @@ class SinkRefused(CrawlstreamError):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SinkPosition:
     """How far a partition has come."""
 
     position: int | None
@@ -45,7 +45,7 @@ class Standing:
     account: Account
 
 
-class Sink(Protocol):
+class PageSink(Protocol):
     """Writes what was judged of batches, each partition in its order."""
 
     trouble: str
@@ -58,7 +58,7 @@ class Sink(Protocol):
         """UUID of the source, by partition whose position is known here."""
 
     @property
-    def standings(self) -> Mapping[int, Standing]:
+    def standings(self) -> Mapping[int, SinkPosition]:
         """How far those partitions are in the store."""
 
     @property
@@ -93,7 +93,7 @@ class Kept(Protocol):
     place: str
     """Where the pages are, for people; without secrets."""
 
-    def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, Standing]:
+    def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, SinkPosition]:
         """How far partitions have come."""
 
     def get(self, name: str) -> bytes | None:

@@ -11,14 +11,14 @@ from crawlstream.wire import jsontext
 from pipeline_service.records.account import Account, summed
 from pipeline_service.records.judging import Judged
 from pipeline_service.sinks.files.claims import BrokenChain
-from pipeline_service.sinks.id_window import Window
-from pipeline_service.sinks.sink import Standing
+from pipeline_service.sinks.id_window import IdWindow
+from pipeline_service.sinks.sink import SinkPosition
 
 POSITION = "{}/position"
 _RUN = "{}/run/{}"
 
 
-class Step:
+class BatchStep:
     """The records of a batch, the rows that they become, and what is known once they are there."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Step:
         rows: Sequence[Row],
         *,
         up_to: int,
-        window: Window,
+        window: IdWindow,
         lost: int = 0,
         remembers_rows: bool = False,
     ) -> None:
@@ -95,11 +95,11 @@ class Step:
         return ("repeats" if is_repeat else "delivered"), ""
 
 
-def standing_of(notes: Mapping[str, str], place: str) -> Standing:
+def standing_of(notes: Mapping[str, str], place: str) -> SinkPosition:
     """How far a partition is by its notes. BrokenChain: they are not what was written."""
     note = notes.get(POSITION.format(place))
     if note is None:
-        return Standing(None, Account())
+        return SinkPosition(None, Account())
     try:
         told = _record(note)
         begin = _RUN.format(place, "")
@@ -107,7 +107,7 @@ def standing_of(notes: Mapping[str, str], place: str) -> Standing:
             name[len(begin) :]: _record(notes[name]) for name in notes if name.startswith(begin)
         }
         account = Account.of_record({"total": told["total"], "runs": runs})
-        return Standing(int(told["next"]), account)
+        return SinkPosition(int(told["next"]), account)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BrokenChain(
             f"the note {place} is not what a pipeline has written; begin a new edition of it"

@@ -21,7 +21,7 @@ class Interruptible(Protocol):
         """Have it fail; from another thread."""
 
 
-class Calls:
+class StoreCalls:
     """Calls of one store."""
 
     def __init__(self, store: Interruptible) -> None:

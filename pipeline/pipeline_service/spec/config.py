@@ -32,14 +32,14 @@ from pipeline_service.spec.quantities import table as _table
 from pipeline_service.spec.quantities import text as _text
 from pipeline_service.spec.quantities import whole as _whole
 from pipeline_service.spec.sinks import (
-    KafkaSink,
-    PluginSink,
-    SqlSink,
+    KafkaSpec,
+    PluginSpec,
+    SqlSpec,
     read_kafka,
     read_plugin,
     read_sql,
 )
-from pipeline_service.spec.stages import Plan, StageSpec, read_stages
+from pipeline_service.spec.stages import ChainPlan, StageSpec, read_stages
 from pipeline_service.spec.where import Where
 
 PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
@@ -53,7 +53,7 @@ _YOUNGEST = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilesSink:
+class FilesSpec:
     """Where a pipeline's files are, and when one is complete."""
 
     path: str
@@ -67,7 +67,7 @@ class FilesSink:
     """Seconds after the first record of a file."""
 
 
-SinkConfig = FilesSink | SqlSink | KafkaSink | PluginSink
+SinkConfig = FilesSpec | SqlSpec | KafkaSpec | PluginSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +111,9 @@ class Pipeline:
         return 0 if all(spec.is_cheap for spec in self.stage) else 1
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ChainPlan:
         """Its stages, as they are run."""
-        return Plan(self.stage, fields_of(self.expect), self.folder)
+        return ChainPlan(self.stage, fields_of(self.expect), self.folder)
 
     @property
     def changes_rows(self) -> bool:
@@ -284,7 +284,7 @@ def _with_memory(pipeline: Pipeline, where: str) -> Pipeline:
 
 def _check_stages(pipeline: Pipeline, where: str) -> None:
     changing = next((spec.label for spec in pipeline.stage if spec.changes_rows), "")
-    if changing and isinstance(pipeline.sink, FilesSink) and pipeline.sink.format == "warc.gz":
+    if changing and isinstance(pipeline.sink, FilesSpec) and pipeline.sink.format == "warc.gz":
         raise ConfigError(
             f"{where}: WARC files hold pages as they were, and the stage {changing} makes something"
             ' else of them: remove it, or choose another format, such as "parquet"'
@@ -336,13 +336,13 @@ def _sink(value: Any, where: str) -> SinkConfig:
     return _SINKS[kind](table, where)
 
 
-def _files(table: dict[str, Any], where: str) -> FilesSink:
-    known(table, [each.name for each in fields(FilesSink)], where)
+def _files(table: dict[str, Any], where: str) -> FilesSpec:
+    known(table, [each.name for each in fields(FilesSpec)], where)
     if "path" not in table:
         raise ConfigError(
             f'{where}: missing: path = "/folder" or a URL such as "s3://bucket/folder"'
         )
-    return FilesSink(**{key: _READ_SINK[key](table[key], f"{where}.{key}") for key in table})
+    return FilesSpec(**{key: _READ_SINK[key](table[key], f"{where}.{key}") for key in table})
 
 
 def _partitions(value: Any, where: str) -> Sequence[str]:

@@ -13,8 +13,8 @@ from crawlstream.model.recurring.times import MINUTE_S, cron_problem, zone_probl
 from crawlstream.model.url import domain_key, host_name
 from crawlstream.wire.recurring.visits import check_crawl
 from pipeline_service.spec.quantities import flag, known, read_duration, table, text, whole
-from pipeline_service.spec.rule import BASE_S, DAY_S, POWER, Bounds, Clock, Rule
-from pipeline_service.spec.sinks import SQL, SqlSink
+from pipeline_service.spec.rule import BASE_S, DAY_S, POWER, Bounds, Clock, IntervalRule
+from pipeline_service.spec.sinks import SQL, SqlSpec
 
 BY_TEXT, BY_BODY, BY_ITEMS = "text", "body", "items"
 OWN_KEYS = ("url", "table", "migrate", "signature", "mask_digits", "keep")
@@ -27,7 +27,7 @@ LONGEST_NAME = 33
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PagesSink(SqlSink):
+class PagesSink(SqlSpec):
     """A memory of pages in a table of PostgreSQL or SQLite."""
 
     table: str = "memory"
@@ -68,13 +68,13 @@ class Visits:
         """Times of all visits; None: each page has an interval of its own."""
         return None if self.cron is None else Clock(self.cron, self.zone)
 
-    def rule(self, base_s: float | None) -> Rule:
+    def rule(self, base_s: float | None) -> IntervalRule:
         """How often a page is visited, by the base that follows from ``per_day``."""
         if self.per_day is None:
             base_s = self.base
         elif base_s is None:
             base_s = 0.0  # As often as bounds allow, until it is known what that comes to.
-        return Rule(base_s=base_s, power=self.power, bounds=self.bounds, clock=self.clock)
+        return IntervalRule(base_s=base_s, power=self.power, bounds=self.bounds, clock=self.clock)
 
     @property
     def look_every_s(self) -> float:

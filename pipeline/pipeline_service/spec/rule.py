@@ -114,7 +114,7 @@ def _next_time(cron: str, zone: str, minute: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class IntervalRule:
     """The interval of a page by how often it changes."""
 
     base_s: float = BASE_S

@@ -22,7 +22,7 @@ _SCHEME = re.compile(r"([a-z]+)://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SqlSink:
+class SqlSpec:
     """A table of PostgreSQL or SQLite."""
 
     url: str
@@ -43,7 +43,7 @@ class SqlSink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSink:
+class KafkaSpec:
     """Another topic."""
 
     topic: str
@@ -53,7 +53,7 @@ class KafkaSink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PluginSink:
+class PluginSpec:
     """Sink of a package that is installed besides crawlstream."""
 
     kind: str
@@ -64,20 +64,20 @@ class PluginSink:
 
 def read_plugin(
     kind: object, table: Mapping[str, Any], where: str, *, ours: Iterable[str]
-) -> PluginSink:
+) -> PluginSpec:
     """Read a table of TOML whose ``kind`` is not in ``ours``; ConfigError."""
     installed = sorted(entry.name for entry in entry_points(group=GROUP))
     if not isinstance(kind, str) or kind not in installed:
         raise ConfigError(f"{where}.kind: expected one of {', '.join([*ours, *installed])}")
-    return PluginSink(kind=kind, options=table)
+    return PluginSpec(kind=kind, options=table)
 
 
-def read_kafka(table: Mapping[str, Any], where: str) -> KafkaSink:
+def read_kafka(table: Mapping[str, Any], where: str) -> KafkaSpec:
     """Read a table of TOML; ConfigError."""
-    known(table, [each.name for each in fields(KafkaSink)], where)
+    known(table, [each.name for each in fields(KafkaSpec)], where)
     if "topic" not in table:
         raise ConfigError(f'{where}: missing: topic = "a topic\'s whole name"')
-    return KafkaSink(**{key: _KAFKA[key](table[key], f"{where}.{key}") for key in table})
+    return KafkaSpec(**{key: _KAFKA[key](table[key], f"{where}.{key}") for key in table})
 
 
 def _topic(value: Any, where: str) -> str:
@@ -86,14 +86,14 @@ def _topic(value: Any, where: str) -> str:
     return str(value)
 
 
-def read_sql(table: Mapping[str, Any], where: str) -> SqlSink:
+def read_sql(table: Mapping[str, Any], where: str) -> SqlSpec:
     """Read a table of TOML; ConfigError."""
-    known(table, [each.name for each in fields(SqlSink)], where)
+    known(table, [each.name for each in fields(SqlSpec)], where)
     if "url" not in table:
         raise ConfigError(
             f'{where}: missing: url = "postgresql://user@host/database" or "sqlite:///file"'
         )
-    return SqlSink(**{key: SQL[key](table[key], f"{where}.{key}") for key in table})
+    return SqlSpec(**{key: SQL[key](table[key], f"{where}.{key}") for key in table})
 
 
 def _url(value: Any, where: str) -> str:

@@ -47,7 +47,7 @@ class StageSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ChainPlan:
     """Plan of a chain; plain enough to be sent to another process."""
 
     stages: Sequence[StageSpec]

@@ -10,9 +10,9 @@ from typing import Any
 
 from crawlstream.errors import ConfigError
 from crawlstream.model.delivered import Delivered
-from pipeline_service.spec.quality.counts import Quality
-from pipeline_service.spec.stages import Plan, StageSpec
-from pipeline_service.stages.draft import STAGE_FAILED, Draft, Filtered, Refused, Step
+from pipeline_service.spec.quality.counts import QualityCounts
+from pipeline_service.spec.stages import ChainPlan, StageSpec
+from pipeline_service.stages.draft import STAGE_FAILED, Draft, Filtered, PageRefused, ReadyStage
 from pipeline_service.stages.fields import Clean, Fields
 from pipeline_service.stages.filter import Filter
 from pipeline_service.stages.function import Function, described
@@ -24,7 +24,7 @@ from pipeline_service.stages.validate import Validate
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeRow:
     """Row that stages have made."""
 
     fields: Mapping[str, Any]
@@ -35,10 +35,10 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PageOutcome:
     """Outcome of one page."""
 
-    rows: Sequence[Made] | None = None
+    rows: Sequence[MadeRow] | None = None
     """None: the page as it is, unless one of the next two says that it is not stored."""
     filtered: str = ""
     """Why it is not wanted, as a code."""
@@ -48,7 +48,7 @@ class Outcome:
     """Errors as sentences."""
     stage: str = ""
     """Which stage has refused it."""
-    quality: Quality | None = None
+    quality: QualityCounts | None = None
     """Quality of its items, where they are counted."""
     seconds: Sequence[float] = ()
     """Seconds of the stages that have run, in their order."""
@@ -57,7 +57,7 @@ class Outcome:
 class Chain:
     """Stages that are ready to run; ConfigError if one cannot be made."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ChainPlan) -> None:
         if plan.folder and plan.folder not in sys.path:
             sys.path.insert(0, plan.folder)
         self._steps = [_made(spec, plan.counted) for spec in plan.stages]
@@ -73,10 +73,10 @@ class Chain:
         """The JSON Schema of the items, if there is one."""
         return None if self._validate is None else self._validate.schema
 
-    def run(self, result: Delivered) -> Outcome:
+    def run(self, result: Delivered) -> PageOutcome:
         """Return the outcome of a page; MemoryError is the only error that is raised."""
         if self._validate is not None:
-            self._validate.quality = Quality()
+            self._validate.quality = QualityCounts()
         seconds: list[float] = []
         drafts: list[Draft] = []
         told: dict[str, Any] = {}
@@ -84,11 +84,11 @@ class Chain:
             drafts = self._drafts(page_of(result), seconds)
         except Filtered as error:
             told = {"filtered": str(error)}
-        except Refused as error:
+        except PageRefused as error:
             told = {"reason": error.reason, "errors": error.errors, "stage": error.stage}
         if drafts and self._changes_rows:
-            told = {"rows": [Made(each.fields, each.number, each.errors) for each in drafts]}
-        return Outcome(**told, seconds=seconds, quality=self._quality(drafts))
+            told = {"rows": [MadeRow(each.fields, each.number, each.errors) for each in drafts]}
+        return PageOutcome(**told, seconds=seconds, quality=self._quality(drafts))
 
     def _drafts(self, page: Page, seconds: list[float]) -> list[Draft]:
         """Return the drafts that the stages make of a page; append the seconds of each."""
@@ -97,27 +97,27 @@ class Chain:
             began = time.perf_counter()
             try:
                 drafts = step.run(page, drafts)
-            except (Filtered, Refused, MemoryError):
+            except (Filtered, PageRefused, MemoryError):
                 raise
             except (Exception, SystemExit) as error:
-                raise Refused(STAGE_FAILED, label, [f"{label}: {described(error)}"]) from error
+                raise PageRefused(STAGE_FAILED, label, [f"{label}: {described(error)}"]) from error
             finally:
                 seconds.append(time.perf_counter() - began)
         return drafts
 
-    def _quality(self, drafts: Sequence[Draft]) -> Quality | None:
+    def _quality(self, drafts: Sequence[Draft]) -> QualityCounts | None:
         if not self._counts:
             return None
         if self._validate is not None:
             return self._validate.quality
-        quality = Quality()
+        quality = QualityCounts()
         for draft in drafts:
             quality.count(draft.fields, self._counted, ())
         return quality
 
 
-def _made(spec: StageSpec, counted: Sequence[str]) -> Step:
-    make: Mapping[str, Callable[[], Step]] = {
+def _made(spec: StageSpec, counted: Sequence[str]) -> ReadyStage:
+    make: Mapping[str, Callable[[], ReadyStage]] = {
         "where": lambda: Filter(spec.options),
         "page": Metadata,
         "text": lambda: MainText(spec.options),

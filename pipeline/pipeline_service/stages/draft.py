@@ -30,7 +30,7 @@ class Filtered(CrawlstreamError):
     """The page is not wanted; the text is the reason, as a code."""
 
 
-class Refused(CrawlstreamError):
+class PageRefused(CrawlstreamError):
     """The page cannot be delivered."""
 
     def __init__(self, reason: str, stage: str, errors: Sequence[str]) -> None:
@@ -42,7 +42,7 @@ class Refused(CrawlstreamError):
         """Sentences."""
 
 
-class Step(Protocol):
+class ReadyStage(Protocol):
     """Stage of a pipeline, ready to run."""
 
     def run(self, page: Page, drafts: list[Draft]) -> list[Draft]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from crawlstream.errors import ConfigError
 from pipeline_service.spec.stages import RESERVED
-from pipeline_service.stages.draft import TOO_LARGE, Draft, Filtered, Refused
+from pipeline_service.stages.draft import TOO_LARGE, Draft, Filtered, PageRefused
 from pipeline_service.stages.page import Page, with_fields
 from pipeline_service.stages.plain import plain_fields
 
@@ -36,7 +36,7 @@ class Function:
                 made.append(Draft(item, len(made)))
                 if len(made) > MOST_ITEMS:
                     told = f"{self._label}: more than {MOST_ITEMS} items of one page"
-                    raise Refused(TOO_LARGE, self._label, [told])
+                    raise PageRefused(TOO_LARGE, self._label, [told])
         if not made:
             raise Filtered(self._label)
         return made

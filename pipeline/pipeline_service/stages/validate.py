@@ -12,10 +12,10 @@ from pydantic import ValidationError as ModelError
 
 from crawlstream.errors import ConfigError
 from crawlstream.wire.compiled import compile_schema
-from pipeline_service.spec.quality.counts import WHOLE, Quality
+from pipeline_service.spec.quality.counts import WHOLE, QualityCounts
 from pipeline_service.spec.schema import declared, properties
 from pipeline_service.spec.stages import RESERVED
-from pipeline_service.stages.draft import INVALID, Draft, Filtered, Refused
+from pipeline_service.stages.draft import INVALID, Draft, Filtered, PageRefused
 from pipeline_service.stages.function import load_any
 from pipeline_service.stages.page import Page
 from pipeline_service.stages.plain import plain_fields
@@ -25,7 +25,7 @@ MOST_ERRORS = 10
 _LONGEST = 200
 
 
-class Problem(NamedTuple):
+class ItemProblem(NamedTuple):
     """Error of an item."""
 
     field: str
@@ -41,7 +41,7 @@ class Checker(Protocol):
     def schema(self) -> Mapping[str, Any]:
         """As JSON Schema."""
 
-    def check(self, item: dict[str, Any]) -> tuple[dict[str, Any], Sequence[Problem]]:
+    def check(self, item: dict[str, Any]) -> tuple[dict[str, Any], Sequence[ItemProblem]]:
         """The item as it is to be stored, and what is wrong with it."""
 
 
@@ -60,7 +60,7 @@ class Validate:
                 f"its schema has {min(taken)!r}, which belongs to each row: call it otherwise"
             )
         self.declared = tuple(dict.fromkeys((*more, *declared(self.schema))))
-        self.quality = Quality()
+        self.quality = QualityCounts()
         """Quality of the items since it was last set."""
 
     def run(self, page: Page, drafts: list[Draft]) -> list[Draft]:
@@ -78,7 +78,7 @@ class Validate:
             elif not problems or self._handling == "mark":
                 kept.append(draft)
         if refused:
-            raise Refused(INVALID, "validate", refused[:MOST_ERRORS])
+            raise PageRefused(INVALID, "validate", refused[:MOST_ERRORS])
         if not kept:
             raise Filtered("validate")
         return kept
@@ -104,24 +104,24 @@ class _JsonSchema:
         # It says yes 30 times as fast, and never where the other says no.
         self._fits = compile_schema(schema)
 
-    def check(self, item: dict[str, Any]) -> tuple[dict[str, Any], Sequence[Problem]]:
+    def check(self, item: dict[str, Any]) -> tuple[dict[str, Any], Sequence[ItemProblem]]:
         if self._fits is not None and self._fits(item):
             return item, ()
         errors = islice(self._validator.iter_errors(item), MOST_ERRORS * 10)
         return item, [problem for error in errors for problem in _problems(error)]
 
 
-def _problems(error: ValidationError) -> Iterator[Problem]:
+def _problems(error: ValidationError) -> Iterator[ItemProblem]:
     field = ".".join(part for part in error.absolute_path if isinstance(part, str))
     rule = str(error.validator)
     if rule == "required" and isinstance(error.instance, Mapping):
         for name in error.validator_value:
             if name not in error.instance and repr(name) in error.message:
                 missing = f"{field}.{name}" if field else name
-                yield Problem(missing, rule, f"{missing}: missing")
+                yield ItemProblem(missing, rule, f"{missing}: missing")
         return
     text = error.message if len(error.message) <= _LONGEST else f"{error.message[:_LONGEST]}…"
-    yield Problem(field, rule, f"{field or WHOLE}: {text}")
+    yield ItemProblem(field, rule, f"{field or WHOLE}: {text}")
 
 
 class _Model:
@@ -132,7 +132,7 @@ class _Model:
         self._model = model
         self.schema = model.model_json_schema()
 
-    def check(self, item: dict[str, Any]) -> tuple[dict[str, Any], Sequence[Problem]]:
+    def check(self, item: dict[str, Any]) -> tuple[dict[str, Any], Sequence[ItemProblem]]:
         try:
             made = self._model.model_validate(item)
         except ModelError as error:
@@ -141,7 +141,7 @@ class _Model:
         return {**item, **plain_fields(made.model_dump())}, ()
 
 
-def _problem_of(told: Mapping[str, Any]) -> Problem:
+def _problem_of(told: Mapping[str, Any]) -> ItemProblem:
     field = ".".join(part for part in told["loc"] if isinstance(part, str))
     rule = "required" if told["type"] == "missing" else str(told["type"])
-    return Problem(field, rule, f"{field or WHOLE}: {str(told['msg'])[:_LONGEST]}")
+    return ItemProblem(field, rule, f"{field or WHOLE}: {str(told['msg'])[:_LONGEST]}")

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from pipeline_service.spec.quality.counts import Quality
-from pipeline_service.spec.stages import Plan, StageSpec
-from pipeline_service.stages.chain import Made, Outcome
+from pipeline_service.spec.quality.counts import QualityCounts
+from pipeline_service.spec.stages import ChainPlan, StageSpec
+from pipeline_service.stages.chain import MadeRow, PageOutcome
 from pipeline_service.stages.draft import TOO_LARGE
 
 LENGTH = struct.Struct(">I")
@@ -40,7 +40,7 @@ def unpack(body: bytes) -> Any:
     return msgpack.unpackb(body, strict_map_key=False)
 
 
-def plan_record(plan: Plan) -> Mapping[str, Any]:
+def plan_record(plan: ChainPlan) -> Mapping[str, Any]:
     """A plan as a message."""
     return {
         "stages": [asdict(spec) for spec in plan.stages],
@@ -49,13 +49,13 @@ def plan_record(plan: Plan) -> Mapping[str, Any]:
     }
 
 
-def plan_of(record: Mapping[str, Any]) -> Plan:
+def plan_of(record: Mapping[str, Any]) -> ChainPlan:
     """The plan in a message."""
     stages = tuple(StageSpec(**spec) for spec in record["stages"])
-    return Plan(stages, tuple(record["counted"]), record["folder"])
+    return ChainPlan(stages, tuple(record["counted"]), record["folder"])
 
 
-def outcome_bytes(outcome: Outcome) -> bytes:
+def outcome_bytes(outcome: PageOutcome) -> bytes:
     """An outcome, packed; rows that are too large are an outcome of their own."""
     rows = outcome.rows
     told = None if rows is None else [[row.fields, row.number, list(row.errors)] for row in rows]
@@ -65,19 +65,21 @@ def outcome_bytes(outcome: Outcome) -> bytes:
     if len(packed) <= MOST_ROW_BYTES:
         return packed
     sentence = f"the rows have {len(packed)} bytes: {MOST_ROW_BYTES} at most are stored"
-    refused = Outcome(reason=TOO_LARGE, errors=[sentence], quality=None, seconds=outcome.seconds)
+    refused = PageOutcome(
+        reason=TOO_LARGE, errors=[sentence], quality=None, seconds=outcome.seconds
+    )
     return outcome_bytes(refused)
 
 
-def outcome_of(record: Sequence[Any]) -> Outcome:
+def outcome_of(record: Sequence[Any]) -> PageOutcome:
     """The outcome in a message; ValueError, TypeError, KeyError for anything else."""
     rows, filtered, reason, errors, stage, quality, seconds = record
-    return Outcome(
-        rows=None if rows is None else [Made(*row) for row in rows],
+    return PageOutcome(
+        rows=None if rows is None else [MadeRow(*row) for row in rows],
         filtered=filtered,
         reason=reason,
         errors=errors,
         stage=stage,
-        quality=None if quality is None else Quality.of_record(quality),
+        quality=None if quality is None else QualityCounts.of_record(quality),
         seconds=seconds,
     )

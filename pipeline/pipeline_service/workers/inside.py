@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crawlstream.model.delivered import Delivered
-from pipeline_service.spec.stages import Plan
-from pipeline_service.stages.chain import Chain, Outcome
+from pipeline_service.spec.stages import ChainPlan
+from pipeline_service.stages.chain import Chain, PageOutcome
 from pipeline_service.workers.frames import outcome_bytes, outcome_of, unpack
 from pipeline_service.workers.pool import STAGE_KILLED, Beat
 
@@ -16,7 +16,7 @@ from pipeline_service.workers.pool import STAGE_KILLED, Beat
 class Inside:
     """Runs the stages in one thread."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ChainPlan) -> None:
         self._plan = plan
         self._chain: Chain | None = None
 
@@ -28,7 +28,9 @@ class Inside:
     async def close(self) -> None:
         """Nothing is left to be ended."""
 
-    async def run(self, pages: Sequence[tuple[bytes, Delivered]], beat: Beat) -> Sequence[Outcome]:
+    async def run(
+        self, pages: Sequence[tuple[bytes, Delivered]], beat: Beat
+    ) -> Sequence[PageOutcome]:
         """The outcome of each page, in their order."""
         outcomes = []
         for _, page in pages:
@@ -36,10 +38,10 @@ class Inside:
             beat(0)
         return outcomes
 
-    def _outcome(self, page: Delivered) -> Outcome:
+    def _outcome(self, page: Delivered) -> PageOutcome:
         assert self._chain is not None
         try:
             # By the same way as a worker's, so that the same is stored.
             return outcome_of(unpack(outcome_bytes(self._chain.run(page))))
         except MemoryError:
-            return Outcome(reason=STAGE_KILLED, errors=["the process is out of memory"])
+            return PageOutcome(reason=STAGE_KILLED, errors=["the process is out of memory"])

@@ -13,9 +13,9 @@ import structlog
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.model.delivered import Delivered
 from crawlstream.tasks import end
-from pipeline_service.spec.stages import Plan
-from pipeline_service.stages.chain import Outcome
-from pipeline_service.workers.worker import START_S, Worker, WorkerLost
+from pipeline_service.spec.stages import ChainPlan
+from pipeline_service.stages.chain import PageOutcome
+from pipeline_service.workers.worker import START_S, StageWorker, WorkerLost
 
 STAGE_KILLED, STAGE_TIMEOUT = "stage_killed", "stage_timeout"
 RECORDS = 32
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class WorkerLimits:
     """Limits of a worker."""
 
     workers: int
@@ -45,14 +45,14 @@ class Limits:
     """Address space of a worker in MB; 0: unlimited."""
 
 
-class Pool:
+class WorkerPool:
     """Workers that run the same stages."""
 
-    def __init__(self, plan: Plan, limits: Limits, *, died: Died) -> None:
+    def __init__(self, plan: ChainPlan, limits: WorkerLimits, *, died: Died) -> None:
         self._plan = plan
         self._limits = limits
         self._died = died
-        self._workers: list[Worker] = []
+        self._workers: list[StageWorker] = []
 
     async def open(self) -> Mapping[str, Any] | None:
         """Start them; answers the JSON Schema of the items. ConfigError."""
@@ -74,7 +74,9 @@ class Pool:
         await asyncio.gather(*(worker.close() for worker in self._workers))
         self._workers.clear()
 
-    async def run(self, pages: Sequence[tuple[bytes, Delivered]], beat: Beat) -> Sequence[Outcome]:
+    async def run(
+        self, pages: Sequence[tuple[bytes, Delivered]], beat: Beat
+    ) -> Sequence[PageOutcome]:
         """The outcome of each page, in their order.
 
         ConfigError if the stages cannot be loaded any more.
@@ -82,7 +84,7 @@ class Pool:
         values = [value for value, _ in pages]
         size = max(1, min(RECORDS, -(-len(values) // len(self._workers))))
         work = deque(range(0, len(values), size))
-        outcomes: list[Outcome] = [Outcome()] * len(values)
+        outcomes: list[PageOutcome] = [PageOutcome()] * len(values)
 
         async def serve(slot: int) -> None:
             while work:
@@ -97,9 +99,9 @@ class Pool:
             await end(tasks)
         return outcomes
 
-    async def _done(self, slot: int, values: Sequence[bytes], beat: Beat) -> Sequence[Outcome]:
+    async def _done(self, slot: int, values: Sequence[bytes], beat: Beat) -> Sequence[PageOutcome]:
         """Return outcomes of one message; if its worker is lost, the rest is done one by one."""
-        done: list[Outcome] = []
+        done: list[PageOutcome] = []
         lost = await self._attempt(slot, values, done, beat)
         # A record has killed that worker: assume the first that kills another one.
         before = 1 if lost else 0
@@ -111,7 +113,7 @@ class Pool:
         return done
 
     async def _alone(
-        self, slot: int, value: bytes, done: list[Outcome], beat: Beat, *, before: int
+        self, slot: int, value: bytes, done: list[PageOutcome], beat: Beat, *, before: int
     ) -> bool:
         """Add the outcome of a record; return whether it cost workers, besides those ``before``."""
         deaths = 0
@@ -123,7 +125,7 @@ class Pool:
         return deaths > 0
 
     async def _attempt(
-        self, slot: int, values: Sequence[bytes], done: list[Outcome], beat: Beat
+        self, slot: int, values: Sequence[bytes], done: list[PageOutcome], beat: Beat
     ) -> WorkerLost | None:
         """Add outcomes to those that are done; the loss of the worker, which is replaced then."""
         try:
@@ -151,16 +153,16 @@ class Pool:
             else:
                 return
 
-    def _new(self) -> Worker:
+    def _new(self) -> StageWorker:
         limits = self._limits
-        return Worker(self._plan, timeout_s=limits.timeout_s, memory_mb=limits.memory_mb)
+        return StageWorker(self._plan, timeout_s=limits.timeout_s, memory_mb=limits.memory_mb)
 
 
 class StagesLost(CrawlstreamError):
     """Workers die before they have a record."""
 
 
-def _outcome_of(lost: WorkerLost) -> Outcome:
+def _outcome_of(lost: WorkerLost) -> PageOutcome:
     reason = STAGE_TIMEOUT if lost.kind == "timeout" else STAGE_KILLED
     sentence = f"{_DEATHS} workers were lost with it; the last one: {lost}"
-    return Outcome(reason=reason, errors=[sentence])
+    return PageOutcome(reason=reason, errors=[sentence])

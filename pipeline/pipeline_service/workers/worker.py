@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from crawlstream.errors import ConfigError, CrawlstreamError
-from pipeline_service.spec.stages import Plan
-from pipeline_service.stages.chain import Outcome
+from pipeline_service.spec.stages import ChainPlan
+from pipeline_service.stages.chain import PageOutcome
 from pipeline_service.workers import frames
 from pipeline_service.workers.child import EXIT_MEMORY
 
@@ -33,10 +33,10 @@ class WorkerLost(CrawlstreamError):
         """``killed``, ``memory`` or ``timeout``."""
 
 
-class Worker:
+class StageWorker:
     """A process that runs stages; only the thread that has started it may outlive it."""
 
-    def __init__(self, plan: Plan, *, timeout_s: float, memory_mb: int) -> None:
+    def __init__(self, plan: ChainPlan, *, timeout_s: float, memory_mb: int) -> None:
         self.served = 0
         """Records that it has answered."""
         self.schema: Mapping[str, Any] | None = None
@@ -69,7 +69,7 @@ class Worker:
             raise ConfigError(told["refused"])
         self.schema = told["schema"]
 
-    async def run(self, values: Sequence[bytes]) -> AsyncIterator[Sequence[Outcome]]:
+    async def run(self, values: Sequence[bytes]) -> AsyncIterator[Sequence[PageOutcome]]:
         """The outcomes of records, in their order, in some lists; WorkerLost."""
         message, left = frames.pack_values(values), len(values)
         while left:

@@ -11,7 +11,7 @@ from crawlstream.model.effects import PendingAction
 from crawlstream.model.process import Process
 from crawlstream.model.request import StatsRequest
 from crawlstream.plugins import Context, Reply
-from crawlstream.stats.counter_history import History
+from crawlstream.stats.counter_history import CounterHistory
 from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.heartbeat import living
 from crawlstream.wire import replies, requests, stats_reply
@@ -25,7 +25,7 @@ class StatsMonitor:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._history = History(context.redis, context.keys)
+        self._history = CounterHistory(context.redis, context.keys)
         self._kinds: Mapping[str, Callable[[], Awaitable[Section]]] = {
             "kafka-monitor": lambda: self._monitor("kafka-monitor"),
             "redis-monitor": lambda: self._monitor("redis-monitor"),

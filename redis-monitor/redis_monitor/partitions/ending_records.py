@@ -9,13 +9,13 @@ from crawlstream.keys import Topics
 from crawlstream.model.effects import OutboxRecord, OwedSchedule
 from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.wire import run_marks
-from crawlstream_frontier.partition_calls.coordinator import Home
+from crawlstream_frontier.partition_calls.coordinator import Coordinator
 
 
-class Homes:
+class EndingRecords:
     """The home of crawls in one partition, whose outbox is being published."""
 
-    def __init__(self, partition: int, home: Home) -> None:
+    def __init__(self, partition: int, home: Coordinator) -> None:
         self._partition = partition
         self._home = home
 

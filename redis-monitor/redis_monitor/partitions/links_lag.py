@@ -15,7 +15,7 @@ from redis_monitor import metrics
 
 
 @dataclass(slots=True)
-class Waiting:
+class UnreadLinks:
     """Links that a partition has not read, from one look to the next."""
 
     position: int = 0
@@ -51,7 +51,7 @@ class LinksLag:
         self._topic = topic
         self._clock = clock
         self._topic_id = ""
-        self._waiting = defaultdict[int, Waiting](Waiting)
+        self._waiting = defaultdict[int, UnreadLinks](UnreadLinks)
 
     async def look(self) -> None:
         """Look once; KafkaUnavailable, RedisUnavailable: nothing was reported."""

@@ -28,7 +28,7 @@ from redis_monitor.metrics import (
     SCHEDULES,
     SCHEDULES_SKIPPING,
 )
-from redis_monitor.schedules.plan import Plan, plan
+from redis_monitor.schedules.plan import FiringPlan, plan
 from redis_monitor.schedules.seed_reader import Feed, NoSeeds, SeedReader
 
 EVERY_S = 1.0
@@ -50,7 +50,7 @@ class Firing:
     """A firing, and what goes before its seeds."""
 
     state: ScheduleState
-    plan: Plan
+    plan: FiringPlan
     at: int
     crawl: CrawlKey
     stops: CrawlKey | None
@@ -210,7 +210,7 @@ def _hindrance(state: ScheduleState, under_way: States, now: int) -> str:
     return "running" if is_awaited and state.schedule.overlap != "join" else ""
 
 
-def _decide(state: ScheduleState, planned: Plan, hindrance: str) -> Firing | Turn:
+def _decide(state: ScheduleState, planned: FiringPlan, hindrance: str) -> Firing | Turn:
     """Return a firing, or the report of one that does not happen.
 
     A firing that has begun continues as it was decided: the crawl in progress may be its own.

@@ -20,7 +20,7 @@ GRACE_S = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class FiringPlan:
     """Plan of a firing, if nothing prevents it."""
 
     last: int
@@ -36,7 +36,7 @@ class Plan:
     """Times at which it does not fire, whatever is in the way."""
 
 
-def plan(state: ScheduleState, now: int) -> Plan:
+def plan(state: ScheduleState, now: int) -> FiringPlan:
     """Return the plan: the latest due time fires, unless it is too late; the others are missed.
 
     A requested firing comes after that, also if the schedule is paused. A firing that has begun,
@@ -49,17 +49,19 @@ def plan(state: ScheduleState, now: int) -> Plan:
     latest = latest_due(schedule, after, now)
     if latest is None:
         return (
-            _asked_for(state, now) if state.fire else Plan(last=state.last, due=_next(state, after))
+            _asked_for(state, now)
+            if state.fire
+            else FiringPlan(last=state.last, due=_next(state, after))
         )
     missed = times_between(schedule, after, latest)
-    told = Plan(last=latest, due=_next(state, latest))
+    told = FiringPlan(last=latest, due=_next(state, latest))
     if state.is_paused:
         return _skipping(told, Skip(latest, "paused", len(missed) + 1))
     skips = [Skip(missed[-1], "missed", len(missed))] if missed else []
     late_s = now - due_at(schedule, latest)
     if late_s > max(min(schedule.catch_up_s, OLDEST_S), GRACE_S):
         return _skipping(told, *skips, Skip(latest, "late"))
-    return Plan(last=latest, due=told.due, firing=latest, late_s=late_s, skips=skips)
+    return FiringPlan(last=latest, due=told.due, firing=latest, late_s=late_s, skips=skips)
 
 
 def _believed(state: ScheduleState, now: int) -> ScheduleState:
@@ -73,21 +75,21 @@ def _believed(state: ScheduleState, now: int) -> ScheduleState:
     return replace(state, last=last, since=since, begun=begun, fire=min(state.fire, now))
 
 
-def _asked_for(state: ScheduleState, now: int) -> Plan:
+def _asked_for(state: ScheduleState, now: int) -> FiringPlan:
     last = max(state.last, state.fire)
-    told = Plan(last=last, due=_next(state, max(last, state.since)), is_asked=True)
+    told = FiringPlan(last=last, due=_next(state, max(last, state.since)), is_asked=True)
     if now - state.fire > OLDEST_S:
         return replace(told, skips=[Skip(state.fire, "late")])
     return replace(told, firing=state.fire)
 
 
-def _going_on(state: ScheduleState, after: int, now: int) -> Plan:
+def _going_on(state: ScheduleState, after: int, now: int) -> FiringPlan:
     at, is_asked = state.begun, state.begun == state.fire
     missed = times_between(state.schedule, after, at)
     if now - at > OLDEST_S:
-        told = Plan(last=at, due=_next(state, at), is_asked=is_asked)
+        told = FiringPlan(last=at, due=_next(state, at), is_asked=is_asked)
         return replace(told, skips=[Skip(at, "late", len(missed) + 1)])
-    return Plan(
+    return FiringPlan(
         last=at,
         due=_next(state, at),
         firing=at,
@@ -97,8 +99,8 @@ def _going_on(state: ScheduleState, after: int, now: int) -> Plan:
     )
 
 
-def _skipping(told: Plan, *skips: Skip) -> Plan:
-    return Plan(last=told.last, due=told.due, skips=skips)
+def _skipping(told: FiringPlan, *skips: Skip) -> FiringPlan:
+    return FiringPlan(last=told.last, due=told.due, skips=skips)
 
 
 def _next(state: ScheduleState, after: int) -> int:

@@ -23,7 +23,7 @@ from crawlstream.stats.wishes import Wish, wish
 from rest_service.dashboard.domain_rows import DomainRow, Waits
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.problems import REDIS_AWAY, Note, problems_of
+from rest_service.dashboard.problems import REDIS_AWAY, ProblemNote, problems_of
 from rest_service.dashboard.render import SHOWN, render, span
 from rest_service.http.access import Client
 from rest_service.sampler import KEPT_S, Point
@@ -212,7 +212,7 @@ _NUMBERS = frozenset({"waiting", "responses", "failing", "latency"})
 
 async def _domains(service: Service, wanted: str, part: str) -> Values:
     """Return domains with rules and the busiest, if ``part`` is in their names; or one domain."""
-    problems: list[Note] = []
+    problems: list[ProblemNote] = []
     table, default = None, service.settings.default_rule
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -226,14 +226,14 @@ async def _domains(service: Service, wanted: str, part: str) -> Values:
             rows = await asyncio.gather(*map(row, names))
     except (CrawlstreamError, RedisError, TimeoutError):
         return {
-            "problems": [Note("Redis does not answer.")],
+            "problems": [ProblemNote("Redis does not answer.")],
             "default": default,
             "rows": [],
             "total": 0,
             "history": [],
         }
     if table is None:
-        problems.append(Note("No rules are known yet, so nothing is fetched."))
+        problems.append(ProblemNote("No rules are known yet, so nothing is fetched."))
     total = len(rows) if wanted else len(fitting)
     return {
         "problems": problems,

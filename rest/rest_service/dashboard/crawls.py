@@ -25,7 +25,7 @@ from rest_service.http.access import Client
 from rest_service.service import Service, TheClient, TheCrawl, TheService
 from rest_service.v2.crawls import crawl_state
 from rest_service.v2.living import living_spiders, with_lanes
-from rest_service.v2.ordered import Fits, Found, read_ordered
+from rest_service.v2.ordered import Fits, OrderedRecords, read_ordered
 from rest_service.v2.reading import Name, ends_of, parsed, start_of, wanted_by
 
 _LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
@@ -262,7 +262,7 @@ async def _newest(
     cursor: str | None,
     fits: Fits,
     event: str | None = None,
-) -> Found:
+) -> OrderedRecords:
     """Return records of a crawl's latest run that fit, the newest first."""
     key = one.crawl
     wanted = wanted_by(

@@ -47,7 +47,7 @@ MORE: Sequence[Field] = tuple(
 """Fields of the form besides its main ones, as the schema of a crawl request describes them."""
 
 
-class File(NamedTuple):
+class ChosenFile(NamedTuple):
     """A file that the user chose."""
 
     name: str
@@ -72,7 +72,7 @@ class Typed:
 
     texts: Mapping[str, Sequence[str]]
     """Values by field; names that begin with an underscore are the form's own."""
-    file: File | None = None
+    file: ChosenFile | None = None
     has_file: bool = False
     """True if the form has a place for a file."""
     at: float = field(default_factory=time.time)

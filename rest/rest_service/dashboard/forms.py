@@ -28,7 +28,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import Steering
 from crawlstream.tasks import wait_until
 from rest_service.dashboard import cluster, rejected, submit
-from rest_service.dashboard.fields import Body, File, Typed, body_of, records_of, seeds_of
+from rest_service.dashboard.fields import Body, ChosenFile, Typed, body_of, records_of, seeds_of
 from rest_service.dashboard.outcome import with_outcome
 from rest_service.dashboard.render import path_of, render
 from rest_service.http.access import FORMS
@@ -51,7 +51,7 @@ Again = Callable[[Mapping[str, str], int], Awaitable[Response]]
 """A form once more, with its problems by field ("" for none in particular) and a status."""
 
 
-class Asked(NamedTuple):
+class FormRequest(NamedTuple):
     """A request to ``/v2`` made from a form, and the screen that follows."""
 
     method: str
@@ -77,7 +77,7 @@ async def _read(request: Request, service: TheService) -> Typed:
         for name, value in form.multi_items():
             if isinstance(value, UploadFile):
                 has_file = True
-                file = File(value.filename, await value.read()) if value.filename else None
+                file = ChosenFile(value.filename, await value.read()) if value.filename else None
             else:
                 # Browsers end lines with CR LF.
                 texts.setdefault(name, []).append(value.replace("\r\n", "\n"))
@@ -103,14 +103,14 @@ async def feed(
         values = typed.firsts()
         return await submit.screen(service, client, values=values, wrong=told, status=status)
 
-    asked = Asked("POST", "/v2/crawls", seeds_of, "/ui/crawls", "fed", "fed", again)
+    asked = FormRequest("POST", "/v2/crawls", seeds_of, "/ui/crawls", "fed", "fed", again)
     return await _do(request, service, typed, asked)
 
 
 @router.post("/v2/check")
 async def check(request: Request, service: TheService, typed: TheTyped) -> Response:
     """Check the seeds of a form, for scripts; feed nothing."""
-    asked = Asked("POST", "/v2/check", seeds_of, "/ui/submit", "checked")
+    asked = FormRequest("POST", "/v2/check", seeds_of, "/ui/submit", "checked")
     return await _do(request, service, typed, asked)
 
 
@@ -118,7 +118,7 @@ async def check(request: Request, service: TheService, typed: TheTyped) -> Respo
 async def replay(request: Request, service: TheService, typed: TheTyped) -> Response:
     """Feed rejected records again."""
     path = "/v2/rejected/replay"
-    asked = Asked("POST", path, records_of, "/ui/rejected", "replayed", "replayed")
+    asked = FormRequest("POST", path, records_of, "/ui/rejected", "replayed", "replayed")
     return await _do(request, service, typed, asked)
 
 
@@ -128,7 +128,7 @@ async def steer(verb: Steering, request: Request, service: TheService, typed: Th
     named = (typed.text("spiderid") or "link", typed.text("appid"), typed.text("crawlid"))
     back = path_of(CrawlKey(*named))
     return await _do(
-        request, service, typed, Asked("POST", f"/v2/crawl/{verb}", body_of, back, verb)
+        request, service, typed, FormRequest("POST", f"/v2/crawl/{verb}", body_of, back, verb)
     )
 
 
@@ -157,7 +157,7 @@ async def ban(
     verb: Literal["ban", "unban"], request: Request, service: TheService, typed: TheTyped
 ) -> Response:
     """Ban a proxy, or end its ban."""
-    asked = Asked("POST", f"/v2/proxies/{verb}", body_of, "/ui/proxies", verb)
+    asked = FormRequest("POST", f"/v2/proxies/{verb}", body_of, "/ui/proxies", verb)
     return await _do(request, service, typed, asked)
 
 
@@ -166,7 +166,7 @@ async def drain(name: str, request: Request, service: TheService, typed: TheType
     """Drain a crawler: it finishes its pages in flight, and ends."""
     path = f"/v2/processes/{name}/drain"
     back = f"/ui/process?{urlencode({'name': name})}"
-    return await _do(request, service, typed, Asked("POST", path, body_of, back, "drain"))
+    return await _do(request, service, typed, FormRequest("POST", path, body_of, back, "drain"))
 
 
 @router.post("/v2/schedules/{appid}/{name}/{verb}")
@@ -175,10 +175,12 @@ async def fire(
 ) -> Response:
     """Pause or resume a schedule, or have it fire once."""
     path = f"/v2/schedules/{appid}/{name}/{verb}"
-    return await _do(request, service, typed, Asked("POST", path, body_of, "/ui/schedules", verb))
+    return await _do(
+        request, service, typed, FormRequest("POST", path, body_of, "/ui/schedules", verb)
+    )
 
 
-def _of_domain(typed: Typed, table: str, words: tuple[str, str]) -> Asked:
+def _of_domain(typed: Typed, table: str, words: tuple[str, str]) -> FormRequest:
     """Return a change of a domain's rule or block: set, or removed if the form has ``DELETE``."""
     is_removed = typed.text("_method") == "DELETE"
     name = typed.text("domain").strip()
@@ -191,10 +193,10 @@ def _of_domain(typed: Typed, table: str, words: tuple[str, str]) -> Asked:
 
     back = f"/ui/domains?{urlencode({'name': name})}"
     method = "DELETE" if is_removed else "PUT"
-    return Asked(method, f"/v2/throttle/{table}/{name}", make, back, words[is_removed])
+    return FormRequest(method, f"/v2/throttle/{table}/{name}", make, back, words[is_removed])
 
 
-async def _do(request: Request, service: Service, typed: Typed, asked: Asked) -> Response:
+async def _do(request: Request, service: Service, typed: Typed, asked: FormRequest) -> Response:
     """Call the API and redirect to the outcome; a script gets the answer unchanged."""
     if not wants_html(request):
         return await _ask(request, asked, asked.make(typed))
@@ -214,7 +216,7 @@ async def _do(request: Request, service: Service, typed: Typed, asked: Asked) ->
     return RedirectResponse(where, 303)
 
 
-def _confirm(request: Request, typed: Typed, asked: Asked, question: str) -> Response:
+def _confirm(request: Request, typed: Typed, asked: FormRequest, question: str) -> Response:
     """Return the question of a form, with the form again but without the question."""
     fields = [
         (name, text) for name, texts in typed.texts.items() if name != "_ask" for text in texts
@@ -230,7 +232,7 @@ def _confirm(request: Request, typed: Typed, asked: Asked, question: str) -> Res
     )
 
 
-async def _ask(request: Request, asked: Asked, body: Body) -> Response:
+async def _ask(request: Request, asked: FormRequest, body: Body) -> Response:
     """Return the answer of a route of the application to the client that sent the form."""
     kept = ("type", "asgi", "http_version", "scheme", "server", "client", "root_path", CLIENT)
     headers = {"content-type": body.kind, "accept": JSON, "content-length": len(body.content)}

@@ -14,7 +14,7 @@ from crawlstream.stats.problem import KAFKA_DOWN, start_command
 from rest_service.service import Service
 
 
-class Note(NamedTuple):
+class ProblemNote(NamedTuple):
     """A sentence, a command that solves the problem, and a screen with more; both may be empty."""
 
     text: str
@@ -22,15 +22,15 @@ class Note(NamedTuple):
     path: str = ""
 
 
-REDIS_AWAY = Note("Redis does not answer: these values are out of date.")
+REDIS_AWAY = ProblemNote("Redis does not answer: these values are out of date.")
 
 
-def absences(crawls: Sequence[CrawlState], spiders: Spiders) -> list[Note]:
+def absences(crawls: Sequence[CrawlState], spiders: Spiders) -> list[ProblemNote]:
     """Return a note per spider without a crawler that crawls wait for, most crawls first."""
     lacking = (one.lacking(spiders) for one in crawls) if spiders is not None else ()
     waiting = Counter(spider for each in lacking for spider in each).most_common()
     return [
-        Note(
+        ProblemNote(
             f"{absence(spider, spiders=spiders)}, so {_crawls(count)}. {IF_MISSPELT}",
             command=start_command(spider),
             path="/ui/crawls?state=running",
@@ -39,14 +39,14 @@ def absences(crawls: Sequence[CrawlState], spiders: Spiders) -> list[Note]:
     ]
 
 
-def problems_of(service: Service, processes: Sequence[Process] | None) -> list[Note]:
+def problems_of(service: Service, processes: Sequence[Process] | None) -> list[ProblemNote]:
     """Return all known problems of the cluster."""
-    notes = [] if service.reach.kafka else [Note(KAFKA_DOWN.text, path="/ui/processes")]
+    notes = [] if service.reach.kafka else [ProblemNote(KAFKA_DOWN.text, path="/ui/processes")]
     if processes is None or service.sampler.is_blind or not service.sampler.samples:
         return [*notes, REDIS_AWAY]
     state = service.sampler.samples[-1].state
     found = problem.problems_of(state, processes)
-    return notes + [Note(one.text, one.command, _path_of(one)) for one in found]
+    return notes + [ProblemNote(one.text, one.command, _path_of(one)) for one in found]
 
 
 def _path_of(one: problem.Problem) -> str:

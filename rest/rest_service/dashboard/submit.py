@@ -18,7 +18,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.scope import Scope
 from crawlstream.wire import jsontext
 from rest_service.dashboard.fields import MORE
-from rest_service.dashboard.problems import Note
+from rest_service.dashboard.problems import ProblemNote
 from rest_service.dashboard.render import render
 from rest_service.http.access import Client, Role
 from rest_service.http.hiding import SECRET_FIELDS
@@ -54,7 +54,7 @@ async def submit(
         seeds = await _fed(service, client, CrawlKey(spiderid, appid, crawlid))
         if not seeds:
             told = f"The seeds of crawl {crawlid} are not in Kafka any more."
-            problems.append(Note(f"{told} Please enter them."))
+            problems.append(ProblemNote(f"{told} Please enter them."))
     without = _ONCE if client.role >= Role.OPERATE else _ONCE | SECRET_FIELDS
     values = {"spiderid": spiderid, **_filled(seeds, without)}
     if appid:
@@ -68,7 +68,7 @@ async def screen(
     *,
     values: Mapping[str, str],
     repeated: str = "",
-    problems: Sequence[Note] = (),
+    problems: Sequence[ProblemNote] = (),
     wrong: Mapping[str, str] | None = None,
     status: int = 200,
 ) -> Response:

@@ -20,7 +20,7 @@ class _Own:
     """Requests that have a turn or wait for one."""
 
 
-class Turns:
+class FairSemaphore:
     """At most ``most`` turns at a time, ``each`` per client; others wait in order of arrival."""
 
     def __init__(self, *, most: int, each: int, patience_s: float | None = None) -> None:

@@ -32,7 +32,7 @@ class _Answered:
         return len(self.answer) + _OVERHEAD
 
 
-class Once:
+class IdempotencyStore:
     """Remembers the answers to idempotency keys, for an hour and within bounds.
 
     A repeated request gets the same answer. Failures are not remembered: they may be retried.

@@ -15,7 +15,7 @@ Send = Callable[[Sequence[Out]], Awaitable[object]]
 _Waiting = tuple[Sequence[Out], asyncio.Future[None]]
 
 
-class Feeder:
+class ListProducer:
     """Sends one list at a time; records that arrive meanwhile form the next list.
 
     ``send`` is a sink's. Each request gets the verdict on its own records only.

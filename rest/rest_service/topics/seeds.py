@@ -24,23 +24,23 @@ _BAD = "The request body is not valid."
 
 
 @dataclass(frozen=True, slots=True)
-class Seed:
+class SeedInput:
     """A seed as bytes for Kafka, and the request decoded from them."""
 
     raw: bytes
     request: CrawlRequest
 
 
-def read_seeds(body: bytes, kind: str, limits: RequestLimits) -> Sequence[Seed]:
+def read_seeds(body: bytes, kind: str, limits: RequestLimits) -> Sequence[SeedInput]:
     """Return the seeds of a body; RequestRefused names the bad ones, if there are any."""
     raws = list(islice(_split(body, kind), MAX_SEEDS + 1))
     if not raws or len(raws) > MAX_SEEDS:
         raise RequestRefused(422, f"A request must contain 1 to {MAX_SEEDS} seeds.", code="invalid")
-    seeds: list[Seed] = []
+    seeds: list[SeedInput] = []
     problems: list[str] = []
     for number, raw in enumerate(raws, 1):
         try:
-            seeds.append(Seed(raw, _as_crawl(raw, limits)))
+            seeds.append(SeedInput(raw, _as_crawl(raw, limits)))
         except InvalidRequest as error:
             where = f"seed {number}: " if len(raws) > 1 else ""
             problems += [where + problem for problem in error.problems]

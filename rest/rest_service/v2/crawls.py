@@ -27,7 +27,7 @@ from rest_service.http.inputs import media_type
 from rest_service.http.parameters import StrictRoute
 from rest_service.service import Service, TheClient, TheCrawl, TheService, named_crawl
 from rest_service.topics.pace import pace_of
-from rest_service.topics.seeds import CSV, NDJSON, Seed, read_seeds
+from rest_service.topics.seeds import CSV, NDJSON, SeedInput, read_seeds
 from rest_service.v2.living import living_spiders, with_lanes
 
 router = APIRouter(prefix="/v2", tags=["crawls"], route_class=StrictRoute)
@@ -120,14 +120,14 @@ async def check(request: Request, service: TheService, client: TheClient) -> Res
     return success({"good": len(seeds), "crawls": _named(seeds), "warnings": warnings, **told})
 
 
-async def _warnings(service: Service, seeds: Sequence[Seed]) -> Sequence[str]:
+async def _warnings(service: Service, seeds: Sequence[SeedInput]) -> Sequence[str]:
     """Return a sentence for each spider without a crawler, and each host that hardly exists."""
     spiders = await living_spiders(service)
     unlikely = await asyncio.to_thread(_unlikely, seeds)
     return [*_absences(seeds, spiders), *unlikely]
 
 
-def _absences(seeds: Sequence[Seed], spiders: Spiders) -> Iterator[str]:
+def _absences(seeds: Sequence[SeedInput], spiders: Spiders) -> Iterator[str]:
     """Yield a sentence for each spider that seeds would wait for; none if that is not known."""
     wanted = dict.fromkeys(
         lane_of(seed.request.spiderid, renders=seed.request.render is not None) for seed in seeds
@@ -137,7 +137,7 @@ def _absences(seeds: Sequence[Seed], spiders: Spiders) -> Iterator[str]:
             yield f"{absence(name, spiders=spiders)}, so its seeds would wait."
 
 
-def _unlikely(seeds: Sequence[Seed]) -> Sequence[str]:
+def _unlikely(seeds: Sequence[SeedInput]) -> Sequence[str]:
     """Return a sentence for each host that is accepted but will hardly be reached."""
     hosts = dict.fromkeys(host_of(seed.request.url) for seed in seeds)
     return list(islice(filter(None, map(unlikely_host, hosts)), _WARNINGS_TOLD))
@@ -240,6 +240,6 @@ async def crawl_state(service: Service, key: CrawlKey) -> CrawlState:
     return state
 
 
-def _named(seeds: Sequence[Seed]) -> list[dict[str, str]]:
+def _named(seeds: Sequence[SeedInput]) -> list[dict[str, str]]:
     """Return the crawls that seeds belong to, each once."""
     return [asdict(key) for key in dict.fromkeys(seed.request.crawl for seed in seeds)]

@@ -25,8 +25,8 @@ from rest_service.service import Service, TheClient, TheService, named_crawl
 from rest_service.v2.crawls import crawl_state
 from rest_service.v2.reading import (
     Name,
-    Page,
     RecordFilter,
+    RecordPage,
     ends_of,
     is_about,
     read,
@@ -151,7 +151,7 @@ async def _look(service: Service, name: Name, wanted: RecordFilter) -> UrlRecord
     ends = await ends_of(service, name)
     share = -(-LOOKED_AT // len(ends))
     start = {number: max(0, end - share) for number, end in ends.items()}
-    told, page = UrlRecords(is_whole=not any(start.values())), Page(dict(start))
+    told, page = UrlRecords(is_whole=not any(start.values())), RecordPage(dict(start))
     every = replace(wanted, url=None)
     try:
         async with asyncio.timeout(_LOOKING_S), aclosing(read(service, name, start)) as records:

@@ -20,8 +20,8 @@ from rest_service.v2.reading import (
     PAGE_S,
     SCANNED,
     Name,
-    Page,
     RecordFilter,
+    RecordPage,
     cursor_of,
     ends_of,
     topic_of,
@@ -36,7 +36,7 @@ Offsets = dict[int, int]
 
 
 @dataclass(slots=True)
-class Found:
+class OrderedRecords:
     """Some records in order, and where to continue."""
 
     at: Offsets
@@ -125,14 +125,14 @@ async def read_ordered(
     newest_first: bool = True,
     limit: int = 1,
     fits: Fits = lambda _value: True,
-) -> Found:
+) -> OrderedRecords:
     """Return records from ``at`` to ``bounds`` that are wanted and fit; KafkaUnavailable.
 
     Newest first, ``at`` is after the first record and ``bounds`` at the last one. It ends early,
     with a cursor, after many records or a long time.
     """
     merge = _Merge(dict(at), {n: bounds.get(n, at[n]) for n in at}, newest_first)
-    found = Found(merge.at)
+    found = OrderedRecords(merge.at)
     size, deadline = limit // len(at) + _LEAST_WINDOW, time.monotonic() + PAGE_S
     while len(found.records) < limit:
         if merge.lacking:
@@ -169,7 +169,7 @@ async def _window(
     for number, (low, high) in windows.items():
         start[number], until[number] = low, high
     found: dict[int, list[dict[str, Any]]] = {number: [] for number in windows}
-    page = Page({})
+    page = RecordPage({})
     reading = read_topic(
         service.kafka, topic_of(service, name), offsets=start, until=until, follow=False
     )

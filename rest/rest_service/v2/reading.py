@@ -141,7 +141,7 @@ def cursor_of(offsets: Mapping[int, int]) -> str:
 
 
 @dataclass(slots=True)
-class Page:
+class RecordPage:
     """Records in the order in which they were read, and where the next page begins."""
 
     offsets: dict[int, int]
@@ -187,7 +187,7 @@ async def read_page(
     cursor: str | None = None,
     limit: int = 100,
     start: Mapping[int, int] | None = None,
-) -> tuple[Page, bool]:
+) -> tuple[RecordPage, bool]:
     """Return a page, and whether it reaches the present end of the topic; KafkaUnavailable.
 
     It begins at the cursor, or at ``start``, or at the latest records, or at the first.
@@ -200,7 +200,7 @@ async def read_page(
         # Search more records if the client may see only some of them.
         share = -(-(SCANNED if wanted.appids else limit) // len(ends))
         start = {number: max(0, end - share) for number, end in ends.items()}
-    found = Page(start)
+    found = RecordPage(start)
     if all(start[number] >= end for number, end in ends.items()):
         return found, True
     try:
@@ -250,7 +250,7 @@ async def one_record(
     partition, offset = place
     async with service.pages.of(client.name):
         (record,) = await records_at(service, name, {partition: {offset}})
-    page = Page({})
+    page = RecordPage({})
     if not page.note(record, wanted_by(client, with_bodies=True)):
         raise RequestRefused(404, "The record cannot be decoded.", code="no_record")
     return page.records[0]

@@ -31,8 +31,8 @@ from rest_service.service import (
 )
 from rest_service.v2.reading import (
     Name,
-    Page,
     RecordFilter,
+    RecordPage,
     ends_of,
     parsed,
     read,
@@ -179,7 +179,7 @@ async def stream(
     last_event_id: Annotated[str | None, Header(max_length=100_000)] = None,
 ) -> Response:
     """Server-sent events, from now on or after ``Last-Event-ID``; browsers reconnect with it."""
-    begin = Page(await ends_of(service, name))
+    begin = RecordPage(await ends_of(service, name))
     if last_event_id is not None:
         begin.offsets |= parsed(last_event_id, begin.offsets)
     _check_room(service, client)
@@ -256,13 +256,13 @@ async def _values(
     service: Service, name: Name, wanted: RecordFilter, start: Mapping[int, int]
 ) -> AsyncIterator[list[Any]]:
     """Yield the wanted records in chunks."""
-    page = Page(dict(start))
+    page = RecordPage(dict(start))
     async with aclosing(read(service, name, start)) as records:
         async for record in records:
             page.note(record, wanted)
             if page.size >= _CHUNK_BYTES:
                 yield [record["value"] for record in page.records]
-                page = Page(page.offsets)
+                page = RecordPage(page.offsets)
     yield [record["value"] for record in page.records]
 
 
@@ -285,7 +285,7 @@ async def _in_turn(
 
 
 async def _events(
-    service: Service, name: Name, wanted: RecordFilter, begin: Page
+    service: Service, name: Name, wanted: RecordFilter, begin: RecordPage
 ) -> AsyncGenerator[bytes, None]:
     """Yield events, and a comment every 15 s of silence, until the process or Kafka stops."""
     queue: asyncio.Queue[bytes] = asyncio.Queue(100)
@@ -306,7 +306,12 @@ async def _events(
 
 
 async def _pump(
-    service: Service, name: Name, wanted: RecordFilter, at: Page, *, queue: asyncio.Queue[bytes]
+    service: Service,
+    name: Name,
+    wanted: RecordFilter,
+    at: RecordPage,
+    *,
+    queue: asyncio.Queue[bytes],
 ) -> None:
     async with aclosing(read(service, name, at.offsets, follow=True)) as records:
         async for record in records:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome
-from crawlstream.model.inspection import Where
+from crawlstream.model.inspection import PagePlace
 from crawlstream.model.throttle_table import ThrottleRule
 from support.contract.whole import Whole
 from support.frontier.bench import CRAWL, links, redirect, url_of
@@ -199,17 +199,17 @@ async def test_a_page_and_a_domain_are_found(whole: Whole) -> None:
     domains = whole.domains()
     inspector = whole.frontiers.inspector
     await whole.seeds(*(f"{domain}/" for domain in domains))
-    for where in (Where.QUEUED, Where.HELD, Where.SEEN):
+    for where in (PagePlace.QUEUED, PagePlace.HELD, PagePlace.SEEN):
         for domain in domains:
             page = await inspector.page(CRAWL, f"http://{domain}/")
             assert page is not None
             assert page.where is where
-        for hold in await whole.lease() if where is Where.QUEUED else ():
+        for hold in await whole.lease() if where is PagePlace.QUEUED else ():
             assert hold.run == 1
-        if where is Where.HELD:
+        if where is PagePlace.HELD:
             for p in whole.every:
                 await whole.session(p).retire()
             await whole.crawl_all()
     page = await inspector.page(CRAWL, f"http://{domains[0]}/never")
     assert page is not None
-    assert page.where is Where.NEVER
+    assert page.where is PagePlace.NEVER

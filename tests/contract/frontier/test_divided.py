@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from crawlstream.model.inspection import Where
+from crawlstream.model.inspection import PagePlace
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
-from crawlstream_frontier.partition_calls.coordinator import Home
+from crawlstream_frontier.partition_calls.coordinator import Coordinator
 from support.contract.whole import Whole
 from support.frontier.bench import CRAWL, links
 from support.partitions.bench import DividedBench
@@ -57,13 +57,13 @@ async def test_a_page_is_found_where_it_is(bench: DividedBench) -> None:
     inspector = bench.frontiers.inspector
     assert await inspector.page(CRAWL, f"http://{last}/") is None
     await bench.seeds(f"{first}/")
-    for domain, where in ((first, Where.QUEUED), (last, Where.NEVER)):
+    for domain, where in ((first, PagePlace.QUEUED), (last, PagePlace.NEVER)):
         page = await inspector.page(CRAWL, f"http://{domain}/")
         assert page is not None
         assert (page.where, page.run) == (where, 1)
     await bench.crawl_all()
     report = await inspector.url(f"http://{first}/", await inspector.crawls(10))
-    assert [page.where for page in report.crawls] == [Where.SEEN]
+    assert [page.where for page in report.crawls] == [PagePlace.SEEN]
     assert report.domain is not None
     assert report.domain.domain == first
 
@@ -115,15 +115,15 @@ async def test_what_takes_effect_during_a_look_is_not_read_again(
     whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Positions that partitions had before it are no sign that they have gone back."""
-    again, domains = Home.again, whole.domains()
+    again, domains = Coordinator.again, whole.domains()
 
-    async def and_then_move(home: Home) -> Mapping[tuple[str, int], int]:
+    async def and_then_move(home: Coordinator) -> Mapping[tuple[str, int], int]:
         found = await again(home)
         if domains:
             await whole.seeds(f"{domains.pop()}/1")
         return found
 
-    monkeypatch.setattr(Home, "again", and_then_move)
+    monkeypatch.setattr(Coordinator, "again", and_then_move)
     assert await whole._divided.misplaced() == []
     monkeypatch.undo()
     assert not domains

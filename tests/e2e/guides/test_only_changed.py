@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Page, Visit, serving
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Page, SeenRequest, serving
 from e2e.cluster import Cluster, Done
 from support.waiting import WaitUntil
 
@@ -35,7 +35,7 @@ def titled(title: str, *links: str) -> Page:
     body = f"<html><head><title>{title}</title></head><body>{anchors}</body></html>"
     tag = f'"{abs(hash(body))}"'
 
-    def answer(visit: Visit) -> Answer:
+    def answer(visit: SeenRequest) -> Answer:
         if visit.headers.get("if-none-match") == tag:
             return Answer(status=304, headers={"ETag": tag})
         return Answer(body.encode(), headers={**HTML, "ETag": tag})

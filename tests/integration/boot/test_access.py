@@ -22,7 +22,7 @@ from crawlstream.errors import ConfigError, ZooKeeperUnavailable
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
-from crawlstream.zoo.client import Security, secure
+from crawlstream.zoo.client import ZooKeeperSecurity, secure
 from crawlstream_chaos.processes import Program, RunningServer
 from crawlstream_cli.local import servers
 from crawlstream_cli.local.home import find_jars
@@ -46,7 +46,7 @@ def certificate(tmp_path: Path) -> Path:
 def as_before() -> Iterator[None]:
     """Later tests talk to ZooKeeper in the clear."""
     yield
-    secure(Security())
+    secure(ZooKeeperSecurity())
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def _sha256(text: str) -> str:
 
 
 @contextmanager
-def _started(server: servers.Server, ready: str) -> Iterator[Program]:
+def _started(server: servers.LocalServer, ready: str) -> Iterator[Program]:
     """Run a server that does not answer to strangers; its log tells that it is up."""
     log = server.folder / f"{server.name}.log"
     program = Program(*server.argv, env=os.environ, log=log, folder=server.folder)

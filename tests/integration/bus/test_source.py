@@ -121,13 +121,13 @@ async def test_a_partition_that_cannot_go_on_does_not_hold_up_the_others(
 ) -> None:
     """It is neither fetched nor returned until it is known where it goes on; nothing is missed."""
     fetched: list[int] = []
-    take = session_module.Session._take
+    take = session_module.ConsumerSession._take
 
-    def counting(session: session_module.Session, partition: int, records: Any) -> Batch:
+    def counting(session: session_module.ConsumerSession, partition: int, records: Any) -> Batch:
         fetched.append(partition)
         return take(session, partition, records)
 
-    monkeypatch.setattr(session_module.Session, "_take", counting)
+    monkeypatch.setattr(session_module.ConsumerSession, "_take", counting)
     away = {2: False}
 
     async def locate(topic_id: str, partition: int) -> int | None:

@@ -17,7 +17,7 @@ from kafka.errors import CorruptRecordError
 from crawlstream.bus import consumer_session as session_module
 from crawlstream.bus import reader as reader_module
 from crawlstream.bus.connect import Kafka, admin
-from crawlstream.bus.consumer_session import Session
+from crawlstream.bus.consumer_session import ConsumerSession
 from crawlstream.bus.records import Batch, NotAcknowledged, Out
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
@@ -50,15 +50,15 @@ async def test_a_consumer_that_fails_is_replaced(
 ) -> None:
     """After an error that kafka-python does not survive, another consumer goes on at once."""
     errors = iter([CorruptRecordError("bad checksum")])
-    read = Session.read
+    read = ConsumerSession.read
 
-    def fail_once(session: Session, timeout_ms: int) -> Sequence[tuple[int, Batch]]:
+    def fail_once(session: ConsumerSession, timeout_ms: int) -> Sequence[tuple[int, Batch]]:
         if pipe.ledger.values:
             for error in errors:
                 raise error
         return read(session, timeout_ms)
 
-    monkeypatch.setattr(Session, "read", fail_once)
+    monkeypatch.setattr(ConsumerSession, "read", fail_once)
     await assert_begins_anew(pipe, wait_until)
 
 
@@ -69,10 +69,10 @@ async def test_a_consumer_that_is_deaf_is_replaced(
     monkeypatch.setattr(session_module, "DEAF_AFTER_S", 0.5)
     monkeypatch.setattr(session_module, "METADATA_AGE_MS", 500)
     errors = iter([RuntimeError("Set changed size during iteration")])
-    update, subscribe = ClusterMetadata.update_metadata, Session.subscribe
-    sessions: list[Session] = []
+    update, subscribe = ClusterMetadata.update_metadata, ConsumerSession.subscribe
+    sessions: list[ConsumerSession] = []
 
-    def note_session(session: Session) -> None:
+    def note_session(session: ConsumerSession) -> None:
         sessions.append(session)
         subscribe(session)
 
@@ -84,7 +84,7 @@ async def test_a_consumer_that_is_deaf_is_replaced(
 
     await pipe.send(range(10))
     monkeypatch.setattr(ClusterMetadata, "update_metadata", fail_once)
-    monkeypatch.setattr(Session, "subscribe", note_session)
+    monkeypatch.setattr(ConsumerSession, "subscribe", note_session)
     async with pipe.following():
         await wait_until(lambda: len(sessions) == 2)
         await pipe.send(range(10, 20))
@@ -97,16 +97,16 @@ async def test_a_join_that_was_begun_is_brought_to_its_end(
 ) -> None:
     """A member whose client has forgotten that it was joining joins again, and reads on."""
     begun = iter([MemberState.REBALANCING])
-    read = Session.read
+    read = ConsumerSession.read
 
-    def forget_once(session: Session, timeout_ms: int) -> Sequence[tuple[int, Batch]]:
+    def forget_once(session: ConsumerSession, timeout_ms: int) -> Sequence[tuple[int, Batch]]:
         coordinator = session._consumer._coordinator
         if pipe.ledger.values:
             for state in begun:
                 coordinator.state, coordinator.rejoin_needed = state, False
         return read(session, timeout_ms)
 
-    monkeypatch.setattr(Session, "read", forget_once)
+    monkeypatch.setattr(ConsumerSession, "read", forget_once)
     await assert_begins_anew(pipe, wait_until)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from crawlstream.signing import directory
 from crawlstream.signing.signer import DIRECTORY_PATH
-from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, serving
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, SeenRequest, serving
 from crawlstream_cli.app import run
 from support.crawler.signatures import Verifier
 from support.crawler.tls import TlsSite, make_certificate
@@ -86,7 +86,7 @@ def test_a_signed_request_is_tried_on_a_site(
     run(["signing", "directory"])
     _publish(agent)
 
-    def judged(visit: Visit) -> Answer:
+    def judged(visit: SeenRequest) -> Answer:
         jwk = json.loads(directory.read(Path("directory.json")).body)["keys"][0]
         verifier = Verifier({jwk["kid"]: jwk["x"]})
         verifier.verify(visit.headers, authority=visit.headers["host"], now=visit.at)

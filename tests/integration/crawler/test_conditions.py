@@ -6,7 +6,7 @@ import gzip
 import os
 from pathlib import Path
 
-from crawlstream_chaos.scripted_site import HTML, Answer, Page, Visit, page
+from crawlstream_chaos.scripted_site import HTML, Answer, Page, SeenRequest, page
 from crawlstream_chaos.scripted_site import serving as serving_pages
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.ways import both_ways
@@ -18,7 +18,7 @@ CODED = {**HTML, "ETag": '"v1-gzip"', "Content-Encoding": "gzip"}
 NAMES = ("if-none-match", "if-modified-since")
 
 
-def known(visit: Visit) -> Answer:
+def known(visit: SeenRequest) -> Answer:
     """As Apache does it: the ETag has the coding in it, and is compared without."""
     if '"v1"' in visit.headers.get("if-none-match", "").split(", "):
         return Answer(status=304, headers={"ETag": '"v1-gzip"'})
@@ -31,7 +31,7 @@ class Busy:
     def __init__(self) -> None:
         self.asked = 0
 
-    def __call__(self, visit: Visit) -> Answer:
+    def __call__(self, visit: SeenRequest) -> Answer:
         """What one visitor gets."""
         self.asked += 1
         if self.asked == 1:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream_chaos.hostile_pages import MIB, corpus
-from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, page
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, SeenRequest, page
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.ways import both_ways
 from support.hostile.markup import shapes
@@ -48,7 +48,7 @@ async def test_an_endless_expression_and_a_trap_end_counted(
 ) -> None:
     """Backtracking stops at its budget, paths that pile up are not followed, the crawl ends."""
 
-    def trap(visit: Visit) -> Answer:
+    def trap(visit: SeenRequest) -> Answer:
         return page(f"{visit.path}/deeper", "/out")
 
     slow = f"/{'a' * 60}!"

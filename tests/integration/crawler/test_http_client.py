@@ -27,7 +27,7 @@ from crawling.page.page import Page, Phase
 from crawling.page.scrapy_request import PAGE
 from crawling.tls.multi import libcurl_of
 from crawlstream_chaos.hostile_pages import Case, endless
-from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Visit, page, serving
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, SeenRequest, page, serving
 from support.crawler.tls import TlsSite, make_certificate
 from support.crawler.visitor import Visitor, visiting
 
@@ -379,7 +379,7 @@ async def test_what_leaves_and_what_comes_back_is_told(visitor: Visitor, site: C
     """That a request has left is not kept until its response is there; nor what a refusal says."""
     arrived, may_answer = threading.Event(), threading.Event()
 
-    def answer(_visit: Visit) -> Answer:
+    def answer(_visit: SeenRequest) -> Answer:
         arrived.set()
         may_answer.wait(20)
         return Answer(status=503)

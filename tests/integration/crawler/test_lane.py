@@ -12,7 +12,7 @@ import pytest
 from scrapy.exceptions import CloseSpider
 
 from crawling import ClusterSpider
-from crawling.lane.loop_turns import Turns
+from crawling.lane.loop_turns import LoopTurns
 from crawling.lease.pending_report import End
 from crawling.page.page import Page
 from crawling.publish import deadlines
@@ -264,7 +264,7 @@ async def test_closing_waits_for_the_pages_in_the_lane(bench: LaneBench, site: C
 async def test_pages_have_the_cpu_one_in_a_round_of_the_loop() -> None:
     """First come, first served; heartbeats and departures are looked after in between."""
     loop = asyncio.get_running_loop()
-    turns, rounds, taken = Turns(loop), [0], []
+    turns, rounds, taken = LoopTurns(loop), [0], []
 
     def count() -> None:
         rounds[0] += 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crawling.lease.expired import GrantExpired
-from crawling.lease.leases import START_BY_S, Holds
+from crawling.lease.leases import START_BY_S, Leases
 from crawling.lease.pace import SLOWEST_S
 from crawling.metrics import Meter
 from crawling.page.page import Page, Phase
@@ -38,7 +38,7 @@ class Fed:
         self.now = time.monotonic()
         self.answers_lost = 0
         self.answers_take_s = 0.0
-        self.holds = Holds(4, lambda: None, lambda: self.now)
+        self.holds = Leases(4, lambda: None, lambda: self.now)
         self.ready: asyncio.Queue[Page] = asyncio.Queue()
         self.loop = LeaseLoop(
             bench.worker.session,

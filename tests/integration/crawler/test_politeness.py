@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.throttle_table import ThrottleRule
-from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, page
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, SeenRequest, page
 from crawlstream_frontier.frontier import Frontier
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.crawler.ways import both_ways
@@ -54,7 +54,7 @@ async def test_nobody_comes_before_a_site_wants_it(
     mute, refusals = "127.0.0.4", 2
     visits: Counter[str] = Counter()
 
-    def answer(visit: Visit) -> Answer:
+    def answer(visit: SeenRequest) -> Answer:
         visits[visit.host] += 1
         if visit.host == mute:
             return Answer(status=503) if visits[mute] <= refusals else page()
@@ -89,7 +89,7 @@ async def test_a_site_that_keeps_silent_is_tried_by_one_request_of_the_cluster(
     under_way: list[int] = [0]
     most_at_once: list[int] = []
 
-    def cut(_: Visit) -> Answer:
+    def cut(_: SeenRequest) -> Answer:
         if not is_dead:
             return page()
         under_way[0] += 1

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from crawling.robots.robots_book import Note, RobotsBook, rules_note
+from crawling.robots.robots_book import RobotsBook, RobotsNote, rules_note
 from crawlstream.keys import FrontierKeys
 from crawlstream_frontier.scripts import Scripts
 from support.session.own import own_redis_server
@@ -19,7 +19,7 @@ __all__ = ["own_redis_server"]
 
 KEYS = FrontierKeys()
 SHARE = 0.05
-OPEN = Note(b"open", 3_600)
+OPEN = RobotsNote(b"open", 3_600)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def book(redis: Redis) -> AsyncIterator[RobotsBook]:
     await redis.config_set("maxmemory", 0)
 
 
-def text(size: int) -> Note:
+def text(size: int) -> RobotsNote:
     """A file that cannot be packed."""
     return rules_note(os.urandom(size))
 
@@ -55,7 +55,7 @@ async def test_a_full_redis_takes_notes(book: RobotsBook, redis: Redis) -> None:
 
 async def test_one_of_many_claims(book: RobotsBook) -> None:
     """Of those that saw the same refusal one asks again."""
-    later = Note(b"later 1", 10)
+    later = RobotsNote(b"later 1", 10)
     await book.write("http://a:80", later)
     (seen,) = await book.read(["http://a:80"])
     assert not await book.claim("http://a:80", None)
@@ -65,7 +65,7 @@ async def test_one_of_many_claims(book: RobotsBook) -> None:
 
 async def test_hosts_cannot_fill_redis_with_their_files(book: RobotsBook, redis: Redis) -> None:
     """However many and large they are; the latest are kept, and everything that is no copy."""
-    await book.write("http://refuses:80", Note(b"later 1", 10))
+    await book.write("http://refuses:80", RobotsNote(b"later 1", 10))
     await book.write("http://first:80", OPEN)
     before = (await redis.info("memory"))["used_memory"]
     for number in range(40):

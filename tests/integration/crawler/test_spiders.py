@@ -8,7 +8,7 @@ import os
 import signal
 from pathlib import Path
 
-from crawlstream_chaos.processes import Crawler
+from crawlstream_chaos.processes import LoggedCrawler
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.ways import both_ways
@@ -341,7 +341,7 @@ async def test_a_project_joins_by_one_line(
     site.pages |= {"/": Answer(front), "/1": item, "/2": item, "/about": page("/team")}
     site.pages["/team"] = page()
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
-    products = Crawler(
+    products = LoggedCrawler(
         "products", {**cluster.env, "PYTHONPATH": path}, tmp_path / "products.log", scrapy=True
     )
     with products.running(), cluster.worker("link"):
@@ -379,7 +379,7 @@ class Ruled(ClusterSpider, CrawlSpider):
 """
 
 
-def ordinary_project(cluster: CrawlerCluster, folder: Path, spider: str) -> Crawler:
+def ordinary_project(cluster: CrawlerCluster, folder: Path, spider: str) -> LoggedCrawler:
     """A crawler of a Scrapy project that joins with the spiders it has."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = own_settings\n")
     settings = 'SPIDER_MODULES = ["own_spiders"]\nADDONS = {"crawling.addon.ClusterAddon": 0}\n'
@@ -388,7 +388,7 @@ def ordinary_project(cluster: CrawlerCluster, folder: Path, spider: str) -> Craw
     (folder / "own_spiders.py").write_text(ORDINARY_SPIDERS)
     path = os.pathsep.join(filter(None, (str(folder), cluster.env.get("PYTHONPATH"))))
     env = {**cluster.env, "PYTHONPATH": path}
-    return Crawler(spider, env, folder / "log.jsonl", scrapy=True)
+    return LoggedCrawler(spider, env, folder / "log.jsonl", scrapy=True)
 
 
 def test_a_spider_that_would_crawl_by_itself_is_refused(

@@ -10,7 +10,7 @@ import pytest
 
 from crawlstream.boot.failpoints import STEPS
 from crawlstream.model.throttle_table import ThrottleRule
-from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Visit, page
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, SeenRequest, page
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.ways import both_ways
 from support.waiting import WaitUntil
@@ -289,11 +289,11 @@ async def test_the_guard_stands_before_pages_redirects_and_robots(
 async def test_redirects_end_where_they_must(cluster: CrawlerCluster, site: CrawlerSite) -> None:
     """Loops and endless chains fail by name; a page behind a cookie is reached."""
 
-    def endless(visit: Visit) -> Answer:
+    def endless(visit: SeenRequest) -> Answer:
         number = int(visit.path.rpartition("/")[2])
         return Answer(status=302, headers={"Location": f"/endless/{number + 1}"})
 
-    def gated(visit: Visit) -> Answer:
+    def gated(visit: SeenRequest) -> Answer:
         if "seen=1" in visit.headers.get("cookie", ""):
             return page()
         return Answer(status=302, headers={"Location": "/gated", "Set-Cookie": "seen=1; Path=/"})

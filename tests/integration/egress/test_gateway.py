@@ -14,7 +14,7 @@ from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.gateway import gateway as room
 from crawling.gateway.gateway import Gateway
 from crawling.lease.expired import GrantExpired
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawlstream.boot.addresses import AddressRefused
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
 from support.crawler.engine import Engine, engine, gateway_of
@@ -295,7 +295,7 @@ async def test_nothing_leaves_by_a_tunnel_that_was_open_when_the_right_to_send_w
         assert await client.connect("127.0.0.1", site.port) == 200
         assert (await client.get("127.0.0.1"))[0] == 200
         if cause == "redis":
-            monkeypatch.setattr(Holds, "hears", property(lambda _: False))
+            monkeypatch.setattr(Leases, "hears", property(lambda _: False))
         elif cause == "frozen":
             gateway._ticked_at -= room.LONGEST_GAP_S + 1
         elif cause == "closed":

@@ -24,7 +24,7 @@ from crawling.failures import reason_of
 from crawling.page.page import Page
 from crawling.tls.targets import TARGETS
 from crawlstream.model.egress.tls import PROFILES
-from crawlstream_chaos.scripted_site import Answer, Visit, page, serving
+from crawlstream_chaos.scripted_site import Answer, SeenRequest, page, serving
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.crawler.h2_site import H2Site
 from support.crawler.profiled import with_browsers
@@ -229,7 +229,7 @@ async def test_what_a_site_says_by_http_2_is_not_its_proxys_fault(
         assert await ask(modern.url("/slow"), meta=meta) == "proxy"
         assert told == [Blame.PATH]
 
-        def cut(_: Visit) -> Answer:
+        def cut(_: SeenRequest) -> Answer:
             proxy.drop()
             return Answer()
 
@@ -252,7 +252,7 @@ async def test_http_2_goes_through_real_proxies(
     assert len(modern.connections) == 1
 
 
-def flaky() -> Callable[[Visit], Answer]:
+def flaky() -> Callable[[SeenRequest], Answer]:
     """In trouble at the first visit."""
     answers = iter([Answer(status=500)])
     return lambda _: next(answers, page())

@@ -7,7 +7,7 @@ import os
 import pytest
 from scrapy import Request
 
-from crawling.client.client_of import Client
+from crawling.client.client_of import FetchClient
 from crawling.egress.route import Route
 from crawling.gateway.gateway import Gateway
 from crawling.net.address_guard import GuardedResolver
@@ -50,14 +50,16 @@ async def _ask_client(visitor: Visitor, pool: str | None, host: str, port: int) 
     return await _refusal(visitor.client, visitor.page(f"http://{place}/", proxy=pool), place)
 
 
-async def _ask_as_chrome(browsers: Client, visitor: Visitor, pool: str | None, place: str) -> str:
+async def _ask_as_chrome(
+    browsers: FetchClient, visitor: Visitor, pool: str | None, place: str
+) -> str:
     """The same with the TLS of a browser."""
     page = visitor.page(f"https://{place}/", proxy=pool)
     page.tls = "chrome"
     return await _refusal(browsers, page, place, "https")
 
 
-async def _refusal(client: Client, page: Page, place: str, scheme: str = "http") -> str:
+async def _refusal(client: FetchClient, page: Page, place: str, scheme: str = "http") -> str:
     request = Request(f"{scheme}://{place}/", meta={PAGE: page})
     with pytest.raises(Exception, match=r".") as failed:
         await client.fetch(request, page)

@@ -11,7 +11,7 @@ import psutil
 from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
-from crawlstream_chaos.processes import Crawler
+from crawlstream_chaos.processes import LoggedCrawler
 from crawlstream_chaos.scripted_site import CrawlerSite, page
 from crawlstream_cli.local.ports import free_block
 from support.crawler.cluster import CrawlerCluster
@@ -49,7 +49,7 @@ def lines(well: str, locked: str) -> list[str]:
     ]
 
 
-def places(crawler: Crawler, port: str, home: Path) -> Iterator[tuple[str, bytes]]:
+def places(crawler: LoggedCrawler, port: str, home: Path) -> Iterator[tuple[str, bytes]]:
     """What others can see of a crawler: arguments, metrics, every file that it has written."""
     process = psutil.Process(crawler.pid)
     for each in (process, *process.children(recursive=True)):

@@ -12,7 +12,7 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
-from crawling.egress.local_book import Book
+from crawling.egress.local_book import LocalBook
 from crawling.egress.shared_book import SharedBook
 from crawlstream.model.egress.proxy_reports import ProxyBan
 from crawlstream_frontier.egress.proxy_book import ProxyBook
@@ -26,7 +26,7 @@ NAMES = ("w1", "w2")
 class Worker(NamedTuple):
     """One that follows the book."""
 
-    book: Book
+    book: LocalBook
     shared: SharedBook
 
 
@@ -41,7 +41,7 @@ async def workers(frontier: Bench) -> AsyncIterator[list[Worker]]:
     """Two of them, for as long as the test runs."""
     found = []
     for name in NAMES:
-        book = Book()
+        book = LocalBook()
         book.keep(frozenset({"p-1", "p-2"}))
         session = Frontier(frontier.redis, KEYS).book.session(name)
         found.append(Worker(book, SharedBook(session, book, is_needed=lambda: True)))
@@ -52,7 +52,7 @@ async def workers(frontier: Bench) -> AsyncIterator[list[Worker]]:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _has_heard(book: Book) -> bool:
+def _has_heard(book: LocalBook) -> bool:
     rests = book.rests("p-2", "a") and book.rests("p-2", "b")
     return rests and book.out_until("p-1") > 0 and book.workers == len(NAMES)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from crawling.egress.signatures import Signatures
 from crawlstream.boot.settings import load_settings
 from crawlstream.signing.keys import Key, new_key
-from crawlstream_chaos.scripted_site import CrawlerSite, Visit, page, serving
+from crawlstream_chaos.scripted_site import CrawlerSite, SeenRequest, page, serving
 from support.crawler.proxied import Bench
 from support.crawler.signatures import Verifier
 
@@ -21,7 +21,7 @@ def _signatures(key: Path) -> Signatures:
     return found
 
 
-def _verify(visits: list[Visit], key: Key) -> None:
+def _verify(visits: list[SeenRequest], key: Key) -> None:
     verifier = Verifier({key.keyid: key.x})
     for visit in visits:
         verifier.verify(visit.headers, authority=visit.headers["host"], now=visit.at)

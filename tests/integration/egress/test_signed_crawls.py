@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 from crawlstream.signing.keys import Key, new_key
-from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, Visit, page, serving
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, SeenRequest, page, serving
 from crawlstream_cli.local.ports import free_block
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.signatures import Verifier
@@ -26,7 +26,7 @@ class Moody:
     def __init__(self) -> None:
         self.visits = 0
 
-    def __call__(self, visit: Visit) -> Answer:
+    def __call__(self, visit: SeenRequest) -> Answer:
         """Answer one visitor."""
         self.visits += 1
         port = visit.headers["host"].partition(":")[2]

@@ -11,7 +11,7 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome
-from crawlstream.model.inspection import PageReport, Sighting, Where
+from crawlstream.model.inspection import PagePlace, PageReport, Sighting
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_cli.app import run
@@ -48,7 +48,7 @@ async def test_a_queued_page_has_a_place(bench: Bench, inspector: Inspector) -> 
     await bench.feed.seeds("a/4", "a/5", priority=10)
     await bench.feed.seeds("a/9", crawl=OTHER)
     found = await sighting(inspector, "a/5")
-    assert (found.where, found.place, found.ahead) == (Where.QUEUED, 2, 4)
+    assert (found.where, found.place, found.ahead) == (PagePlace.QUEUED, 2, 4)
     assert (found.priority, found.attempt, found.spiderid) == (10, 1, "link")
     first = await sighting(inspector, "a/1")
     assert (first.place, first.ahead) == (1, 0)
@@ -60,7 +60,7 @@ async def test_a_held_page_has_a_worker(bench: Bench, inspector: Inspector) -> N
     (hold,) = await bench.worker.lease()
     await bench.advance(2_500)
     found = await sighting(inspector, "a/1")
-    assert (found.where, found.worker, found.phase) == (Where.HELD, "w1", "granted")
+    assert (found.where, found.worker, found.phase) == (PagePlace.HELD, "w1", "granted")
     assert found.held_ms is not None
     assert found.held_ms >= 2_500
     await bench.worker.sent(hold, received=True)
@@ -73,7 +73,7 @@ async def test_a_delayed_page_has_a_time(bench: Bench, inspector: Inspector) -> 
     (hold,) = await bench.worker.lease()
     await bench.worker.requeue(hold, delay_ms=60_000)
     found = await sighting(inspector, "a/1")
-    assert (found.where, found.attempt, found.priority) == (Where.DELAYED, 2, 40)
+    assert (found.where, found.attempt, found.priority) == (PagePlace.DELAYED, 2, 40)
     assert found.due_ms is not None
     assert 0 < found.due_ms <= 60_000
 
@@ -86,7 +86,7 @@ async def test_a_page_that_is_over_was_seen(bench: Bench, inspector: Inspector) 
     await bench.worker.settle(failed, outcome=Outcome.FAILED)
     for url in ("a/1", "a/2"):
         seen = await report(inspector, url)
-        assert (seen.where, seen.sightings) == (Where.SEEN, [])
+        assert (seen.where, seen.sightings) == (PagePlace.SEEN, [])
         assert (seen.failed_by_reason, seen.filtered_by_reason) == ({"dns": 1}, {"regex": 2})
 
 
@@ -97,7 +97,7 @@ async def test_a_page_that_nobody_asked_for_was_never_there(
     await bench.feed.seeds("a/1")
     await bench.feed.seeds("b/1", crawl=OTHER)
     for url in ("a/2", "b/1", "c/1"):
-        assert (await report(inspector, url)).where == Where.NEVER
+        assert (await report(inspector, url)).where == PagePlace.NEVER
     assert await inspector.page(replace(CRAWL, crawlid="unheard-of"), "http://a/1") is None
 
 
@@ -106,8 +106,8 @@ async def test_a_seed_fed_twice_is_there_twice(bench: Bench, inspector: Inspecto
     await bench.feed.seeds("a/1", "a/1")
     await bench.worker.lease()
     found = await report(inspector, "a/1")
-    assert found.where == Where.HELD
-    assert [one.where for one in found.sightings] == [Where.HELD, Where.QUEUED]
+    assert found.where == PagePlace.HELD
+    assert [one.where for one in found.sightings] == [PagePlace.HELD, PagePlace.QUEUED]
 
 
 async def test_a_link_for_another_spider_is_found(bench: Bench, inspector: Inspector) -> None:
@@ -126,10 +126,10 @@ async def test_where_too_much_waits_the_answer_is_unsure(
     await bench.feed.seeds("a/seed", maxdepth=1)
     (hold,) = await bench.worker.lease()
     await bench.worker.settle(hold, links=[links("a", range(MOST_ENTRIES + 5))])
-    assert (await report(inspector, f"a/{MOST_ENTRIES + 4}")).where == Where.UNSURE
-    assert (await report(inspector, "a/seed")).where == Where.UNSURE
-    assert (await report(inspector, "a/0")).where == Where.QUEUED
-    assert (await report(inspector, "a/nowhere")).where == Where.NEVER
+    assert (await report(inspector, f"a/{MOST_ENTRIES + 4}")).where == PagePlace.UNSURE
+    assert (await report(inspector, "a/seed")).where == PagePlace.UNSURE
+    assert (await report(inspector, "a/0")).where == PagePlace.QUEUED
+    assert (await report(inspector, "a/nowhere")).where == PagePlace.NEVER
 
 
 async def test_a_stopped_crawl_knows_no_page(bench: Bench, inspector: Inspector) -> None:
@@ -138,7 +138,7 @@ async def test_a_stopped_crawl_knows_no_page(bench: Bench, inspector: Inspector)
     (_held,) = await bench.worker.lease()
     await bench.feed.say("stop")
     assert (await report(inspector, "a/2")).sightings == []
-    assert (await report(inspector, "a/1")).where == Where.HELD
+    assert (await report(inspector, "a/1")).where == PagePlace.HELD
     assert (await report(inspector, "a/1")).state == "stopping"
 
 

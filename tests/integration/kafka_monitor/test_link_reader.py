@@ -28,7 +28,7 @@ from crawlstream.tasks import beside
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.codec.link_records import pack_links
 from crawlstream_frontier.partitions.answers import ANSWER_S
-from crawlstream_frontier.partitions.frontiers import Frontiers, Server
+from crawlstream_frontier.partitions.frontiers import Frontiers, RedisServer
 from crawlstream_frontier.partitions.labelling import Labelling
 from kafka_monitor.partitions.link_reader import LinkReader
 from kafka_monitor.rejections import RejectionPublisher
@@ -114,8 +114,8 @@ class LinkTopic:
         return (await self.two.parts[PLACE].frontier.queries.state()).queued
 
 
-def _server(redis: Redis) -> Server:
-    return Server(name="redis", redis=redis, waiting=redis)
+def _server(redis: Redis) -> RedisServer:
+    return RedisServer(name="redis", redis=redis, waiting=redis)
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from kafka_monitor.plugins.scraper_handler import ScraperHandler
 from kafka_monitor.poison import PoisonDetector
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
-from kafka_monitor.request_intake import Intake
+from kafka_monitor.request_intake import RequestIntake
 from kafka_monitor.schedule_memory import ScheduleMemory
 from redis_monitor import metrics
 from redis_monitor.action_runner import ActionRunner
@@ -96,7 +96,9 @@ class Monitor:
             group="g",
             schedules=ScheduleMemory(bench.frontier.schedules, Kafka(()), TOPICS),
         )
-        self.intake = Intake(bench.frontier.intake, router, recovery, PoisonDetector(positions))
+        self.intake = RequestIntake(
+            bench.frontier.intake, router, recovery, PoisonDetector(positions)
+        )
         self._loop = IntakeLoop(
             Source(),  # type: ignore[arg-type]
             self.intake,

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from crawlstream_chaos.scripted_site import HTML, Answer, Visit, page, serving
+from crawlstream_chaos.scripted_site import HTML, Answer, SeenRequest, page, serving
 from crawlstream_chaos.witness import Witness
 from support.monitors import MonitorCluster
 from support.pipelines.targets import select
@@ -142,7 +142,7 @@ async def _spread(house: House, appid: str, told: Fields) -> None:
 async def _instead(house: House, appid: str, told: Fields) -> None:
     is_over = Event()
 
-    def slow(_: Visit) -> Answer:
+    def slow(_: SeenRequest) -> Answer:
         is_over.wait(60)
         return page()
 
@@ -202,11 +202,13 @@ def test_no_line_is_without_its_test() -> None:
     assert list(lines_of_the_guide()) == list(CHECKS)
 
 
-def versions(path: str, *, lies: bool = False, is_still: bool = False) -> Callable[[Visit], Answer]:
+def versions(
+    path: str, *, lies: bool = False, is_still: bool = False
+) -> Callable[[SeenRequest], Answer]:
     """A page that is another one at each visit, and says so unless it lies."""
     visits = itertools.count()
 
-    def answer(visit: Visit) -> Answer:
+    def answer(visit: SeenRequest) -> Answer:
         number = 0 if is_still else next(visits)
         etag = f'"{path}"' if lies or is_still else f'"{number}"'
         if is_still and visit.headers.get("if-none-match") == etag:
@@ -216,7 +218,7 @@ def versions(path: str, *, lies: bool = False, is_still: bool = False) -> Callab
     return answer
 
 
-def once() -> Callable[[Visit], Answer]:
+def once() -> Callable[[SeenRequest], Answer]:
     """A page that is gone at the second visit."""
     visits = itertools.count()
     return lambda _: page() if next(visits) == 0 else Answer(status=404)

@@ -23,7 +23,7 @@ import structlog
 from redis.asyncio import Redis
 
 from crawlstream_chaos.processes import RunningServer
-from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, Visit, page, serving
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, SeenRequest, page, serving
 from crawlstream_chaos.witness import Witness
 from crawlstream_frontier.frontier import Frontier
 from support import servers
@@ -59,7 +59,7 @@ class News(CrawlerSite):
         del host, path
         return self._page
 
-    def _page(self, visit: Visit) -> Answer:
+    def _page(self, visit: SeenRequest) -> Answer:
         if not visit.path.startswith("/hub/"):
             return page()
         with self._lock:

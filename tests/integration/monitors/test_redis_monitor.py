@@ -23,7 +23,7 @@ from crawlstream.bus.tail import end_offsets
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.process import Process
-from crawlstream.stats.counter_history import History
+from crawlstream.stats.counter_history import CounterHistory
 from crawlstream.stats.heartbeat import Heartbeat, living
 from crawlstream.stats.tally import Tally
 from crawlstream_chaos.witness import Witness
@@ -166,7 +166,7 @@ async def test_all_kinds_of_stats_are_answered(
     await witness.answered(witness.ask(**action("info")))
 
     async def both_are_counted() -> bool:
-        told = str(await History(redis, cluster.keys).read("kafka-monitor"))
+        told = str(await CounterHistory(redis, cluster.keys).read("kafka-monitor"))
         return "ScraperHandler" in told and "ActionHandler" in told
 
     await wait_until(both_are_counted)

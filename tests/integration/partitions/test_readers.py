@@ -11,7 +11,7 @@ from dataclasses import asdict
 import pytest
 
 from crawlstream.errors import RedisUnavailable
-from crawlstream.model.inspection import Where
+from crawlstream.model.inspection import PagePlace
 from crawlstream.model.request import ActionRequest
 from crawlstream.wire import replies, views
 from crawlstream_chaos.processes import RunningServer
@@ -89,7 +89,7 @@ async def test_a_url_is_asked_of_its_domains_partition(
     inspector, domains = bench.frontiers.inspector, bench.domains()
     three[2].kill()
     report = await inspector.url(f"http://{domains[0]}/a", await inspector.crawls(5))
-    assert [page.where for page in report.crawls] == [Where.QUEUED]
+    assert [page.where for page in report.crawls] == [PagePlace.QUEUED]
     named = rf"partition 2 \(127.0.0.1:{three[2].port}\) does not answer"
     with pytest.raises(RedisUnavailable, match=named):
         await inspector.url(f"http://{domains[2]}/a", [CRAWL])

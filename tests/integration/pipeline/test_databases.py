@@ -10,7 +10,7 @@ import orjson
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent
 from crawlstream.wire import events
-from crawlstream_chaos.proxy import Proxy
+from crawlstream_chaos.proxy import FaultyProxy
 from crawlstream_chaos.stores.postgres import RunningPostgres
 from crawlstream_cli.local.ports import free_block
 from support.pipelines.cluster import PipelineCluster
@@ -74,7 +74,7 @@ async def test_a_database_that_is_away_holds_up_its_own_pipeline_only(
 ) -> None:
     """From the start, and at a stop: others store pages, and its own are rows when it is back."""
     url = postgres_server.make_database(fresh_name)
-    proxy = Proxy(free_block(1), postgres_server.port)
+    proxy = FaultyProxy(free_block(1), postgres_server.port)
     cluster.describe()
     away = url.replace(str(postgres_server.port), str(proxy.port))
     with cluster.file.open("a") as file:

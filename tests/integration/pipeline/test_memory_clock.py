@@ -16,7 +16,7 @@ from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire import jsontext
 from crawlstream.wire.recurring.visits import encode_visits
 from crawlstream_chaos.stores.postgres import RunningPostgres
-from pipeline_service.memory.sql.visits import Claim, VisitStore
+from pipeline_service.memory.sql.visits import VisitClaim, VisitStore
 from pipeline_service.records.judging import judge
 from pipeline_service.sink_factory import open_visits
 from pipeline_service.spec.config import Pipeline, read
@@ -89,7 +89,7 @@ async def memory(
         store.close()
 
 
-def urls(claim: Claim) -> Sequence[str]:
+def urls(claim: VisitClaim) -> Sequence[str]:
     """The URLs of a claim, each of which is taken as a request of this moment."""
     for value in encode_visits(claim.crawl, claim.visits):
         fields: Any = jsontext.loads(value)
@@ -116,7 +116,7 @@ async def test_a_clock_that_jumps_by_days_stops_no_visits(memory: Memory, *, is_
     assert len(set(occasions)) == len(occasions), occasions
 
 
-def claimed(store: VisitStore) -> Claim:
+def claimed(store: VisitStore) -> VisitClaim:
     """What is claimed when a person has all pages visited."""
     store.visit_now([page.key for page in store.due(PAGES)])
     claim = store.claim(f"feeder {id(store)}")

@@ -17,10 +17,10 @@ import pytest
 
 from crawlstream.errors import ConfigError
 from crawlstream.wire.delivered import decode
-from pipeline_service.spec.stages import Plan, read_stages
-from pipeline_service.stages.chain import Outcome
+from pipeline_service.spec.stages import ChainPlan, read_stages
+from pipeline_service.stages.chain import PageOutcome
 from pipeline_service.workers import pool as pools
-from pipeline_service.workers.pool import Limits, Pool
+from pipeline_service.workers.pool import WorkerLimits, WorkerPool
 from support.pipelines.results import record
 from support.waiting import WaitUntil
 
@@ -39,9 +39,11 @@ class Workers:
 
     def __init__(self, call: str, **limits: Any) -> None:
         stages = read_stages([{"use": SHOP + call}], "stage", Path())
-        asked = Limits(**{"workers": 2, "timeout_s": 5.0, **limits})
+        asked = WorkerLimits(**{"workers": 2, "timeout_s": 5.0, **limits})
         self.died: Counter[str] = Counter()
-        self.pool = Pool(Plan(stages), asked, died=lambda cause: self.died.update([cause]))
+        self.pool = WorkerPool(
+            ChainPlan(stages), asked, died=lambda cause: self.died.update([cause])
+        )
 
     @asynccontextmanager
     async def running(self) -> Any:
@@ -53,7 +55,7 @@ class Workers:
             await self.pool.close()
         assert not workers_here(), "a worker is left"
 
-    async def run(self, bodies: Sequence[bytes]) -> Sequence[Outcome]:
+    async def run(self, bodies: Sequence[bytes]) -> Sequence[PageOutcome]:
         """What becomes of pages with these bodies."""
         values = [record(n, body=body) for n, body in enumerate(bodies)]
         return await self.pool.run([(value, decode(value)) for value in values], lambda _: None)
@@ -71,7 +73,7 @@ def tried(trace: Path, order: str = "") -> list[int]:
     return [int(line.split()[1]) for line in lines if order in ("", line.split()[0])]
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: PageOutcome) -> str:
     """The order that a page gave, or why it is undelivered."""
     return outcome.reason if outcome.rows is None else str(outcome.rows[0].fields["order"])
 

@@ -19,7 +19,7 @@ from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats import domains as domains_module
 from crawlstream.stats.complaints import note_complaint
-from crawlstream.stats.counter_history import History
+from crawlstream.stats.counter_history import CounterHistory
 from crawlstream.stats.domains import DomainTally, read_counts, read_domains
 from crawlstream.stats.heartbeat import Heartbeat, Work, living
 from crawlstream.stats.rule_history import note_author, note_changes, read_changes
@@ -42,7 +42,7 @@ async def test_a_count_is_told_in_every_window(redis: Redis) -> None:
     tally.count("kafka-monitor", "total")
     await tally.flush()
 
-    counted = await History(redis, KEYS).read("kafka-monitor")
+    counted = await CounterHistory(redis, KEYS).read("kafka-monitor")
 
     assert counted["total",] == dict.fromkeys(EVERY_WINDOW, 4)
     assert counted["plugins", "Odd:Name"] == dict.fromkeys(EVERY_WINDOW, 1)
@@ -55,7 +55,7 @@ async def test_counts_of_processes_add_up(redis: Redis) -> None:
         tally.count_response("link", "host-a", 200)
         await tally.flush()
 
-    history = History(redis, KEYS)
+    history = CounterHistory(redis, KEYS)
 
     assert (await history.read("spider"))["link", "200"]["900"] == 2
     assert (await history.read("machine"))["host-a", "200"][LIFETIME] == 2
@@ -193,7 +193,7 @@ async def test_a_tally_flushes_by_itself_and_at_its_end(
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
-    assert (await History(redis, KEYS).read("spider"))["link", "200"][LIFETIME] == 2
+    assert (await CounterHistory(redis, KEYS).read("spider"))["link", "200"][LIFETIME] == 2
 
 
 async def test_what_could_not_be_written_is_written_later(redis: Redis) -> None:
@@ -207,7 +207,7 @@ async def test_what_could_not_be_written_is_written_later(redis: Redis) -> None:
     tally._redis = redis
     await tally.flush()
 
-    assert (await History(redis, KEYS).read("spider"))["link", "200"][LIFETIME] == 1
+    assert (await CounterHistory(redis, KEYS).read("spider"))["link", "200"][LIFETIME] == 1
 
 
 async def test_machines_silent_for_a_week_are_forgotten(redis: Redis) -> None:
@@ -217,7 +217,7 @@ async def test_machines_silent_for_a_week_are_forgotten(redis: Redis) -> None:
     await tally.flush()
     await redis.hset(KEYS.stats("machine", LIFETIME), "gone-host:200", "7")
 
-    history = History(redis, KEYS)
+    history = CounterHistory(redis, KEYS)
 
     assert await history.forget_machines() == 1
     assert set(await history.read("machine")) == {("host-a", "200")}

@@ -11,7 +11,7 @@ import pytest
 
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Seed
-from crawlstream.model.inspection import Where
+from crawlstream.model.inspection import PagePlace
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.url import host_of
 from support.frontier.audit import audit
@@ -170,11 +170,11 @@ async def test_a_page_is_found_where_it_waits(bench: Bench) -> None:
     await feed(bench, SHOP, 1)
     report = await inspector.page(CRAWL, f"http://{SHOP}/1")
     assert report is not None
-    assert report.where == Where.QUEUED
+    assert report.where == PagePlace.QUEUED
     await bench.rule(SLOW, {DEEP: BLOCKED})
     report = await inspector.page(CRAWL, f"http://{SHOP}/1")
     assert report is not None
-    assert report.where in {Where.QUEUED, Where.SEEN, Where.UNSURE}
+    assert report.where in {PagePlace.QUEUED, PagePlace.SEEN, PagePlace.UNSURE}
 
 
 async def test_stop_and_info_know_the_sites(bench: Bench) -> None:

@@ -37,14 +37,14 @@ from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.tasks import wait_until
 from crawlstream.wire.run_marks import decode_home
 from crawlstream_frontier.codec.link_records import pack_links, read_links
-from crawlstream_frontier.partition_calls.coordinator import Home
+from crawlstream_frontier.partition_calls.coordinator import Coordinator
 from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
 from crawlstream_frontier.worker.session import WorkerSession
 from kafka_monitor.partitions.divided_intake import DividedIntake
 from kafka_monitor.partitions.steps import Steps
-from kafka_monitor.partitions.unavailable_partitions import Leaving
+from kafka_monitor.partitions.unavailable_partitions import UnavailablePartitions
 from redis_monitor.partitions.endings import Endings
 from support.frontier.bench import CRAWL, GRACE_MS, WIDE_OPEN, Feed, url_of
 
@@ -65,7 +65,7 @@ class _Homes:
         self._frontiers = frontiers
         self._marks: defaultdict[int, list[HomeMark]] = defaultdict(list)
 
-    async def ask(self, partition: int, question: Callable[[Home], Awaitable[T]]) -> T:
+    async def ask(self, partition: int, question: Callable[[Coordinator], Awaitable[T]]) -> T:
         home = self._frontiers[partition].home
         try:
             return await question(home)
@@ -98,7 +98,7 @@ class Whole:
         homes: Any = self._homes
         self._topic: Any = self._homes
         steps = Steps(frontiers, homes, self._labelling)
-        self._divided = DividedIntake(frontiers, steps, Leaving(len(frontiers)))
+        self._divided = DividedIntake(frontiers, steps, UnavailablePartitions(len(frontiers)))
         self._sessions: dict[tuple[str, int], WorkerSession] = {}
         self._logs: list[list[bytes]] = [[] for _ in self.every]
         self._applied = [0 for _ in self.every]

@@ -29,7 +29,7 @@ from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire.stored import encode_entry
-from crawlstream_chaos.processes import Crawler
+from crawlstream_chaos.processes import LoggedCrawler
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.maintenance import FrontierLimits
 from support.crawler.proxies import pools
@@ -145,7 +145,7 @@ class CrawlerCluster:
         self._offset = end
 
     @contextmanager
-    def worker(self, spider: str = "link", **env: str) -> Iterator[Crawler]:
+    def worker(self, spider: str = "link", **env: str) -> Iterator[LoggedCrawler]:
         """Run one crawler process for the length of the block."""
         crawler = ForkedCrawler(spider, {**self.env, **env}, self.home / f"{spider}.log")
         with crawler.running():

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from crawling.gateway.gateway import Gateway, Pass
+from crawling.gateway.gateway import Gateway, GatewayPass
 from support.crawler.proxied import Bench
 from support.crawler.visitor import Visitor
 
@@ -61,7 +61,7 @@ class Engine:
 
 
 @asynccontextmanager
-async def engine(gateway: Gateway, owner: Pass | None) -> AsyncIterator[Engine]:
+async def engine(gateway: Gateway, owner: GatewayPass | None) -> AsyncIterator[Engine]:
     """A connection for the length of the block, with the token of ``owner``."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     said = b64encode(f"{owner.user}:{owner.password}".encode()).decode() if owner else ""

@@ -34,7 +34,7 @@ from h2.events import DataReceived, Event, RequestReceived, StreamEnded
 from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
-from crawlstream_chaos.scripted_site import Answer, Page, Visit
+from crawlstream_chaos.scripted_site import Answer, Page, SeenRequest
 from support.crawler.tls import TlsSite
 
 _ORIGIN = 0x0C
@@ -78,7 +78,7 @@ class Talk:
         self._site = site
         self._secret = secret
         self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding="latin-1"))
-        self._open: dict[int, tuple[Visit, bytearray]] = {}
+        self._open: dict[int, tuple[SeenRequest, bytearray]] = {}
         self._hosts: list[str] = []
         self._is_over = False
         site.connections.append(self._hosts)
@@ -109,7 +109,7 @@ class Talk:
             asked = dict(pairs)
             headers["host"] = asked[":authority"]
             host = asked[":authority"].partition(":")[0]
-            visit = Visit(host, asked[":path"], time.time(), headers, asked[":method"])
+            visit = SeenRequest(host, asked[":path"], time.time(), headers, asked[":method"])
             self._open[event.stream_id or 0] = visit, bytearray()
             self._hosts.append(host)
             self._site.most_at_once = max(self._site.most_at_once, len(self._open))
@@ -130,7 +130,7 @@ class Talk:
             trouble(stream, answer, visit)
         self._open.pop(stream, None)
 
-    def _usual(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _usual(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         if answer.is_reset or answer.raw is not None:
             self._is_over = True
             return
@@ -164,45 +164,45 @@ class Talk:
 
     # Troubles.
 
-    def _goaway(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _goaway(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._h2.close_connection(last_stream_id=0)
         self.flush()
         self._is_over = True
 
-    def _leave(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _leave(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._usual(stream, answer, visit)
         self.flush()
         self._secret.sendall(GoAwayFrame(0, last_stream_id=stream).serialize())
         self._site.has_left = True
 
-    def _reset(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _reset(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._head(stream, answer)
         self._send(stream, answer.body[:10])
         self._h2.reset_stream(stream, ErrorCodes.INTERNAL_ERROR)
 
-    def _refuse(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _refuse(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
 
-    def _old(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _old(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._h2.reset_stream(stream, ErrorCodes.HTTP_1_1_REQUIRED)
 
-    def _stall(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _stall(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._head(stream, answer)
         self._send(stream, answer.body[:10])
 
-    def _noise(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _noise(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._secret.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
 
-    def _short(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _short(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._head(stream, answer)
         self._send(stream, answer.body[:10])
         self._h2.end_stream(stream)
 
-    def _huge(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _huge(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._head(stream, answer, *((f"x-{number}", "y" * 3000) for number in range(100)))
         self._h2.end_stream(stream)
 
-    def _elsewhere(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _elsewhere(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         origins, field = b"", b'h2="127.0.0.1:%d"; ma=3600' % self._site.port
         for host in ("127.0.0.1", "127.0.0.2", "127.0.0.3"):
             origin = f"https://{host}:{self._site.port}".encode()
@@ -212,10 +212,10 @@ class Talk:
         self._secret.sendall(struct.pack("!BHBBL", 0, len(origins), _ORIGIN, 0, 0) + origins)
         self._usual(stream, answer, visit)
 
-    def _abort(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _abort(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._h2.reset_stream(stream, ErrorCodes.INTERNAL_ERROR)
 
-    def _hints(self, stream: int, answer: Answer, visit: Visit) -> None:
+    def _hints(self, stream: int, answer: Answer, visit: SeenRequest) -> None:
         self._h2.send_headers(stream, [(":status", "103"), ("link", "</x>; rel=preload")])
         self._head(stream, answer)
         self._send(stream, answer.body)

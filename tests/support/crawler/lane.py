@@ -19,7 +19,7 @@ from crawling.background import Tasks
 from crawling.client.client_of import client_of
 from crawling.lane.lane import Lane
 from crawling.net.address_guard import GuardedResolver
-from crawling.page.flight_recorder import Recorder
+from crawling.page.flight_recorder import FlightRecorder
 from crawling.page.page import Page
 from crawling.runtime.assembly import assemble
 from crawling.runtime.clients import Clients
@@ -74,7 +74,7 @@ class LaneBench:
         assembly.begin_to_end()  # Nothing is leased.
         self.way = assembly.way
         """Knows the lane of this bench."""
-        self.recorder = Recorder(folder / "recorder", spider.name)
+        self.recorder = FlightRecorder(folder / "recorder", spider.name)
         self.parts = replace(assembly.parts, recorder=self.recorder)
         self.parts.routes.known.table = PoolTable()  # Nobody says so: there is no Redis.
         self.parts.belong_to(crawler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from crawling.client.client_of import Client
+from crawling.client.client_of import FetchClient
 from crawling.client.http_client import HttpClient
 from crawling.client.profiled import ProfiledClient
 from crawling.egress.tls import TlsChoice
@@ -17,7 +17,7 @@ from support.crawler.visitor import Visitor
 def profiled(visitor: Visitor, bench: Bench, allowed: Sequence[str]) -> None:
     """Let a visitor ask with these profiles of libcurl from now on."""
 
-    def no_browser(_profile: str) -> Client:
+    def no_browser(_profile: str) -> FetchClient:
         raise AssertionError("a browser is asked for")
 
     choice = TlsChoice(bench.handshakes, allowed)

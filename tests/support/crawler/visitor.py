@@ -13,7 +13,7 @@ from scrapy.http import Response
 
 from crawling.client.http_client import HttpClient
 from crawling.failures import reason_of
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.body_budget import BodyBudget
 from crawling.page.page import Page
@@ -31,7 +31,7 @@ class Visitor:
 
     def __init__(self, **settings: Any) -> None:
         self.budget = BodyBudget()
-        self.holds = Holds(64, lambda: None, body_budget=self.budget)
+        self.holds = Leases(64, lambda: None, body_budget=self.budget)
         self.resolver = GuardedResolver(Guard(LOCAL), None)
         usual: dict[str, Any] = {"timeout_s": 5.0, "most_bytes": 1 << 20, "verifies": None}
         self.client: Any = HttpClient(self.holds, self.resolver, **usual | settings)

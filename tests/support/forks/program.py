@@ -18,7 +18,7 @@ from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from crawlstream_chaos.processes import Crawler, Program, Running
+from crawlstream_chaos.processes import LoggedCrawler, Program, RunningProcess
 from support.forks.child import Begun, be
 
 PRELOADED = (
@@ -88,7 +88,7 @@ def run(
 class Forked(Program):
     """A module that is run as ``python -m`` runs it."""
 
-    def _begin(self) -> Running:
+    def _begin(self) -> RunningProcess:
         python, option, *argv = self._argv
         assert (python, option) == (sys.executable, "-m")
         if not can_fork(self._env):
@@ -97,7 +97,7 @@ class Forked(Program):
         return _Fork(begin(Begun(argv, dict(self._env), folder, log, log)))
 
 
-class ForkedCrawler(Forked, Crawler):
+class ForkedCrawler(Forked, LoggedCrawler):
     """A crawler."""
 
 

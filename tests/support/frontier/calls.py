@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from redis.asyncio import Redis
 
-from crawling.robots.robots_book import Note, RobotsBook
+from crawling.robots.robots_book import RobotsBook, RobotsNote
 from crawlstream.boot.settings import Settings
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import FiringKey
@@ -123,7 +123,7 @@ async def _ask(redis: Redis) -> None:
     await frontier.inspector.domain("a.example")
     await _fire(bench)
     await robots.claim("http://a.example", None)
-    await robots.write("http://a.example", Note(b"none", 1.0))
+    await robots.write("http://a.example", RobotsNote(b"none", 1.0))
     await bench.worker.session.reserve("a.example", takes_ms=1, within_ms=1)
     await _move(redis)
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawlstream.model.web.address import without_fragment
-from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, Visit
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, SeenRequest
 
-Said = str | bytes | Answer | Callable[[Visit], Answer]
+Said = str | bytes | Answer | Callable[[SeenRequest], Answer]
 """What is found at a path; a text is a page in UTF-8."""
 
 ROBOTS = "/robots.txt"
@@ -80,10 +80,10 @@ def xml(body: str | bytes) -> Answer:
     return answer(body, Content_Type="application/xml")
 
 
-def members(*parts: str) -> Callable[[Visit], Answer]:
+def members(*parts: str) -> Callable[[SeenRequest], Answer]:
     """Make a gzip file of several members."""
 
-    def packed(visit: Visit) -> Answer:
+    def packed(visit: SeenRequest) -> Answer:
         at = visit.headers["host"]
         body = b"".join(gzip.compress(part.replace("{at}", at).encode()) for part in parts)
         return answer(body, Content_Type="application/gzip")
@@ -117,7 +117,7 @@ class Placed:
         seed = self.case.seed
         return self._site.url(seed, self.host) if seed.startswith("/") else self._filled(seed)
 
-    def pages(self) -> dict[str, Callable[[Visit], Answer] | Answer]:
+    def pages(self) -> dict[str, Callable[[SeenRequest], Answer] | Answer]:
         """Return what is found at each host and path."""
         return {self._key(path): self._page(said) for path, said in self.case.pages.items()}
 
@@ -127,7 +127,7 @@ class Placed:
         name = host.partition(":")[0]
         return {self.host: "", self._other: OTHER}.get(name, name) + slash + path
 
-    def visits(self) -> list[Visit]:
+    def visits(self) -> list[SeenRequest]:
         """Return the requests to its hosts, in the order in which they came."""
         hosts = {self.host, self._other} | {
             label.partition("/")[0] for label in (*self.case.pages, *self.case.asked)
@@ -154,7 +154,7 @@ class Placed:
             said = said.replace(mark, f"{host}:{port}")
         return said.replace("{port}", port).replace("{host}", self.host)
 
-    def _page(self, said: Said) -> Callable[[Visit], Answer] | Answer:
+    def _page(self, said: Said) -> Callable[[SeenRequest], Answer] | Answer:
         if isinstance(said, str | bytes):
             said = answer(said)
         if not isinstance(said, Answer):

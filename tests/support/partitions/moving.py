@@ -11,10 +11,10 @@ from redis.asyncio import Redis
 from crawlstream.keys import Partitions
 from crawlstream_frontier.codec.entries import header_of
 from crawlstream_frontier.moving.filling import Filling
-from crawlstream_frontier.moving.move import Move, Progress, read_frontier
-from crawlstream_frontier.moving.unloading import Context, Lost
+from crawlstream_frontier.moving.move import Move, MoveProgress, read_frontier
+from crawlstream_frontier.moving.unloading import CrawlPart, Lost
 from crawlstream_frontier.moving.withdrawal import State, Withdrawal
-from crawlstream_frontier.partitions.frontiers import Frontiers, Server
+from crawlstream_frontier.partitions.frontiers import Frontiers, RedisServer
 from crawlstream_frontier.shelves.shelf import Shelf
 
 Waiting = Mapping[tuple[bytes, bytes, bytes, int], list[tuple[bytes, bytes]]]
@@ -23,11 +23,11 @@ Waiting = Mapping[tuple[bytes, bytes, bytes, int], list[tuple[bytes, bytes]]]
 
 def frontiers_in(redis: Redis, partitions: int, name: str, shelf: Shelf | None = None) -> Frontiers:
     """A frontier of this name, all of it in one Redis."""
-    server = Server(name="redis", redis=redis, waiting=redis)
+    server = RedisServer(name="redis", redis=redis, waiting=redis)
     return Frontiers(Partitions(name, partitions), [server], shelf=shelf)
 
 
-async def move(old: Frontiers, new: Frontiers, shelf: Shelf | None = None) -> Progress:
+async def move(old: Frontiers, new: Frontiers, shelf: Shelf | None = None) -> MoveProgress:
     """Move all; nothing may be under way."""
     withdrawal = Withdrawal(old)
     assert await withdrawal.begin("elsewhere") == {}
@@ -105,13 +105,13 @@ async def ledgers_in(frontiers: Frontiers) -> Mapping[bytes, Counter[bytes]]:
     return found
 
 
-def _balanced(context: Context) -> None:
+def _balanced(context: CrawlPart) -> None:
     """The equation of the ledger, which holds in every partition."""
     names = b"done failed redirected stopped expired queued delayed held spilled".split()
     assert context.counter(b"admitted") == sum(map(context.counter, names)), context.ledger
 
 
-def _entry(context: Context, entry: bytes) -> tuple[bytes, bytes]:
+def _entry(context: CrawlPart, entry: bytes) -> tuple[bytes, bytes]:
     header = header_of(entry)
     number = header.rstrip(b",").partition(b";")[0]
     marks: Any = header[len(number) :]

@@ -19,9 +19,9 @@ from crawlstream.store.store import Store
 from crawlstream.wire.delivered import decode
 from pipeline_service.sink_factory import open_kept
 from pipeline_service.sinks.files.files_sink import base_url
-from pipeline_service.sinks.sink import Standing
-from pipeline_service.spec.config import FilesSink
-from pipeline_service.spec.sinks import KafkaSink, PluginSink, SqlSink
+from pipeline_service.sinks.sink import SinkPosition
+from pipeline_service.spec.config import FilesSpec
+from pipeline_service.spec.sinks import KafkaSpec, PluginSpec, SqlSpec
 from support.bus.values import committed
 from support.forks.program import PRELOADED
 from support.pipelines import writer
@@ -91,7 +91,7 @@ class Target:
     @property
     def is_files(self) -> bool:
         """Whether it writes files."""
-        return isinstance(writer.pipeline(self.sink).sink, FilesSink)
+        return isinstance(writer.pipeline(self.sink).sink, FilesSpec)
 
     @property
     def spool(self) -> Path:
@@ -107,20 +107,20 @@ class Target:
         """The same place with room for another edition: of tables, another one."""
         if self.is_files:
             return self
-        if isinstance(writer.pipeline(self.sink).sink, SqlSink):
+        if isinstance(writer.pipeline(self.sink).sink, SqlSpec):
             return replace(self, sink=f'{self.sink}, table = "again"')
         return replace(self, sink=self.sink.replace(".out", ".again"))
 
     def bodies(self, more: str = "") -> Sequence[tuple[str, bytes]]:
         """Id and body of each page, as a reader has them."""
         asked = writer.pipeline(self.sink, more)
-        if isinstance(asked.sink, FilesSink):
+        if isinstance(asked.sink, FilesSpec):
             found = pages_in(Store.at(base_url(asked)), asked.sink.format)
             return [(page.id, page.body) for page in found]
-        if isinstance(asked.sink, KafkaSink):
+        if isinstance(asked.sink, KafkaSpec):
             hosts, topic = self.env["KAFKA_HOSTS"], asked.sink.topic
             return [(page.id, page.body) for page in map(decode, committed(hosts, topic))]
-        if isinstance(asked.sink, PluginSink):
+        if isinstance(asked.sink, PluginSpec):
             url, begin = asked.sink.options["url"], f"{asked.name}:{asked.edition}:page:"
             return [(page.id, page.body) for page in map(decode, values_at(url, begin))]
         return [(row["id"], row.get("body") or b"") for row in self.rows()]
@@ -129,20 +129,20 @@ class Target:
     def url(self) -> str:
         """Of a database."""
         sink = writer.pipeline(self.sink).sink
-        assert isinstance(sink, SqlSink)
+        assert isinstance(sink, SqlSpec)
         return sink.url
 
     def rows(self) -> Sequence[dict[str, Any]]:
         """The rows of a table."""
         sink = writer.pipeline(self.sink).sink
-        assert isinstance(sink, SqlSink)
+        assert isinstance(sink, SqlSpec)
         return select(sink.url, f"select * from {sink.table}")  # noqa: S608  ours
 
     def ids(self, more: str = "") -> Counter[str]:
         """How often each page is there."""
         return Counter(name for name, _ in self.bodies(more))
 
-    def standing(self, more: str = "") -> Standing:
+    def standing(self, more: str = "") -> SinkPosition:
         """How far it has come."""
         kept = open_kept(load_settings(), writer.pipeline(self.sink, more))
         try:

@@ -19,7 +19,7 @@ from crawlstream.bus.records import Batch, Record
 from pipeline_service.records.judging import judge
 from pipeline_service.sink_factory import open_sink
 from pipeline_service.sinks.files.segments import Spool
-from pipeline_service.sinks.sink import Sink
+from pipeline_service.sinks.sink import PageSink
 from pipeline_service.spec.config import Pipeline, read
 from support.pipelines.objects import register
 from support.pipelines.results import record
@@ -54,7 +54,9 @@ def pipeline(sink: str, more: str = "") -> Pipeline:
 
 
 @asynccontextmanager
-async def sink_of(asked: Pipeline, folder: Path, start: int | None = None) -> AsyncIterator[Sink]:
+async def sink_of(
+    asked: Pipeline, folder: Path, start: int | None = None
+) -> AsyncIterator[PageSink]:
     """The sink of a pipeline; while nothing is stored, it begins at ``start``."""
 
     async def begin(_: int) -> int | None:

@@ -18,7 +18,7 @@ import pytest
 
 from crawlstream.errors import SetupError
 from crawlstream_chaos.processes import RunningServer
-from crawlstream_cli.local.servers import Server
+from crawlstream_cli.local.servers import LocalServer
 from support import servers
 
 _KINDS = {"kafka": servers.kafka, "zookeeper": servers.zookeeper}
@@ -49,9 +49,9 @@ class Keeper:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._kept: dict[str, Server] = {}
+        self._kept: dict[str, LocalServer] = {}
 
-    def keep(self, kind: str) -> Server:
+    def keep(self, kind: str) -> LocalServer:
         """Start the server of a kind unless it runs; SetupError."""
         if kind not in self._kept:
             folder = self._stack.enter_context(TemporaryDirectory(prefix="crawlstream-"))
@@ -77,7 +77,7 @@ class Keeper:
                 kind = worker.recv()
                 worker.send(None if kind == _END else self._kept_or_why_not(kind))
 
-    def _kept_or_why_not(self, kind: str) -> Server | SetupError:
+    def _kept_or_why_not(self, kind: str) -> LocalServer | SetupError:
         try:
             return self.keep(kind)
         except SetupError as error:
@@ -113,7 +113,7 @@ def shared(kind: str, config: pytest.Config) -> SharedServer:
     found = _ask(worker_input[_ADDRESS], kind)
     if isinstance(found, SetupError):
         raise found
-    return SharedServer(cast("Server", found))
+    return SharedServer(cast("LocalServer", found))
 
 
 def end_all(config: pytest.Config) -> None:

@@ -16,7 +16,7 @@ from kafka import errors
 
 from crawlstream.boot.startup import until_ready
 from crawlstream.bus.access.refusals import refusal_of
-from crawlstream.bus.connect import Kafka, Security, admin
+from crawlstream.bus.connect import Kafka, KafkaSecurity, admin
 from crawlstream.errors import ConfigError, KafkaRefused
 from support.crawler.tls import make_certificate
 
@@ -96,7 +96,7 @@ def test_a_certificate_that_is_not_trusted_is_a_refusal(
 ) -> None:
     """kafka-python logs it and tries again until its time is over; the reason is behind that."""
     caplog.set_level(logging.CRITICAL + 1, "kafka")
-    kafka = Kafka([f"127.0.0.1:{untrusted}"], security=Security(security_protocol="SSL"))
+    kafka = Kafka([f"127.0.0.1:{untrusted}"], security=KafkaSecurity(security_protocol="SSL"))
     with pytest.raises(KafkaRefused, match=r"SSL_CAFILE.*self-signed"), admin(kafka, "test"):
         pass
     gc.collect()

@@ -7,14 +7,16 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from crawlstream_cli.common.columns import Column, cell, fitting, print_columns
+from crawlstream_cli.common.columns import TableColumn, cell, fitting, print_columns
 from crawlstream_cli.common.console import PrintableConsole
 
 COLUMNS = (
-    Column(name="crawl", cells=[cell("3858cc4d635e"), cell("c1")]),
-    Column(name="app", cells=[cell("my[b]app"), cell("x")], spare=1),
-    Column(name="run", cells=[cell(1), cell(22)], spare=2, justify="right"),
-    Column(name="state", cells=[cell("waiting: no crawler of shop"), cell("done")], narrowest=8),
+    TableColumn(name="crawl", cells=[cell("3858cc4d635e"), cell("c1")]),
+    TableColumn(name="app", cells=[cell("my[b]app"), cell("x")], spare=1),
+    TableColumn(name="run", cells=[cell(1), cell(22)], spare=2, justify="right"),
+    TableColumn(
+        name="state", cells=[cell("waiting: no crawler of shop"), cell("done")], narrowest=8
+    ),
 )
 
 
@@ -53,7 +55,7 @@ def test_a_table_fits_its_terminal_and_says_what_is_missing() -> None:
 def test_what_a_terminal_would_obey_is_written_out() -> None:
     """Names come from clients."""
     out = StringIO()
-    columns = [Column(name="crawl", cells=[cell("\x1b[2Jgone")])]
+    columns = [TableColumn(name="crawl", cells=[cell("\x1b[2Jgone")])]
     print_columns(Console(file=out, width=80), columns)
     assert "\x1b" not in out.getvalue()
     assert "gone" in out.getvalue()

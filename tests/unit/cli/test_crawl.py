@@ -13,8 +13,8 @@ from crawlstream.model.request import CrawlRequest
 from crawlstream.model.scope import Scope
 from crawlstream.wire.requests import decode
 from crawlstream_cli.app import run
-from crawlstream_cli.crawl.request_options import Wishes, seed
-from crawlstream_cli.crawl.session import Session
+from crawlstream_cli.crawl.request_options import RequestOptions, seed
+from crawlstream_cli.crawl.session import CrawlSession
 
 SEED = "https://docs.example.com/a/b"
 CRAWL = CrawlKey("link", "crawlstream", "job")
@@ -25,11 +25,11 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs ``crawl`` up to where its requests would be fed, and gives them."""
     found: list[dict[str, Any]] = []
 
-    async def follow(_session: Session, requests: Any) -> None:
+    async def follow(_session: CrawlSession, requests: Any) -> None:
         found.extend(requests)
         raise ConfigError("enough")
 
-    monkeypatch.setattr(Session, "follow", follow)
+    monkeypatch.setattr(CrawlSession, "follow", follow)
 
     def type_(*words: str) -> list[dict[str, Any]]:
         found.clear()
@@ -78,13 +78,18 @@ def test_every_scope_is_taken(scope: Scope, typed: Any) -> None:
 @pytest.mark.parametrize(
     ("wishes", "sentence"),
     [
-        (Wishes(header=["X-Key"]), "--header 'X-Key': expected a name, ':' and a value"),
-        (Wishes(attr=["=a"]), "--attr '=a': expected a name, '=' and a value"),
-        (Wishes(scope=Scope.PREFIX, allow_regex=["/a"]), "--allow-regex exclude each other"),
+        (RequestOptions(header=["X-Key"]), "--header 'X-Key': expected a name, ':' and a value"),
+        (RequestOptions(attr=["=a"]), "--attr '=a': expected a name, '=' and a value"),
+        (
+            RequestOptions(scope=Scope.PREFIX, allow_regex=["/a"]),
+            "--allow-regex exclude each other",
+        ),
     ],
     ids=["header", "attr", "prefix"],
 )
-def test_what_cannot_be_meant_is_said_before_anything_is_fed(wishes: Wishes, sentence: str) -> None:
+def test_what_cannot_be_meant_is_said_before_anything_is_fed(
+    wishes: RequestOptions, sentence: str
+) -> None:
     """One sentence, with an example of what can be."""
     with pytest.raises(ConfigError, match=sentence):
         wishes.fields([seed(CRAWL, SEED, 0)["url"]])

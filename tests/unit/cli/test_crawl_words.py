@@ -16,12 +16,12 @@ from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.words.quantities import by_reason, size
-from crawlstream_cli.common.follow import Progress
+from crawlstream_cli.common.follow import CrawlProgress
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl import watch as watching
 from crawlstream_cli.crawl.ending import Summary, exit_code, tell
 from crawlstream_cli.crawl.line import told
-from crawlstream_cli.crawl.watch import SILENCE_S, Watch
+from crawlstream_cli.crawl.watch import SILENCE_S, CrawlWatch
 
 CRAWL = CrawlKey("shop", "crawlstream", "job")
 
@@ -42,9 +42,9 @@ def site(**changes: Any) -> DomainReport:
     return DomainReport(domain="a.example", queues=[], **fields)
 
 
-def watch(progress: Progress) -> Watch:
+def watch(progress: CrawlProgress) -> CrawlWatch:
     """What is seen of a crawl that nobody has looked at yet."""
-    return Watch(load_settings(), CRAWL, progress, hosts=["a.example"], on_absence=print)
+    return CrawlWatch(load_settings(), CRAWL, progress, hosts=["a.example"], on_absence=print)
 
 
 def ended(event: str = "crawl_finished", **counters: Any) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def ended(event: str = "crawl_finished", **counters: Any) -> dict[str, Any]:
 
 def test_the_line_tells_what_is_done_what_waits_and_until_when() -> None:
     """What a narrow terminal cuts is known already: the rule of the site comes last."""
-    progress = Progress(results=12, failed=Counter(timeout=1, dns=2), accepted=True)
+    progress = CrawlProgress(results=12, failed=Counter(timeout=1, dns=2), accepted=True)
     seen = watch(progress)
     seen.state, seen.site = state(queued=28, delayed=1, held=1), site()
     assert told(seen) == (
@@ -71,7 +71,7 @@ def test_the_line_tells_what_is_done_what_waits_and_until_when() -> None:
 
 def test_the_line_tells_what_is_missing() -> None:
     """Somebody to take the request, then somebody to crawl."""
-    progress = Progress()
+    progress = CrawlProgress()
     seen = watch(progress)
     assert told(seen) == "waiting for a kafka-monitor to process the request"
     progress.accepted, seen.absence = True, "No crawler of spider 'shop' is running."
@@ -89,8 +89,8 @@ async def test_it_is_asked_again_who_is_there(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(watching, "absence", absence)
     monkeypatch.setattr("crawlstream_cli.crawl.watch.time.monotonic", lambda: clock[0])
-    progress = Progress(accepted=True)
-    seen = Watch(load_settings(), CRAWL, progress, hosts=[], on_absence=heard.append)
+    progress = CrawlProgress(accepted=True)
+    seen = CrawlWatch(load_settings(), CRAWL, progress, hosts=[], on_absence=heard.append)
     for _ in range(4 * int(SILENCE_S)):
         clock[0] += 1
         await seen._listen()
@@ -103,21 +103,21 @@ async def test_it_is_asked_again_who_is_there(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("progress", "code"),
     [
-        (Progress(results=1, ending=ended(done=1)), 0),
-        (Progress(ending=ended(done=1)), 0),
-        (Progress(failed=Counter(dns=1), ending=ended()), 1),
-        (Progress(results=1, ending=ended(done=1), refused={"u": "why"}), 1),
-        (Progress(results=1, ending=ended("crawl_stopped", done=1)), 1),
-        (Progress(refused={"u": "why"}), 1),
+        (CrawlProgress(results=1, ending=ended(done=1)), 0),
+        (CrawlProgress(ending=ended(done=1)), 0),
+        (CrawlProgress(failed=Counter(dns=1), ending=ended()), 1),
+        (CrawlProgress(results=1, ending=ended(done=1), refused={"u": "why"}), 1),
+        (CrawlProgress(results=1, ending=ended("crawl_stopped", done=1)), 1),
+        (CrawlProgress(refused={"u": "why"}), 1),
     ],
     ids=["page", "silent page", "no page", "seed rejected", "stopped", "all rejected"],
 )
-def test_the_exit_code_tells_the_truth(progress: Progress, code: int) -> None:
+def test_the_exit_code_tells_the_truth(progress: CrawlProgress, code: int) -> None:
     """0 only where the crawl finished, every seed was taken and a page was fetched."""
     assert exit_code(progress) == code
 
 
-def last_words(progress: Progress, output: Path | None = None) -> list[str]:
+def last_words(progress: CrawlProgress, output: Path | None = None) -> list[str]:
     """The lines after a crawl."""
     shown = io.StringIO()
     tell(Summary(CRAWL, progress, 2.13, output), Console(file=shown, width=200))
@@ -127,7 +127,7 @@ def last_words(progress: Progress, output: Path | None = None) -> list[str]:
 def test_the_last_line_tells_what_came_and_where_it_is() -> None:
     """Pages, what failed and was filtered, bytes, duration, the file."""
     ending = ended(done=1, filtered={"duplicate": 3})
-    progress = Progress(results=1, body_bytes=3_900_000, ending=ending)
+    progress = CrawlProgress(results=1, body_bytes=3_900_000, ending=ending)
     assert last_words(progress, Path("pages.jsonl")) == [
         "Crawl job finished: 1 page, 3 filtered (duplicate 3), 3.9 MB, 2 s -> pages.jsonl"
     ]
@@ -135,7 +135,7 @@ def test_the_last_line_tells_what_came_and_where_it_is() -> None:
 
 def test_pages_that_are_no_success_are_counted_by_status() -> None:
     """The last line counts them; a failed page is named with its reason in words."""
-    progress = Progress(
+    progress = CrawlProgress(
         results=130,
         statuses=Counter({200: 128, 404: 1, 500: 1}),
         failed=Counter(robots=1),
@@ -151,7 +151,7 @@ def test_pages_that_are_no_success_are_counted_by_status() -> None:
 
 def test_a_crawl_without_a_page_says_why_and_what_to_do() -> None:
     """The first URLs with their reasons, and how to see all of them."""
-    progress = Progress(
+    progress = CrawlProgress(
         failed=Counter(dns=7), first_failed={"http://no.example/": "dns"}, ending=ended()
     )
     words = last_words(progress)

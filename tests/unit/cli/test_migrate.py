@@ -13,7 +13,7 @@ import pytest
 from crawling import ClusterSpider
 from crawling.testing import crawl_page
 from crawlstream_cli.app import run
-from crawlstream_cli.migrate.finding import Verdict
+from crawlstream_cli.migrate.finding import Remedy
 from crawlstream_cli.migrate.project import MAX_FILE_BYTES, check_project
 from support.documented import DOCS
 from support.old_project import FILES, migrated_spiders, write_old_project
@@ -224,7 +224,7 @@ def test_files_that_cannot_be_read_are_told(
     broken, settings = sorted(
         check_project(tmp_path).findings, key=lambda one: one.name == "KAFKA_GROUP"
     )
-    assert broken.verdict is Verdict.CHANGE
+    assert broken.verdict is Remedy.CHANGE
     assert says in broken.advice
     assert settings.setting == ("KAFKA_GROUP", "mine")
 

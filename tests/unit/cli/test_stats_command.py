@@ -17,7 +17,7 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.words.quantities import ago
 from crawlstream_cli.common.times import moment
 from crawlstream_cli.crawls import show_crawls
-from crawlstream_cli.stats import WINDOWS, Kind, tables
+from crawlstream_cli.stats import WINDOWS, StatsKind, tables
 
 COUNT = {"900": 3, "lifetime": 1234}
 MONITOR = {
@@ -41,15 +41,15 @@ CRAWLER = {
     },
     "domains": {"a.example": {"responses": 9, "success_rate": 0.5, "latency_ms": None}},
 }
-REPLIES: Mapping[Kind, Mapping[str, Any]] = {
-    Kind.KAFKA_MONITOR: MONITOR,
-    Kind.REDIS_MONITOR: {"nodes": {}},
-    Kind.REST: {},
-    Kind.SPIDER: {"spiders": CRAWLER["spiders"], "domains": CRAWLER["domains"]},
-    Kind.MACHINE: {"machines": CRAWLER["machines"]},
-    Kind.QUEUE: {"queues": CRAWLER["queue"]},
-    Kind.CRAWLER: CRAWLER,
-    Kind.ALL: {
+REPLIES: Mapping[StatsKind, Mapping[str, Any]] = {
+    StatsKind.KAFKA_MONITOR: MONITOR,
+    StatsKind.REDIS_MONITOR: {"nodes": {}},
+    StatsKind.REST: {},
+    StatsKind.SPIDER: {"spiders": CRAWLER["spiders"], "domains": CRAWLER["domains"]},
+    StatsKind.MACHINE: {"machines": CRAWLER["machines"]},
+    StatsKind.QUEUE: {"queues": CRAWLER["queue"]},
+    StatsKind.CRAWLER: CRAWLER,
+    StatsKind.ALL: {
         "kafka-monitor": MONITOR,
         "redis-monitor": MONITOR,
         "rest": {},
@@ -65,19 +65,19 @@ def shown(table: Table) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_of_stats_is_shown(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", StatsKind)
+def test_every_kind_of_stats_is_shown(kind: StatsKind) -> None:
     """Each part has a table, with what was counted in it."""
     found = "".join(map(shown, tables(kind, REPLIES[kind])))
     words = {
-        Kind.KAFKA_MONITOR: ["2 running", "  crawl ", "  PriceHandler ", "1,234"],
-        Kind.REDIS_MONITOR: ["0 running", "requests"],
-        Kind.REST: ["0 running"],
-        Kind.SPIDER: ["link[/]: 2 running", "200", "a.example", "50.0%"],
-        Kind.MACHINE: ["host", "404"],
-        Kind.QUEUE: ["link: 2 domains", "large.example"],
-        Kind.CRAWLER: ["link[/]", "404", "large.example", "a.example"],
-        Kind.ALL: ["kafka-monitor", "redis-monitor", "rest", "404", "large.example"],
+        StatsKind.KAFKA_MONITOR: ["2 running", "  crawl ", "  PriceHandler ", "1,234"],
+        StatsKind.REDIS_MONITOR: ["0 running", "requests"],
+        StatsKind.REST: ["0 running"],
+        StatsKind.SPIDER: ["link[/]: 2 running", "200", "a.example", "50.0%"],
+        StatsKind.MACHINE: ["host", "404"],
+        StatsKind.QUEUE: ["link: 2 domains", "large.example"],
+        StatsKind.CRAWLER: ["link[/]", "404", "large.example", "a.example"],
+        StatsKind.ALL: ["kafka-monitor", "redis-monitor", "rest", "404", "large.example"],
     }
     assert [word for word in words[kind] if word not in found] == []
 
@@ -96,9 +96,9 @@ def test_periods_longer_than_anything_was_counted_are_left_out(
 ) -> None:
     """They would repeat what was counted ever; all parts of a reply have the same columns."""
     full = {window: counts.get(window, counts.get("lifetime", 0)) for window in WINDOWS}
-    reply = {**REPLIES[Kind.ALL], "kafka-monitor": {"total": full}, "crawler": {}}
+    reply = {**REPLIES[StatsKind.ALL], "kafka-monitor": {"total": full}, "crawler": {}}
     reply["redis-monitor"] = {"total": dict.fromkeys(WINDOWS, 3)}
-    monitors = [*tables(Kind.ALL, reply)]
+    monitors = [*tables(StatsKind.ALL, reply)]
     assert [[*map(str, header(table))] for table in monitors] == [periods] * len(monitors)
 
 
@@ -109,7 +109,7 @@ def header(table: Table) -> Sequence[Any]:
 
 def test_the_longest_queues_come_first() -> None:
     """A person looks for what is stuck."""
-    (table,) = tables(Kind.QUEUE, REPLIES[Kind.QUEUE])
+    (table,) = tables(StatsKind.QUEUE, REPLIES[StatsKind.QUEUE])
     assert shown(table).index("large.example") < shown(table).index("small.example")
 
 

@@ -19,16 +19,16 @@ from w3lib.url import canonicalize_url
 from crawlstream.errors import SetupError
 from crawlstream_cli.demo.access_log import (
     AccessLog,
-    Visit,
+    LoggedRequest,
     busiest_windows,
     count_fetches,
     read_visits,
 )
-from crawlstream_cli.demo.http_reply import Reply, render
+from crawlstream_cli.demo.http_reply import HttpReply, render
 from crawlstream_cli.demo.site import Site
-from crawlstream_cli.demo.truth import Rules, expected_pages
+from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.verdict import Verdict
-from crawlstream_cli.demo.web import Kind, Web
+from crawlstream_cli.demo.web import ContentKind, Web
 
 
 def free_port() -> int:
@@ -42,7 +42,7 @@ def free_port() -> int:
 class Reader:
     """Reads the rendered bytes as a client would, with Scrapy's link extractor."""
 
-    def __init__(self, web: Web, rules: Rules) -> None:
+    def __init__(self, web: Web, rules: FollowRules) -> None:
         self.web = web
         self.rules = rules
         self._extractor = LinkExtractor(
@@ -99,33 +99,33 @@ def crawl_in_any_order(reader: Reader, order: random.Random) -> dict[str, int]:
     return delivered
 
 
-def _header(reply: Reply, name: str) -> str:
+def _header(reply: HttpReply, name: str) -> str:
     lines = dict(line.split(": ", 1) for line in reply.head.decode().splitlines()[1:-1])
     return lines.get(name, "")
 
 
-def _charset(reply: Reply) -> str:
+def _charset(reply: HttpReply) -> str:
     return _header(reply, "Content-Type").rpartition("charset=")[2]
 
 
 @pytest.mark.parametrize(
     "rules",
     [
-        Rules(),
-        Rules(maxdepth=2),
-        Rules(maxdepth=3),
-        Rules(maxdepth=9),
-        Rules(maxdepth=3, deny_regex=("lantern|tower|pier",)),
-        Rules(maxdepth=3, allow_regex=(r"-\d*[02468]$", r":\d+/$")),
-        Rules(maxdepth=3, deny_extensions=("zip",)),
-        Rules(maxdepth=9, allowed_domains=("127.0.0.1", "127.0.0.2", "127.0.0.5")),
+        FollowRules(),
+        FollowRules(maxdepth=2),
+        FollowRules(maxdepth=3),
+        FollowRules(maxdepth=9),
+        FollowRules(maxdepth=3, deny_regex=("lantern|tower|pier",)),
+        FollowRules(maxdepth=3, allow_regex=(r"-\d*[02468]$", r":\d+/$")),
+        FollowRules(maxdepth=3, deny_extensions=("zip",)),
+        FollowRules(maxdepth=9, allowed_domains=("127.0.0.1", "127.0.0.2", "127.0.0.5")),
     ],
     ids=str,
 )
-def test_every_order_of_fetching_reaches_the_truth(rules: Rules) -> None:
+def test_every_order_of_fetching_reaches_the_truth(rules: FollowRules) -> None:
     """However the hosts answer, a crawl delivers the pages of the truth, each at its depth."""
     web = Web(8000, pages=200)
-    assert any(page.kind is Kind.MALFORMED and page.children for page in web.pages)
+    assert any(page.kind is ContentKind.MALFORMED and page.children for page in web.pages)
     truth, reader = expected_pages(web, rules), Reader(web, rules)
     for seed in range(8):
         assert crawl_in_any_order(reader, random.Random(seed)) == truth.depths
@@ -144,13 +144,13 @@ def test_same_arguments_make_the_same_web() -> None:
 def test_default_web_has_one_of_everything_within_reach() -> None:
     """A crawl of depth 3 meets each kind of page, several hosts, and leaves something deeper."""
     web = Web(8000)
-    truth = expected_pages(web, Rules(maxdepth=3))
+    truth = expected_pages(web, FollowRules(maxdepth=3))
     reached = {page.kind for page in web.pages if web.url(page) in truth.fetches}
-    assert reached | {Kind.FORBIDDEN} == set(Kind) - {Kind.FILE}
+    assert reached | {ContentKind.FORBIDDEN} == set(ContentKind) - {ContentKind.FILE}
     assert truth.forbidden
     assert len({urlsplit(url).hostname for url in truth.delivered}) == 8
     assert len(truth.delivered) > 100
-    assert len(expected_pages(web, Rules(maxdepth=9)).delivered) > len(truth.delivered)
+    assert len(expected_pages(web, FollowRules(maxdepth=9)).delivered) > len(truth.delivered)
 
 
 @pytest.mark.parametrize(("hosts", "pages"), [(1, 1), (2, 2), (1, 60), (3, 7), (40, 3000)])
@@ -165,7 +165,7 @@ def test_webs_of_any_size_are_whole(hosts: int, pages: int) -> None:
 def test_the_busiest_window_is_found_wherever_it_begins() -> None:
     """Windows slide: three visits within a second count, a fourth at its very end does not."""
     times = [0, 900, 1100, 1879, 2100, 5000]
-    visits = [Visit(time, time, "127.0.0.1", "GET", "/", 200, "") for time in times]
+    visits = [LoggedRequest(time, time, "127.0.0.1", "GET", "/", 200, "") for time in times]
     assert busiest_windows(visits, 1.0) == {"127.0.0.1": 3}
 
 
@@ -205,7 +205,7 @@ async def test_served_bytes_are_the_rendered_ones(site: Site) -> None:
         for page, first, second in zip(pages, replies[::2], replies[1::2], strict=True):
             expected = render(web, page)
             assert second == (expected.status, expected.body)
-            assert first[0] == (500 if page.kind is Kind.FLAKY else expected.status)
+            assert first[0] == (500 if page.kind is ContentKind.FLAKY else expected.status)
 
 
 async def test_every_robots_txt_redirects(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ async def test_the_log_names_every_visit_once(site: Site, tmp_path: Path) -> Non
 
 async def test_a_slow_page_holds_back_nobody_else(site: Site) -> None:
     """While a slow page is awaited on one connection, others are served; its own wait."""
-    slow = next(page for page in site.web.pages if page.kind is Kind.SLOW)
+    slow = next(page for page in site.web.pages if page.kind is ContentKind.SLOW)
     waiting = asyncio.create_task(ask(site, slow.host, slow.path, "/"))
     assert (await ask(site, slow.host, "/"))[0][0] == 200
     assert not waiting.done()
@@ -287,8 +287,8 @@ async def test_a_taken_port_is_one_sentence(site: Site, tmp_path: Path) -> None:
 def test_fetches_count_the_repeats_of_flaky_pages() -> None:
     """The truth expects two fetches of a page that fails at first, one of every other."""
     web = Web(8000)
-    truth = expected_pages(web, Rules(maxdepth=9))
-    flaky = {web.url(page) for page in web.pages if page.kind is Kind.FLAKY}
+    truth = expected_pages(web, FollowRules(maxdepth=9))
+    flaky = {web.url(page) for page in web.pages if page.kind is ContentKind.FLAKY}
     assert flaky
     assert Counter(truth.fetches) == Counter({url: 1 + (url in flaky) for url in truth.fetches})
 
@@ -306,7 +306,7 @@ def test_fetches_count_the_repeats_of_flaky_pages() -> None:
 def test_the_verdict_finds_what_is_wrong(change: str, sentence: str) -> None:
     """A right crawl has no problems; a page lost, invented or fetched twice, or haste, is named."""
     web = Web(8000, pages=20)
-    truth = expected_pages(web, Rules(maxdepth=9))
+    truth = expected_pages(web, FollowRules(maxdepth=9))
     urls = [url for url, count in truth.fetches.items() for _ in range(count)]
     visits = [visit_of(url, second) for second, url in enumerate(urls)]
     delivered = dict(truth.delivered)
@@ -330,11 +330,11 @@ def test_the_verdict_finds_what_is_wrong(change: str, sentence: str) -> None:
     assert sentence in problem
 
 
-def visit_of(url: str, second: float) -> Visit:
+def visit_of(url: str, second: float) -> LoggedRequest:
     """A visit of a URL at a time."""
     parts = urlsplit(url)
     path = url[len(f"http://{parts.netloc}") :]
-    return Visit(second * 1000, second * 1000, parts.hostname or "", "GET", path, 200, "")
+    return LoggedRequest(second * 1000, second * 1000, parts.hostname or "", "GET", path, 200, "")
 
 
 async def test_a_web_whose_links_scripts_make_has_none_on_its_pages(tmp_path: Path) -> None:
@@ -350,6 +350,6 @@ async def test_a_web_whose_links_scripts_make_has_none_on_its_pages(tmp_path: Pa
     assert b"<a " not in site.answer(page.host, f"/further/1{page.path}").body
     assert site.answer(page.host, "/further/0/nowhere").status == 404
     log.close()
-    asked = Visit(0, 0, page.host, "GET", "/further/2/pier/find?page=11", 200, "")
+    asked = LoggedRequest(0, 0, page.host, "GET", "/further/2/pier/find?page=11", 200, "")
     assert asked.document == "/pier/find?page=11"
-    assert Visit(0, 0, page.host, "GET", "/pier/further/2", 200, "").document is None
+    assert LoggedRequest(0, 0, page.host, "GET", "/pier/further/2", 200, "").document is None

@@ -12,18 +12,21 @@ import pytest
 from crawlstream.errors import FrontierFull, RedisUnavailable
 from kafka_monitor.partitions import unavailable_partitions
 from kafka_monitor.partitions.cursors import Cursors
-from kafka_monitor.partitions.unavailable_partitions import HomeAway, Leaving
+from kafka_monitor.partitions.unavailable_partitions import (
+    CoordinatorUnavailable,
+    UnavailablePartitions,
+)
 
 
 @pytest.fixture
-def three(monkeypatch: pytest.MonkeyPatch) -> Leaving:
+def three(monkeypatch: pytest.MonkeyPatch) -> UnavailablePartitions:
     """Of three partitions those that fail are left at once, and never catch up."""
     monkeypatch.setattr(unavailable_partitions, "LEAVE_AFTER_S", 0.0)
 
     async def catch_up(_cursors: Cursors, _partition: int) -> None:
         await asyncio.Event().wait()
 
-    made = Leaving(3)
+    made = UnavailablePartitions(3)
     made.catch_up = catch_up
     return made
 
@@ -42,17 +45,19 @@ async def answering(partition: int) -> int:
     return partition
 
 
-async def test_who_lacks_a_home_is_asked_again(three: Leaving) -> None:
+async def test_who_lacks_a_home_is_asked_again(three: UnavailablePartitions) -> None:
     """It has not taken the seeds of other homes either: the batch may not go on without it."""
     cursors = Cursors(("topic", 0), 0, 0)
-    with pytest.raises(HomeAway):
-        await three.each(cursors, {0: answering(0), 1: failing(HomeAway("credits", 2))})
+    with pytest.raises(CoordinatorUnavailable):
+        await three.each(
+            cursors, {0: answering(0), 1: failing(CoordinatorUnavailable("credits", 2))}
+        )
     assert set(cursors.left) == {2}
     assert cursors.away == {2}
     await three.end(cursors)
 
 
-async def test_the_last_one_is_waited_for(three: Leaving) -> None:
+async def test_the_last_one_is_waited_for(three: UnavailablePartitions) -> None:
     """One that is full is asked as a home; where nobody else is left, all wait."""
     cursors = Cursors(("topic", 0), 0, 0)
     work = {0: answering(0), 1: failing(FrontierFull("full"))}
@@ -76,7 +81,7 @@ async def test_who_hangs_is_left_as_soon_as_that_is_an_error(
         clock[0] += unavailable_partitions.LEAVE_AFTER_S
         raise RedisUnavailable("no answer within the time for one")
 
-    cursors, three = Cursors(("topic", 0), 0, 0), Leaving(3)
+    cursors, three = Cursors(("topic", 0), 0, 0), UnavailablePartitions(3)
     three.catch_up = lambda _cursors, _partition: asyncio.sleep(0)
     with pytest.raises(RedisUnavailable):
         await three.each(cursors, {1: failing(RedisUnavailable("refused"))})

@@ -20,7 +20,7 @@ from crawlstream_cli.local.crawlers import (
     scaled,
 )
 from crawlstream_cli.local.home import Home
-from crawlstream_cli.local.layout import Layout
+from crawlstream_cli.local.layout import LocalLayout
 from crawlstream_cli.local.ports import Ports
 from crawlstream_cli.machine.up import _counts
 
@@ -40,7 +40,7 @@ def _places(spiders: Mapping[str, int], former: Any = ()) -> dict[str, int]:
 def test_every_process_has_a_metrics_port_of_its_own(home: Home) -> None:
     """A row in the order of the spiders' names, behind the monitors and REST, around pipelines."""
     note_crawlers(home, scaled((), {"link": 64, "shop-2": 64, "shop": 64}, {}))
-    layout = Layout(home=home, ports=Ports(), given={})
+    layout = LocalLayout(home=home, ports=Ports(), given={})
     crawlers = [layout.port_of("crawler", each.name) for each in crawlers_of(home)]
     assert crawlers == [*range(5411, 5431), *range(5439, 5439 + 3 * 64 - 20)]
     pipelines = [layout.port_of("pipeline", f"pipeline-{n}") for n in range(1, 9)]
@@ -80,7 +80,7 @@ def test_supervisord_reads_what_is_noted(
     path = f"{tmp_path}/100 %s, it's \\x=z:/other"
     given = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "a.b,c", "HOME": "/root"}
     note_crawlers(home, scaled((), {"link": 1, "shop.example": 1}, given))
-    environment = Layout(home=home, ports=Ports(), given={}).environment()
+    environment = LocalLayout(home=home, ports=Ports(), given={}).environment()
     assert environment["CRAWLSTREAM_CRAWLERS"] == include_pattern(home)
     link, shop = _read_by_supervisord(environment, home, monkeypatch)
     assert (link.name, link.directory) == ("crawler-link-1", None)

@@ -15,16 +15,16 @@ from crawlstream.boot.local_note import write_note
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream_cli.local.cluster import LocalCluster, adopt_running_cluster
-from crawlstream_cli.local.health_listener import SILENCES, START_S, Watch
+from crawlstream_cli.local.health_listener import SILENCES, START_S, SilenceWatch
 from crawlstream_cli.local.home import Home, find_jars
-from crawlstream_cli.local.layout import Layout
+from crawlstream_cli.local.layout import LocalLayout
 from crawlstream_cli.local.ports import Ports, free_block, is_free
 from crawlstream_cli.local.servers import _properties, _redis_quoted
 from crawlstream_cli.local.supervisor import ProcessInfo
 
 
-def _layout(given: Mapping[str, str]) -> Layout:
-    return Layout(home=Home(Path("/home/of/it")), ports=Ports.given(given), given=given)
+def _layout(given: Mapping[str, str]) -> LocalLayout:
+    return LocalLayout(home=Home(Path("/home/of/it")), ports=Ports.given(given), given=given)
 
 
 def test_a_local_cluster_tells_its_clients_where_it_is() -> None:
@@ -118,14 +118,14 @@ def _process(uptime_s: float = 1, pid: int = 7) -> ProcessInfo:
 def test_what_was_up_and_falls_silent_is_dead() -> None:
     """One lost answer kills nobody, several in a row do, and an answer in between forgives."""
     answers = iter([True, False, False, True, *[False] * SILENCES])
-    watch = Watch(lambda _process: next(answers))
+    watch = SilenceWatch(lambda _process: next(answers))
     verdicts = [bool(watch.dead([_process()])) for _ in range(4 + SILENCES)]
     assert verdicts == [False] * (3 + SILENCES) + [True]
 
 
 def test_what_starts_is_given_time() -> None:
     """A server that recovers its data is not killed for its silence, until far too long."""
-    watch = Watch(lambda _process: False)
+    watch = SilenceWatch(lambda _process: False)
     assert not any(watch.dead([_process(uptime_s=n * 5)]) for n in range(START_S // 5))
     assert watch.dead([_process(uptime_s=START_S + 1)])
 
@@ -133,7 +133,7 @@ def test_what_starts_is_given_time() -> None:
 def test_a_new_start_is_judged_anew() -> None:
     """Silences of the former process do not count against its successor."""
     answers = iter([True, *[False] * (2 * SILENCES)])
-    watch = Watch(lambda _process: next(answers))
+    watch = SilenceWatch(lambda _process: next(answers))
     for _ in range(SILENCES):
         assert not watch.dead([_process(pid=7)])
     for _ in range(SILENCES):
@@ -147,7 +147,7 @@ def test_what_does_not_run_is_not_asked() -> None:
         raise AssertionError
 
     stopping = replace(_process(), state="STOPPING")
-    assert not Watch(ask).dead([stopping])
+    assert not SilenceWatch(ask).dead([stopping])
 
 
 def test_java_of_java_home_comes_first() -> None:

@@ -11,7 +11,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.errors import SetupError
 from crawlstream_cli.local.cluster import LocalCluster
 from crawlstream_cli.local.home import Home
-from crawlstream_cli.local.layout import Layout
+from crawlstream_cli.local.layout import LocalLayout
 from crawlstream_cli.local.partitions import choose_partitions, note_partitions, partitions_in
 from crawlstream_cli.local.ports import Ports
 
@@ -52,7 +52,7 @@ def test_a_spoiled_note_is_told(home: Home) -> None:
 def test_clients_of_several_partitions_find_all_redis(home: Home) -> None:
     """Settings read from the cluster's environment name each Redis, in order, and the number."""
     ports = Ports(redis=7000)
-    layout = Layout(home=home, ports=ports, given={"REDIS_PASSWORD": "x"}, partitions=3)
+    layout = LocalLayout(home=home, ports=ports, given={"REDIS_PASSWORD": "x"}, partitions=3)
     settings = load_settings(**layout.environment())
     assert settings.redis_servers == [("127.0.0.1", 7000 + n) for n in range(3)]
     assert settings.partitions.number == 3
@@ -64,7 +64,7 @@ def test_clients_of_several_partitions_find_all_redis(home: Home) -> None:
 
 def test_another_redis_is_not_taken_for_partitions(home: Home) -> None:
     """Who names a Redis hears nothing of the several that run in the home."""
-    layout = Layout(home=home, ports=Ports(), given={"REDIS_PASSWORD": "x"}, partitions=3)
+    layout = LocalLayout(home=home, ports=Ports(), given={"REDIS_PASSWORD": "x"}, partitions=3)
     write_note(home.path, {**layout.addresses(), **layout.secrets()})
     own = {"CRAWLSTREAM_HOME": str(home.path)}
     assert told_to(own)["REDIS_HOSTS"] == layout.addresses()["REDIS_HOSTS"]

@@ -12,14 +12,14 @@ import pytest
 from crawlstream.errors import ConfigError
 from crawlstream.keys import Topics
 from pipeline_service.spec.choice import chosen
-from pipeline_service.spec.config import FilesSink, Pipeline, load, read
+from pipeline_service.spec.config import FilesSpec, Pipeline, load, read
 from pipeline_service.spec.memory import PagesSink
-from pipeline_service.spec.sinks import KafkaSink, SqlSink
+from pipeline_service.spec.sinks import KafkaSpec, SqlSpec
 from pipeline_service.spec.stages import KINDS as STAGES
 from pipeline_service.spec.where import Where
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
-KINDS = (FilesSink, SqlSink, KafkaSink)
+KINDS = (FilesSpec, SqlSpec, KafkaSpec)
 SINK = 'sink = {kind = "files", path = "/x"}'
 
 
@@ -31,7 +31,7 @@ def one(text: str) -> Pipeline:
 def test_what_is_not_said_has_its_default() -> None:
     """A name, a folder: that is enough."""
     pipeline = one(SINK)
-    assert pipeline == Pipeline(name="a", sink=FilesSink(path="/x"))
+    assert pipeline == Pipeline(name="a", sink=FilesSpec(path="/x"))
     assert pipeline.topic(Topics("p")) == "p.crawled_firehose"
     assert pipeline.group(Topics("p")) == "p.pipeline.a.1"
 
@@ -64,7 +64,7 @@ def test_everything_that_can_be_said_is_read() -> None:
     )
     assert pipeline.topic(Topics("p")) == "p.crawled_shop"
     assert pipeline.start == datetime(2026, 11, 1, tzinfo=UTC)
-    assert pipeline.sink == FilesSink(
+    assert pipeline.sink == FilesSpec(
         path="s3://b/c",
         format="warc.gz",
         partition_by=("date", "appid"),
@@ -201,14 +201,14 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
         assert f"`{each.name}`" in text, each.name
     documents = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     first, archive, rows, topic, several, products = documents
-    assert read(first, {})["first"].sink == FilesSink(path="files", format="jsonl", max_age=10)
-    assert read(archive, {"BUCKET": "b"})["archive"].sink == FilesSink(
+    assert read(first, {})["first"].sink == FilesSpec(path="files", format="jsonl", max_age=10)
+    assert read(archive, {"BUCKET": "b"})["archive"].sink == FilesSpec(
         path="/srv/crawl", format="parquet", max_age=900
     )
     url = "postgresql://crawl:secret@db/shop"
-    assert read(rows, {"PGPASSWORD": "secret"})["pages"].sink == SqlSink(url=url)
+    assert read(rows, {"PGPASSWORD": "secret"})["pages"].sink == SqlSpec(url=url)
     assert list(read(several, {})) == ["shop-files", "shop-sql"]
-    assert read(topic, {})["slim"].sink == KafkaSink(topic="pages")
+    assert read(topic, {})["slim"].sink == KafkaSpec(topic="pages")
     (tmp_path / "product.schema.json").write_text("{}")
     stages = read(products, {}, tmp_path)["products"].stage
     assert [spec.label for spec in stages] == ["product", "clean", "validate"]
@@ -282,7 +282,7 @@ def test_several_sinks_are_several_pipelines() -> None:
     assert len({each.group(Topics("p")) for each in found.values()}) == 5
     assert {found[name].where for name in names} == {Where(status=frozenset({200}))}
     assert all(found[name].stage[0].kind == "page" for name in names)
-    assert [type(found[name].sink) for name in names] == [FilesSink, SqlSink, SqlSink, PagesSink]
+    assert [type(found[name].sink) for name in names] == [FilesSpec, SqlSpec, SqlSpec, PagesSink]
     assert [found[name].visits is None for name in names] == [True, True, True, False]
     assert [each.name for each in chosen(found, ["shop"])] == names
     assert [each.name for each in chosen(found, ["shop-sql", "shop"])] == [

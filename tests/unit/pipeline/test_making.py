@@ -10,7 +10,7 @@ import pytest
 from crawlstream.errors import ConfigError
 from pipeline_service.records.rows import Shape
 from pipeline_service.sinks.row_maker import check_columns
-from pipeline_service.spec.sinks import SqlSink
+from pipeline_service.spec.sinks import SqlSpec
 from pipeline_service.spec.stages import read_stages
 
 URL = "sqlite:///x.db"
@@ -26,7 +26,7 @@ def shape(**fields: str) -> Shape:
 def test_items_go_into_a_table() -> None:
     """Beside the key and the place on the page."""
     made = shape(name="string", price="number")
-    check_columns(made, SqlSink(url=URL))
+    check_columns(made, SqlSpec(url=URL))
     assert {"id", "n", "name", "price", "_extra"} <= {column.name for column in made.columns}
 
 
@@ -46,4 +46,4 @@ def test_what_cannot_be_a_table_is_refused(
 ) -> None:
     """Before anything is read."""
     with pytest.raises(ConfigError, match=sentence):
-        check_columns(shape(**fields), SqlSink(url=URL, **options))
+        check_columns(shape(**fields), SqlSpec(url=URL, **options))

@@ -24,8 +24,8 @@ from pipeline_service.spec.rule import (
     Bounds,
     Clock,
     Experience,
+    IntervalRule,
     Paced,
-    Rule,
     base_for,
     visits_a_day,
 )
@@ -33,7 +33,7 @@ from pipeline_service.staging import opened
 from support.pipelines.results import record
 from support.pipelines.writer import batch_of
 
-RULE = Rule()
+RULE = IntervalRule()
 HOUR_S = 3_600.0
 PLAIN = Bounds()
 
@@ -55,7 +55,7 @@ def seen(at: float, sight: Sight = Sight.THERE, **more: Any) -> Seen:
     return Seen(**{**told, **more})
 
 
-def after(*said: Seen, rule: Rule = RULE) -> KnownPage:
+def after(*said: Seen, rule: IntervalRule = RULE) -> KnownPage:
     """What is known after all of these."""
     page = None
     for each in said:
@@ -355,7 +355,7 @@ def at(text: str) -> float:
 )
 def test_a_clock_has_all_pages_visited_at_its_times(seen_at: str, next_visit: str) -> None:
     """However often they change; a time that is left out in spring comes at the end of the gap."""
-    rule = Rule(clock=Clock("30 2 * * *", "Europe/Berlin"))
+    rule = IntervalRule(clock=Clock("30 2 * * *", "Europe/Berlin"))
     first = after(seen(at(seen_at)), rule=rule)
     assert first.next_visit == at(next_visit)
     changed = after(seen(at(seen_at) - DAY_S), seen(at(seen_at), signature="b"), rule=rule)
@@ -364,7 +364,7 @@ def test_a_clock_has_all_pages_visited_at_its_times(seen_at: str, next_visit: st
 
 def test_a_clock_has_redirects_visited_as_seldom_as_other_rules() -> None:
     """Each visit to one fetches its target as well."""
-    rule = Rule(clock=Clock("30 2 * * *", "Europe/Berlin"))
+    rule = IntervalRule(clock=Clock("30 2 * * *", "Europe/Berlin"))
     began = at("2026-11-28T02:31")
     page = after(seen(began - DAY_S), seen(began, Sight.MOVED), rule=rule)
     assert page.next_visit == at("2026-12-02T02:30")

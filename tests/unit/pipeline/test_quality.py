@@ -14,9 +14,9 @@ from prometheus_client import REGISTRY
 from crawlstream.errors import ConfigError
 from pipeline_service.commands.quality import quality_of, say_fields
 from pipeline_service.metrics import begin_runs, forget_runs, note_run, note_waiting
-from pipeline_service.records.account import MOST_JUDGED, Account, Tally, summed
-from pipeline_service.spec.quality.counts import MOST_FIELDS, MOST_RULES, Quality
-from pipeline_service.spec.quality.expect import Judge, read_expect
+from pipeline_service.records.account import MOST_JUDGED, Account, RecordTally, summed
+from pipeline_service.spec.quality.counts import MOST_FIELDS, MOST_RULES, QualityCounts
+from pipeline_service.spec.quality.expect import ItemJudge, read_expect
 
 ERRORS = st.lists(st.tuples(st.sampled_from("abc$"), st.sampled_from("xyz")), max_size=4)
 ITEMS = st.lists(st.tuples(st.dictionaries(st.sampled_from("abc"), st.none() | st.text()), ERRORS))
@@ -30,8 +30,8 @@ def test_quality_adds_up_whoever_counts(
 ) -> None:
     """And comes back from the store as it was."""
 
-    def counted(items: list[tuple[dict[str, Any], list[tuple[str, str]]]]) -> Quality:
-        quality = Quality()
+    def counted(items: list[tuple[dict[str, Any], list[tuple[str, str]]]]) -> QualityCounts:
+        quality = QualityCounts()
         for item, errors in items:
             quality.count(item, "abc", errors)
         return quality
@@ -39,15 +39,15 @@ def test_quality_adds_up_whoever_counts(
     added = counted(one)
     added.add(counted(other))
     assert added.as_record() == counted(one + other).as_record()
-    assert Quality.of_record(orjson.loads(orjson.dumps(added.as_record()))) == added
+    assert QualityCounts.of_record(orjson.loads(orjson.dumps(added.as_record()))) == added
     for field in "abc":
         if count := added.fields.get(field):
             assert 0 <= count.valid <= count.present <= added.items
 
 
-def quality(*items: dict[str, Any], errors: tuple[tuple[str, str], ...] = ()) -> Quality:
+def quality(*items: dict[str, Any], errors: tuple[tuple[str, str], ...] = ()) -> QualityCounts:
     """Of items whose name and price are counted; the last one has the errors."""
-    made = Quality()
+    made = QualityCounts()
     for number, item in enumerate(items, 1):
         made.count(item, ("name", "price"), errors if number == len(items) else ())
     return made
@@ -55,7 +55,7 @@ def quality(*items: dict[str, Any], errors: tuple[tuple[str, str], ...] = ()) ->
 
 def test_a_field_is_there_if_it_says_something() -> None:
     """Nested ones as well; null and what is empty say nothing."""
-    made = Quality()
+    made = QualityCounts()
     values: list[Any] = [None, "", [], {}, 0, False, "x", {"b": 1}]
     for value in values:
         made.count({"a": value}, ("a", "a.b"), ())
@@ -64,13 +64,13 @@ def test_a_field_is_there_if_it_says_something() -> None:
 
 def test_counts_are_bounded_whatever_schemas_and_rules_there_are() -> None:
     """A rule too many counts as another one, and a field too many not at all."""
-    made = Quality()
+    made = QualityCounts()
     for number in range(2 * MOST_RULES):
         made.count({}, ("a",), [("a", f"rule{number}")])
     assert len(made.fields["a"].errors) == MOST_RULES + 1
     assert made.fields["a"].errors.total() == 2 * MOST_RULES
     for number in range(2 * MOST_FIELDS):
-        other = Quality()
+        other = QualityCounts()
         other.count({}, (f"f{number}",), ())
         made.add(other)
     assert len(made.fields) == MOST_FIELDS + 1
@@ -88,7 +88,7 @@ def test_a_run_is_judged_by_what_is_expected() -> None:
     )
     items = [{"name": "a", "price": 1}] * 3
     made = quality(*items, {"name": "b", "price": -1}, errors=(("price", "minimum"),))
-    told = Judge(expect, frozenset({"name", "price"})).record(made, pages=1)
+    told = ItemJudge(expect, frozenset({"name", "price"})).record(made, pages=1)
     assert told == {
         "items": 4,
         "fields": {
@@ -105,20 +105,20 @@ def test_a_run_is_judged_by_what_is_expected() -> None:
         ],
         "ok": False,
     }
-    assert Judge(expect).record(quality(*items), pages=1)["score"] == 1.0
+    assert ItemJudge(expect).record(quality(*items), pages=1)["score"] == 1.0
 
 
 def test_of_a_run_without_items_their_number_alone_is_judged() -> None:
     """There is no share of nothing; where nothing is counted or expected, nothing is told."""
     expect = read_expect({"items": {"min": 1}, "name": {"valid": 1}}, "expect")
-    told = Judge(expect).record(Quality(), pages=1)
+    told = ItemJudge(expect).record(QualityCounts(), pages=1)
     assert told["expect"] == [{"items.min": 1, "value": 0, "met": False}]
     assert "score" not in told
-    assert Judge(expect[1:]).record(Quality(), pages=1) == {"items": 0, "fields": {}}
-    assert Judge().record(Quality(), pages=1) == {}
-    assert Judge(expect).record(Quality(), pages=0) == {}, "it is about other pages"
+    assert ItemJudge(expect[1:]).record(QualityCounts(), pages=1) == {"items": 0, "fields": {}}
+    assert ItemJudge().record(QualityCounts(), pages=1) == {}
+    assert ItemJudge(expect).record(QualityCounts(), pages=0) == {}, "it is about other pages"
     filtered = Counter({"where.url": 3, "product": 2})
-    assert Tally(read=9, repeats=1, filtered=filtered).wanted == 5
+    assert RecordTally(read=9, repeats=1, filtered=filtered).wanted == 5
 
 
 def test_what_is_forgotten_in_one_partition_is_not_told_of_the_others() -> None:
@@ -129,8 +129,8 @@ def test_what_is_forgotten_in_one_partition_is_not_told_of_the_others() -> None:
     few.count("0", 9_000, "delivered", quality=quality({"name": "x"}))
     kept = Account.of_record(orjson.loads(orjson.dumps(summed([many]).as_record())))
     whole = summed([kept, few])
-    assert Judge().record(whole.runs["0"].quality, pages=1) == {}
-    assert Judge().record(whole.runs[f"{MOST_JUDGED}"].quality, pages=1)["items"] == 1
+    assert ItemJudge().record(whole.runs["0"].quality, pages=1) == {}
+    assert ItemJudge().record(whole.runs[f"{MOST_JUDGED}"].quality, pages=1)["items"] == 1
     assert whole.total.quality.items == MOST_JUDGED + 2
 
 
@@ -155,10 +155,10 @@ def test_people_see_which_field_fails(capsys: pytest.CaptureFixture[str]) -> Non
     """The worst first, with its rules, and what was expected; nothing of those that do not."""
     expect = read_expect({"items": {"min": 3}, "price": {"valid": 0.9}}, "expect")
     made = quality({"name": "x", "price": 1}, {"name": 3}, errors=(("name", "type"),))
-    tally = Tally(read=2, quality=made)
+    tally = RecordTally(read=2, quality=made)
     live = quality_of(tally, {})
     assert set(live) == {"items", "fields"}, "nothing is judged before it is stored"
-    told = quality_of(tally, Judge(expect).record(made, pages=1))
+    told = quality_of(tally, ItemJudge(expect).record(made, pages=1))
     say_fields([{"crawlid": "spring", "run": 1, **told}])
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[1:] == [
@@ -168,7 +168,13 @@ def test_people_see_which_field_fails(capsys: pytest.CaptureFixture[str]) -> Non
         "spring 1 price 50.0% 50.0% valid 90.0%: missed",
     ]
     say_fields(
-        [{"crawlid": "spring", "run": 1, **quality_of(Tally(read=1, quality=quality({})), {})}]
+        [
+            {
+                "crawlid": "spring",
+                "run": 1,
+                **quality_of(RecordTally(read=1, quality=quality({})), {}),
+            }
+        ]
     )
     assert "No item has an invalid field." in capsys.readouterr().out
 
@@ -182,14 +188,14 @@ def test_prometheus_is_told_of_the_last_run() -> None:
     """The counters begin at 0, or an alarm would not see the first run; what is gone is gone."""
     begin_runs("p")
     assert shown("runs_judged_total", outcome="missed") == 0
-    judge = Judge(read_expect({"name": {"valid": 1}}, "expect"))
+    judge = ItemJudge(read_expect({"name": {"valid": 1}}, "expect"))
     note_run("p", judge.record(quality({"name": "x"}, {}), pages=1), is_complete=False)
     note_waiting("p", None)
     assert shown("runs_total", outcome="incomplete") == 1
     assert shown("runs_judged_total", outcome="missed") == 1
     assert (shown("items"), shown("score")) == (2, 0.25)
     assert shown("field_valid_ratio", field="name") == 0.5
-    other = Quality()
+    other = QualityCounts()
     other.count({"sku": 1}, ("sku",), ())
     note_run("p", judge.record(other, pages=1), is_complete=True)
     assert shown("field_valid_ratio", field="name") is None

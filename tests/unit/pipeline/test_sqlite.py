@@ -13,7 +13,7 @@ import pytest
 from crawlstream.boot.liveness import Liveness
 from crawlstream.plugins.sinks import Change
 from pipeline_service.records.judging import judge
-from pipeline_service.sinks.sink import Sink
+from pipeline_service.sinks.sink import PageSink
 from pipeline_service.sinks.sql.sqlite import Sqlite
 from pipeline_service.sinks.sql.store import SqlStore
 from support.pipelines import writer
@@ -47,7 +47,7 @@ async def test_a_partition_that_is_taken_over_amid_a_trial_is_let_go(
     loop = asyncio.get_running_loop()
     taken_over: list[bool] = []
 
-    async def take_over(others: Sink) -> None:
+    async def take_over(others: PageSink) -> None:
         assert await others.position(writer.TOPIC, 0) == 5
         batch = writer.batch_of([record(n) for n in range(5, 8)], 5)
         assert await others.write(batch, judge(asked, batch), Liveness("others")) is None

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from crawlstream.errors import ConfigError
 from crawlstream.wire.delivered import decode
-from pipeline_service.records.rows import Row, Shape
+from pipeline_service.records.rows import Shape, StoreRow
 from pipeline_service.spec.config import Pipeline, read
-from pipeline_service.stages.chain import Chain, Outcome
+from pipeline_service.stages.chain import Chain, PageOutcome
 from pipeline_service.stages.fields import cleaned
 from pipeline_service.workers.frames import outcome_bytes, outcome_of, unpack
 from support.hostile.markup import cpu_s, shapes
@@ -54,7 +54,7 @@ def use(*names: str) -> str:
     return "".join(stage(f'use = "{name}"') for name in names)
 
 
-def run(described: Pipeline, body: bytes = SHOP, **changes: Any) -> Outcome:
+def run(described: Pipeline, body: bytes = SHOP, **changes: Any) -> PageOutcome:
     """What becomes of a page, by the way that workers' answers take."""
     value = record(1, body=body, **changes)
     return outcome_of(unpack(outcome_bytes(Chain(described.plan).run(decode(value)))))
@@ -68,7 +68,8 @@ def rows(described: Pipeline, body: bytes = SHOP, **changes: Any) -> list[dict[s
     assert outcome.rows is not None, outcome
     shape = Shape(described.stage, chain.schema)
     made = [
-        Row(decode(value), value, each.fields, each.number, each.errors) for each in outcome.rows
+        StoreRow(decode(value), value, each.fields, each.number, each.errors)
+        for each in outcome.rows
     ]
     for row in made:
         for column in shape.columns:
@@ -356,7 +357,7 @@ def test_what_fits_no_column_is_kept_beside_them(tmp_path: Path) -> None:
     value = record(1, body=SHOP)
     (made,) = run(described).rows or ()
     shape = Shape(described.stage, Chain(described.plan).schema)
-    row = Row(decode(value), value, made.fields, made.number, made.errors)
+    row = StoreRow(decode(value), value, made.fields, made.number, made.errors)
     taken = {column.name: column.take(row) for column in shape.columns}
     assert taken["price"] is None
     assert orjson.loads(str(taken["_extra"])) == {

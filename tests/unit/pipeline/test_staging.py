@@ -14,7 +14,7 @@ from crawlstream.formats.files import Crawl
 from pipeline_service.records.judging import Judged, judge
 from pipeline_service.sinks.files.repeats import Repeats
 from pipeline_service.sinks.files.segments import Segment, Spool
-from pipeline_service.spec.config import FilesSink, Pipeline, read
+from pipeline_service.spec.config import FilesSpec, Pipeline, read
 from pipeline_service.staging import Staging
 from pipeline_service.workers import frames
 from support.pipelines.results import page_id, record
@@ -64,7 +64,7 @@ async def test_what_comes_again_is_no_work_for_stages() -> None:
 async def test_an_undelivered_page_that_comes_again_is_a_repeat(tmp_path: Path) -> None:
     """So done = read - repeats holds for the run, and each of its pages has one outcome."""
     described = pipeline("by_body")
-    assert isinstance(described.sink, FilesSink)
+    assert isinstance(described.sink, FilesSpec)
     spool = Spool(tmp_path)
     try:
         for known in (Repeats(10), Repeats(0)):

@@ -15,7 +15,7 @@ from crawlstream.model.request import RequestLimits
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire import jsontext
 from crawlstream.wire.recurring.visits import encode_visits
-from pipeline_service.memory.sql.visits import Claim, VisitStore
+from pipeline_service.memory.sql.visits import VisitClaim, VisitStore
 from pipeline_service.records.judging import judge
 from pipeline_service.sink_factory import open_visits
 from pipeline_service.sinks.sql import sqlite
@@ -62,7 +62,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return set_to
 
 
-def urls(claim: Claim | None, at: float) -> Sequence[str]:
+def urls(claim: VisitClaim | None, at: float) -> Sequence[str]:
     """The URLs of a claim, each of which is taken as a request of that time."""
     if claim is None:
         return []

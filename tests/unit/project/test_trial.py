@@ -12,15 +12,15 @@ from pathlib import Path
 import orjson
 import pytest
 
-from crawlstream_cli.demo.access_log import Visit
-from crawlstream_cli.demo.truth import Rules, expected_pages
+from crawlstream_cli.demo.access_log import LoggedRequest
+from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.web import Web
 from support.variables import DOCKER, load_yaml
 
 SCRIPT = (DOCKER / "try.sh").read_text()
 SITE = load_yaml(DOCKER / "compose.demo.yaml")["services"]["demo-site"]
 WEB = Web(8000, hosts=1, pages=600, first_host="172.31.250.10", slow_pages=5)
-TRUTH = expected_pages(WEB, Rules(maxdepth=3))
+TRUTH = expected_pages(WEB, FollowRules(maxdepth=3))
 Log = dict[str, list[float]]
 """URL -> when it was asked for, in milliseconds."""
 
@@ -76,7 +76,9 @@ def test_the_referee_sees_what_is_wrong(
         {"url": url, "status_code": status} for url, status in TRUTH.delivered.items() if url in log
     ]
     visits = [
-        Visit(at, at, "172.31.250.10", "GET", url.removeprefix(WEB.origin(WEB.hosts[0])), 200, "")
+        LoggedRequest(
+            at, at, "172.31.250.10", "GET", url.removeprefix(WEB.origin(WEB.hosts[0])), 200, ""
+        )
         for url, times in log.items()
         for at in times
     ]

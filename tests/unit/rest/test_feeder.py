@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
-from rest_service.topics.producer import MAX_RECORDS, Feeder
+from rest_service.topics.producer import MAX_RECORDS, ListProducer
 
 
 class Lists:
@@ -31,7 +31,7 @@ def _record(text: str = "x") -> Out:
     return Out("topic", text.encode())
 
 
-async def _under_way(feeder: Feeder, *lists: Sequence[Out]) -> list[asyncio.Task[None]]:
+async def _under_way(feeder: ListProducer, *lists: Sequence[Out]) -> list[asyncio.Task[None]]:
     tasks = [asyncio.create_task(feeder.feed(records)) for records in lists]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -41,7 +41,7 @@ async def _under_way(feeder: Feeder, *lists: Sequence[Out]) -> list[asyncio.Task
 async def test_what_comes_meanwhile_is_one_list() -> None:
     """While a list is under way, others gather; none is longer than a list may be."""
     lists = Lists()
-    feeder = Feeder(lists.send)
+    feeder = ListProducer(lists.send)
     first = await _under_way(feeder, [_record()])
     rest = await _under_way(feeder, *([[_record()]] * MAX_RECORDS), [_record()] * 2)
     lists.may_answer.set()
@@ -55,7 +55,7 @@ async def test_a_failure_concerns_only_its_own_request(
 ) -> None:
     """Of two requests in one list, the one whose record failed is told, with that record."""
     lists = Lists()
-    feeder = Feeder(lists.send)
+    feeder = ListProducer(lists.send)
     good, bad = _record("same"), _record("same")
     lists.error = kind("no", [bad])
     first = await _under_way(feeder, [_record()])
@@ -70,7 +70,7 @@ async def test_a_failure_concerns_only_its_own_request(
 async def test_who_gave_up_is_left_out() -> None:
     """A request that was cancelled before its list began is not sent, and harms nobody."""
     lists = Lists()
-    feeder = Feeder(lists.send)
+    feeder = ListProducer(lists.send)
     first = await _under_way(feeder, [_record()])
     gone, here = await _under_way(feeder, [_record("gone")], [_record("here")])
     gone.cancel()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from crawlstream.model.request import CrawlRequest
 from rest_service.dashboard.fields import (
     MORE,
-    File,
+    ChosenFile,
     Typed,
     body_of,
     place_of,
@@ -96,7 +96,7 @@ def test_a_crawl_stays_where_its_urls_are() -> None:
 )
 def test_a_file_is_what_its_name_says(name: str, kind: str) -> None:
     """Tables, lists, or lines."""
-    typed = Typed({}, File(name, b"x"), has_file=True)
+    typed = Typed({}, ChosenFile(name, b"x"), has_file=True)
     assert seeds_of(typed) == (b"x", kind)
 
 

@@ -19,7 +19,7 @@ from crawlstream.model.recurring.schedule import Do
 from crawlstream.model.request import RequestLimits, ScheduleRequest
 from rest_service.http.access import Client, Guesses, RateLimiter, Role
 from rest_service.http.envelope import RequestRefused
-from rest_service.http.fair_semaphore import Turns
+from rest_service.http.fair_semaphore import FairSemaphore
 from rest_service.http.head import Heads
 from rest_service.http.hiding import HIDDEN, hide
 from rest_service.http.peers import peer_of
@@ -222,7 +222,7 @@ async def test_a_quota_holds_for_schedules_that_are_fed(share: Any) -> None:
 
 async def test_nobody_takes_all_turns() -> None:
     """A client has its share, others come beside it, and whoever waits too long is told so."""
-    turns = Turns(most=3, each=2, patience_s=0.2)
+    turns = FairSemaphore(most=3, each=2, patience_s=0.2)
     free, running = asyncio.Event(), []
 
     async def work(client: str) -> None:
@@ -250,7 +250,7 @@ async def test_nobody_takes_all_turns() -> None:
 
 async def test_only_so_many_wait_for_a_turn() -> None:
     """A client cannot have thousands wait; those who went away leave nothing behind."""
-    turns = Turns(most=1, each=1, patience_s=60)
+    turns = FairSemaphore(most=1, each=1, patience_s=60)
     async with turns.of("a"):
         waiting = [asyncio.create_task(_pass(turns, "a")) for _ in range(30)]
         await asyncio.sleep(0.05)
@@ -261,7 +261,7 @@ async def test_only_so_many_wait_for_a_turn() -> None:
     await asyncio.wait_for(_pass(turns, "a"), 1)
 
 
-async def _pass(turns: Turns, client: str) -> None:
+async def _pass(turns: FairSemaphore, client: str) -> None:
     async with turns.of(client):
         await asyncio.sleep(0)
 

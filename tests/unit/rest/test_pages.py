@@ -37,7 +37,7 @@ from rest_service.dashboard import (
 )
 from rest_service.dashboard.domain_rows import DomainRow
 from rest_service.dashboard.listing import Listing
-from rest_service.dashboard.problems import Note, absences
+from rest_service.dashboard.problems import ProblemNote, absences
 from rest_service.dashboard.render import (
     crawl_path,
     effect,
@@ -170,10 +170,10 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "left": 1,
             "spiders": None,
             "crawls": [one],
-            "problems": [Note(text, text, "/x")],
+            "problems": [ProblemNote(text, text, "/x")],
         },
         "overview.html": {
-            "problems": [Note(text, text, "/x")],
+            "problems": [ProblemNote(text, text, "/x")],
             "figures": [(text, text, text)],
             "spiders": frozenset({"link"}),
             "span_s": 900,
@@ -221,7 +221,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "name": text,
             "listing": Listing("/ui/domains", {"name": text, "q": text}, text),
             "edited": ThrottleRule(hits=1, window_s=1),
-            "problems": [Note(text, text, "/x")],
+            "problems": [ProblemNote(text, text, "/x")],
             "rows": [_row(text)],
             "total": 2,
             "history": [KnownChange(RuleChange(1, text, text, text), 0, text)],
@@ -240,7 +240,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
         "processes.html": {"processes": [process], "reach": reach},
         "submit.html": {
             "repeated": text,
-            "problems": [Note(text)],
+            "problems": [ProblemNote(text)],
             "spiders": [text],
             "fields": fields.MORE,
             "values": dict.fromkeys([*_MAIN, *(one.name for one in fields.MORE)], text),

@@ -10,7 +10,7 @@ from crawlstream.errors import ConfigError
 from rest_service.http import idempotency as once_module
 from rest_service.http.access import RateLimiter, Role, role_needed
 from rest_service.http.envelope import RequestRefused
-from rest_service.http.idempotency import Once
+from rest_service.http.idempotency import IdempotencyStore
 from rest_service.process import _listen
 from rest_service.topics import replies
 from rest_service.topics.replies import Replies
@@ -116,7 +116,7 @@ def test_keys_that_are_none_are_refused(keys: str) -> None:
 
 async def test_what_failed_may_be_tried_again() -> None:
     """Only an answer is remembered under a key, not a failure."""
-    once, tries = Once(), iter([False, True])
+    once, tries = IdempotencyStore(), iter([False, True])
 
     async def work() -> bytes:
         if not next(tries):
@@ -133,7 +133,7 @@ async def test_answers_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPa
     """What is remembered under keys has a number and a size; the oldest goes first."""
     monkeypatch.setattr(once_module, "REMEMBERED_BYTES", 3_000)
     clock = Clock()
-    once, done = Once(clock=clock), 0
+    once, done = IdempotencyStore(clock=clock), 0
 
     async def work() -> bytes:
         nonlocal done

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from crawlstream.model.request import Refusal
-from crawlstream.wire.requests import KINDS, Kind, decode
+from crawlstream.wire.requests import KINDS, RequestKind, decode
 
 PAGE = Path(__file__).parents[3] / "docs" / "wire.md"
 
@@ -25,7 +25,7 @@ NAMES = {
 }
 
 
-def table(kind: Kind) -> str:
+def table(kind: RequestKind) -> str:
     """The table of a kind's fields, as the page shows it."""
     source = PAGE.parents[1] / "utils" / "crawlstream" / "wire" / "schema" / f"{kind.name}.json"
     schema = orjson.loads(source.read_bytes())
@@ -71,7 +71,7 @@ def _list_of(rule: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_the_page_has_the_table_of_each_kind(kind: Kind) -> None:
+def test_the_page_has_the_table_of_each_kind(kind: RequestKind) -> None:
     """Names, values, defaults and meanings are those of the schema."""
     assert table(kind) in PAGE.read_text(encoding="utf-8")
 

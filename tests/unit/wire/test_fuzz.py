@@ -21,7 +21,7 @@ from protego import Protego
 from scrapy.http import HtmlResponse
 
 from crawling.links.extract import links_of
-from crawling.robots.lines import Reader
+from crawling.robots.lines import LineReader
 from crawling.robots.robots_book import rules_note
 from crawling.robots.rules import rules_in
 from crawlstream.boot.addresses import AddressRefused, Guard
@@ -175,7 +175,7 @@ _GROUPS = st.lists(
 @given(_GROUPS)
 def test_no_robots_txt_holds_many_more_rules_than_it_weighs(lines: list[str]) -> None:
     """Whatever Protego takes for an agent or the end of a group; by eight at the most."""
-    reader = Reader()
+    reader = LineReader()
     kept = reader.read("\n".join(lines).encode())
     groups: Any = Protego.parse(kept)._user_agents.values()
     assert sum(len(group._rules) for group in groups) <= 8 * reader.weight

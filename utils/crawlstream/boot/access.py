@@ -117,10 +117,10 @@ class Access(KafkaAccess, RedisAccess, ZooKeeperAccess):
         self._apply_to_zookeeper()
 
     @property
-    def kafka_access(self) -> kafka.Security:
+    def kafka_access(self) -> kafka.KafkaSecurity:
         """TLS and authentication of connections to Kafka."""
         is_sasl = self.kafka_security.startswith("SASL")
-        return kafka.Security(
+        return kafka.KafkaSecurity(
             security_protocol=self.kafka_security,
             sasl_mechanism=self.kafka_sasl_mechanism if is_sasl else None,
             sasl_plain_username=self.kafka_username,
@@ -162,7 +162,7 @@ class Access(KafkaAccess, RedisAccess, ZooKeeperAccess):
         )
         _refuse_half("ZOOKEEPER", is_tls=self.zookeeper_tls, files=(ca, certificate, key))
         zookeeper.secure(
-            zookeeper.Security(
+            zookeeper.ZooKeeperSecurity(
                 digest=f"{self.zookeeper_username}:{password}" if password else None,
                 use_ssl=self.zookeeper_tls,
                 ca=ca,

@@ -45,7 +45,7 @@ _SNAPPY_SWELLS = 64
 """Times that a snappy block can be larger than what it is made of; a larger claim is a lie."""
 
 
-class TooLarge(Exception):
+class PieceTooLarge(Exception):
     """A piece that cannot be had without more memory than a batch is worth."""
 
 
@@ -72,7 +72,7 @@ def pieces(codec: int, data: bytes) -> Iterator[bytes]:
     except zstandard.ZstdError as error:
         # The library has no code for it.
         if "its decompression needs too much memory" in str(error):
-            raise TooLarge from error
+            raise PieceTooLarge from error
         raise CorruptRecordError(f"cannot decompress a record batch: {error}") from error
     except (zlib.error, RuntimeError, EOFError, snappy.UncompressError, struct.error) as error:
         raise CorruptRecordError(f"cannot decompress a record batch: {error}") from error
@@ -138,7 +138,7 @@ def _unsnappy_block(block: bytes) -> bytes:
     if size > _SNAPPY_SWELLS * len(block):
         raise EOFError(f"a snappy block of {len(block)} bytes cannot contain {size} bytes")
     if size > _SNAPPY_BLOCK_BYTES:
-        raise TooLarge
+        raise PieceTooLarge
     return bytes(snappy.uncompress(block))
 
 

@@ -22,7 +22,7 @@ _CLOSE_MS = 1_000
 _CLIENT_ID = "crawlstream-table"
 
 
-class Table:
+class CompactedTopic:
     """The keys of a topic that begin alike. What was read once is not read again; calls block."""
 
     def __init__(self, kafka: Kafka, topic: str, prefix: bytes) -> None:

@@ -25,7 +25,7 @@ REQUEST_TIMEOUT_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Security:
+class KafkaSecurity:
     """TLS and authentication, in the words of kafka-python."""
 
     security_protocol: str = "PLAINTEXT"
@@ -47,7 +47,7 @@ class Kafka:
     """Bootstrap brokers, each ``host:port``."""
     client_id: str = "crawlstream"
     """Name of the clients in Kafka's log, metrics and quotas."""
-    security: Security = field(default=Security(), repr=False)
+    security: KafkaSecurity = field(default=KafkaSecurity(), repr=False)
     codec: Codec = "gzip"
     """How produced records are compressed."""
     shape: TopicShape = field(default_factory=TopicShape)

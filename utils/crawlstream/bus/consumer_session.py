@@ -98,7 +98,7 @@ class _Part:
     """Offset after the last record handed out; None until it is placed."""
 
 
-class Session(ConsumerRebalanceListener):  # type: ignore[misc]
+class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
     """A consumer that reads only from the positions it was given; for one thread.
 
     The rebalance listener runs on the client's own thread, but only while the session's thread
@@ -341,7 +341,7 @@ def open_session(
     tell: Tell,
     next_epoch: Callable[[], int],
     limits: ReadLimits = DEFAULT_LIMITS,
-) -> Session:
+) -> ConsumerSession:
     """Connect and subscribe; KafkaUnavailable if Kafka does not answer."""
     consumer, network = open_client(
         KafkaConsumer,
@@ -363,7 +363,7 @@ def open_session(
     )
     read_quickly(consumer)
     _heed_refused_heartbeats(consumer)
-    session = Session(consumer, network, topic, tell=tell, next_epoch=next_epoch)
+    session = ConsumerSession(consumer, network, topic, tell=tell, next_epoch=next_epoch)
     session.subscribe()
     return session
 

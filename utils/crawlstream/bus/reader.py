@@ -12,7 +12,7 @@ import structlog
 from kafka.errors import RetriableError
 
 from crawlstream.bus.access.refusals import refusal_of
-from crawlstream.bus.consumer_session import BatchesRead, Session
+from crawlstream.bus.consumer_session import BatchesRead, ConsumerSession
 from crawlstream.errors import KafkaRefused, KafkaUnavailable
 from crawlstream.retry import Backoff
 
@@ -29,7 +29,7 @@ SILENT_AFTER_S = 10.0
 """Time without a connection after which Kafka counts as unavailable; reconnecting takes less."""
 
 log = structlog.get_logger()
-Command = Callable[[Session], None]
+Command = Callable[[ConsumerSession], None]
 
 
 class Reader(threading.Thread):
@@ -41,7 +41,7 @@ class Reader(threading.Thread):
 
     def __init__(
         self,
-        open_session: Callable[[], Session],
+        open_session: Callable[[], ConsumerSession],
         tell: Callable[[BatchesRead], None],
         *,
         polls: int,
@@ -142,7 +142,7 @@ class Reader(threading.Thread):
         finally:
             session.close(self._take_commit())
 
-    def _read(self, session: Session) -> None:
+    def _read(self, session: ConsumerSession) -> None:
         if not self._has_room:
             self._has_room = self._room.acquire(timeout=POLL_MS / 1000)
         session.fetch(self._has_room and not self._is_paused)
@@ -152,7 +152,7 @@ class Reader(threading.Thread):
             self._has_room = False
             self._tell(BatchesRead(batches))
 
-    def _note(self, session: Session) -> None:
+    def _note(self, session: ConsumerSession) -> None:
         """Say once that Kafka is waited for, and once that it is back."""
         if session.is_connected:
             self._connected_at = time.monotonic()
@@ -170,7 +170,7 @@ class Reader(threading.Thread):
         else:
             log.info("poll", outcome="kafka_back")
 
-    def _obey(self, session: Session) -> None:
+    def _obey(self, session: ConsumerSession) -> None:
         for _ in range(self._inbox.qsize()):
             try:
                 command = self._inbox.get_nowait()
@@ -181,7 +181,9 @@ class Reader(threading.Thread):
             session.commit(self._take_commit())
             self._committed_at = time.monotonic()
 
-    def _place(self, session: Session, *, partition: int, epoch: int, offset: int | None) -> None:
+    def _place(
+        self, session: ConsumerSession, *, partition: int, epoch: int, offset: int | None
+    ) -> None:
         try:
             session.place(partition, epoch, offset)
         except RetriableError as error:

@@ -23,7 +23,7 @@ from kafka.protocol.consumer import IsolationLevel
 from kafka.record.util import decode_varint
 from kafka.structs import TopicPartition
 
-from crawlstream.bus.codecs import TooLarge, pieces
+from crawlstream.bus.codecs import PieceTooLarge, pieces
 from crawlstream.bus.records import Record
 
 MAX_RECORD_BYTES = 16 * 1024 * 1024
@@ -132,7 +132,7 @@ def _unpack(tp: TopicPartition, batch: Any) -> Iterator[Record]:
             size += len(piece)
             if size > _WHOLE_BYTES:
                 return _Window(tp, batch, iter((b"".join(begin),)), unpacked).records()
-    except TooLarge:
+    except PieceTooLarge:
         return _Window(tp, batch, iter(begin), iter(())).records()
     return _read(tp, batch, b"".join(begin))
 
@@ -250,7 +250,7 @@ class _Window:
                 raise _End
             try:
                 piece = next(self._sources[-1], None)
-            except TooLarge:
+            except PieceTooLarge:
                 raise _End from None
             if piece is not None:
                 self._passed += len(piece)

@@ -13,7 +13,7 @@ from crawlstream.model.delivered import PAGE_FIELDS, TextHeaders
 from crawlstream.wire import jsontext
 
 
-class Kind(StrEnum):
+class ColumnType(StrEnum):
     """Type of a column."""
 
     TEXT = "text"
@@ -33,7 +33,7 @@ class Column:
     """Column: its name, type and meaning, and the function that takes its value from a row."""
 
     name: str
-    kind: Kind
+    kind: ColumnType
     meaning: str
     take: Callable[[Any], object]
     """Function that takes the value from a row, usually a page."""
@@ -43,16 +43,16 @@ def _json(value: object) -> str | None:
     return jsontext.dumps(value).decode() if value else None
 
 
-_KINDS: Mapping[Any, Kind] = {
-    str: Kind.TEXT,
-    int: Kind.WHOLE,
-    bool: Kind.FLAG,
-    datetime: Kind.TIME,
-    bytes: Kind.BYTES,
-    Sequence[str]: Kind.TEXTS,
-    TextHeaders: Kind.HEADERS,
-    Sequence[tuple[str, str]]: Kind.LINKS,
-    Mapping[str, object]: Kind.JSON,
+_KINDS: Mapping[Any, ColumnType] = {
+    str: ColumnType.TEXT,
+    int: ColumnType.WHOLE,
+    bool: ColumnType.FLAG,
+    datetime: ColumnType.TIME,
+    bytes: ColumnType.BYTES,
+    Sequence[str]: ColumnType.TEXTS,
+    TextHeaders: ColumnType.HEADERS,
+    Sequence[tuple[str, str]]: ColumnType.LINKS,
+    Mapping[str, object]: ColumnType.JSON,
 }
 _FIRST = (
     *("id", "appid", "crawlid", "spiderid", "run", "url", "response_url", "status_code"),
@@ -68,12 +68,15 @@ def _column(name: str) -> Column:
     take: Callable[[Any], Any] = attrgetter(name)
     if name == "mime":
         return Column(
-            name, Kind.TEXT, "media type, from Content-Type", lambda page: page.mime or None
+            name, ColumnType.TEXT, "media type, from Content-Type", lambda page: page.mime or None
         )
     field = PAGE_FIELDS[name]
     kind = _KINDS[field.type]
     return Column(
-        name, kind, field.meaning, (lambda page: _json(take(page))) if kind is Kind.JSON else take
+        name,
+        kind,
+        field.meaning,
+        (lambda page: _json(take(page))) if kind is ColumnType.JSON else take,
     )
 
 

@@ -12,7 +12,7 @@ from crawlstream.errors import MissingExtra
 from crawlstream.formats.columns import COLUMNS, Column
 
 
-class Writer(Protocol):
+class PageWriter(Protocol):
     """Writes pages to a file that the caller opens and closes."""
 
     def write(self, value: bytes, row: Any) -> None:
@@ -52,12 +52,12 @@ def format_of(name: str) -> str | None:
 
 def make_writer(
     which: str, file: BinaryIO, crawl: Crawl, columns: Sequence[Column] = COLUMNS
-) -> Writer:
+) -> PageWriter:
     """Return a writer of a format; raise MissingExtra as `load_format` does.
 
     ``columns`` are for formats that have columns. WARC only takes pages.
     """
-    writer: Writer = load_format(which)(file, crawl, columns)
+    writer: PageWriter = load_format(which)(file, crawl, columns)
     return writer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from crawlstream.formats.columns import COLUMNS, Kind
+from crawlstream.formats.columns import COLUMNS, ColumnType
 
 _REQUIRED = frozenset(
     {"id", "appid", "crawlid", "spiderid", "run", "url", "response_url", "status_code", "timestamp"}
@@ -15,17 +15,17 @@ _COMPUTED = frozenset({"mime"})
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
 _LINK = {"type": "struct", "fields": [{**_TEXT, "field": "url"}, {**_TEXT, "field": "text"}]}
-_TYPES: Mapping[Kind, Mapping[str, Any]] = {
-    Kind.TEXT: _TEXT,
-    Kind.WHOLE: {"type": "int64"},
-    Kind.NUMBER: {"type": "double"},
-    Kind.FLAG: {"type": "boolean"},
-    Kind.TIME: _TEXT,
+_TYPES: Mapping[ColumnType, Mapping[str, Any]] = {
+    ColumnType.TEXT: _TEXT,
+    ColumnType.WHOLE: {"type": "int64"},
+    ColumnType.NUMBER: {"type": "double"},
+    ColumnType.FLAG: {"type": "boolean"},
+    ColumnType.TIME: _TEXT,
     # As on the topic: text in the charset of the page, or base64 as body_encoding says.
-    Kind.BYTES: _TEXT,
-    Kind.TEXTS: _TEXTS,
-    Kind.HEADERS: {"type": "map", "keys": _TEXT, "values": _TEXTS},
-    Kind.LINKS: {"type": "array", "items": _LINK},
+    ColumnType.BYTES: _TEXT,
+    ColumnType.TEXTS: _TEXTS,
+    ColumnType.HEADERS: {"type": "map", "keys": _TEXT, "values": _TEXTS},
+    ColumnType.LINKS: {"type": "array", "items": _LINK},
 }
 """Types of the fields on the topic. Fields with any JSON have no type there and are left out."""
 _FLAT = frozenset({"string", "int64", "double", "boolean"})
@@ -44,9 +44,9 @@ def _fields() -> Iterator[Mapping[str, Any]]:
     for column in COLUMNS:
         if column.kind in _TYPES and column.name not in _COMPUTED:
             yield _named(column.name, column.kind)
-        if column.kind is Kind.BYTES:
-            yield _named(f"{column.name}_encoding", Kind.TEXT)
+        if column.kind is ColumnType.BYTES:
+            yield _named(f"{column.name}_encoding", ColumnType.TEXT)
 
 
-def _named(name: str, kind: Kind) -> Mapping[str, Any]:
+def _named(name: str, kind: ColumnType) -> Mapping[str, Any]:
     return {"field": name, **_TYPES[kind], "optional": name not in _REQUIRED}

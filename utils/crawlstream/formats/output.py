@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from crawlstream.errors import CrawlstreamError
-from crawlstream.formats.files import Crawl, Writer, make_writer
+from crawlstream.formats.files import Crawl, PageWriter, make_writer
 from crawlstream.model.delivered import Delivered
 
 
 class _Noting:
     """Writer that records whether it has failed, because its file is not whole then."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: PageWriter) -> None:
         self._writer = writer
         self.has_failed = False
 
@@ -31,7 +31,7 @@ class _Noting:
 
 
 @contextmanager
-def whole_file(path: Path, which: str, crawl: Crawl) -> Iterator[Writer]:
+def whole_file(path: Path, which: str, crawl: Crawl) -> Iterator[PageWriter]:
     """Provide a writer of a file; after the block, the file is whole, also if an error ended it.
 
     During the block, the file is named ``.<name>.unfinished`` in the same folder. A path that is

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from pyarrow import parquet
 
-from crawlstream.formats.columns import COLUMNS, Column, Kind
+from crawlstream.formats.columns import COLUMNS, Column, ColumnType
 from crawlstream.formats.files import Crawl
 
 ROWS = 5_000
@@ -20,16 +20,16 @@ _ZSTD_LEVEL = 3
 
 _TEXT = pa.string()
 _TYPES = {
-    Kind.TEXT: _TEXT,
-    Kind.WHOLE: pa.int64(),
-    Kind.NUMBER: pa.float64(),
-    Kind.FLAG: pa.bool_(),
-    Kind.TIME: pa.timestamp("us", "UTC"),
-    Kind.BYTES: pa.binary(),
-    Kind.TEXTS: pa.list_(_TEXT),
-    Kind.HEADERS: pa.map_(_TEXT, pa.list_(_TEXT)),
-    Kind.LINKS: pa.list_(pa.struct([("url", _TEXT), ("text", _TEXT)])),
-    Kind.JSON: _TEXT,
+    ColumnType.TEXT: _TEXT,
+    ColumnType.WHOLE: pa.int64(),
+    ColumnType.NUMBER: pa.float64(),
+    ColumnType.FLAG: pa.bool_(),
+    ColumnType.TIME: pa.timestamp("us", "UTC"),
+    ColumnType.BYTES: pa.binary(),
+    ColumnType.TEXTS: pa.list_(_TEXT),
+    ColumnType.HEADERS: pa.map_(_TEXT, pa.list_(_TEXT)),
+    ColumnType.LINKS: pa.list_(pa.struct([("url", _TEXT), ("text", _TEXT)])),
+    ColumnType.JSON: _TEXT,
 }
 _WORDS = ["appid", "crawlid", "spiderid", "mime", "encoding", "seed_url", "ip", "uuid"]
 """Columns with few different values."""
@@ -80,10 +80,10 @@ def schema_of(columns: Sequence[Column]) -> Any:
     return pa.schema([(each.name, _TYPES[each.kind]) for each in columns], metadata=version)
 
 
-def _cell(kind: Kind, value: Any) -> Any:
+def _cell(kind: ColumnType, value: Any) -> Any:
     """Return a value in the form that pyarrow needs."""
-    if kind is Kind.HEADERS:
+    if kind is ColumnType.HEADERS:
         return list(value.items())
-    if kind is Kind.LINKS:
+    if kind is ColumnType.LINKS:
         return [{"url": url, "text": text} for url, text in value]
     return value

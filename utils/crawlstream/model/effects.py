@@ -215,7 +215,7 @@ class ScheduleChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class AppliedSeed:
     """Seed that took effect in a Redis that was lost, and must not take effect again."""
 
     offset: int
@@ -224,7 +224,7 @@ class Seen:
     occasion: Occasion
 
 
-Effect = Seed | Command | ScheduleChange | Seen
+Effect = Seed | Command | ScheduleChange | AppliedSeed
 """Effect of a record of ``incoming`` on the frontier."""
 
 

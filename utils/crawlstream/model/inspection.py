@@ -10,7 +10,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle_table import ThrottleRule
 
 
-class Where(StrEnum):
+class PagePlace(StrEnum):
     """Place of a page of a crawl, as far as the frontier knows."""
 
     HELD = "held"
@@ -33,7 +33,7 @@ class Where(StrEnum):
 class Sighting:
     """Entry of the requested page; a seed that was fed twice has two."""
 
-    where: Where
+    where: PagePlace
     url: str
     """URL that will be requested; it may be another spelling of the one in the question."""
     spiderid: str
@@ -60,7 +60,7 @@ class PageReport:
     crawl: CrawlKey
     run: int
     state: str
-    where: Where
+    where: PagePlace
     sightings: Sequence[Sighting] = ()
     looked_at: int = 0
     """Number of entries that were examined."""

@@ -19,7 +19,7 @@ Counts = Mapping[str, int]
 _Bucket = Mapping[bytes, bytes]
 
 
-class History:
+class CounterHistory:
     """Counts of the past."""
 
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:

@@ -45,7 +45,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RequestKind:
     """Kind of request; kinds are tried by rank, lowest first."""
 
     name: str
@@ -63,23 +63,25 @@ def _action(fields: Mapping[str, Any], _: RequestLimits) -> ActionRequest:
     return ActionRequest(name=fields["action"], **others)
 
 
-SCRAPER = Kind("scraper", 100, Schema.bundled("scraper"), crawl_request, frozenset({"url"}))
-ACTION = Kind("action", 200, Schema.bundled("action"), _action, frozenset({"action", "spiderid"}))
-SCHEDULE = Kind(
+SCRAPER = RequestKind("scraper", 100, Schema.bundled("scraper"), crawl_request, frozenset({"url"}))
+ACTION = RequestKind(
+    "action", 200, Schema.bundled("action"), _action, frozenset({"action", "spiderid"})
+)
+SCHEDULE = RequestKind(
     "schedule",
     250,
     Schema.bundled("schedule"),
     schedule_request,
     frozenset({"schedule", "cron", "seeds", "seeds_from", "do"}),
 )
-STATS = Kind(
+STATS = RequestKind(
     "stats",
     300,
     Schema.bundled("stats"),
     lambda fields, _: StatsRequest(**fields),
     frozenset({"stats"}),
 )
-ZOOKEEPER = Kind(
+ZOOKEEPER = RequestKind(
     "zookeeper",
     400,
     Schema.bundled("zookeeper"),
@@ -131,7 +133,7 @@ def encode(request: ActionRequest | ScheduleRequest | StatsRequest | ZookeeperRe
     return jsontext.dumps(record)
 
 
-def likeliest(fields: Mapping[str, Any]) -> Kind:
+def likeliest(fields: Mapping[str, Any]) -> RequestKind:
     """Return the most likely kind of an object, by its fields."""
     if "url" in fields:
         return SCRAPER
@@ -140,7 +142,7 @@ def likeliest(fields: Mapping[str, Any]) -> Kind:
     return max(KINDS, key=lambda kind: _likeness(kind, fields))
 
 
-def _likeness(kind: Kind, fields: Mapping[str, Any]) -> tuple[int, int, int]:
+def _likeness(kind: RequestKind, fields: Mapping[str, Any]) -> tuple[int, int, int]:
     known = sum(name in kind.schema.properties for name in fields)
     return len(kind.marks & fields.keys()), known, -kind.rank
 

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from crawlstream.model.inspection import DomainReport, PageReport, Sighting, UrlReport, Where
+from crawlstream.model.inspection import DomainReport, PagePlace, PageReport, Sighting, UrlReport
 from crawlstream.model.process import Process
 from crawlstream.model.recurring.schedule import ScheduleState
 from crawlstream.model.recurring.times import next_due
@@ -159,21 +159,21 @@ def summary_of(page: PageReport) -> str:
     filtered = by_reason(page.filtered_by_reason) or "none"
     paused = ", and its crawl is paused: nothing of it is fetched" * (page.state == "paused")
     return {
-        Where.HELD: "in flight (leased by a worker)",
-        Where.QUEUED: f"queued{paused}",
-        Where.DELAYED: f"delayed (scheduled for later){paused}",
-        Where.SEEN: (
+        PagePlace.HELD: "in flight (leased by a worker)",
+        PagePlace.QUEUED: f"queued{paused}",
+        PagePlace.DELAYED: f"delayed (scheduled for later){paused}",
+        PagePlace.SEEN: (
             "seen, no longer queued: done, redirected or failed (failed pages of this run, by"
             f" reason: {failed})"
         ),
-        Where.NEVER: (
+        PagePlace.NEVER: (
             "never admitted: never requested, or filtered (filtered links of this run, by reason:"
             f" {filtered})"
         ),
-        Where.SPILLED: (
+        PagePlace.SPILLED: (
             "not seen, but links of its crawl are spilled to Kafka; it may be one of them"
         ),
-        Where.UNSURE: f"seen; not among the first {page.looked_at} entries of its domain",
+        PagePlace.UNSURE: f"seen; not among the first {page.looked_at} entries of its domain",
     }[page.where]
 
 
@@ -181,10 +181,10 @@ def _place_of(one: Sighting, url: str) -> str:
     attempt = f"priority {one.priority}, attempt {one.attempt}, for {one.spiderid}"
     if one.url != url:
         attempt += f", asked for in another spelling: {one.url}"
-    if one.where is Where.HELD:
+    if one.where is PagePlace.HELD:
         held_s = (one.held_ms or 0) / 1000
         return f"held by {one.worker} for {held_s:.1f} s, {one.phase}; {attempt}"
-    if one.where is Where.DELAYED:
+    if one.where is PagePlace.DELAYED:
         return f"due in {(one.due_ms or 0) / 1000:.1f} s; {attempt}"
     return f"position {one.place} in its queue, {one.ahead} pages of its crawl before it; {attempt}"
 

@@ -18,7 +18,7 @@ OPERATION_TIMEOUT_S = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Security:
+class ZooKeeperSecurity:
     """Security of connections, mostly in kazoo's terms; the same for the whole process."""
 
     digest: str | None = None
@@ -31,10 +31,10 @@ class Security:
     check_hostname: bool = True
 
 
-_security = Security()
+_security = ZooKeeperSecurity()
 
 
-def secure(security: Security) -> None:
+def secure(security: ZooKeeperSecurity) -> None:
     """Set the security of all later connections; called when the settings are read."""
     global _security  # noqa: PLW0603  of the process, like its environment
     _security = security

@@ -13,7 +13,7 @@ from crawlstream.errors import BadTable
 from crawlstream.retry import Backoff
 from crawlstream.tasks import end
 from crawlstream.zoo.node import Node, Table
-from crawlstream.zoo.watcher import Watcher
+from crawlstream.zoo.watcher import NodeWatcher
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 STOP_TIMEOUT_S = 12.0
@@ -45,7 +45,7 @@ class NodeWatch(Generic[Table]):
         self._table: Table | None = None
         self._latest: Table | BadTable | None = None
         self._news = asyncio.Event()
-        self._watcher: Watcher[Table] | None = None
+        self._watcher: NodeWatcher[Table] | None = None
         self._delivery: asyncio.Task[None] | None = None
 
     @property
@@ -66,7 +66,7 @@ class NodeWatch(Generic[Table]):
             with contextlib.suppress(RuntimeError):  # The loop may already be closed.
                 loop.call_soon_threadsafe(self._hear, latest)
 
-        self._watcher = Watcher(self._hosts, self._node, tell)
+        self._watcher = NodeWatcher(self._hosts, self._node, tell)
         self._watcher.start()
         self._delivery = asyncio.create_task(self._deliver())
 

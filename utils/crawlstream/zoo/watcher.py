@@ -25,7 +25,7 @@ SILENCE_ALARM_S = 10.0
 log = structlog.get_logger()
 
 
-class Watcher(threading.Thread, Generic[Table]):
+class NodeWatcher(threading.Thread, Generic[Table]):
     """Reports each version of the node that it sees, once.
 
     kazoo's own DataWatch is not used: it blocks indefinitely while ZooKeeper is down, its threads

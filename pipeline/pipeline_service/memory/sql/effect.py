@@ -15,7 +15,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, cast
 
-from crawlstream.formats.columns import Kind
+from crawlstream.formats.columns import ColumnType
 from crawlstream.plugins.sinks import Row
 from pipeline_service.memory.known_page import KnownPage, is_news, learn
 from pipeline_service.memory.seen import Listed, Seen
@@ -24,7 +24,7 @@ from pipeline_service.sinks.sql.database import Database, Transaction, Tuple, qu
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.table import TableEffect
 from pipeline_service.spec.memory import PagesSink, Visits
-from pipeline_service.spec.rule import Experience, Rule
+from pipeline_service.spec.rule import Experience, IntervalRule
 
 SEEN = "seen"
 """The field of a row that has what its record says."""
@@ -35,41 +35,41 @@ STATE = "visits"
 BASE = "base_s"
 _AT_ONCE = 500
 """Keys of one statement."""
-KINDS: Mapping[str, Kind] = {
-    "id": Kind.TEXT,
-    "appid": Kind.TEXT,
-    "url": Kind.TEXT,
-    "domain": Kind.TEXT,
-    "spiderid": Kind.TEXT,
-    "status": Kind.WHOLE,
-    "signature": Kind.TEXT,
-    "etag": Kind.TEXT,
-    "last_modified": Kind.TEXT,
-    "first_seen": Kind.TIME,
-    "last_seen": Kind.TIME,
-    "last_heard": Kind.TIME,
-    "last_changed": Kind.TIME,
-    "visits": Kind.WHOLE,
-    "changes": Kind.WHOLE,
-    "late_visits": Kind.NUMBER,
-    "late_changes": Kind.NUMBER,
-    "late_span_s": Kind.NUMBER,
-    "fails": Kind.WHOLE,
-    "gone": Kind.WHOLE,
-    "is_liar": Kind.FLAG,
-    "pace": Kind.WHOLE,
-    "least_s": Kind.NUMBER,
-    "most_s": Kind.NUMBER,
-    "interval_s": Kind.NUMBER,
-    "next_visit": Kind.TIME,
-    "claimed_until": Kind.TIME,
-    "asked": Kind.WHOLE,
-    "last_id": Kind.TEXT,
+KINDS: Mapping[str, ColumnType] = {
+    "id": ColumnType.TEXT,
+    "appid": ColumnType.TEXT,
+    "url": ColumnType.TEXT,
+    "domain": ColumnType.TEXT,
+    "spiderid": ColumnType.TEXT,
+    "status": ColumnType.WHOLE,
+    "signature": ColumnType.TEXT,
+    "etag": ColumnType.TEXT,
+    "last_modified": ColumnType.TEXT,
+    "first_seen": ColumnType.TIME,
+    "last_seen": ColumnType.TIME,
+    "last_heard": ColumnType.TIME,
+    "last_changed": ColumnType.TIME,
+    "visits": ColumnType.WHOLE,
+    "changes": ColumnType.WHOLE,
+    "late_visits": ColumnType.NUMBER,
+    "late_changes": ColumnType.NUMBER,
+    "late_span_s": ColumnType.NUMBER,
+    "fails": ColumnType.WHOLE,
+    "gone": ColumnType.WHOLE,
+    "is_liar": ColumnType.FLAG,
+    "pace": ColumnType.WHOLE,
+    "least_s": ColumnType.NUMBER,
+    "most_s": ColumnType.NUMBER,
+    "interval_s": ColumnType.NUMBER,
+    "next_visit": ColumnType.TIME,
+    "claimed_until": ColumnType.TIME,
+    "asked": ColumnType.WHOLE,
+    "last_id": ColumnType.TEXT,
 }
 """The columns of a memory."""
-KEPT: Mapping[str, Kind] = {"items": Kind.JSON, "items_before": Kind.JSON}
+KEPT: Mapping[str, ColumnType] = {"items": ColumnType.JSON, "items_before": ColumnType.JSON}
 """Further columns of a memory that keeps items."""
-_TIMES = frozenset(name for name, kind in KINDS.items() if kind is Kind.TIME)
+_TIMES = frozenset(name for name, kind in KINDS.items() if kind is ColumnType.TIME)
 _LATE = {"late_visits": "visits", "late_changes": "changes", "late_span_s": "span_s"}
 _PLAIN = [each.name for each in fields(KnownPage) if each.name not in ("key", "experience")]
 
@@ -159,7 +159,7 @@ class MemoryEffect:
         note_heard(self._pipeline, self._heard)
         self._heard = Counter()
 
-    def _current_rule(self, transaction: Transaction) -> Rule:
+    def _current_rule(self, transaction: Transaction) -> IntervalRule:
         if time.monotonic() >= self._rule_until:
             told = self._notes.get(transaction, STATE)
             self._rule = self._visits.rule(told.get(BASE))
@@ -209,7 +209,7 @@ def fields_of(page: KnownPage) -> Mapping[str, object]:
     return {**told, **times, "id": page.key}
 
 
-def kinds_of(sink: PagesSink) -> Mapping[str, Kind]:
+def kinds_of(sink: PagesSink) -> Mapping[str, ColumnType]:
     """Return the columns of a memory."""
     return {**KINDS, **KEPT} if sink.keep else KINDS
 

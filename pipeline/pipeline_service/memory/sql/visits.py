@@ -50,7 +50,7 @@ _SAVED_S = 3_600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class VisitClaim:
     """Pages to be fed, and as what."""
 
     crawl: VisitCrawl
@@ -102,7 +102,7 @@ class VisitStore:
         """Make the call in progress fail; from another thread."""
         self._database.interrupt()
 
-    def claim(self, owner: str) -> Claim | None:
+    def claim(self, owner: str) -> VisitClaim | None:
         """Return the pages for ``owner`` to feed now; None: none is due, or another one feeds.
 
         The claim does not change until ``fed`` is called.
@@ -120,7 +120,7 @@ class VisitStore:
             self._notes.put_object(transaction, STATE, state)
             return None if open_claim is None else self._read_claim(transaction, open_claim)
 
-    def fed(self, claim: Claim) -> None:
+    def fed(self, claim: VisitClaim) -> None:
         """Its seeds are in Kafka."""
         with self._transaction() as transaction:
             state = self._notes.lock(transaction, STATE)
@@ -261,7 +261,7 @@ class VisitStore:
                 *keys,
             )
 
-    def _read_claim(self, transaction: Transaction, told: Mapping[str, Any]) -> Claim:
+    def _read_claim(self, transaction: Transaction, told: Mapping[str, Any]) -> VisitClaim:
         """Return the pages with their numbers, equal for every feeder."""
         keys = told["keys"]
         pages = self._table.pages(transaction, f"where id in ({marks_of(keys)}) order by id", *keys)
@@ -272,7 +272,7 @@ class VisitStore:
             expires=told["expires"],
             more=self._visits.crawl,
         )
-        return Claim(
+        return VisitClaim(
             crawl=crawl,
             visits=[_visit(page, keys.index(page.key)) for page in pages],
             is_last=told["is_last"],

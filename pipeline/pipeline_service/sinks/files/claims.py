@@ -71,7 +71,7 @@ class End:
         return self.last.next if self.is_finished else self.last.start
 
 
-class Chain:
+class ClaimChain:
     """The claims of one partition; calls block and raise StoreUnavailable."""
 
     def __init__(self, store: Store, topic_id: str, partition: int) -> None:

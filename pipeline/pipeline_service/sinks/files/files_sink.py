@@ -25,11 +25,11 @@ from pipeline_service.metrics import CLAIMS_LOST, SEGMENTS, note_records
 from pipeline_service.records.account import Account, summed
 from pipeline_service.records.judging import Judged
 from pipeline_service.records.rows import Shape
-from pipeline_service.sinks.files.claims import Chain, Claim, new_writer
+from pipeline_service.sinks.files.claims import Claim, ClaimChain, new_writer
 from pipeline_service.sinks.files.repeats import Repeats, short
 from pipeline_service.sinks.files.segments import Segment, Spool, SpoolUnavailable, Written
-from pipeline_service.sinks.sink import Begin, Standing
-from pipeline_service.spec.config import FilesSink as Files
+from pipeline_service.sinks.sink import Begin, SinkPosition
+from pipeline_service.spec.config import FilesSpec as Files
 from pipeline_service.spec.config import Pipeline
 
 _SPOOL_PAUSE_S = 1.0
@@ -40,12 +40,12 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Part:
+class FilePart:
     """State of a partition of the source, as far as this process knows it."""
 
     number: int
     topic_id: str = ""
-    chain: Chain | None = None
+    chain: ClaimChain | None = None
     last: Claim | None = None
     """The last finished segment."""
     redo: Claim | None = None
@@ -75,7 +75,7 @@ class FilesSink:
         shape: Shape | None = None,
     ) -> None:
         """``shape`` is of rows that are not the pages themselves."""
-        self.parts: dict[int, Part] = {}
+        self.parts: dict[int, FilePart] = {}
         self.trouble = ""
         """Reason why pages cannot be written; empty: they can."""
         self.stored = 0
@@ -95,9 +95,9 @@ class FilesSink:
         return {n: part.topic_id for n, part in self.parts.items() if part.chain}
 
     @property
-    def standings(self) -> Mapping[int, Standing]:
+    def standings(self) -> Mapping[int, SinkPosition]:
         """How far those partitions are in the store."""
-        return {n: Standing(p.durable, p.account) for n, p in self.parts.items() if p.chain}
+        return {n: SinkPosition(p.durable, p.account) for n, p in self.parts.items() if p.chain}
 
     @property
     def oldest_ms(self) -> int:
@@ -110,7 +110,7 @@ class FilesSink:
 
         StoreUnavailable, BrokenChain.
         """
-        part = self.parts.setdefault(number, Part(number))
+        part = self.parts.setdefault(number, FilePart(number))
         async with part.lock:
             await self._load(part, topic_id)
             return part.next
@@ -168,11 +168,11 @@ class FilesSink:
                 part.next = where.log_start
             return where.log_start
 
-    async def _load(self, part: Part, topic_id: str) -> None:
+    async def _load(self, part: FilePart, topic_id: str) -> None:
         """Learn from the store how far it is."""
         self._drop(part)
         part.topic_id = topic_id
-        part.chain = chain = Chain(self._store, topic_id, part.number)
+        part.chain = chain = ClaimChain(self._store, topic_id, part.number)
         end = await asyncio.to_thread(chain.end)
         part.next = end.position
         if end.position is None and (first := await self._begin(part.number)) is not None:
@@ -188,7 +188,7 @@ class FilesSink:
         again = {"again": part.redo.next} if part.redo else {}
         log.info("read", partition=part.number, position=part.next, **again)
 
-    def _opened(self, part: Part, start: int | None = None) -> Segment:
+    def _opened(self, part: FilePart, start: int | None = None) -> Segment:
         if part.segment is None:
             first = part.redo.start if part.redo else part.next if part.next is not None else start
             part.segment = Segment(
@@ -201,13 +201,13 @@ class FilesSink:
             )
         return part.segment
 
-    def _drop(self, part: Part) -> None:
+    def _drop(self, part: FilePart) -> None:
         if part.segment is not None:
             part.segment.drop()
             part.segment = None
 
     async def _write(
-        self, part: Part, judged: Sequence[Judged], up_to: int, live: Liveness
+        self, part: FilePart, judged: Sequence[Judged], up_to: int, live: Liveness
     ) -> int | None:
         segment, until = self._opened(part), part.redo.next if part.redo else up_to
         ours = [each for each in judged if each.record.offset < until]
@@ -226,7 +226,7 @@ class FilesSink:
             return await self._write(part, judged[len(ours) :], up_to, live)
         return None
 
-    async def _abandon(self, part: Part, error: SpoolUnavailable) -> int | None:
+    async def _abandon(self, part: FilePart, error: SpoolUnavailable) -> int | None:
         """Drop what is open, and read its records again, after a pause."""
         self.trouble = str(error)
         log.warning("write", outcome="waiting", partition=part.number, error=str(error))
@@ -235,7 +235,7 @@ class FilesSink:
         await asyncio.sleep(_SPOOL_PAUSE_S)
         return part.next
 
-    async def _finish(self, part: Part, why: str, live: Liveness) -> int | None:
+    async def _finish(self, part: FilePart, why: str, live: Liveness) -> int | None:
         """Claim, put, finish; return where to read on if another process has claimed it."""
         segment, chain = part.segment, part.chain
         assert segment is not None
@@ -267,7 +267,7 @@ class FilesSink:
         return None
 
     async def _put(
-        self, part: Part, claim: Claim, files: Mapping[str, Written], live: Liveness
+        self, part: FilePart, claim: Claim, files: Mapping[str, Written], live: Liveness
     ) -> None:
         for name in claim.files:
             if name not in files:
@@ -284,14 +284,14 @@ class FilesSink:
         await asyncio.to_thread(self._store.put, name, file.path)
         live.beat()
 
-    async def _give_way(self, part: Part, live: Liveness) -> int | None:
+    async def _give_way(self, part: FilePart, live: Liveness) -> int | None:
         """Drop the segment: another process has claimed it and writes its records."""
         CLAIMS_LOST.labels(self._pipeline.name).inc()
         log.warning("claim", outcome="lost", partition=part.number, position=part.durable)
         await live.retry(partial(self._load, part, part.topic_id))
         return part.next
 
-    def _note(self, part: Part, claim: Claim, account: Account, why: str) -> None:
+    def _note(self, part: FilePart, claim: Claim, account: Account, why: str) -> None:
         name, segment = self._pipeline.name, part.segment
         assert segment is not None
         tally = segment.account.total
@@ -305,7 +305,7 @@ class FilesSink:
         part.durable = part.next = claim.next
         self._drop(part)
 
-    def _named(self, chain: Chain, start: int, written: Written) -> str:
+    def _named(self, chain: ClaimChain, start: int, written: Written) -> str:
         return f"{written.folder}{chain.name}-{start:020}.{self._files.format}"
 
 

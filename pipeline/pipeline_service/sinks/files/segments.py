@@ -16,14 +16,14 @@ from typing import BinaryIO
 
 from crawlstream.errors import ConfigError, Unavailable
 from crawlstream.formats.columns import COLUMNS
-from crawlstream.formats.files import Crawl, Writer, make_writer
+from crawlstream.formats.files import Crawl, PageWriter, make_writer
 from crawlstream.keys import encode_id
 from crawlstream.model.delivered import Delivered
 from pipeline_service.records.account import Account
 from pipeline_service.records.judging import Judged
 from pipeline_service.records.rows import Shape
 from pipeline_service.sinks.files.repeats import Repeats, short
-from pipeline_service.spec.config import FilesSink
+from pipeline_service.spec.config import FilesSpec
 
 MOST_FILES = 64
 """Largest number of files of a segment: one more value to partition by, and it is closed."""
@@ -96,7 +96,7 @@ class _Open:
 
     path: Path
     file: BinaryIO
-    writer: Writer
+    writer: PageWriter
     rows: int = 0
 
 
@@ -107,7 +107,7 @@ class Segment:
         self,
         start: int,
         *,
-        sink: FilesSink,
+        sink: FilesSpec,
         spool: Spool,
         known: Repeats,
         crawl: Crawl,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from crawlstream.formats.columns import Kind
+from crawlstream.formats.columns import ColumnType
 
 Tuple = tuple[Any, ...]
 
@@ -53,7 +53,7 @@ class Database(Protocol):
     All raise SinkUnavailable for what passes, RowsRefused for what the database will never take.
     """
 
-    types: Mapping[Kind, str]
+    types: Mapping[ColumnType, str]
     """How it calls what a column holds."""
 
     def open(self) -> None:
@@ -68,7 +68,7 @@ class Database(Protocol):
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Statements that are committed at the block's end, or undone when it raises."""
 
-    def fits(self, kind: Kind, declared: str) -> bool:
+    def fits(self, kind: ColumnType, declared: str) -> bool:
         """Return whether a column of a declared type can hold a kind."""
 
 

@@ -12,23 +12,23 @@ from types import MappingProxyType
 import psycopg
 
 from crawlstream.errors import ConfigError
-from crawlstream.formats.columns import Kind
+from crawlstream.formats.columns import ColumnType
 from crawlstream.plugins.sinks import RowsRefused, SinkUnavailable
 from pipeline_service.sinks.sql.database import Tuple, quoted
 
 _JSON = "jsonb"
-TYPES: Mapping[Kind, str] = MappingProxyType(
+TYPES: Mapping[ColumnType, str] = MappingProxyType(
     {
-        Kind.TEXT: "text",
-        Kind.WHOLE: "bigint",
-        Kind.NUMBER: "double precision",
-        Kind.FLAG: "boolean",
-        Kind.TIME: "timestamp with time zone",
-        Kind.BYTES: "bytea",
-        Kind.TEXTS: _JSON,
-        Kind.HEADERS: _JSON,
-        Kind.LINKS: _JSON,
-        Kind.JSON: _JSON,
+        ColumnType.TEXT: "text",
+        ColumnType.WHOLE: "bigint",
+        ColumnType.NUMBER: "double precision",
+        ColumnType.FLAG: "boolean",
+        ColumnType.TIME: "timestamp with time zone",
+        ColumnType.BYTES: "bytea",
+        ColumnType.TEXTS: _JSON,
+        ColumnType.HEADERS: _JSON,
+        ColumnType.LINKS: _JSON,
+        ColumnType.JSON: _JSON,
     }
 )
 _FIT: Mapping[str, Sequence[str]] = MappingProxyType(
@@ -126,7 +126,7 @@ class Postgres:
                 raise told from error
             raise
 
-    def fits(self, kind: Kind, declared: str) -> bool:
+    def fits(self, kind: ColumnType, declared: str) -> bool:
         """Return whether a column of a declared type can hold a kind."""
         wanted = TYPES[kind]
         return declared in _FIT.get(wanted, (wanted,))

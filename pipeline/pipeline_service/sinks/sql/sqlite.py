@@ -12,25 +12,25 @@ from pathlib import Path
 from types import MappingProxyType
 
 from crawlstream.errors import ConfigError
-from crawlstream.formats.columns import Kind
+from crawlstream.formats.columns import ColumnType
 from crawlstream.plugins.sinks import RowsRefused, SinkUnavailable
 from pipeline_service.sinks.sql.database import Tuple, quoted
 
 BUSY_S = 10.0
 """How long to wait for another process' transaction."""
 _TEXT = "text"
-TYPES: Mapping[Kind, str] = MappingProxyType(
+TYPES: Mapping[ColumnType, str] = MappingProxyType(
     {
-        Kind.TEXT: _TEXT,
-        Kind.WHOLE: "integer",
-        Kind.NUMBER: "real",
-        Kind.FLAG: "integer",
-        Kind.TIME: _TEXT,
-        Kind.BYTES: "blob",
-        Kind.TEXTS: _TEXT,
-        Kind.HEADERS: _TEXT,
-        Kind.LINKS: _TEXT,
-        Kind.JSON: _TEXT,
+        ColumnType.TEXT: _TEXT,
+        ColumnType.WHOLE: "integer",
+        ColumnType.NUMBER: "real",
+        ColumnType.FLAG: "integer",
+        ColumnType.TIME: _TEXT,
+        ColumnType.BYTES: "blob",
+        ColumnType.TEXTS: _TEXT,
+        ColumnType.HEADERS: _TEXT,
+        ColumnType.LINKS: _TEXT,
+        ColumnType.JSON: _TEXT,
     }
 )
 _PAUSES_S = (0.05, 0.2, 1.0)
@@ -97,7 +97,7 @@ class Sqlite:
                 raise SinkUnavailable(f"{self._path}: {error}") from error
             raise
 
-    def fits(self, kind: Kind, declared: str) -> bool:
+    def fits(self, kind: ColumnType, declared: str) -> bool:
         """Return whether a column can hold a kind: in SQLite every column holds anything."""
         return True
 

@@ -15,7 +15,7 @@ from pipeline_service.sinks.sql.database import Database, Transaction
 from pipeline_service.sinks.sql.notes import Notebook
 
 
-class Effect(Protocol):
+class SqlEffect(Protocol):
     """Effect of rows on a database, in the transaction that moves the position."""
 
     def prepare(self, database: Database, transaction: Transaction, *, has_begun: bool) -> None:
@@ -56,7 +56,9 @@ class SqlStore:
 
     knows_keys = True
 
-    def __init__(self, database: Database, effect: Effect, *, pipeline: str, edition: int) -> None:
+    def __init__(
+        self, database: Database, effect: SqlEffect, *, pipeline: str, edition: int
+    ) -> None:
         self._database = database
         self._effect = effect
         self._notes = Notebook(pipeline, edition)

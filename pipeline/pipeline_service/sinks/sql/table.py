@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
 from crawlstream.errors import ConfigError
-from crawlstream.formats.columns import Kind
+from crawlstream.formats.columns import ColumnType
 from crawlstream.plugins.sinks import Row, RowsRefused
 from pipeline_service.sinks.sql.database import Database, Transaction, quoted
 from pipeline_service.sinks.sql.values import values_of
@@ -18,7 +18,7 @@ class TableEffect:
     """Writes rows into one table, whose key is ``id``."""
 
     def __init__(
-        self, table: str, kinds: Mapping[str, Kind], *, replace: bool, migrate: bool
+        self, table: str, kinds: Mapping[str, ColumnType], *, replace: bool, migrate: bool
     ) -> None:
         """``kinds``: what each column holds; ``id`` is among them."""
         self._table = table
@@ -81,7 +81,7 @@ class TableEffect:
         )
         transaction.execute(f"create table {quoted(self._table)} ({columns})")
         for name, kind in self._kinds.items():
-            if kind is Kind.BYTES:
+            if kind is ColumnType.BYTES:
                 transaction.keep_outside(self._table, name)
 
     def _add(self, database: Database, transaction: Transaction, lacking: Sequence[str]) -> None:

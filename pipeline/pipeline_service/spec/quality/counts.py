@@ -33,7 +33,7 @@ class FieldCount:
 
 
 @dataclass(slots=True)
-class Quality:
+class QualityCounts:
     """Quality of some items: those of a page, or those of a run."""
 
     items: int = 0
@@ -56,7 +56,7 @@ class Quality:
         for name, rule in errors:
             self.fields.setdefault(name, FieldCount()).note(rule)
 
-    def add(self, other: Quality) -> None:
+    def add(self, other: QualityCounts) -> None:
         """Add another's numbers."""
         self.is_cut = self.is_cut or other.is_cut
         self.items += other.items
@@ -89,7 +89,7 @@ class Quality:
         return {"items": self.items, "fields": fields, **({"cut": True} if self.is_cut else {})}
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Quality:
+    def of_record(cls, record: Mapping[str, Any]) -> QualityCounts:
         """Read such an object; KeyError, TypeError, ValueError for anything else."""
         fields = {
             str(name): FieldCount(int(present), int(valid), Counter(errors))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawlstream.errors import ConfigError
-from pipeline_service.spec.quality.counts import MOST_FIELDS, WHOLE, Quality
+from pipeline_service.spec.quality.counts import MOST_FIELDS, WHOLE, QualityCounts
 
 ITEMS = "items"
 _SHARES = ("present", "valid")
@@ -69,14 +69,14 @@ def fields_of(expect: Sequence[Expectation]) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class ItemJudge:
     """Judge of the items of a run."""
 
     expect: Sequence[Expectation] = ()
     required: frozenset[str] = frozenset()
     """Fields that the score is taken of; none: all that are counted."""
 
-    def record(self, quality: Quality, *, pages: int) -> dict[str, Any]:
+    def record(self, quality: QualityCounts, *, pages: int) -> dict[str, Any]:
         """Return the quality of a run with this number of wanted pages, for its event.
 
         Fields are judged only where there are items. Empty: there are no numbers to report, or some
@@ -93,7 +93,7 @@ class Judge:
             **({"expect": told, "ok": all(each["met"] for each in told)} if told else {}),
         }
 
-    def score(self, quality: Quality) -> float | None:
+    def score(self, quality: QualityCounts) -> float | None:
         """Mean share of valid items over the required fields; None without items or fields."""
         names = self.required or quality.fields.keys() - {WHOLE}
         if not quality.items or not names:
@@ -102,7 +102,7 @@ class Judge:
         return round(valid / len(names) / quality.items, _DIGITS)
 
 
-def _shares(quality: Quality) -> Mapping[str, Any]:
+def _shares(quality: QualityCounts) -> Mapping[str, Any]:
     """Return the shares of items by field, and errors by rule."""
     told: dict[str, Any] = {}
     for name, counted in sorted(quality.fields.items()):
@@ -115,7 +115,7 @@ def _shares(quality: Quality) -> Mapping[str, Any]:
     return told
 
 
-def _judged(one: Expectation, quality: Quality) -> Mapping[str, Any]:
+def _judged(one: Expectation, quality: QualityCounts) -> Mapping[str, Any]:
     if one.field == ITEMS:
         value: float = quality.items
         return {one.name: int(one.least), "value": value, "met": value >= one.least}

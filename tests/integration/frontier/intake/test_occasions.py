@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, FiringKey
-from crawlstream.model.effects import Seen
+from crawlstream.model.effects import AppliedSeed
 from crawlstream.model.recurring.schedule import STOP_NUMBER, Occasion
 from crawlstream.model.run_marks import RunMark
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench
@@ -116,7 +116,9 @@ async def test_what_took_effect_in_a_lost_redis_is_seen(bench: Bench) -> None:
     """Its seed is not crawled again, and a repetition of it is one."""
     feed = bench.feed
     feed.next += 2
-    seen = [Seen(offset=n, timestamp_ms=1, appid="app", occasion=occasion()) for n in range(2)]
+    seen = [
+        AppliedSeed(offset=n, timestamp_ms=1, appid="app", occasion=occasion()) for n in range(2)
+    ]
     assert (await feed.put(*seen)).repeated == 0
     answer = await feed.put(feed.seed("a.com/", occasion=occasion()))
     assert answer.repeated == 1

@@ -12,7 +12,7 @@ from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.model.effects import Seed
 from crawlstream_chaos.processes import RunningServer
-from crawlstream_chaos.proxy import Proxy
+from crawlstream_chaos.proxy import FaultyProxy
 from crawlstream_cli.local.ports import free_block
 from crawlstream_frontier.frontier import Frontier
 from support.frontier.bench import KEYS, Bench
@@ -28,9 +28,9 @@ def seeds(bench: Bench, count: int = 2) -> list[Seed]:
 
 
 @asynccontextmanager
-async def proxy_of(server: RunningServer) -> AsyncIterator[Proxy]:
+async def proxy_of(server: RunningServer) -> AsyncIterator[FaultyProxy]:
     """A way to Redis that can be disturbed."""
-    proxy = Proxy(free_block(1), server.port)
+    proxy = FaultyProxy(free_block(1), server.port)
     await proxy.start()
     try:
         yield proxy

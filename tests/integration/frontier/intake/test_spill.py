@@ -7,7 +7,7 @@ import pytest
 from crawlstream.errors import FrontierFull, PositionGap
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Outcome, Settle
-from crawlstream.model.inspection import Where
+from crawlstream.model.inspection import PagePlace
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.codec.spill import LINKS_PER_RECORD, read_spill
 from crawlstream_frontier.codec.values import pack, unpack
@@ -80,7 +80,7 @@ async def test_what_is_spilled_is_admitted_and_waits(
     assert (await bench.frontier.queries.state()).spilled == 4
     page = await bench.frontier.inspector.page(CRAWL, "http://b/1")
     assert page is not None
-    assert page.where is Where.SPILLED
+    assert page.where is PagePlace.SPILLED
     done = await spills.recall()
     assert (done.applied, done.ignored, done.admitted) == (1, 0, 4)
     assert await bench.worker.crawl_all() == ["c/1", "b/0", "b/1", "b/2"]

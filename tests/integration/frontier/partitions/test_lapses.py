@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from crawlstream.errors import OutdatedStamp
 from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import Question, ToNote, survivors
-from crawlstream_frontier.partition_calls.coordinator import Home
+from crawlstream_frontier.partition_calls.coordinator import Coordinator
 from crawlstream_frontier.partitions.confirm import is_over, summed
 from crawlstream_frontier.streams import Streams
 from support.frontier.time import Times, timed
@@ -299,7 +299,7 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
     assert label.state == "dead"
 
 
-async def ended(two: Two, *, remember: int) -> Home:
+async def ended(two: Two, *, remember: int) -> Coordinator:
     """End the first run of a crawl that remembers for so many seconds; its home."""
     two.records = [replace(seed, remember=remember) for seed in seeds_of(two)]
     home = two.parts[0].home

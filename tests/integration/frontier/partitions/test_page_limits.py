@@ -15,8 +15,8 @@ from crawlstream.model.partitions.messages import LinkOrigin, Question, Stamp, T
 from crawlstream.wire.stored import encode_entry
 from crawlstream_frontier.codec.link_records import pack_links, read_links
 from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
-from crawlstream_frontier.partitions.credit_transfers import Credits
-from crawlstream_frontier.partitions.frontiers import Frontiers, Server
+from crawlstream_frontier.partitions.credit_transfers import CreditTransfers
+from crawlstream_frontier.partitions.frontiers import Frontiers, RedisServer
 from support.frontier.bench import fingerprint
 from support.partitions.real import LINKS, PRIORITY
 from support.partitions.two import Two, open_two
@@ -38,8 +38,8 @@ class Limited:
     def __init__(self, two: Two, redis: Redis) -> None:
         self.two = two
         self.redis: Any = redis
-        server = Server(name="redis", redis=redis, waiting=redis)
-        self.credits = Credits(Frontiers(two.partitions, [server]))
+        server = RedisServer(name="redis", redis=redis, waiting=redis)
+        self.credits = CreditTransfers(Frontiers(two.partitions, [server]))
         self._offset = 0
         self._next_link = 0
 

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Command
-from crawlstream.model.inspection import Where
+from crawlstream.model.inspection import PagePlace
 from crawlstream.wire.stored import encode_entry
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench, links, url_of
 
@@ -125,7 +125,7 @@ async def test_a_page_is_found_wherever_it_is(bench: Bench, path: int) -> None:
     await put(bench, range(PAGES), "a.example")
     page = await bench.frontier.inspector.page(CRAWL, f"http://a.example/{path}")
     assert page
-    assert (page.where, page.sightings[0].place) == (Where.QUEUED, path + 1)
+    assert (page.where, page.sightings[0].place) == (PagePlace.QUEUED, path + 1)
 
 
 @pytest.mark.parametrize("again", ["resume", "reprioritize"])

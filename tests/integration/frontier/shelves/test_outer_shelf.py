@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.errors import ConfigError, RedisUnavailable, ShelfUnavailable
-from crawlstream.model.inspection import Where
+from crawlstream.model.inspection import PagePlace
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.shelves.shelf import Shelf
@@ -120,7 +120,7 @@ async def test_inspect_looks_there(shelved: Bench) -> None:
     await fill(shelved)
     page = await shelved.frontier.inspector.page(CRAWL, f"http://a.example/{PAGES - 20}")
     assert page
-    assert (page.where, page.sightings[0].place) == (Where.QUEUED, PAGES - 19)
+    assert (page.where, page.sightings[0].place) == (PagePlace.QUEUED, PAGES - 19)
 
 
 async def test_a_stop_clears_the_shelf(shelved: Bench, server: Redis) -> None:

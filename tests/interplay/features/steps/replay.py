@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from crawlstream_chaos.facts.facts import Record
+from crawlstream_chaos.facts.facts import TopicRecord
 from crawlstream_chaos.strikes.extra_processes import is_up
 from crawlstream_chaos.witness import ENDINGS
 from interplay.story import RESULTS, Feature, Story
@@ -62,12 +62,12 @@ def _failures(story: Story) -> Counter[str]:
     return failed
 
 
-def _letters(story: Story) -> Sequence[Record]:
+def _letters(story: Story) -> Sequence[TopicRecord]:
     """Return its dead letters, repetitions left out."""
     return list({r.key: r for r in story.all_records("rejected")}.values())
 
 
-def _of_late(story: Story, topic: str) -> Sequence[Record]:
+def _of_late(story: Story, topic: str) -> Sequence[TopicRecord]:
     """Return what has come of the crawl of the other spider."""
     found = story.all_records(topic)
     return [r for r in found if r.value.get("spiderid") == _late(story)]

@@ -6,7 +6,7 @@ from redis.asyncio import Redis
 
 from crawlstream.keys import Partitions
 from crawlstream.throttle.edit import ThrottleEditor
-from crawlstream_chaos.facts.facts import Rule
+from crawlstream_chaos.facts.facts import HostRule
 from crawlstream_frontier.frontier import Frontier
 from interplay.story import Feature, Story
 from support.waiting import wait_until
@@ -25,7 +25,7 @@ class NarrowRule(Feature):
             settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         )
         await editor.set_rule(story.host, hits=2, window=1)
-        story.rules.append(Rule(host=story.host, hits=2, window_s=1))
+        story.rules.append(HostRule(host=story.host, hits=2, window_s=1))
         keys = Partitions(story.ground.cluster.prefix, len(story.ground.redis))
 
         async def is_known() -> bool:

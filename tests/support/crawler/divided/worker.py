@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.metrics import Meter
 from crawling.page.page import Page
 from crawling.runtime import lease_loop
@@ -86,7 +86,7 @@ class DividedWorker:
         self.partitions = [Partition(number, names) for number in range(partitions)]
         self.sleepers = [Sleeper() for _ in self.partitions]
         self._shared = Shared(ready=asyncio.Queue(), meter=Meter("link", 4), may_lease=lambda: True)
-        self._holds = Holds(slots, self._shared.turns.news, self._loop.time)
+        self._holds = Leases(slots, self._shared.turns.news, self._loop.time)
         self._takes_s = takes_s
 
     def run(self, *steps: Any) -> None:

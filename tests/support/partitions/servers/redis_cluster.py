@@ -17,7 +17,7 @@ from crawlstream.keys import SLOTS
 from crawlstream.tasks import run_to_end
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_cli.local.ports import free_block
-from crawlstream_cli.local.servers import Server
+from crawlstream_cli.local.servers import LocalServer
 from support.servers import running
 from support.waiting import wait_until
 
@@ -140,7 +140,7 @@ async def _join(cluster: RunningCluster) -> None:
         await wait_until(partial(_is_in_step, replica))
 
 
-def _node(folder: Path, port: int, bus: int, more: Mapping[str, str]) -> Server:
+def _node(folder: Path, port: int, bus: int, more: Mapping[str, str]) -> LocalServer:
     folder.mkdir(parents=True)
     options = {
         "bind": "127.0.0.1",
@@ -153,7 +153,7 @@ def _node(folder: Path, port: int, bus: int, more: Mapping[str, str]) -> Server:
         **{name.replace("_", "-"): value for name, value in more.items()},
     }
     argv = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    return Server("redis", port, ("redis-server", *argv), folder)
+    return LocalServer("redis", port, ("redis-server", *argv), folder)
 
 
 async def _ask(server: RunningServer, *command: str | int) -> Any:

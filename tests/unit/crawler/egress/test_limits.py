@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from crawling.egress.limits import Limits, share_of
-from crawling.egress.local_book import Book
+from crawling.egress.limits import PoolLimits, share_of
+from crawling.egress.local_book import LocalBook
 from crawling.egress.shared_book import SharedBook
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
 from crawlstream.model.egress.proxy_reports import BookAnswer, PoolSpend, ProxyReport, ProxyUse
@@ -37,8 +37,8 @@ class Session:
 class House:
     """The limits of one worker."""
 
-    limits: Limits
-    book: Book
+    limits: PoolLimits
+    book: LocalBook
     shared: SharedBook
     session: Session
     clock: Clock
@@ -49,7 +49,7 @@ class House:
 def house() -> House:
     """A worker that knows one proxy."""
     clock, session = Clock(), Session()
-    book = Book(clock)
+    book = LocalBook(clock)
     book.keep(frozenset({PROXY.id}))
     shared = SharedBook(cast(Any, session), book, is_needed=lambda: True)
     clock.now = 10.0 * DAY_S
@@ -57,7 +57,7 @@ def house() -> House:
     def now() -> float:
         return clock.now
 
-    return House(Limits(book, shared, now=now), book, shared, session, clock, now)
+    return House(PoolLimits(book, shared, now=now), book, shared, session, clock, now)
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 7, 8, 30])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawling.egress.local_book import FAILURES, Book
+from crawling.egress.local_book import FAILURES, LocalBook
 from crawlstream.model.egress.proxy_reports import ProxyNews
 from support.crawler.holds import Clock
 
@@ -16,15 +16,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def book(clock: Clock) -> Book:
+def book(clock: Clock) -> LocalBook:
     """A book that knows nothing, but which proxies there are."""
-    book = Book(clock)
+    book = LocalBook(clock)
     book.keep(frozenset({"p", "q", "r", "p-10"}))
     return book
 
 
 def test_failures_in_a_row_put_a_proxy_out_and_a_success_in_between_does_not(
-    book: Book, clock: Clock
+    book: LocalBook, clock: Clock
 ) -> None:
     """For 30 s at most; then one request at a time until it is well."""
     for _ in range(FAILURES - 1):
@@ -45,7 +45,7 @@ def test_failures_in_a_row_put_a_proxy_out_and_a_success_in_between_does_not(
 
 
 def test_a_proxy_that_fails_its_trial_is_out_for_twice_as_long_up_to_an_hour(
-    book: Book, clock: Clock
+    book: LocalBook, clock: Clock
 ) -> None:
     """One failure is enough there; a wrong password is at once."""
     spans: list[float] = []
@@ -61,7 +61,7 @@ def test_a_proxy_that_fails_its_trial_is_out_for_twice_as_long_up_to_an_hour(
     assert book.out_until("p") - clock.now <= 30
 
 
-def test_a_proxy_rests_for_a_site_and_for_no_other(book: Book, clock: Clock) -> None:
+def test_a_proxy_rests_for_a_site_and_for_no_other(book: LocalBook, clock: Clock) -> None:
     """Longer each time that it finds no way there, up to what its pool says."""
     book.rest("p", "a", 300)
     assert (book.is_fit("p", "a"), book.is_fit("p", "b"), book.rests("p", "a")) == (
@@ -82,7 +82,7 @@ def test_a_proxy_rests_for_a_site_and_for_no_other(book: Book, clock: Clock) -> 
     assert book.is_fit("q", "a")
 
 
-def test_a_proxy_that_comes_through_nowhere_is_out(book: Book) -> None:
+def test_a_proxy_that_comes_through_nowhere_is_out(book: LocalBook) -> None:
     """A mute one is told from a silent site by that; many pages of one site are one site."""
     for number in range(20):
         book.found_no_way("p", f"site{number % (FAILURES - 1)}", most_rest_s=0)
@@ -91,7 +91,9 @@ def test_a_proxy_that_comes_through_nowhere_is_out(book: Book) -> None:
     assert book.out_until("p") > 0
 
 
-def test_a_site_is_silent_for_proxies_that_work_elsewhere_only(book: Book, clock: Clock) -> None:
+def test_a_site_is_silent_for_proxies_that_work_elsewhere_only(
+    book: LocalBook, clock: Clock
+) -> None:
     """Three of them, or all that there are; lately; and until anybody hears of it."""
     for proxy in ("p", "q", "r"):
         book.found_no_way(proxy, "a", most_rest_s=0)
@@ -111,7 +113,7 @@ def test_a_site_is_silent_for_proxies_that_work_elsewhere_only(book: Book, clock
     assert not book.is_silent("a", of=1)
 
 
-def test_a_proxy_that_the_table_drops_is_forgotten(book: Book) -> None:
+def test_a_proxy_that_the_table_drops_is_forgotten(book: LocalBook) -> None:
     """And is nobody's when it comes back."""
     for proxy in ("p", "q"):
         book.failed(proxy, at_once=True)
@@ -120,7 +122,7 @@ def test_a_proxy_that_the_table_drops_is_forgotten(book: Book) -> None:
     assert not book.is_fit("q", "a")
 
 
-def test_what_the_cluster_knows_holds_here_too(book: Book, clock: Clock) -> None:
+def test_what_the_cluster_knows_holds_here_too(book: LocalBook, clock: Clock) -> None:
     """Out and back, rests and bans with their ends, silent sites; nothing of unknown proxies."""
     book.hear(ProxyNews("o", "p", "*", 20, 3))
     book.hear(ProxyNews("o", "unknown", "*", 20, 3))
@@ -155,7 +157,9 @@ def test_what_the_cluster_knows_holds_here_too(book: Book, clock: Clock) -> None
     assert not book.is_silent("a", of=3)
 
 
-def test_workers_try_a_proxy_that_was_out_one_after_the_other(book: Book, clock: Clock) -> None:
+def test_workers_try_a_proxy_that_was_out_one_after_the_other(
+    book: LocalBook, clock: Clock
+) -> None:
     """A second apart, each at a turn of its own; ten seconds at most."""
     turns = []
     book.workers = 4

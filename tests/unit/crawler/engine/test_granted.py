@@ -11,7 +11,7 @@ from scrapy import Request
 from crawling.engine.downloader import granted
 from crawling.failures import RequestReplaced, reason_of
 from crawling.lease.expired import GrantExpired
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.lease.sites import OtherSite
 from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE
@@ -27,9 +27,9 @@ TABLE = ThrottleTable(
 )
 
 
-def granting(url: str, site: str) -> tuple[Holds, Page]:
+def granting(url: str, site: str) -> tuple[Leases, Page]:
     """Holds by ``TABLE``, and a page that was granted for a site just now."""
-    holds, now = Holds(64, lambda: None), time.monotonic()
+    holds, now = Leases(64, lambda: None), time.monotonic()
     holds.sites.site_of = lambda _partition, url: TABLE.site_of(url)
     holds.heard(0, now, 1)
     return holds, holds.admit(hold(1, entry=Entry(url=url), issued_at=now, domain=site))

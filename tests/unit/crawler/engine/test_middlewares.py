@@ -15,7 +15,7 @@ from crawling.engine.middlewares import WatchedCompression
 from crawling.failures import BadEncoding, TooLarge
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.page.body_budget import BodyBudget
-from crawling.page.flight_recorder import Recorder
+from crawling.page.flight_recorder import FlightRecorder
 from crawling.page.scrapy_request import PAGE
 from crawling.response.codings import INCOMPLETE, Undecoded
 from crawling.robots.request import ROBOTS
@@ -27,7 +27,7 @@ URL = "http://a.example/"
 @pytest.fixture
 def unpacking(tmp_path: Path) -> WatchedCompression:
     """The middleware, for bodies of 1 MiB at most."""
-    return WatchedCompression(1 << 20, Recorder(tmp_path, "link"), BodyBudget())
+    return WatchedCompression(1 << 20, FlightRecorder(tmp_path, "link"), BodyBudget())
 
 
 def fetched(

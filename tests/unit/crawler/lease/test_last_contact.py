@@ -6,7 +6,7 @@ import pytest
 
 from crawling.lease.expired import GrantExpired
 from crawling.lease.last_contact import WORD_BY_S
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Phase
 from support.crawler.holds import Clock, hold
 
@@ -18,13 +18,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def holds(clock: Clock) -> Holds:
+def holds(clock: Clock) -> Leases:
     """A process with four slots."""
-    return Holds(4, lambda: None, clock)
+    return Leases(4, lambda: None, clock)
 
 
 def test_a_connection_that_took_long_is_written_to_only_with_word_from_redis(
-    holds: Holds, clock: Clock
+    holds: Leases, clock: Clock
 ) -> None:
     """Redis may have been restarted, and know nothing of the grant, since it was last heard of."""
     slow, silent = holds.admit(hold(1)), holds.admit(hold(2))
@@ -39,7 +39,7 @@ def test_a_connection_that_took_long_is_written_to_only_with_word_from_redis(
 
 
 def test_a_redis_that_was_restarted_takes_back_what_has_not_left(
-    holds: Holds, clock: Clock
+    holds: Leases, clock: Clock
 ) -> None:
     """Whichever call hears of it: only what was sent goes on."""
     assert holds.heard(0, clock.now, 1)
@@ -55,7 +55,7 @@ def test_a_redis_that_was_restarted_takes_back_what_has_not_left(
     assert holds.heard(0, clock.now, 2)
 
 
-def test_while_something_may_leave_there_must_be_word(holds: Holds) -> None:
+def test_while_something_may_leave_there_must_be_word(holds: Leases) -> None:
     """From its lease to its departure, or its end."""
     may_leave = [holds.slots.unsent]
     first, second = holds.admit(hold(1)), holds.admit(hold(2))

@@ -8,7 +8,7 @@ import pytest
 
 from crawling.lease.expired import GrantExpired
 from crawling.lease.last_contact import FENCE_S
-from crawling.lease.leases import START_BY_S, Holds
+from crawling.lease.leases import START_BY_S, Leases
 from crawling.lease.slots import SLOW_S
 from crawling.page.page import Page, Phase
 from crawlstream.model.crawl import Entry
@@ -24,12 +24,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def holds(clock: Clock) -> Holds:
+def holds(clock: Clock) -> Leases:
     """A process with four slots."""
-    return Holds(4, lambda: None, clock)
+    return Leases(4, lambda: None, clock)
 
 
-def departed(holds: Holds, number: int = 1, **changes: Any) -> Page:
+def departed(holds: Leases, number: int = 1, **changes: Any) -> Page:
     """A page whose request has left."""
     page = holds.admit(hold(number, **changes))
     holds.set_out(page, page.hold.entry.url)
@@ -39,7 +39,7 @@ def departed(holds: Holds, number: int = 1, **changes: Any) -> Page:
     return page
 
 
-def test_a_slot_is_free_again_when_its_response_is_there(holds: Holds) -> None:
+def test_a_slot_is_free_again_when_its_response_is_there(holds: Leases) -> None:
     """Unsent and sent pages occupy slots; parsing and publishing do not."""
     pages = [departed(holds, n) for n in range(4)]
     assert holds.room() == 0
@@ -49,7 +49,7 @@ def test_a_slot_is_free_again_when_its_response_is_there(holds: Holds) -> None:
     assert holds.room() == 1
 
 
-def test_a_slow_download_gives_its_slot_to_another(holds: Holds, clock: Clock) -> None:
+def test_a_slow_download_gives_its_slot_to_another(holds: Leases, clock: Clock) -> None:
     """Four may be slow without a slot, and twelve at most; each still counts as a hold."""
     for number in range(4):
         departed(holds, number)
@@ -69,7 +69,7 @@ def test_a_slow_download_gives_its_slot_to_another(holds: Holds, clock: Clock) -
     assert holds.room() == 0, "no more holds than four times the slots"
 
 
-def test_a_host_that_is_not_reached_gives_its_slot_to_another(holds: Holds, clock: Clock) -> None:
+def test_a_host_that_is_not_reached_gives_its_slot_to_another(holds: Leases, clock: Clock) -> None:
     """From the moment its page set out, and the moment is known beforehand."""
     pages = [holds.admit(hold(number)) for number in range(4)]
     assert holds.room_at() == clock.now + SLOW_S, "none has set out, so no sooner than this"
@@ -88,14 +88,14 @@ def test_a_host_that_is_not_reached_gives_its_slot_to_another(holds: Holds, cloc
     assert holds.room() == 4, "it took no slot, so it frees none"
 
 
-def test_open_holds_are_bounded_however_fast_the_downloads(holds: Holds) -> None:
+def test_open_holds_are_bounded_however_fast_the_downloads(holds: Leases) -> None:
     """Pages that wait for Kafka stop the leasing at four times the slots."""
     for number in range(16):
         holds.receive(departed(holds, number))
     assert holds.room() == 0
 
 
-def test_a_request_sets_out_within_half_a_second_of_its_grant(holds: Holds, clock: Clock) -> None:
+def test_a_request_sets_out_within_half_a_second_of_its_grant(holds: Leases, clock: Clock) -> None:
     """Later, its grant has expired."""
     early, late = holds.admit(hold(1)), holds.admit(hold(2))
     clock.now += START_BY_S
@@ -107,7 +107,7 @@ def test_a_request_sets_out_within_half_a_second_of_its_grant(holds: Holds, cloc
 
 def test_fewer_wait_where_grants_expire_and_more_where_they_do_not(clock: Clock) -> None:
     """A process leases what it can send in time: half as much after a delay, growing again."""
-    holds = Holds(64, lambda: None, clock)
+    holds = Leases(64, lambda: None, clock)
     first = holds.room()
     late = [holds.admit(hold(n)) for n in range(first)]
     assert holds.room() == 0
@@ -129,7 +129,7 @@ def test_fewer_wait_where_grants_expire_and_more_where_they_do_not(clock: Clock)
 
 def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
     """Where holds wait long in this process, fewer are leased; how far Redis is does not matter."""
-    holds = Holds(64, lambda: None, clock)
+    holds = Leases(64, lambda: None, clock)
     first = holds.room()
     for number in range(100):
         page = holds.admit(hold(number, issued_at=clock.now - 0.2))
@@ -149,7 +149,7 @@ def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
     assert holds.room() > first
 
 
-def test_nothing_leaves_without_word_from_redis(holds: Holds, clock: Clock) -> None:
+def test_nothing_leaves_without_word_from_redis(holds: Leases, clock: Clock) -> None:
     """At 25 s of silence the worker stops sending; at 30 s its holds go to others."""
     holds.heard(0, clock.now, 1)
     clock.now += FENCE_S
@@ -161,7 +161,7 @@ def test_nothing_leaves_without_word_from_redis(holds: Holds, clock: Clock) -> N
 
 
 def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
-    holds: Holds, clock: Clock
+    holds: Leases, clock: Clock
 ) -> None:
     """Even if Redis is heard of first: by then the hold may be another worker's."""
     soon, late = holds.admit(hold(1)), holds.admit(hold(2))
@@ -177,7 +177,7 @@ def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
 
 
 def test_departures_are_reported_once_and_responses_free_the_domain(
-    holds: Holds, clock: Clock
+    holds: Leases, clock: Clock
 ) -> None:
     """The time since the grant is the departure's, whenever it is told."""
     page = holds.admit(hold())
@@ -195,7 +195,7 @@ def test_departures_are_reported_once_and_responses_free_the_domain(
 
 
 def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
-    holds: Holds, clock: Clock
+    holds: Leases, clock: Clock
 ) -> None:
     """Behind a TLS handshake the frontier is told the latest possible moment."""
     page = holds.admit(hold())
@@ -208,7 +208,7 @@ def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
     assert (sent.after_ms, sent.received) == (251, True)
 
 
-def test_an_end_carries_the_departure_that_was_not_told_yet(holds: Holds) -> None:
+def test_an_end_carries_the_departure_that_was_not_told_yet(holds: Leases) -> None:
     """A page that ends at once is told in one word."""
     page = departed(holds)
     holds.receive(page)
@@ -218,7 +218,7 @@ def test_an_end_carries_the_departure_that_was_not_told_yet(holds: Holds) -> Non
     assert owed.settles[0].sent_ms == 1
 
 
-def test_a_page_ends_once(holds: Holds) -> None:
+def test_a_page_ends_once(holds: Leases) -> None:
     """Whatever happens to it afterwards changes nothing."""
     page = departed(holds)
     holds.requeue(page, 1000)
@@ -227,7 +227,7 @@ def test_a_page_ends_once(holds: Holds) -> None:
     assert [type(end) for end in holds.of(0).take_owed().ends] == [Requeue]
 
 
-def test_what_is_unsent_can_be_given_back(holds: Holds) -> None:
+def test_what_is_unsent_can_be_given_back(holds: Leases) -> None:
     """Requests that are on the wire stay."""
     departed(holds, 1)
     waiting, connecting = holds.admit(hold(2)), holds.admit(hold(3))
@@ -240,7 +240,7 @@ def test_what_is_unsent_can_be_given_back(holds: Holds) -> None:
         holds.depart(connecting)
 
 
-def test_an_end_is_alive_until_it_is_told(holds: Holds) -> None:
+def test_an_end_is_alive_until_it_is_told(holds: Leases) -> None:
     """Reconciling must not give back what is about to be settled."""
     page = departed(holds)
     holds.settle(page, Outcome.DONE, "2xx")
@@ -251,7 +251,7 @@ def test_an_end_is_alive_until_it_is_told(holds: Holds) -> None:
     assert holds.by_id(page.id) is None
 
 
-def test_a_stale_hold_is_dropped_quietly(holds: Holds) -> None:
+def test_a_stale_hold_is_dropped_quietly(holds: Leases) -> None:
     """What the frontier does not know any more is settled by nobody here."""
     page, other = departed(holds, 1), departed(holds, 2)
     assert holds.told(0, holds.of(0).take_owed(), {"1-1"}) == [page]
@@ -264,7 +264,7 @@ def test_a_stale_hold_is_dropped_quietly(holds: Holds) -> None:
 
 def test_an_exchange_is_bounded() -> None:
     """At most 200 ends and 1 000 links, but a huge page goes alone."""
-    roomy = Holds(400, lambda: None)
+    roomy = Leases(400, lambda: None)
     for number in range(250):
         page = roomy.admit(hold(number))
         group = Links(domain="a", priority=1)
@@ -279,7 +279,7 @@ def test_an_exchange_is_bounded() -> None:
     assert sum(sizes) == 250
 
 
-def test_every_kind_of_end_reaches_the_frontier(holds: Holds) -> None:
+def test_every_kind_of_end_reaches_the_frontier(holds: Leases) -> None:
     """Settle, requeue and release, with what belongs to each."""
     first, second, third, buyer = (holds.admit(hold(n)) for n in range(4))
     first.filtered["domain"] += 2
@@ -313,7 +313,7 @@ def test_every_kind_of_end_reaches_the_frontier(holds: Holds) -> None:
     ],
 )
 def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
-    *, holds: Holds, reaction: Reaction, outcome: Outcome, is_told: bool
+    *, holds: Leases, reaction: Reaction, outcome: Outcome, is_told: bool
 ) -> None:
     """Only a result, which tells of an answer by itself, makes the report needless."""
     page = departed(holds, 1)
@@ -326,7 +326,7 @@ def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
     assert len(list(owed.ends)) == 1
 
 
-def test_a_connection_that_did_not_come_about_is_told(holds: Holds) -> None:
+def test_a_connection_that_did_not_come_about_is_told(holds: Leases) -> None:
     """The site was asked, though no request was written."""
     page = holds.admit(hold(1))
     holds.set_out(page, page.hold.entry.url)
@@ -338,7 +338,7 @@ def test_a_connection_that_did_not_come_about_is_told(holds: Holds) -> None:
     assert list(owed.requeues) == [Requeue(token=page.token, delay_ms=500, sent_ms=1)]
 
 
-def test_an_entry_that_cannot_be_crawled_is_held_all_the_same(holds: Holds) -> None:
+def test_an_entry_that_cannot_be_crawled_is_held_all_the_same(holds: Leases) -> None:
     """It fails by name later; it must not break the worker that leases it."""
     first, second = (
         holds.admit(hold(n, entry=Entry(url=f"gopher://a.example/{n}"))) for n in range(2)
@@ -346,15 +346,15 @@ def test_an_entry_that_cannot_be_crawled_is_held_all_the_same(holds: Holds) -> N
     assert first.id != second.id
 
 
-def test_the_same_entry_has_the_same_id_whoever_holds_it(holds: Holds) -> None:
+def test_the_same_entry_has_the_same_id_whoever_holds_it(holds: Leases) -> None:
     """Retries, replays and other workers publish under one key."""
     first = holds.admit(hold(1, entry=Entry(url="http://a.example/x")))
-    again = Holds(1, lambda: None).admit(hold(9, entry=Entry(url="http://a.example/x"), retries=2))
+    again = Leases(1, lambda: None).admit(hold(9, entry=Entry(url="http://a.example/x"), retries=2))
     seed = holds.admit(hold(3, entry=Entry(url="http://a.example/x", origin="t-0-1")))
     assert first.id == again.id != seed.id
 
 
-def test_a_domain_whose_pages_are_dear_rests(holds: Holds) -> None:
+def test_a_domain_whose_pages_are_dear_rests(holds: Leases) -> None:
     """Its next pages are given back until the others have had as much; those of others are not."""
     for number, domain, cpu_s in ((1, "b.example", 0.005), (2, "a.example", 2.0)):
         page = departed(holds, number, domain=domain)
@@ -366,7 +366,7 @@ def test_a_domain_whose_pages_are_dear_rests(holds: Holds) -> None:
     assert [release.delay_ms for release in holds.of(0).take_owed().releases] == [2000]
 
 
-def test_half_of_what_is_in_hand_never_rests(holds: Holds) -> None:
+def test_half_of_what_is_in_hand_never_rests(holds: Leases) -> None:
     """Where all domains have had their share there is work all the same; rests are short ones."""
     for number, cpu_s in ((1, 0.005), (2, 40.0), (3, 2.0)):
         page = departed(holds, number, domain=f"{number}.example")

@@ -6,7 +6,7 @@ import pytest
 
 from crawling.lease.expired import GrantExpired
 from crawling.lease.last_contact import FENCE_S
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page, Phase
 from crawlstream.model.effects import Outcome
 from support.crawler.holds import Clock, hold
@@ -19,19 +19,19 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def holds(clock: Clock) -> Holds:
+def holds(clock: Clock) -> Leases:
     """A process with four slots."""
-    return Holds(4, lambda: None, clock)
+    return Leases(4, lambda: None, clock)
 
 
-def granted(holds: Holds, partition: int, number: int = 1) -> Page:
+def granted(holds: Leases, partition: int, number: int = 1) -> Page:
     """A page that a partition has granted, which was heard of then."""
     page = holds.admit(hold(number, partition=partition))
     holds.heard(partition, page.admitted_at, 1)
     return page
 
 
-def test_the_same_token_of_two_partitions_is_two_holds(holds: Holds) -> None:
+def test_the_same_token_of_two_partitions_is_two_holds(holds: Leases) -> None:
     """Each is told of its own."""
     here, there = granted(holds, 0), granted(holds, 2)
     assert here.token == there.token
@@ -44,7 +44,7 @@ def test_the_same_token_of_two_partitions_is_two_holds(holds: Holds) -> None:
     assert here.is_open
 
 
-def test_slots_are_shared(holds: Holds) -> None:
+def test_slots_are_shared(holds: Leases) -> None:
     """What one partition grants is not asked of another, nor is what it is being asked for."""
     granted(holds, 0)
     assert holds.room() == 3
@@ -55,7 +55,7 @@ def test_slots_are_shared(holds: Holds) -> None:
     assert (holds.room(), len(holds)) == (2, 2)
 
 
-def test_a_partition_that_is_silent_stops_its_own_pages(holds: Holds, clock: Clock) -> None:
+def test_a_partition_that_is_silent_stops_its_own_pages(holds: Leases, clock: Clock) -> None:
     """Those of the others may leave."""
     granted(holds, 0)
     clock.now += FENCE_S
@@ -71,7 +71,7 @@ def test_a_partition_that_is_silent_stops_its_own_pages(holds: Holds, clock: Clo
 
 
 def test_a_partition_that_was_restarted_has_its_own_pages_given_back(
-    holds: Holds, clock: Clock
+    holds: Leases, clock: Clock
 ) -> None:
     """Epochs of two partitions have nothing to do with each other."""
     here, there = granted(holds, 0), granted(holds, 1)
@@ -81,7 +81,7 @@ def test_a_partition_that_was_restarted_has_its_own_pages_given_back(
     assert (holds.of(0).owes, holds.of(1).owes) == (False, True)
 
 
-def test_what_is_crowded_is_one_partition(holds: Holds) -> None:
+def test_what_is_crowded_is_one_partition(holds: Leases) -> None:
     """A page of another one ends as always; so it does where it is stale in one of them."""
     here, there = granted(holds, 0), granted(holds, 1)
     holds.of(0).is_crowded = True

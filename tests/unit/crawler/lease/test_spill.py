@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crawling.background import Tasks
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page, Phase
 from crawling.publish.spill import Spiller
 from crawlstream.model.effects import Links, Outcome, Settle, Spill
@@ -19,7 +19,7 @@ class Spilling:
 
     def __init__(self) -> None:
         self.settles: list[tuple[Page, Settle]] = []
-        self.holds = Holds(4, lambda: None)
+        self.holds = Leases(4, lambda: None)
         self.holds.spiller = self
 
     def takes(self, page: Page) -> bool:

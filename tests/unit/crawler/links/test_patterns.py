@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scrapy.http import HtmlResponse
 
 from crawling.links.extract import links_of
-from crawling.links.patterns import Patience, Patterns
+from crawling.links.patterns import PatternBudget, Patterns
 from crawlstream.model.crawl import Profile
 
 EVIL = [r"(a+)+$", r"^(?!x)(a|a)*$", r"(?=(a+)+$)b", r"(.*)(.*)\1(.*)\2x$", r"(\w*)*@$"]
@@ -82,7 +82,7 @@ def test_an_expression_has_three_chances() -> None:
 
 def test_an_expression_that_ends_in_time_is_not_disturbed() -> None:
     """The clock is stopped with the page."""
-    patience = Patience()
+    patience = PatternBudget()
     with patience.limited():
         pass
     began = time.process_time()

@@ -6,13 +6,13 @@ import gzip
 
 import pytest
 
-from crawling.links.sitemaps import MOST_LISTED, Listed, listing_of
+from crawling.links.sitemaps import MOST_LISTED, SitemapEntry, listing_of
 
 HERE = "http://a.example/maps/sitemap.xml"
 SITEMAPS = b'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 
-def pages(body: bytes, url: str = HERE) -> list[Listed]:
+def pages(body: bytes, url: str = HERE) -> list[SitemapEntry]:
     """The pages that a file lists, all of it read."""
     found = listing_of(url, body)
     assert not found.refused
@@ -26,7 +26,10 @@ def test_a_sitemap_lists_pages_and_an_index_sitemaps() -> None:
         b"<urlset %b>" % SITEMAPS + listed % (b"url", b"url") + b"<url><loc>/2</loc></url></urlset>"
     )
     found = listing_of(HERE, page)
-    expected = [Listed("http://a.example/1", "", "2026-11-22"), Listed("http://a.example/2")]
+    expected = [
+        SitemapEntry("http://a.example/1", "", "2026-11-22"),
+        SitemapEntry("http://a.example/2"),
+    ]
     assert (found.pages, found.sitemaps) == (expected, [])
     index = b"<sitemapindex>" + listed % (b"sitemap", b"sitemap") + b"</sitemapindex>"
     found = listing_of(HERE, gzip.compress(index))
@@ -38,18 +41,18 @@ def test_feeds_list_pages_with_their_titles() -> None:
     item = b"<item><title>A &amp; B</title><link>http://a.example/1</link>%b</item>"
     date = b"<pubDate>Sun, 06 Nov 1994 08:49:37 GMT</pubDate>"
     rss = b"<rss><channel><link>http://a.example/</link>" + item % date + b"</channel></rss>"
-    assert pages(rss) == [Listed("http://a.example/1", "A & B", "1994-11-06T08:49:37+00:00")]
+    assert pages(rss) == [SitemapEntry("http://a.example/1", "A & B", "1994-11-06T08:49:37+00:00")]
     rdf = b'<rdf:RDF xmlns:rdf="r" xmlns:dc="d">' + item % b"<dc:date>2026-11</dc:date>"
-    assert pages(rdf + b"</rdf:RDF>") == [Listed("http://a.example/1", "A & B", "2026-11")]
+    assert pages(rdf + b"</rdf:RDF>") == [SitemapEntry("http://a.example/1", "A & B", "2026-11")]
     atom = (
         b'<feed xmlns="http://www.w3.org/2005/Atom"><link href="http://a.example/"/><entry>'
         b'<link rel="edit" href="/no"/><link href="/1"/><published>2025-01-01</published>'
         b"<updated>2026-11-22T10:00:00Z</updated></entry></feed>"
     )
-    assert pages(atom) == [Listed("http://a.example/1", "", "2026-11-22T10:00:00Z")]
+    assert pages(atom) == [SitemapEntry("http://a.example/1", "", "2026-11-22T10:00:00Z")]
     guid = b"<rss><item><guid>http://a.example/g</guid></item>"
     other = b"<item><guid isPermaLink='false'>http://a.example/x</guid></item></rss>"
-    assert pages(guid + other) == [Listed("http://a.example/g")]
+    assert pages(guid + other) == [SitemapEntry("http://a.example/g")]
 
 
 def test_robots_txt_names_sitemaps() -> None:
@@ -116,7 +119,7 @@ def test_a_text_with_a_url_in_each_line_is_a_sitemap(end: bytes) -> None:
     """Packed or not, in UTF-8 or UTF-16, with a mark or without; other lines list nothing."""
     lines = [b"http://a.example/1?a&b", b"", b" HTTPS://a.example/\xc3\xa9 ", b"/2", b"a http://b/"]
     body = end.join(lines)
-    expected = [Listed("http://a.example/1?a&b"), Listed("https://a.example/%C3%A9")]
+    expected = [SitemapEntry("http://a.example/1?a&b"), SitemapEntry("https://a.example/%C3%A9")]
     for each in (body, b"\xef\xbb\xbf" + body, body.decode().encode("utf-16"), gzip.compress(body)):
         assert pages(each, "http://a.example/sitemap.txt") == expected
     many = end.join(b"http://a.example/%d" % number for number in range(MOST_LISTED + 7))
@@ -138,7 +141,7 @@ def test_what_a_program_writes_before_the_sitemap_is_passed_over(noise: bytes) -
     """With a declaration behind it, or without."""
     for declaration in (b"", b'<?xml version="1.0" encoding="UTF-8"?>'):
         body = noise + declaration + b"<urlset><url><loc>/1</loc></url></urlset>"
-        assert pages(body) == [Listed("http://a.example/1")]
+        assert pages(body) == [SitemapEntry("http://a.example/1")]
 
 
 def test_what_is_of_another_namespace_says_nothing_of_an_item() -> None:
@@ -151,14 +154,14 @@ def test_what_is_of_another_namespace_says_nothing_of_an_item() -> None:
         b"<rss %b><channel><item><atom:link rel='self' href='/self'/><i:title>no</i:title>"
         b"<link>/1</link><dc:date>2026-11</dc:date></item></channel></rss>" % spaces
     )
-    assert pages(rss) == [Listed("http://a.example/1", "", "2026-11")]
+    assert pages(rss) == [SitemapEntry("http://a.example/1", "", "2026-11")]
     own = b"<{0}urlset xmlns{1}='http://www.sitemaps.org/schemas/sitemap/0.9' %b><{0}url>" % spaces
     own += b"<i:loc>/no</i:loc><x:link rel='alternate' href='/de'/><{0}loc>/2</{0}loc></{0}url>"
     for prefix, declared in ((b"", b""), (b"s:", b":s")):
         body = own.replace(b"{0}", prefix).replace(b"{1}", declared) + b"</%burlset>" % prefix
-        assert pages(body) == [Listed("http://a.example/2")]
+        assert pages(body) == [SitemapEntry("http://a.example/2")]
     empty = b"<rss><item><link/><guid>http://a.example/g</guid><link>/3</link></item></rss>"
-    assert pages(empty) == [Listed("http://a.example/3")]
+    assert pages(empty) == [SitemapEntry("http://a.example/3")]
 
 
 def test_urls_are_resolved_by_the_base_of_their_element() -> None:
@@ -266,7 +269,7 @@ def test_no_more_than_the_format_allows() -> None:
 def test_a_date_that_is_none_is_left_out(text: str) -> None:
     """The page has no version then."""
     body = f"<urlset><url><loc>/1</loc><lastmod>{text}</lastmod></url></urlset>".encode()
-    assert pages(body) == [Listed("http://a.example/1")]
+    assert pages(body) == [SitemapEntry("http://a.example/1")]
 
 
 @pytest.mark.parametrize("spaces", [0, 65_300, 65_400])

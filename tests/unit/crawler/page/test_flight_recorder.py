@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crawling.page.flight_recorder import Crash, Recorder
+from crawling.page.flight_recorder import Crash, FlightRecorder
 from support.pages import page_at
 
 
@@ -25,7 +25,7 @@ def die_noting(folder: Path, worker: str, *, on_cpu: bool, partition: int = 0) -
     """Open a recorder in a child process that is killed."""
     child = os.fork()
     if child == 0:
-        recorder = Recorder(folder, "link")
+        recorder = FlightRecorder(folder, "link")
         recorder.open(worker)
         if on_cpu:
             page = page_at()
@@ -39,34 +39,34 @@ def die_noting(folder: Path, worker: str, *, on_cpu: bool, partition: int = 0) -
 def test_the_successor_learns_who_died_and_of_what(tmp_path: Path, token: str) -> None:
     """A kill leaves the worker's name, and the token only if a page was on its CPU."""
     die_noting(tmp_path, "dead", on_cpu=bool(token))
-    recorder = Recorder(tmp_path, "link")
+    recorder = FlightRecorder(tmp_path, "link")
     assert recorder.open("new") == [Crash("dead", token)]
     recorder.close()
-    assert Recorder(tmp_path, "link").open("next") == []
+    assert FlightRecorder(tmp_path, "link").open("next") == []
 
 
 def test_the_partition_of_a_token_is_told(tmp_path: Path) -> None:
     """A token names a hold of its partition only."""
     die_noting(tmp_path, "dead", on_cpu=True, partition=2)
-    recorder = Recorder(tmp_path, "link")
+    recorder = FlightRecorder(tmp_path, "link")
     assert recorder.open("new") == [Crash("dead", "1-1", 2)]
     recorder.close()
 
 
 def test_living_processes_keep_their_slots(tmp_path: Path) -> None:
     """Processes that share a home never report each other; abandoned slots are all reported."""
-    first, second = Recorder(tmp_path, "link"), Recorder(tmp_path, "link")
+    first, second = FlightRecorder(tmp_path, "link"), FlightRecorder(tmp_path, "link")
     assert first.open("a") == second.open("b") == []
     for number in range(2):
         die_noting(tmp_path, f"dead{number}", on_cpu=True)
-    third = Recorder(tmp_path, "link")
+    third = FlightRecorder(tmp_path, "link")
     assert [crash.worker for crash in third.open("c")] == ["dead1"]
-    assert Recorder(tmp_path, "other").open("d") == []
+    assert FlightRecorder(tmp_path, "other").open("d") == []
 
 
 async def test_a_page_is_noted_while_it_runs_and_not_while_it_waits(tmp_path: Path) -> None:
     """Only what is really on the CPU can be blamed, across every await of a callback."""
-    recorder = Recorder(tmp_path, "link")
+    recorder = FlightRecorder(tmp_path, "link")
     recorder.open("w")
     woken = asyncio.Event()
     seen = []
@@ -93,7 +93,7 @@ async def test_a_page_is_noted_while_it_runs_and_not_while_it_waits(tmp_path: Pa
 
 async def test_errors_and_cancellation_pass_through(tmp_path: Path) -> None:
     """What a callback raises, or is told, arrives as it was; nothing stays noted."""
-    recorder = Recorder(tmp_path, "link")
+    recorder = FlightRecorder(tmp_path, "link")
     recorder.open("w")
     told = []
 

@@ -10,10 +10,10 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from crawling.background import Tasks
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE
-from crawling.publish.completion import Endings
+from crawling.publish.completion import Completion
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import NotAcknowledged, Out
@@ -27,14 +27,14 @@ class Ending:
     """A page in hand, and Kafka as its process sees it."""
 
     def __init__(self, away: int = 0) -> None:
-        self.holds = Holds(4, lambda: None)
+        self.holds = Leases(4, lambda: None)
         self.page: Page = self.holds.admit(HOLD)
         self.acknowledged: list[Out] = []
         self.owed_before: list[bool] = []
         """Whether the frontier would have been told already, at each try to send."""
         self._away = away
         self._publisher = Publisher(self, load_settings())  # type: ignore[arg-type]
-        self.endings = Endings(self.holds, self._publisher, Tasks(lambda: None))
+        self.endings = Completion(self.holds, self._publisher, Tasks(lambda: None))
 
     async def send(self, records: Sequence[Out]) -> None:
         """As ``KafkaSink.send``: away at first, and then slow to take the last record."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from crawling.background import Tasks
-from crawling.lease.leases import Holds
+from crawling.lease.leases import Leases
 from crawling.page.page import Page, Phase
 from crawling.publish import link_sender as room
 from crawling.publish.link_sender import LinkSender, LinkTopic
@@ -52,7 +52,7 @@ class Sending:
         self.offset_of: Callable[[int], int] = lambda number: 100 + number
         self.origin: LinkOrigin | None = ORIGIN
         self.tasks = Tasks(lambda: None)
-        self.holds = Holds(9, lambda: None)
+        self.holds = Leases(9, lambda: None)
         publisher = Publisher(self, load_settings())  # type: ignore[arg-type]
         self.topic = LinkTopic(publisher, Kafka(()), "links", group="g")
         self.holds.spiller = LinkSender(

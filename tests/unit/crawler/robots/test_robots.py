@@ -12,7 +12,7 @@ from crawling.robots.cache import MOST_CHARACTERS, MOST_FILES, KnownRobots
 from crawling.robots.lines import MOST_RULES
 from crawling.robots.robots_book import (
     EVERYTHING_FORBIDDEN,
-    Note,
+    RobotsNote,
     note_instead,
     note_of,
     place_of,
@@ -22,7 +22,7 @@ from crawling.robots.rules import rules_in
 
 ORIGIN = "http://a.com:8080"
 DAY_S = 24 * 3600
-NOTHING = Note(None, 0)
+NOTHING = RobotsNote(None, 0)
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> Response:
@@ -31,7 +31,7 @@ def answer(status: int, body: bytes = b"", **headers: str) -> Response:
     return Response(f"{ORIGIN}/robots.txt", status=status, headers=named, body=body)
 
 
-def allows(note: Note, path: str) -> bool:
+def allows(note: RobotsNote, path: str) -> bool:
     """Whether everybody may fetch a path."""
     rules = rules_in(note.text())
     return rules is None or rules.allow(ORIGIN + path, "anybody")
@@ -89,7 +89,7 @@ def test_a_host_that_refuses_is_asked_ever_later() -> None:
     assert pauses[:4] == [5, 10, 20, 40]
     assert pauses[-3:] == [900, 900, 900]
     assert note.refusals == 12
-    assert note_of(answer(429), Note(b"open", 1)).refusals == 1
+    assert note_of(answer(429), RobotsNote(b"open", 1)).refusals == 1
 
 
 def test_a_file_that_breaks_off_forbids_until_it_is_whole() -> None:
@@ -113,7 +113,7 @@ def test_a_file_that_has_moved_is_followed_wherever_it_is() -> None:
 
 def test_what_cannot_be_read_allows() -> None:
     """A note that Redis has damaged costs nobody a page."""
-    assert allows(Note(b"rules not zlib", 1), "/x")
+    assert allows(RobotsNote(b"rules not zlib", 1), "/x")
     assert allows(rules_note(b"\x00" * 1000), "/x")
 
 

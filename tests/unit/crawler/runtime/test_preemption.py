@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from crawling.runtime.preemption import Amazon, Azure, Google, Metadata, Watcher, look_of
+from crawling.runtime.preemption import Amazon, Azure, Google, MachineMetadata, Watcher, look_of
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
 
@@ -69,7 +69,7 @@ def test_amazon_is_asked_with_a_token_that_is_kept(service: Service) -> None:
     """One token serves many looks; 404 is no notice, an action is one."""
     action = "GET /latest/meta-data/spot/instance-action"
     service.answers["PUT /latest/api/token"] = (200, "T0")
-    look = Amazon(Metadata(service.url))
+    look = Amazon(MachineMetadata(service.url))
     assert [look(), look()] == [False, False]
     service.answers[action] = (200, '{"action": "terminate", "time": "2026-01-01T00:00:00Z"}')
     assert look()
@@ -84,7 +84,7 @@ def test_amazon_renews_a_token_that_has_expired(service: Service) -> None:
         "PUT /latest/api/token": (200, "T0"),
         "GET /latest/meta-data/spot/instance-action": (401, ""),
     }
-    look = Amazon(Metadata(service.url))
+    look = Amazon(MachineMetadata(service.url))
     assert not look()
     service.answers["GET /latest/meta-data/spot/instance-action"] = (200, "{}")
     assert look()
@@ -94,7 +94,7 @@ def test_amazon_renews_a_token_that_has_expired(service: Service) -> None:
 def test_google_says_true_or_false(service: Service) -> None:
     """The answer is a word; the request says that it knows whom it asks."""
     path = "GET /computeMetadata/v1/instance/preempted"
-    look = Google(Metadata(service.url))
+    look = Google(MachineMetadata(service.url))
     for word, announced in {"FALSE": False, "TRUE": True}.items():
         service.answers[path] = (200, word)
         assert look() is announced
@@ -119,7 +119,7 @@ def test_azure_lists_the_whole_scale_set(
         "GET /metadata/instance/compute/name": (200, "worker_7"),
         "GET /metadata/scheduledevents": (200, json.dumps(events)),
     }
-    assert Azure(Metadata(service.url))() is announced
+    assert Azure(MachineMetadata(service.url))() is announced
     assert {headers["metadata"] for _, headers in service.asked} == {"true"}
 
 
@@ -135,7 +135,7 @@ def test_a_strange_answer_is_no_notice(service: Service, answer: tuple[int, str]
     }
     for cloud in (Amazon, Google, Azure):
         with contextlib.suppress(OSError, HTTPException, ValueError, LookupError):
-            assert not cloud(Metadata(service.url))()
+            assert not cloud(MachineMetadata(service.url))()
     assert "GET /elsewhere" not in {asked for asked, _ in service.asked}
 
 

@@ -202,7 +202,7 @@ class OpenRun(NamedTuple):
     """Offset after the last seed, by topic UUID and Kafka partition."""
 
 
-class Report(NamedTuple):
+class ContextReport(NamedTuple):
     """State of a context in one partition."""
 
     is_idle: bool
@@ -229,7 +229,7 @@ class Look(NamedTuple):
     redis_epoch: int
     positions: Mapping[tuple[str, int], int]
     """Next offset to apply of seeds and of links, by topic UUID and Kafka partition."""
-    reports: Sequence[Report]
+    reports: Sequence[ContextReport]
     late: Mapping[tuple[str, int, int], int] = {}
     """Next offset of the seeds of coordinators that were unavailable, by topic UUID, Kafka
     partition and coordinator."""
