@@ -227,7 +227,7 @@ async def test_a_person_asks(bench: Bench, capsys: pytest.CaptureFixture[str]) -
     assert "never admitted" in await say("http://a.example/3", "--crawlid", "crawl", "--app")
     assert "at a time" in await say("www.a.example", "--as", "domain")
     assert json.loads(await say("a.example", "--json"))["queues"][0]["bands"] == 1
-    assert "2 queued, 0 delayed, 0 held" in await say("crawl", "--app")
+    assert "2 queued, 0 delayed, 0 in flight" in await say("crawl", "--app")
     assert json.loads(await say("crawl", "--app", "--json"))["done"] == 1
 
 

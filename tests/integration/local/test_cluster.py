@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -269,6 +270,8 @@ async def test_whatever_ends_a_start_leaves_nothing_running(
         *(sys.executable, "-m", "crawlstream_cli", "up"),
         env=environment,
         stderr=subprocess.DEVNULL,
+        # What runs the tests may ignore it, and `up` leaves what is ignored.
+        preexec_fn=None if how is signal.SIGKILL else partial(signal.signal, how, signal.SIG_DFL),
     )
     await wait_until(lambda: len(_marked(cluster)) > 3, timeout_s=30)
     up.send_signal(how)

@@ -95,6 +95,18 @@ async def _new_pages(house: House, appid: str, told: Fields) -> None:
     assert house.visits() == {"/hub": 3, "/a": 1, "/b": 1, "/c": 1}
 
 
+@wish("links to other hosts, too")
+async def _anywhere(house: House, appid: str, told: Fields) -> None:
+    house.begin(hub=page(house.site.url("/b", host="127.0.0.2")), b=page())
+    await house.say(appid, "set", **told)
+    await house.fire(appid)
+    assert house.visits() == {"/hub": 1, "/b": 1}
+    del told["scope"]
+    await house.say(f"{appid}-own", "set", **told)
+    await house.fire(f"{appid}-own")
+    assert house.visits() == {"/hub": 2, "/b": 1}
+
+
 @wish("what sitemaps and feeds say is new or changed")
 async def _versions(house: House, appid: str, told: Fields) -> None:
     def sitemap(**days: str) -> Answer:

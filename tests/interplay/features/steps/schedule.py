@@ -24,9 +24,8 @@ class Schedule(Feature):
         seed = {name: story.request[name] for name in _OF_SEED if name in story.request}
         left_out = {*_OF_SEED, "appid"}
         crawl = {k: v for k, v in story.request.items() if k not in left_out}
-        reply = await story.ground.ask(
-            story, schedule="news", do="set", cron=_NEVER, crawl=crawl, seeds=[seed]
-        )
+        wish = {"cron": _NEVER, "crawl": crawl, "scope": "any", "seeds": [seed]}
+        reply = await story.ground.ask(story, schedule="news", do="set", **wish)
         assert not reply.get("errors"), reply
 
 

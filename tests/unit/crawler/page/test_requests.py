@@ -238,11 +238,15 @@ def test_the_referrer_policy_of_a_page_goes_with_its_links() -> None:
 
 def test_an_errback_that_is_left_out_is_logged_once() -> None:
     """The log has its name; the errback that a CrawlSpider sets for any rule is not a user's."""
+
+    def left_out(_failure: object) -> None:
+        """Take what nobody passes."""
+
     spider = SomeSpider()
     with capture_logs() as logs:
-        for errback in (failed, failed, CrawlSpider(name="ruled")._errback):
+        for errback in (left_out, left_out, CrawlSpider(name="ruled")._errback):
             callback_of(Request("http://a.example/", errback=errback), spider)
     (told,) = logs
     assert (told["log_level"], told["outcome"], told["errback"]) == (
-        *("warning", "errback_ignored", "failed"),
+        *("warning", "errback_ignored", "left_out"),
     )
