@@ -270,7 +270,7 @@ async def test_whatever_ends_a_start_leaves_nothing_running(
         *(sys.executable, "-m", "crawlstream_cli", "up"),
         env=environment,
         stderr=subprocess.DEVNULL,
-        # What runs the tests may ignore it, and `up` leaves what is ignored.
+        # A shell that ignores it passes that on, and `up` keeps it.
         preexec_fn=None if how is signal.SIGKILL else partial(signal.signal, how, signal.SIG_DFL),
     )
     await wait_until(lambda: len(_marked(cluster)) > 3, timeout_s=30)

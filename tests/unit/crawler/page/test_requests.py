@@ -240,7 +240,7 @@ def test_an_errback_that_is_left_out_is_logged_once() -> None:
     """The log has its name; the errback that a CrawlSpider sets for any rule is not a user's."""
 
     def left_out(_failure: object) -> None:
-        """Take what nobody passes."""
+        """Do nothing."""
 
     spider = SomeSpider()
     with capture_logs() as logs:
