@@ -98,6 +98,7 @@ async def _new_pages(house: House, appid: str, told: Fields) -> None:
 @wish("links to other hosts, too")
 async def _anywhere(house: House, appid: str, told: Fields) -> None:
     house.begin(hub=page(house.site.url("/b", host="127.0.0.2")), b=page())
+    told["crawl"] = {"crawlid": "news", "maxdepth": 1}
     await house.say(appid, "set", **told)
     await house.fire(appid)
     assert house.visits() == {"/hub": 1, "/b": 1}
