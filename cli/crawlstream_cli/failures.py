@@ -18,7 +18,7 @@ from crawlstream.model.words.quantities import by_reason
 from crawlstream.runs.failed_pages import Failures, read_failures
 from crawlstream_cli.common.cluster_requests import ends_of
 from crawlstream_cli.common.console import say, stdout_console
-from crawlstream_cli.common.which import which_crawl
+from crawlstream_cli.common.which import AppId, Spider, which_crawl
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl.ending import REMEDIES
 
@@ -34,12 +34,8 @@ def failures(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=0, help="Pages to list per reason.")
     ] = 5,
-    appid: Annotated[
-        str | None, typer.Option(help="Application id (appid), if several have such a crawl.")
-    ] = None,
-    spider: Annotated[
-        str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
-    ] = None,
+    appid: AppId = None,
+    spider: Spider = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the pages of a crawl that failed, by reason.

@@ -19,6 +19,8 @@ from crawlstream_cli.common.cluster_requests import ask, refusal
 from crawlstream_cli.common.console import say
 from crawlstream_cli.common.times import moment, until
 from crawlstream_cli.common.which import (
+    AppId,
+    Spider,
     condition_of,
     unknown_crawl,
     which_crawl,
@@ -37,12 +39,8 @@ def info(
     crawlid: Annotated[
         str | None, typer.Argument(metavar="CRAWL", help="Crawl to show; default: all crawls.")
     ] = None,
-    appid: Annotated[
-        str | None, typer.Option(help="Application id (appid), if several have such a crawl.")
-    ] = None,
-    spider: Annotated[
-        str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
-    ] = None,
+    appid: AppId = None,
+    spider: Spider = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show all crawls, or the progress of one crawl.

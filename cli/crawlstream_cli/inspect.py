@@ -21,7 +21,7 @@ from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import say, stdout_console
-from crawlstream_cli.common.which import unknown_crawl, which_crawl
+from crawlstream_cli.common.which import AppId, Spider, unknown_crawl, which_crawl
 from crawlstream_frontier.inspector import MOST_CRAWLS
 from crawlstream_frontier.opening.servers import shelf_of
 
@@ -67,12 +67,8 @@ def inspect(
     crawlid: Annotated[
         str | None, typer.Option(help="Only look for the URL in this crawl; default: all crawls.")
     ] = None,
-    appid: Annotated[
-        str | None, typer.Option(help="Application id (appid), if several have such a crawl.")
-    ] = None,
-    spider: Annotated[
-        str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
-    ] = None,
+    appid: AppId = None,
+    spider: Spider = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show where a page is, the state of a domain, or the progress of a crawl.

@@ -22,17 +22,10 @@ from crawlstream.wire import views
 from crawlstream_cli.common.cluster_requests import ends_of
 from crawlstream_cli.common.console import say, stdout_console
 from crawlstream_cli.common.times import moment
-from crawlstream_cli.common.which import which_crawl
+from crawlstream_cli.common.which import AppId, Spider, which_crawl
 
 _PATIENCE_S = 600.0
 _MOST = 1_000_000
-AppId = Annotated[
-    str | None,
-    typer.Option("--appid", help="Application id (appid), if several have such a crawl."),
-]
-Spider = Annotated[
-    str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _NAMES = {"new": "new", "gone": "gone", "status": "other status", "content": "other content"}
 

@@ -16,16 +16,9 @@ from crawlstream.wire import jsontext
 from crawlstream_cli.common.cluster_requests import ask, refusal
 from crawlstream_cli.common.console import say
 from crawlstream_cli.common.times import seconds_of, until
-from crawlstream_cli.common.which import which_crawl
+from crawlstream_cli.common.which import AppId, Spider, which_crawl
 from crawlstream_cli.common.words import counted
 
-AppId = Annotated[
-    str | None,
-    typer.Option("--appid", help="Application id (appid), if several have such a crawl."),
-]
-Spider = Annotated[
-    str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
-]
 ForHowLong = Annotated[
     int | None,
     typer.Option(

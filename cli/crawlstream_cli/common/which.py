@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Annotated
+
+import typer
 
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import CrawlstreamError, RedisUnavailable
@@ -16,6 +19,14 @@ from crawlstream_cli.common.cluster_requests import APPID
 
 SPIDER = "link"
 """The spider that is meant unless another one is named."""
+
+AppId = Annotated[
+    str | None,
+    typer.Option("--appid", help="Application id (appid), if several have such a crawl."),
+]
+Spider = Annotated[
+    str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
+]
 
 
 async def which_crawl(
