@@ -136,12 +136,14 @@ def _text(body: bytes, encoding: str, *, is_cut: bool) -> str | None:
 
     A character that was cut in two is left out. Some codecs decode bytes that they would not
     encode: an unexpected byte order mark, two encodings of a character, escapes without effect.
+    UTF-8 is not one of them.
     """
     try:
-        if codecs.lookup(encoding).name in NOT_CHARSETS:
+        codec = codecs.lookup(encoding).name
+        if codec in NOT_CHARSETS:
             return None
         text = body.decode(encoding)
-        return text if text.encode(encoding) == body else None
+        return text if codec == "utf-8" or text.encode(encoding) == body else None
     except UnicodeDecodeError as error:
         if not is_cut or error.start < len(body) - _LONGEST_CHARACTER:
             return None
