@@ -52,6 +52,8 @@ class Speed:
     pages_per_s: float
     cpu_ms: Mapping[str, float]
     """A page, by role: ``crawler``, ``redis``, ``kafka``, ``site``."""
+    bytes_per_s: float = 0
+    """Of the bodies that the site sent; 0 where all pages have one size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Stage:
 
         ``at_the_edges`` is called with their ids as the measured time begins, and as it ends.
         """
-        served = self.web.served
+        served, sent = self.web.served, self.web.sent
         start = served()
         with ExitStack() as crawlers:
             start_one = partial(running, *argv, folder=self.folder, **(env or {}))
@@ -107,14 +109,14 @@ class Stage:
                 await asyncio.sleep(0.1)
             if at_the_edges:
                 await at_the_edges(pids)
-            pages, began, spent = served(), time.monotonic(), _cpu_s()
+            pages, size, began, spent = served(), sent(), time.monotonic(), _cpu_s()
             await asyncio.sleep(self.measured_s)
-            pages, took_s = served() - pages, time.monotonic() - began
+            pages, size, took_s = served() - pages, sent() - size, time.monotonic() - began
             spent = _cpu_s() - spent
             if at_the_edges:
                 await at_the_edges(pids)
         cpu_ms = {role: seconds * 1000 / pages for role, seconds in spent.items()}
-        return Speed(pages / took_s, cpu_ms)
+        return Speed(pages / took_s, cpu_ms, size / took_s)
 
 
 async def fresh_frontier(

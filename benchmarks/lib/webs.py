@@ -27,13 +27,13 @@ _SYSTEM_PROGRAMS = "/usr/sbin:/usr/local/sbin:/opt/homebrew/bin"
 _DOCS = "python3*/html/index.html"
 """Below /usr/share/doc: where Debian's python3-doc has it."""
 _NGINX = """daemon off;
-worker_processes 1;
+master_process off;
 pid nginx.pid;
 error_log error.log;
 events {{ worker_connections 4096; }}
 http {{
     types {{ text/html html htm; text/plain txt; text/css css; text/javascript js; }}
-    log_format asked '$server_addr $request_uri $status';
+    log_format asked '$server_addr $request_uri $status $body_bytes_sent';
     access_log access.log asked;
     sendfile on;
     client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
@@ -66,6 +66,8 @@ class ServedWeb:
     """Hosts that links may lead to; None: it has no others."""
     served: Callable[[], int]
     """How many pages have been asked for so far; OSError before it serves any."""
+    sent: Callable[[], int] = lambda: 0
+    """Bytes of their bodies so far; 0 where all pages have one size."""
 
 
 @asynccontextmanager
@@ -131,7 +133,12 @@ def _real(folder: str, port: int) -> tuple[Sequence[str], ServedWeb]:
     (root / "nginx.conf").write_text(_NGINX.format(listen=listen, docs=docs))
     argv = (nginx, "-p", str(root), "-c", "nginx.conf", "-e", "error.log")
     urls = [f"http://{host}:{port}/index.html" for host in hosts]
-    return argv, ServedWeb(urls, hosts, lambda: log.read_bytes().count(b"\n"))
+    return argv, ServedWeb(
+        urls,
+        hosts,
+        served=lambda: log.read_bytes().count(b"\n"),
+        sent=lambda: sum(int(line.rpartition(b" ")[2]) for line in log.read_bytes().splitlines()),
+    )
 
 
 def find_nginx() -> str:
