@@ -16,7 +16,7 @@ from lib.harness import Benchmark, Cost, Figures, Line, measured, own_redis
 from lib.load import SPACED, WIDE_OPEN, fill, lease_and_settle, open_frontier
 from redis.asyncio import Redis
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.worker.session import WorkerSession
 
@@ -38,7 +38,7 @@ class Load:
     domains: int
     each: int
     filler: WorkerSession
-    hold: Hold
+    lease: Lease
     left: int = 0
     names = count()
 
@@ -53,7 +53,7 @@ class Load:
 
     async def fill(self) -> None:
         """Every domain has its entries again."""
-        await fill(self.filler, self.hold, self.domains, self.each)
+        await fill(self.filler, self.lease, self.domains, self.each)
         self.left = self.domains * self.each
 
     async def block(self) -> Cost:

@@ -19,8 +19,8 @@ async def measure(redis: Redis) -> Figures:
     await fill(*await open_frontier(redis, RARELY), DOMAINS, 2)
     worker = Frontier(redis, KEYS).session("idle", SPIDER)
     answer = await worker.exchange(want=200)
-    while answer.holds:
-        settles = [done(hold) for hold in answer.holds]
+    while answer.leases:
+        settles = [done(lease) for lease in answer.leases]
         answer = await worker.exchange(settles=settles, want=200)
     async with measured(redis) as polls:
         for _ in range(POLLS):

@@ -12,9 +12,9 @@ EACH = (5, 50, 500)
 
 async def bytes_per_url(redis: Redis, each: int) -> float:
     """How much Redis grows by a URL, with ``each`` of them in a domain."""
-    filler, hold = await open_frontier(redis)
+    filler, lease = await open_frontier(redis)
     before = int((await redis.info("memory"))["used_memory"])
-    await fill(filler, hold, QUEUED // each, each)
+    await fill(filler, lease, QUEUED // each, each)
     return (int((await redis.info("memory"))["used_memory"]) - before) / QUEUED
 
 

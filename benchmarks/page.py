@@ -55,7 +55,7 @@ async def page_costs(worker: WorkerSession, redis: Redis, web: Web) -> float:
     answer = await worker.exchange(want=BATCH)
     async with measured(redis) as cost:
         for _ in range(PAGES // BATCH):
-            settles = [done(hold, web.children(hold.domain)) for hold in answer.holds]
+            settles = [done(lease, web.children(lease.domain)) for lease in answer.leases]
             answer = await worker.exchange(settles=settles, want=BATCH)
     return cost.cpu_us / PAGES
 

@@ -30,11 +30,11 @@ def bulk() -> list[Links]:
 
 async def cost_of(redis: Redis, groups: list[Links], *, known_domains: bool = True) -> Cost:
     """Return the cost to put these links into a frontier that knows their domains, or none."""
-    filler, hold = await open_frontier(redis)
+    filler, lease = await open_frontier(redis)
     if known_domains:
-        await fill(filler, hold, DOMAINS, 2)
+        await fill(filler, lease, DOMAINS, 2)
     async with measured(redis) as cost:
-        await put_all(filler, hold, groups)
+        await put_all(filler, lease, groups)
     return cost
 
 

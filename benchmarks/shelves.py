@@ -25,7 +25,7 @@ from lib.restart import restarted
 from lib.sites import mean_size, site_links
 from redis.asyncio import Redis
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Settle
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.shelves.shelf import Shelf
@@ -84,7 +84,7 @@ async def used(redis: Redis) -> int:
 
 
 async def fill(
-    filler: WorkerSession, hold: Hold, sites: range, each: int, carrier: Carrier
+    filler: WorkerSession, seed_lease: Lease, sites: range, each: int, carrier: Carrier
 ) -> None:
     """Put ``each`` links into every site, and carry as that goes on."""
     for first in range(0, each, AT_ONCE):
@@ -93,7 +93,7 @@ async def fill(
         for start in sites[::batch]:
             some = range(start, min(start + batch, sites.stop))
             groups = [site_links(site, first, count) for site in some]
-            await filler.put_links(hold.token, groups)
+            await filler.put_links(seed_lease.token, groups)
         await carrier.carry()
 
 
@@ -106,8 +106,8 @@ async def lease(redis: Redis, pages: int, carrier: Carrier) -> float:
         async with measured(redis) as cost:
             answer = await worker.exchange(settles=settles, want=min(left, 100))
         cpu_us += cost.cpu_us
-        left -= len(answer.holds)
-        settles = [done(hold) for hold in answer.holds]
+        left -= len(answer.leases)
+        settles = [done(seed_lease) for seed_lease in answer.leases]
         await carrier.carry()
     await worker.exchange(settles=settles)
     return cpu_us / pages
@@ -125,10 +125,10 @@ async def shelves(*, is_outside: bool) -> AsyncIterator[Redis | None]:
 
 async def of_sites(redis: Redis, each: int, shelf: Redis | None) -> Figures:
     """Measure bytes per link with ``each`` links per site, and CPU per carried page if many."""
-    filler, hold = await open_frontier(redis)
+    filler, seed_lease = await open_frontier(redis)
     carrier, before = Carrier.of(redis, shelf), await used(redis)
     empty = await used(shelf) if shelf else 0
-    await fill(filler, hold, range(QUEUED // each), each, carrier)
+    await fill(filler, seed_lease, range(QUEUED // each), each, carrier)
     where = "outside" if shelf else "inside"
     found = {f"bytes_at_{each}_{where}": (await used(redis) - before) / QUEUED}
     if each < max(EACH_OUTSIDE):
@@ -168,10 +168,10 @@ async def beside_a_slow_site(redis: Redis, shelf: Redis) -> Figures:
 
 async def many(redis: Redis, shelf: Redis) -> Figures:
     """As many as BENCH_WAITING says."""
-    filler, hold = await open_frontier(redis)
+    filler, seed_lease = await open_frontier(redis)
     carrier, before = Carrier.of(redis, shelf), await used(redis)
     async with measured(redis) as filled:
-        await fill(filler, hold, range(WAITING // A_SITE), A_SITE, carrier)
+        await fill(filler, seed_lease, range(WAITING // A_SITE), A_SITE, carrier)
     waiting, on_shelf = await used(redis) - before, await used(shelf)
     shelved = carrier.take()
     async with measured(redis) as leased:

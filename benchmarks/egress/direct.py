@@ -30,7 +30,7 @@ from crawling.net.address_guard import GuardedResolver
 from crawling.page.scrapy_request import PAGE
 from crawlstream.boot.addresses import Guard
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.url import host_of
 from crawlstream_frontier.frontier import Frontier
@@ -63,11 +63,11 @@ class Counter:
         return self._step
 
 
-async def fetch(client: FetchClient, holds: Leases, url: str, numbers: count[int]) -> None:
+async def fetch(client: FetchClient, leases: Leases, url: str, numbers: count[int]) -> None:
     """Download one page, from its lease on."""
     number, now = next(numbers), time.monotonic()
-    holds.heard(0, now, 1)
-    hold = Hold(
+    leases.heard(0, now, 1)
+    lease = Lease(
         token=f"1-{number}",
         crawl=CrawlKey("link", "bench", "crawl"),
         run=1,
@@ -78,19 +78,19 @@ async def fetch(client: FetchClient, holds: Leases, url: str, numbers: count[int
         retries=0,
         issued_at=now,
     )
-    page = holds.admit(hold)
+    page = leases.admit(lease)
     await client.fetch(Request(url, meta={PAGE: page}), page)
-    holds.release(page)
+    leases.release(page)
 
 
-async def opcodes(client: FetchClient, holds: Leases, url: str) -> float:
+async def opcodes(client: FetchClient, leases: Leases, url: str) -> float:
     """Bytecodes a page, on a kept connection."""
     numbers = count(1)
     for _ in range(10):
-        await fetch(client, holds, url, numbers)
+        await fetch(client, leases, url, numbers)
     with Counter() as counter:
         for _ in range(PAGES):
-            await fetch(client, holds, url, numbers)
+            await fetch(client, leases, url, numbers)
     return counter.opcodes / PAGES
 
 
@@ -105,9 +105,9 @@ async def measure(redis: Redis) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         async with serving(Web(), folder) as web:
             for name in ("without", "with"):
-                holds = Leases(64, lambda: None)
+                leases = Leases(64, lambda: None)
                 client: FetchClient = HttpClient(
-                    holds,
+                    leases,
                     resolver,
                     timeout_s=10,
                     most_bytes=1 << 20,
@@ -117,7 +117,7 @@ async def measure(redis: Redis) -> Figures:
                 if name == "with":
                     choice = TlsChoice(frontier.handshakes, ["default"])
                     client = ProfiledClient(client, routes, choice, _no_browser)
-                found[f"{name}_opcodes"] = await opcodes(client, holds, web.seeds[0])
+                found[f"{name}_opcodes"] = await opcodes(client, leases, web.seeds[0])
                 client.close()
     return {"of_without": found["with_opcodes"] / found["without_opcodes"], **found}
 

@@ -15,7 +15,7 @@ from crawling.egress.proxy_choice import Choice
 from crawling.egress.shared_book import SharedBook
 from crawling.lease.leases import Leases
 from crawling.page.page import Page
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.egress.pools import Pool, Proxy
 from crawlstream.model.egress.proxy_reports import (
     REFUSED,
@@ -56,7 +56,7 @@ def report(ids: list[str]) -> ProxyReport:
 def page(number: int) -> Page:
     """Return a page of a site."""
     domain = f"site{number % SITES}.example"
-    hold = Hold(
+    lease = Lease(
         token=str(number),
         crawl=CrawlKey("link", "bench", "crawl"),
         run=1,
@@ -67,7 +67,7 @@ def page(number: int) -> Page:
         retries=0,
         issued_at=time.monotonic(),
     )
-    return Leases(1, lambda: None).admit(hold)
+    return Leases(1, lambda: None).admit(lease)
 
 
 async def measure(redis: Redis) -> Figures:

@@ -46,7 +46,7 @@ from crawlstream.boot.addresses import Guard
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import SetupError
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.effects import Loss
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite
@@ -102,17 +102,17 @@ class _Crawler:
 
     def __init__(self, blacklist: Blacklist) -> None:
         settings = load_settings(render=True)
-        self.holds = Leases(AT_ONCE, lambda: None)
+        self.leases = Leases(AT_ONCE, lambda: None)
         networks = (ip_network("127.0.0.0/8"),)
         resolver = GuardedResolver(Guard(networks), None)
-        self.gateway = Gateway(self.holds, resolver)
+        self.gateway = Gateway(self.leases, resolver)
         self.browsers = Browsers(program_of(settings), most_pages=10_000, most_bytes=1 << 40)
         self.client = RenderingClient(
             Renderer(
                 browsers=self.browsers,
                 gateway=lambda: self.gateway,
                 routes=None,
-                holds=self.holds,
+                leases=self.leases,
                 blacklist=blacklist,
                 redirects=OF_THE_CRAWL,
                 allows=_allowed,
@@ -120,15 +120,15 @@ class _Crawler:
                 lane="link+render",
                 rests=Rests(),
             ),
-            HttpClient(self.holds, resolver, timeout_s=5, most_bytes=1 << 20, verifies=None),
+            HttpClient(self.leases, resolver, timeout_s=5, most_bytes=1 << 20, verifies=None),
         )
         self._numbers = iter(range(1_000_000))
 
     async def fetch(self, url: str) -> None:
         """Download one complete page."""
         now = time.monotonic()
-        self.holds.heard(0, now, 1)
-        hold = Hold(
+        self.leases.heard(0, now, 1)
+        lease = Lease(
             token=f"1-{next(self._numbers)}",
             crawl=CrawlKey("link", "bench", "bench"),
             run=1,
@@ -139,7 +139,7 @@ class _Crawler:
             retries=0,
             issued_at=now,
         )
-        page = self.holds.admit(hold)
+        page = self.leases.admit(lease)
         response = await self.client.fetch(Request(url, meta={PAGE: page}), page)
         assert page.render is not None, response
         assert page.render["complete"], page.render

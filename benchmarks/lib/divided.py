@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 
 from crawlstream.errors import NotRestored
 from crawlstream.keys import Partitions
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.effects import IntakeBatch, Links, Loss, Seed
 from crawlstream.model.partitions.messages import Stamp
 from crawlstream.model.throttle_table import ThrottleTable
@@ -125,18 +125,18 @@ def _with(batch: IntakeBatch, records: Sequence[Seed]) -> IntakeBatch:
     )
 
 
-async def hold_seeds(frontiers: Frontiers, crawl: CrawlKey) -> list[tuple[WorkerSession, Hold]]:
+async def hold_seeds(frontiers: Frontiers, crawl: CrawlKey) -> list[tuple[WorkerSession, Lease]]:
     """Feed a seed in each partition, and hold it: under it links can be put."""
     every = range(len(frontiers))
     await feed(frontiers, [seed(p, seed_domain(frontiers.partitions, p), crawl) for p in every])
     fillers = [frontiers.session(p, FILLER, SPIDER) for p in every]
-    return [(filler, (await filler.exchange(want=1)).holds[0]) for filler in fillers]
+    return [(filler, (await filler.exchange(want=1)).leases[0]) for filler in fillers]
 
 
 async def fill_divided(
-    frontiers: Frontiers, fillers: Sequence[tuple[WorkerSession, Hold]], groups: Sequence[Links]
+    frontiers: Frontiers, fillers: Sequence[tuple[WorkerSession, Lease]], groups: Sequence[Links]
 ) -> None:
     """Put groups of links where they belong."""
-    for p, (filler, hold) in enumerate(fillers):
+    for p, (filler, lease) in enumerate(fillers):
         own = [group for group in groups if frontiers.partitions.of(group.domain) == p]
-        await put_all(filler, hold, own)
+        await put_all(filler, lease, own)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.effects import IntakeBatch, Links, Loss, Outcome, Seed, Settle
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.wire.stored import encode_entry
@@ -48,8 +48,10 @@ def links(domain: str, count: int, *, priority: int = 50) -> Links:
     )
 
 
-async def open_frontier(redis: Redis, rule: ThrottleRule = WIDE_OPEN) -> tuple[WorkerSession, Hold]:
-    """An empty frontier under one rule; the worker that holds its only seed, and that hold."""
+async def open_frontier(
+    redis: Redis, rule: ThrottleRule = WIDE_OPEN
+) -> tuple[WorkerSession, Lease]:
+    """An empty frontier under one rule; the worker that holds its only seed, and that lease."""
     await redis.flushall()
     frontier = Frontier(redis, KEYS)
     await frontier.positions.restore(Loss(topic_id="bench", kafka_partition=0, offset=0))
@@ -67,28 +69,28 @@ async def open_frontier(redis: Redis, rule: ThrottleRule = WIDE_OPEN) -> tuple[W
     batch = IntakeBatch(topic_id="bench", kafka_partition=0, start=0, next=1, records=[seed])
     await frontier.intake.apply(batch)
     filler = frontier.session(FILLER, SPIDER)
-    return filler, (await filler.exchange(want=1)).holds[0]
+    return filler, (await filler.exchange(want=1)).leases[0]
 
 
-async def put_all(filler: WorkerSession, hold: Hold, groups: Iterable[Links]) -> None:
+async def put_all(filler: WorkerSession, lease: Lease, groups: Iterable[Links]) -> None:
     """Put groups of links below the seed, as many a call as a call takes."""
     batch: list[Links] = []
     for group in groups:
         batch.append(group)
         if sum(len(group.entries) for group in batch) >= LINKS_PER_CALL:
-            await filler.put_links(hold.token, batch)
+            await filler.put_links(lease.token, batch)
             batch = []
-    await filler.put_links(hold.token, batch)
+    await filler.put_links(lease.token, batch)
 
 
-async def fill(filler: WorkerSession, hold: Hold, domains: int, each: int) -> None:
+async def fill(filler: WorkerSession, lease: Lease, domains: int, each: int) -> None:
     """Put ``each`` links into every one of ``domains`` domains."""
-    await put_all(filler, hold, (links(domain_name(d), each) for d in range(domains)))
+    await put_all(filler, lease, (links(domain_name(d), each) for d in range(domains)))
 
 
-def done(hold: Hold, groups: Sequence[Links] = ()) -> Settle:
+def done(lease: Lease, groups: Sequence[Links] = ()) -> Settle:
     """The end of a page, with its children."""
-    return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=groups, sent_ms=1)
+    return Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx", links=groups, sent_ms=1)
 
 
 async def lease_and_settle(

@@ -13,7 +13,7 @@ from lib.sites import site_links
 from redis.asyncio import Redis
 
 from crawlstream.errors import FrontierFull, SetupError
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links, Settle
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream_frontier.frontier import Frontier
@@ -38,19 +38,19 @@ class Quick:
     """A frontier of such sites, and one worker that fetches without a network."""
 
     filler: WorkerSession
-    hold: Hold
+    lease: Lease
     worker: WorkerSession
     pages: int = 0
 
     @classmethod
     async def open(cls, redis: Redis) -> Quick:
         """An empty frontier but for the first links of the quick sites."""
-        filler, hold = await open_frontier(redis, QUICKLY)
+        filler, lease = await open_frontier(redis, QUICKLY)
         frontier = Frontier(redis, KEYS)
         rules = {domain_name(SLOW_SITE): SLOWLY}
         await frontier.rules.copy(ThrottleTable(default=QUICKLY, rules=rules, czxid=1, mzxid=2))
-        await filler.put_links(hold.token, [links(domain_name(n), BACKLOG) for n in range(SITES)])
-        return cls(filler, hold, frontier.session("worker", "link"))
+        await filler.put_links(lease.token, [links(domain_name(n), BACKLOG) for n in range(SITES)])
+        return cls(filler, lease, frontier.session("worker", "link"))
 
     async def rate(self, seconds: float) -> float:
         """Return the pages per second of the quick sites alone."""
@@ -78,7 +78,7 @@ class Quick:
         while first < count:
             size = min(LINKS_PER_CALL, count - first)
             try:
-                await self.filler.put_links(self.hold.token, [site_links(SLOW_SITE, first, size)])
+                await self.filler.put_links(self.lease.token, [site_links(SLOW_SITE, first, size)])
                 first, latest = first + size, time.monotonic()
             except FrontierFull as error:
                 if time.monotonic() > latest + PATIENCE_S:
@@ -92,8 +92,8 @@ class Quick:
         while True:
             answer = await self.worker.exchange(settles=settles, want=200)
             refused = [replace(one, links=()) for one in settles if one.token in answer.refused]
-            settles = [*refused, *(done(hold, _found()) for hold in answer.holds)]
-            self.pages += sum(hold.domain != domain_name(SLOW_SITE) for hold in answer.holds)
+            settles = [*refused, *(done(lease, _found()) for lease in answer.leases)]
+            self.pages += sum(lease.domain != domain_name(SLOW_SITE) for lease in answer.leases)
             await asyncio.sleep(PACE_S)
 
 

@@ -61,10 +61,10 @@ class Runs:
         partition = self.frontiers.partitions.of(domain_name(self.next))
         await self.open([name], priority=99)
         session = self.frontiers.session(partition, f"worker-{name}", SPIDER)
-        while not (holds := (await session.exchange(want=1)).holds):
+        while not (leases := (await session.exchange(want=1)).leases):
             await asyncio.sleep(0.01)
-        assert holds[0].crawl.crawlid == name
-        await session.exchange(settles=[done(holds[0])])
+        assert leases[0].crawl.crawlid == name
+        await session.exchange(settles=[done(leases[0])])
         return time.time()
 
 

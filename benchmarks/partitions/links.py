@@ -102,9 +102,9 @@ async def origin_of_a_page(kafka: str, frontiers: Frontiers) -> LinkOrigin:
     session = frontiers.session(1 - READ_BY, "holder", SPIDER)
     async with KafkaSink(Kafka([kafka])) as sink:
         await sink.send([request(f"http://{host}/", "bulk", maxdepth=1)])
-    while not (holds := (await session.exchange(want=1)).holds):
+    while not (leases := (await session.exchange(want=1)).leases):
         await asyncio.sleep(0.05)
-    origin = session.origin(holds[0].token)
+    origin = session.origin(leases[0].token)
     assert origin is not None
     return origin
 

@@ -113,10 +113,10 @@ class Load:
         answer = await worker.sessions[p].exchange(settles=worker.settles[p], want=BATCH)
         foreign: dict[tuple[int, LinkOrigin], list[Links]] = defaultdict(list)
         worker.settles[p] = []
-        for hold in answer.holds:
+        for lease in answer.leases:
             own = []
-            new, _ = worker.sent.new_of(b"", self.web.children(hold.domain))
-            origin = worker.sessions[p].origin(hold.token)
+            new, _ = worker.sent.new_of(b"", self.web.children(lease.domain))
+            origin = worker.sessions[p].origin(lease.token)
             for group in new:
                 target = self.frontiers.partitions.of(group.domain)
                 if target == p:
@@ -124,12 +124,12 @@ class Load:
                 elif origin:
                     foreign[target, origin].append(group)
             need = {q: offset for q, offset in enumerate(self.offsets) if offset}
-            worker.settles[p].append(replace(done(hold, own), need=need))
+            worker.settles[p].append(replace(done(lease, own), need=need))
         for (target, origin), groups in foreign.items():
             records[target] += pack_links(origin, merged(groups))
             for group in groups:
                 worker.sent.learn(0, b"", group.fingerprints)
-        return len(answer.holds)
+        return len(answer.leases)
 
     async def _apply(self, p: int, values: Sequence[bytes]) -> None:
         start = self.offsets[p]

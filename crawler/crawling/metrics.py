@@ -180,7 +180,7 @@ class Meter:
     def exchanged(self, owed: LeaseReport, answer: ExchangeResult, seconds: float) -> None:
         """Count the effects of one answered exchange."""
         self._exchange.observe(seconds)
-        self._leases.inc(len(answer.holds))
+        self._leases.inc(len(answer.leases))
         untaken = answer.stale | answer.refused
         for settle in owed.settles:
             if settle.token in untaken:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Parts:
     """The parts of one worker, each created once."""
 
-    holds: Leases
+    leases: Leases
     body_budget: BodyBudget
     recorder: FlightRecorder
     publisher: Publisher

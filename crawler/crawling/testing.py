@@ -39,7 +39,7 @@ from crawling.runtime.request_source import request_of
 from crawling.runtime.worker import Worker
 from crawling.spiders.base import require_cluster_spider
 from crawlstream.bus.records import Out, Record
-from crawlstream.model.crawl import Entry, Hold
+from crawlstream.model.crawl import Entry, Lease
 from crawlstream.model.effects import Links, Settle
 from crawlstream.model.process import Process
 from crawlstream.model.request import RequestLimits
@@ -237,9 +237,9 @@ class _Trial:
         middlewares, scraper = DownloaderMiddlewareManager.from_crawler(crawler), Scraper(crawler)
         await crawler.signals.send_catch_log_async(signals.spider_opened, spider=spider)
         await scraper.open_spider_async()
-        hold = _hold(fields, given, self._settings.request_limits)
-        self._parts.holds.heard(0, hold.issued_at, 1)
-        page = self._parts.holds.admit(hold)
+        lease = _lease(fields, given, self._settings.request_limits)
+        self._parts.leases.heard(0, lease.issued_at, 1)
+        page = self._parts.leases.admit(lease)
         request = request_of(page, spider, self._parts.outcomes)
         if request is not None:
             came = await self._download(middlewares, request, page, answer)
@@ -260,20 +260,20 @@ class _Trial:
         answer: _Answer,
     ) -> Response | Failure:
         """Return the downloader's response; middlewares may replace the request."""
-        holds = self._parts.holds
+        leases = self._parts.leases
 
         async def send(sent: Request) -> Response:
-            holds.set_out(page, sent.url)
-            holds.depart(page)
+            leases.set_out(page, sent.url)
+            leases.depart(page)
             response = answer.response(sent.url)
-            holds.receive(page, heard_in(response))
+            leases.receive(page, heard_in(response))
             return response
 
         came: Response | Request = request
         try:
             while isinstance(came, Request):
                 asked = came
-                came = granted(await middlewares.download_async(send, asked), asked, holds)
+                came = granted(await middlewares.download_async(send, asked), asked, leases)
         except Exception:  # noqa: BLE001  the errback's
             return Failure()
         came.request = asked
@@ -287,21 +287,21 @@ class _Trial:
             ]
             for topic in (topics.crawled, topics.events)
         }
-        (end,) = self._parts.holds.of(0).take_owed().ends
+        (end,) = self._parts.leases.of(0).take_owed().ends
         groups = end.links if isinstance(end, Settle) else ()
         return CrawledPage(
             outcome=end.outcome.value if isinstance(end, Settle) else "retried",
             results=cast(list[dict[str, Any]], told[topics.crawled]),
             failure=cast(dict[str, Any], next(iter(told[topics.events]), None)),
             outlinks=[
-                _outlink(entry, group, page.hold) for group in groups for entry in group.entries
+                _outlink(entry, group, page.lease) for group in groups for entry in group.entries
             ],
             filtered=dict(page.filtered),
             items=self._items,
         )
 
 
-def _hold(fields: Mapping[str, Any], given: Outlink | None, limits: RequestLimits) -> Hold:
+def _lease(fields: Mapping[str, Any], given: Outlink | None, limits: RequestLimits) -> Lease:
     """Return the lease that the frontier would grant for a fed seed or a page below it."""
     record = Record("test.incoming", 0, 0, int(time.time() * 1000), None, None)
     seed = seed_fed(fields, record, limits)
@@ -309,7 +309,7 @@ def _hold(fields: Mapping[str, Any], given: Outlink | None, limits: RequestLimit
     if given is not None:
         entry = Entry(**{name: getattr(given, name) for name in _OF_ENTRIES})
         priority, domain = given.priority, domain_key(host_of(given.url))
-    return Hold(
+    return Lease(
         token="1-1",  # noqa: S106  no secret
         crawl=seed.crawl,
         run=1,
@@ -322,7 +322,7 @@ def _hold(fields: Mapping[str, Any], given: Outlink | None, limits: RequestLimit
     )
 
 
-def _outlink(stored: bytes, group: Links, parent: Hold) -> Outlink:
+def _outlink(stored: bytes, group: Links, parent: Lease) -> Outlink:
     entry = decode_entry(stored)
     named = {name: getattr(entry, name) for name in _OF_ENTRIES}
     seed_url = parent.profile.seed_url or parent.entry.url

@@ -3,8 +3,8 @@
 Life of a URL
     ``put`` (or ``intake`` for a seed) admits it as an *entry* at the end of its *band*: the FIFO of
     one (spider, domain, crawl, priority). Its domain is *waiting* until the throttle allows the
-    next request, then *ready* by its best priority. ``lease`` pops the entry for one worker: it is
-    a *hold* now, named by a token, and counts against the domain's allowance. The worker fetches
+    next request, then *ready* by its best priority. ``lease`` pops the entry for one worker: the
+    *lease* is named by a token, and counts against the domain's allowance. The worker fetches
     it, Kafka acknowledges the result, then ``settle`` admits its children and completes it in one
     script. ``requeue`` (a download outcome) and ``release`` (unmarked) put it back; ``reap`` does
     so for a worker that died.

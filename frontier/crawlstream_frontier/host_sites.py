@@ -2,7 +2,7 @@
 
 The frontier keeps entries by site, but cannot read them; the caller that puts them can. An entry
 that was put by another map than the one in force is found when it is leased: every answer has the
-version of the map, and a worker with another version reads the rules before it uses its new holds,
+version of the map, and a worker with another version reads the rules before it uses its new leases,
 and moves those that were granted under a wrong site. So no request is sent by a rule of another
 site, regardless of who put it and when; putting it correctly only saves the grant.
 """
@@ -16,7 +16,7 @@ from dataclasses import replace
 import structlog
 
 from crawlstream.errors import RedisUnavailable
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links, Seed
 from crawlstream.model.throttle_table import ThrottleTable, site_of
 from crawlstream.wire import stored
@@ -55,13 +55,13 @@ class HostSites:
         self._version = b"%d %d" % (table.czxid, table.mzxid)
         self._parted = frozenset(table.parted().values())
 
-    def moves(self, holds: Sequence[Hold]) -> Mapping[str, list[object]]:
-        """Return, by token, the releases of holds granted under another site than their own."""
+    def moves(self, leases: Sequence[Lease]) -> Mapping[str, list[object]]:
+        """Return, by token, the releases of leases granted under another site than their own."""
         moves: dict[str, list[object]] = {}
-        for hold in holds:
-            site = self._table.site_of(hold.entry.url) if self._table else hold.domain
-            if site != hold.domain:
-                moves[hold.token] = [hold.token, 0, -1, False, 0, site]
+        for lease in leases:
+            site = self._table.site_of(lease.entry.url) if self._table else lease.domain
+            if site != lease.domain:
+                moves[lease.token] = [lease.token, 0, -1, False, 0, site]
         if moves:
             log.info("release", outcome="moved", entries=len(moves))
         return moves

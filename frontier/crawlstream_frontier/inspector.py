@@ -204,8 +204,8 @@ def _delayed(entries: Sequence[Any], mark: str) -> Iterator[Sighting]:
             )
 
 
-def _held(holds: Sequence[Any], mark: str) -> Iterator[Sighting]:
-    for worker, _, since_ms, flags, spider, priority, entry in holds:
+def _held(leases: Sequence[Any], mark: str) -> Iterator[Sighting]:
+    for worker, _, since_ms, flags, spider, priority, entry in leases:
         page = _page_of(entry, mark)
         if page is not None:
             yield Sighting(

@@ -1,7 +1,7 @@
 """Overflow of Redis: children spilled to Kafka, and their recall.
 
 A page whose children find Redis crowded is ended in two steps. First they are written to
-``<prefix>.overflow``, in records that are each named by the worker, the token of the page's hold
+``<prefix>.overflow``, in records that are each named by the worker, the token of the page's lease
 and a number. When Kafka has them, the settle carries these numbers instead of the children, and
 the frontier counts their links as admitted and waiting. Once Redis has room the records are
 read again; ``recall`` puts their links, with dedupe and caps, and moves their position, in one

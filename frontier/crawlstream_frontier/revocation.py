@@ -9,7 +9,7 @@ from crawlstream_frontier.codec.values import pack, texts, unpack
 from crawlstream_frontier.scripts import Run
 
 MAX_HOLD_MS = 600_000
-"""Even a live worker loses a hold after this."""
+"""Even a live worker loses a lease after this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ async def _reap_step(run: Run, worker: str, blamed: str) -> RevokeResult:
 
 @dataclass(frozen=True, slots=True)
 class RetireResult:
-    """Tokens of a worker's holds that were returned, and of those that it lost."""
+    """Tokens of a worker's leases that were returned, and of those that it lost."""
 
     returned: frozenset[str]
     lost: frozenset[str]
@@ -54,9 +54,9 @@ class RetireResult:
 async def retire_all(
     run: Run, worker: str, alive: Collection[str] | None = None, next_call: int = 0
 ) -> RetireResult:
-    """Return the holds of a worker to the frontier, except those alive in the worker.
+    """Return the leases of a worker to the frontier, except those alive in the worker.
 
-    ``alive`` None: none is, and the worker is removed. Holds granted by ``next_call`` or a later
+    ``alive`` None: none is, and the worker is removed. Leases granted by ``next_call`` or a later
     call stay.
     """
     if alive is None:

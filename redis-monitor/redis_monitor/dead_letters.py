@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from crawlstream.bus.records import Out
 from crawlstream.keys import FrontierKeys, Topics
-from crawlstream.model.crawl import Entry, Hold
+from crawlstream.model.crawl import Entry, Lease
 from crawlstream.model.credentials import covers
 from crawlstream.model.effects import OutboxRecord
 from crawlstream.model.event import PageFailed, Rejection
@@ -31,9 +31,9 @@ _WHY = {
 }
 
 
-def dead_letter(owed: OutboxRecord, hold: Hold, topics: Topics) -> Sequence[Out]:
+def dead_letter(owed: OutboxRecord, lease: Lease, topics: Topics) -> Sequence[Out]:
     """The event ``page_failed``, and a record on ``<prefix>.rejected`` that can be fed again."""
-    entry = hold.entry
+    entry = lease.entry
     mark = fingerprint(entry.url, entry.method, entry.body or b"", entry.salt or "")
     failed = PageFailed(
         id=entry_id(owed.crawl, owed.run, mark, entry.origin),
@@ -42,16 +42,16 @@ def dead_letter(owed: OutboxRecord, hold: Hold, topics: Topics) -> Sequence[Out]
         server_time=owed.server_time,
         url=entry.url,
         reason=owed.reason,
-        attempts=hold.attempt,
+        attempts=lease.attempt,
         depth=entry.depth,
         parent_url=entry.parent_url,
-        uuid=hold.profile.uuid,
+        uuid=lease.profile.uuid,
         firing=owed.firing,
     )
     rejection = Rejection(
         reason=owed.reason,
-        errors=[f"$.url: {entry.url} {_WHY.get(owed.reason, owed.reason)}", *_losses(owed, hold)],
-        raw=_as_request(owed, hold),
+        errors=[f"$.url: {entry.url} {_WHY.get(owed.reason, owed.reason)}", *_losses(owed, lease)],
+        raw=_as_request(owed, lease),
     )
     key = failed.id.encode()
     return [
@@ -106,12 +106,12 @@ def cut(record: Out, topics: Topics) -> Out | None:
     return Out(topics.rejected, rejects.encode(rejection), record.key)
 
 
-def _losses(owed: OutboxRecord, hold: Hold) -> Iterator[str]:
+def _losses(owed: OutboxRecord, lease: Lease) -> Iterator[str]:
     """Return sentences about the parts of the page that a replay does not restore.
 
     Conditions are not listed: without them the whole page comes.
     """
-    entry = hold.entry
+    entry = lease.entry
     headers = {name: each for name, each in entry.headers.items() if name.lower() not in CONDITIONS}
     entry = replace(entry, headers=headers)
     lost = [name for name in _OF_SPIDERS if getattr(entry, name) and not _is_of_chain(entry, name)]
@@ -128,28 +128,28 @@ def _is_of_chain(entry: Entry, field: str) -> bool:
     return field == "salt" and entry.origin is not None
 
 
-def _as_request(owed: OutboxRecord, hold: Hold) -> bytes:
+def _as_request(owed: OutboxRecord, lease: Lease) -> bytes:
     """Return a crawl request that fetches the page again, with what is left of its depth.
 
     It is for the spider that the page was for. As the seed's site becomes that of the page, it has
     no credentials that the page would not have received.
     """
-    site = hold.profile.site
+    site = lease.profile.site
     left_out = _NOT_A_FIELD
-    if site is not None and not covers(site, hold.entry.url):
+    if site is not None and not covers(site, lease.entry.url):
         left_out |= _CREDENTIALS
-    inherited = asdict(hold.profile)
+    inherited = asdict(lease.profile)
     fields = {name: value for name, value in inherited.items() if name not in left_out}
     request = {
         "appid": owed.crawl.appid,
         "crawlid": owed.crawl.crawlid,
         "spiderid": owed.spiderid or owed.crawl.spiderid,
-        "url": hold.entry.url,
-        "priority": min(max(hold.priority, 1), 100),
-        "method": hold.entry.method,
-        "body": hold.entry.body and hold.entry.body.decode(errors="replace"),
+        "url": lease.entry.url,
+        "priority": min(max(lease.priority, 1), 100),
+        "method": lease.entry.method,
+        "body": lease.entry.body and lease.entry.body.decode(errors="replace"),
     }
-    fields |= request | {"maxdepth": max(hold.profile.maxdepth - hold.entry.depth, 0)}
-    if hold.entry.moved_to and hold.profile.allowed_domains:
-        fields["allowed_domains"] = [*hold.profile.allowed_domains, hold.entry.moved_to]
+    fields |= request | {"maxdepth": max(lease.profile.maxdepth - lease.entry.depth, 0)}
+    if lease.entry.moved_to and lease.profile.allowed_domains:
+        fields["allowed_domains"] = [*lease.profile.allowed_domains, lease.entry.moved_to]
     return jsontext.dumps({name: value for name, value in fields.items() if value is not None})

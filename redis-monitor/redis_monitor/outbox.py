@@ -109,8 +109,8 @@ class OutboxPublisher:
                 owed.crawl, uuid=owed.uuid or "", run=owed.run, server_time=owed.server_time
             )
             return self._outbound.reply(owed.crawl.appid, body)
-        if owed.hold is not None:
-            return dead_letter(owed, owed.hold, self._topics)
+        if owed.lease is not None:
+            return dead_letter(owed, owed.lease, self._topics)
         if owed.kind in _LOST:
             return _LOST[owed.kind](owed, self._topics)
         if owed.kind not in _STATES:

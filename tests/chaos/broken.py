@@ -17,7 +17,7 @@ from typing import Any
 from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.publish.publisher import Publisher
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import ExchangeResult, Outcome, Settle
 from crawlstream.model.result import CrawlResult
 from crawlstream_frontier import sources
@@ -70,9 +70,9 @@ async def _look_twice(self: Publisher, result: CrawlResult) -> None:
     await _publish(self, result)
 
 
-def _pop(self: Leases, hold: Hold) -> Page:
+def _pop(self: Leases, lease: Lease) -> Page:
     """Take a page out of the frontier for good, before anything is done with it."""
-    page = _admit(self, hold)
+    page = _admit(self, lease)
     self.settle(page, Outcome.DONE, "2xx")
     return page
 
@@ -115,7 +115,7 @@ TEXTS = {
 async def _lose_all(self: WorkerSession, **rest: Any) -> ExchangeResult:
     """Whatever is leased goes to other hands at once, and this worker does not notice."""
     answer = await _exchange(self, **rest)
-    if answer.holds:
+    if answer.leases:
         await self._scripts.run("retire", self._worker, b"", 0, 0)
     return answer
 
@@ -123,7 +123,7 @@ async def _lose_all(self: WorkerSession, **rest: Any) -> ExchangeResult:
 def _unfence() -> None:
     """Complete whatever was ever held, also what is in other hands by now.
 
-    The holds that were are kept in another database, where nobody looks.
+    The leases that were are kept in another database, where nobody looks.
     """
     setattr(WorkerSession, "exchange", _lose_all)  # noqa: B010  mypy allows no assignment
     kept = "redis.call('SELECT', 1) {} redis.call('SELECT', 0)"

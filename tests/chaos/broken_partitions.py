@@ -36,7 +36,7 @@ async def _append_late(self: LinkTopic, records: Sequence[tuple[int, bytes]]) ->
 
 async def _settle_first(self: LinkSender, page: Any, settle: Settle, _batch: object) -> None:
     """Do not wait until Kafka has the links of a page."""
-    self._holds.spilled(page, replace(settle, need=dict(self._topic.needs)))
+    self._leases.spilled(page, replace(settle, need=dict(self._topic.needs)))
 
 
 def _settles_first() -> None:

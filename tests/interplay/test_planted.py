@@ -37,7 +37,7 @@ BUGS = {
     "a page that is handed back stays with the spider that hands it": Bug(
         module="links/children.py",
         right="if spiderid is None or (self._spider and spiderid == self._spider.name):",
-        wrong="if spiderid is None or spiderid == self._page.hold.crawl.spiderid:",
+        wrong="if spiderid is None or spiderid == self._page.lease.crawl.spiderid:",
         cast=("hand-over",),
     ),
 }

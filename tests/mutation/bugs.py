@@ -116,7 +116,7 @@ BUGS = FETCH_BUGS | {
         module="crawling.publish.completion",
         right=('        await self._publisher.failure(event)\n        failpoint("after_publish")'),
         wrong=(
-            "        self._holds.settle(page, Outcome.FAILED, reason)\n"
+            "        self._leases.settle(page, Outcome.FAILED, reason)\n"
             "        await self._publisher.failure(event)"
         ),
         test="unit/crawler/publish/test_completion.py::told_to_the_world_first",
@@ -157,7 +157,7 @@ BUGS = FETCH_BUGS | {
     ),
     "a worker that drains starts what it is granted": Bug(
         module="crawling.runtime.lease_loop",
-        right=("            self._holds.release_unsent()\n        else:"),
+        right=("            self._leases.release_unsent()\n        else:"),
         wrong=("            pass\n        else:"),
         test="integration/crawler/test_lease_loop.py::drains",
     ),
@@ -201,8 +201,8 @@ BUGS = FETCH_BUGS | {
     ),
     "a page whose links cannot be spilled ends": Bug(
         module="crawling.publish.spill",
-        right="self._holds.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))",
-        wrong="self._holds.spilled(page, replace(settle, links=()))",
+        right="self._leases.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))",
+        wrong="self._leases.spilled(page, replace(settle, links=()))",
         test="unit/crawler/lease/test_spill.py::without_its_links",
     ),
     "a page settles before Kafka has its links to other partitions": Bug(
@@ -303,7 +303,7 @@ BUGS = FETCH_BUGS | {
     ),
     "a grant pays for any site": Bug(
         module="crawling.lease.sites",
-        right="return self.site_of(hold.partition, url) == hold.domain",
+        right="return self.site_of(lease.partition, url) == lease.domain",
         wrong="return True",
         test="unit/crawler/engine/test_granted.py::its_site_alone",
     ),

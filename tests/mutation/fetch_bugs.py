@@ -51,7 +51,7 @@ FETCH_BUGS = {
     "a grant is spent before there is a connection": Bug(
         module="crawling.client.transfer",
         right="            made = _Lent(family, kind, protocol)\n",
-        wrong="            made = _Lent(family, kind, protocol)\n            self._holds.depart(self.page)\n",
+        wrong="            made = _Lent(family, kind, protocol)\n            self._leases.depart(self.page)\n",
         test=_CLIENT + "once_the_connection_stands",
     ),
     "a grant that is too old is no matter": Bug(
@@ -62,15 +62,15 @@ FETCH_BUGS = {
     ),
     "nobody is told that a request has left": Bug(
         module="crawling.client.transfer",
-        right="        self._loop.call_soon(self._holds.departed, page)\n",
+        right="        self._loop.call_soon(self._leases.departed, page)\n",
         wrong="",
         test=_CLIENT + "what_leaves",
         red_by=("ValueError",),  # nothing to unpack
     ),
     "nobody is told what a site has said": Bug(
         module="crawling.response.site_feedback",
-        right="holds.receive(page, heard)",
-        wrong="holds.receive(page)",
+        right="leases.receive(page, heard)",
+        wrong="leases.receive(page)",
         test=_CLIENT + "what_leaves",
     ),
     "a large body does not wait": Bug(
@@ -94,7 +94,7 @@ FETCH_BUGS = {
     ),
     "a body that failed is weighed on": Bug(
         module="crawling.response.site_feedback",
-        right="        holds.body_budget.drop(page)\n",
+        right="        leases.body_budget.drop(page)\n",
         wrong="",
         test=_CLIENT + "room_of_others",
     ),
@@ -191,13 +191,13 @@ FETCH_BUGS = {
     ),
     "the lane has no end of attempts": Bug(
         module="crawling.response.outcome",
-        right="return page.hold.retries < self.settings.retry_times",
-        wrong="return page.hold.retries <= 99",
+        right="return page.lease.retries < self.settings.retry_times",
+        wrong="return page.lease.retries <= 99",
         test=_LANE + "no_more",
     ),
     "a further attempt meets the same client": Bug(
         module="crawling.runtime.way",
-        right="if self._renders or not page.hold.retries or is_named(page):",
+        right="if self._renders or not page.lease.retries or is_named(page):",
         wrong="if True:",
         test=_LANE + "further_attempts",
     ),

@@ -278,7 +278,7 @@ async def _handle(dear: DearPage, folder: Path) -> str:
     page = page_at(dear.url[:2000], profile=Profile(maxdepth=1, **dear.profile))
     request = to_scrapy(page, Spider("link"), print)
     kind = responsetypes.from_args(url=dear.url, body=dear.body, headers=_headers(dear))
-    raw = kind(page.hold.entry.url, dear.status, _headers(dear), dear.body, request=request)
+    raw = kind(page.lease.entry.url, dear.status, _headers(dear), dear.body, request=request)
     unpack = WatchedCompression(LARGEST, FlightRecorder(folder, "link"), BodyBudget())
     plain: Any = await unpack.process_response(request, raw)
     response: Any = with_charset(plain)

@@ -8,14 +8,14 @@ from scrapy.http import HtmlResponse, Response
 
 from crawling.lease.leases import Leases
 from crawling.page.page import Page
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 
 
 def page_at(
     url: str = "http://a.example/page", *, profile: Profile | None = None, **entry: Any
 ) -> Page:
     """A page just granted."""
-    hold = Hold(
+    lease = Lease(
         token="1-1",
         crawl=CrawlKey("link", "app", "crawl"),
         run=1,
@@ -26,10 +26,10 @@ def page_at(
         retries=0,
         issued_at=0,
     )
-    return Leases(1, lambda: None).admit(hold)
+    return Leases(1, lambda: None).admit(lease)
 
 
 def answer(page: Page, status: int = 200, body: bytes = b"", **headers: Any) -> Response:
     """What its server says; ``set_cookie=[...]`` stands for the header Set-Cookie."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return HtmlResponse(page.hold.entry.url, status=status, headers=named, body=body)
+    return HtmlResponse(page.lease.entry.url, status=status, headers=named, body=body)

@@ -12,7 +12,7 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.keys import Topics
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import ExchangeResult, Links, Outcome, Settle
 from crawlstream.tasks import beside
 from crawlstream_frontier.codec.spill import read_spill
@@ -37,9 +37,9 @@ class Spills:
         self.records += [spill.value for spill in spills]
         return replace(settle, links=(), spilled={spill.chunk: spill.links for spill in spills})
 
-    async def settle(self, worker: Worker, hold: Hold, *links: Links) -> ExchangeResult:
-        """End a hold, its links spilled."""
-        settle = Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=links)
+    async def settle(self, worker: Worker, lease: Lease, *links: Links) -> ExchangeResult:
+        """End a lease, its links spilled."""
+        settle = Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx", links=links)
         return await worker.exchange(settles=[self.send(worker, settle)])
 
     def batch(self, start: int, end: int) -> SpillBatch:

@@ -19,7 +19,7 @@ def bursts(hits: int, window_s: float, concurrency: int = 1_000) -> ThrottleRule
 async def due_ms(worker: Worker) -> int:
     """How long nothing is allowed."""
     answer = await worker.exchange(want=1)
-    assert not answer.holds, "allowed now"
+    assert not answer.leases, "allowed now"
     assert answer.next_due_ms is not None
     return answer.next_due_ms
 

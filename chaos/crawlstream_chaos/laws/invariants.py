@@ -104,8 +104,8 @@ def strings_of(packed: bytes, at: int, count: int) -> tuple[list[str], bytes]:
     return strings, packed[at:]
 
 
-def _holds(state: Dump) -> Iterator[tuple[int, str, str]]:
-    """Flags, crawl number and name of the domain's state of every hold."""
+def _leases(state: Dump) -> Iterator[tuple[int, str, str]]:
+    """Flags, crawl number and name of the domain's state of every lease."""
     scope = state.get("m").get(b"scope", b"").split()
     for _, texts in state.named("h"):
         for token, packed in texts.items():
@@ -121,7 +121,7 @@ def _is_running(state: Dump, c: str) -> bool:
 
 
 def _check_ledger(state: Dump) -> None:
-    held = Counter(c for _, c, _ in _holds(state))
+    held = Counter(c for _, c, _ in _leases(state))
     queued: Counter[str] = Counter()
     delayed: Counter[str] = Counter()
     for (_, tag, *_), entries in (*state.named("b"), *state.named("bt")):
@@ -265,10 +265,10 @@ def _noted_parts(state: Dump) -> Iterator[tuple[str, int]]:
 
 def _check_throttle(state: Dump) -> None:
     """Check that the unreported and in-flight counts of a domain match its leases."""
-    unreported = Counter(domain for flags, _, domain in _holds(state) if flags == 0)
-    concurrent = Counter(domain for flags, _, domain in _holds(state) if flags < 2)
+    unreported = Counter(domain for flags, _, domain in _leases(state) if flags == 0)
+    concurrent = Counter(domain for flags, _, domain in _leases(state) if flags < 2)
     with_work = {domain for _, index in state.named("o") for domain in index}
-    with_work |= {key.split()[0].encode() for _, _, key in _holds(state) if key}
+    with_work |= {key.split()[0].encode() for _, _, key in _leases(state) if key}
     for domain, packed in state.get("t").items():
         head = _HEAD.unpack_from(packed)
         _require(head[0] == unreported.pop(domain.decode(), 0), domain, head)

@@ -34,7 +34,7 @@ class Attempts:
         except NoPlace:
             raise
         except NoProxy as error:
-            if not await self._routes.patience.is_over(pool.name, page.hold.domain):
+            if not await self._routes.patience.is_over(pool.name, page.lease.domain):
                 raise
             words = f"{error}, for longer than MAX_WAIT"
         raise PathFailed("no_proxy", words, is_silent=False)

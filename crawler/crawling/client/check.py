@@ -26,7 +26,7 @@ from crawling.page.scrapy_request import PAGE
 from crawlstream.boot.addresses import Guard, Interfaces
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.egress.pools import Pool, Proxy
 from crawlstream.model.url import domain_key
 from crawlstream.wire import jsontext
@@ -45,9 +45,9 @@ class Check:
         self._wish = wish
         self._pool = pool
         self._agent = settings.user_agent
-        self._holds = Leases(len(pool.proxies) or 1, lambda: None)
+        self._leases = Leases(len(pool.proxies) or 1, lambda: None)
         self._client = HttpClient(
-            self._holds,
+            self._leases,
             GuardedResolver(guard, None),
             timeout_s=wish["timeout_s"],
             most_bytes=_MOST_BYTES,
@@ -71,7 +71,7 @@ class Check:
 
         async def speak() -> None:
             while True:
-                self._holds.heard(0, time.monotonic(), 1)
+                self._leases.heard(0, time.monotonic(), 1)
                 await asyncio.sleep(_WORD_EVERY_S)
 
         speaking = asyncio.create_task(speak())
@@ -104,7 +104,7 @@ class Check:
     async def _try(self, proxy: Proxy) -> str:
         """The status, or what is wrong with the page."""
         url = self._wish["url"]
-        hold = Hold(
+        lease = Lease(
             token=proxy.id,
             crawl=CrawlKey("check", "check", "check"),
             run=1,
@@ -115,7 +115,7 @@ class Check:
             retries=0,
             issued_at=time.monotonic(),
         )
-        page = self._holds.admit(hold)
+        page = self._leases.admit(lease)
         route = Route(self._pool, proxy, proxy.credentials(os.environ))
         request = Request(url, headers={"User-Agent": self._agent}, meta={PAGE: page})
         response = await self._client.fetch_by(route, request, page)

@@ -34,7 +34,7 @@ def client_of(crawler: Crawler, resolver: GuardedResolver, libcurl: Libcurl = PL
     settings, spider, parts = crawler.settings, crawler.spider, Parts.of(crawler)
     bind = settings.get("DOWNLOAD_BIND_ADDRESS")
     return HttpClient(
-        parts.holds,
+        parts.leases,
         resolver,
         timeout_s=getattr(spider, "download_timeout", settings.getfloat("DOWNLOAD_TIMEOUT")),
         most_bytes=getattr(spider, "download_maxsize", settings.getint("DOWNLOAD_MAXSIZE")),

@@ -65,7 +65,7 @@ class HttpClient:
 
     def __init__(  # noqa: PLR0913  all but the first two are keywords
         self,
-        holds: Leases,
+        leases: Leases,
         resolver: GuardedResolver,
         *,
         timeout_s: float,
@@ -82,7 +82,7 @@ class HttpClient:
         ``routes`` chooses proxies; None: all pages leave directly. ``signatures`` signs requests;
         None: they leave unsigned. ``libcurl`` is the build that greets sites.
         """
-        self._holds = holds
+        self._leases = leases
         self._resolver = resolver
         self._timeout_s = timeout_s
         self._most_bytes = most_bytes
@@ -100,7 +100,7 @@ class HttpClient:
 
     async def fetch(self, request: Request, page: Page) -> Response:
         """Send one request; GrantExpired, AddressRefused, or why no response came."""
-        self._holds.set_out(page, request.url)
+        self._leases.set_out(page, request.url)
         host, port = place_of(request.url)
         pool = None
         if self._routes and not self._routes.are_needless(page):
@@ -110,16 +110,16 @@ class HttpClient:
             addresses = await self._resolver.resolve(host, port)
         ask = _Ask(request, page, host, port, addresses)
         if pool is None or self._routes is None:
-            return await reported(self._send(ask), page, self._holds)
+            return await reported(self._send(ask), page, self._leases)
         download = Attempts(self._routes).run(pool, page, partial(self._leave, ask))
-        return await reported(download, page, self._holds)
+        return await reported(download, page, self._leases)
 
     async def _leave(self, ask: _Ask, route: Route | None) -> Response:
         return await (self._send(ask) if route is None else self._send_by(route, ask))
 
     async def fetch_by(self, route: Route, request: Request, page: Page) -> Response:
         """Send one request through this proxy; ProxyTrouble says whose failure it was."""
-        self._holds.set_out(page, request.url)
+        self._leases.set_out(page, request.url)
         host, port = place_of(request.url)
         addresses = await self._resolver.resolve(host, port)
         return await self._send_by(route, _Ask(request, page, host, port, addresses))
@@ -178,7 +178,7 @@ class HttpClient:
         self, transfer: Transfer, ask: _Ask, pins: list[str], *, is_absolute: bool = False
     ) -> bool:
         """Pass a request to libcurl; return whether its handle may be used again."""
-        transfer.verify(trust.must_prove(ask.request, ask.page.hold, self._verifies))
+        transfer.verify(trust.must_prove(ask.request, ask.page.lease, self._verifies))
         transfer.curl.setopt(pycurl.RESOLVE, pins)
         signed = self._signatures.lines(ask.request, ask.page) if self._signatures else ()
         is_plain = write(transfer.curl, ask.request, signed, is_absolute=is_absolute)
@@ -245,7 +245,7 @@ class HttpClient:
 
     def _new(self, progress: TransferCount) -> Transfer:
         transfer = Transfer(
-            self._loop, self._holds, progress, curl=self._libcurl.easy(), bind=self._bind
+            self._loop, self._leases, progress, curl=self._libcurl.easy(), bind=self._bind
         )
         for option, path in self._certificates.items():
             transfer.curl.setopt(option, path)
@@ -254,7 +254,7 @@ class HttpClient:
     def _new_by(self, route: Route, progress: TransferCount) -> Transfer:
         transfer = ProxiedTransfer(
             self._loop,
-            self._holds,
+            self._leases,
             progress,
             curl=self._libcurl.easy(),
             bind=self._bind,

@@ -35,14 +35,14 @@ class ProxiedTransfer(Transfer):
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        holds: Leases,
+        leases: Leases,
         progress: TransferCount,
         *,
         curl: Any,
         bind: tuple[str, int] | None,
         route: Route,
     ) -> None:
-        super().__init__(loop, holds, progress, curl=curl, bind=bind)
+        super().__init__(loop, leases, progress, curl=curl, bind=bind)
         self._route = route
         self._reaching: asyncio.TimerHandle | None = None
         _lead(self.curl, route)

@@ -71,7 +71,7 @@ class Transfer:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        holds: Leases,
+        leases: Leases,
         progress: TransferCount,
         *,
         curl: Any,
@@ -81,7 +81,7 @@ class Transfer:
         self.curl = curl
         self._progress = progress
         self._loop = loop
-        self._holds = holds
+        self._leases = leases
         self._bind = bind
         self._verifies = False
         _set_up(self)
@@ -192,12 +192,12 @@ class Transfer:
             self._refuse_another()
             return _ABORT
         try:
-            self._holds.depart(page)
+            self._leases.depart(page)
         except GrantExpired as error:
             self.error = error
             return _ABORT
         self.is_paid = True
-        self._loop.call_soon(self._holds.departed, page)
+        self._loop.call_soon(self._leases.departed, page)
         return _GO_ON
 
     def _refuse_another(self) -> None:
@@ -252,7 +252,7 @@ class Transfer:
             parts.append(bytearray(part))
 
     def _weigh(self, page: Page) -> None:
-        budget = self._holds.body_budget
+        budget = self._leases.body_budget
         budget.weigh(page, self.size)
         if not self.is_paused and self.clock and not budget.may_grow(page):
             self.is_paused = True

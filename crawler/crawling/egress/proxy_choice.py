@@ -76,7 +76,7 @@ class Choice:
         """Yield the first ``spread`` fit proxies, with or without a free place."""
         left = pool.spread
         for proxy in self._ordered(pool, page):
-            if proxy.id not in tried and self._book.is_fit(proxy.id, page.hold.domain):
+            if proxy.id not in tried and self._book.is_fit(proxy.id, page.lease.domain):
                 yield proxy
                 left -= 1
                 if not left:
@@ -86,7 +86,9 @@ class Choice:
         """When the first could be fit, as far as is known, in monotonic seconds."""
         if self._limits.is_spent(pool):
             return time.monotonic() + PANIC_EVERY_S
-        ats = (self._book.fit_at(proxy.id, page.hold.domain) for proxy in self._ordered(pool, page))
+        ats = (
+            self._book.fit_at(proxy.id, page.lease.domain) for proxy in self._ordered(pool, page)
+        )
         return min(ats, default=1e12)
 
     def count_in(self, pool: Pool) -> int:
@@ -113,7 +115,7 @@ class Choice:
             proxy
             for proxy in self._ordered(pool, page)
             if self._book.out_until(proxy.id) > now
-            and not self._book.rests(proxy.id, page.hold.domain)
+            and not self._book.rests(proxy.id, page.lease.domain)
         )
         if found := next(out, None):
             self._panicked_at[pool.name] = now
@@ -128,6 +130,6 @@ def earliest_ms(choice: Choice, pools: Sequence[Pool], page: Page) -> float:
 
 def _key(pool: Pool, page: Page) -> str:
     if pool.per == "site":
-        return page.hold.domain
-    crawl = page.hold.crawl
-    return f"{page.hold.domain} {crawl.spiderid} {crawl.appid} {crawl.crawlid}"
+        return page.lease.domain
+    crawl = page.lease.crawl
+    return f"{page.lease.domain} {crawl.spiderid} {crawl.appid} {crawl.crawlid}"

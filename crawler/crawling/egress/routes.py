@@ -120,14 +120,14 @@ class Routes:
 
     def are_needless(self, page: Page) -> bool:
         """Return whether a page leaves directly, as the cluster has no pools and no word of any."""
-        return self._is_plain and page.hold.profile.proxy is None
+        return self._is_plain and page.lease.profile.proxy is None
 
     def is_proxied(self, page: Page, host: str) -> bool:
         """Return whether a page is for a pool, as far as is known."""
         return self._pool_name(page, host) != DIRECT
 
     def _pool_name(self, page: Page, host: str) -> str:
-        named = page.hold.profile.proxy
+        named = page.lease.profile.proxy
         if self.known.table is None:
             return named or DIRECT
         return self.known.table.pool_for(host, named=named, group=self._group)
@@ -207,7 +207,7 @@ class Routes:
     def using(self, route: Route, page: Page) -> Iterator[None]:
         """Count a request as in flight through a proxy."""
         self.book.notes.used()
-        self.limits.used(route.pool, route.proxy, page.hold.domain)
+        self.limits.used(route.pool, route.proxy, page.lease.domain)
         self.book.busy[route.proxy.id] += 1
         try:
             yield
@@ -228,7 +228,7 @@ class Routes:
 
     def failed(self, route: Route, page: Page, blame: Blame) -> bool:
         """A request did not come through; whether its site must be taken for silent."""
-        proxy, site = route.proxy.id, page.hold.domain
+        proxy, site = route.proxy.id, page.lease.domain
         PROXY_REQUESTS.labels(route.pool.name, _OUTCOMES[blame]).inc()
         if blame is Blame.PATH:
             most_s = max(route.pool.rest_s, FIRST_REST_S) if self._has_others(route, page) else 0.0
@@ -251,10 +251,10 @@ class Routes:
     def answered(self, route: Route, page: Page, status: int) -> None:
         """The site has answered."""
         page.proxy = route.shown
-        self.patience.served(route.pool.name, page.hold.domain)
+        self.patience.served(route.pool.name, page.lease.domain)
         is_refusal = status in ROUTE_REFUSALS
         ms = (time.monotonic() - page.left_at) * 1000
-        self.book.came_through(route.proxy.id, page.hold.domain, ms=ms, is_refusal=is_refusal)
+        self.book.came_through(route.proxy.id, page.lease.domain, ms=ms, is_refusal=is_refusal)
         if is_refusal:
-            self.book.rest(route.proxy.id, page.hold.domain, route.pool.rest_s)
+            self.book.rest(route.proxy.id, page.lease.domain, route.pool.rest_s)
         PROXY_REQUESTS.labels(route.pool.name, "refused" if is_refusal else "ok").inc()

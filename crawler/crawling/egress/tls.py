@@ -40,7 +40,7 @@ class NoProfile(GrantExpired):
 
 def is_named(page: Page) -> bool:
     """Return whether a page asks for a profile that Scrapy's client does not have."""
-    return page.hold.profile.tls not in {None, DEFAULT}
+    return page.lease.profile.tls not in {None, DEFAULT}
 
 
 class TlsChoice:
@@ -66,7 +66,7 @@ class TlsChoice:
         profiles = self._profiles_of(page, pool)
         if pool is None or len(profiles) == 1:
             return
-        domain = page.hold.domain
+        domain = page.lease.domain
         told = pool.name, domain, profile, profiles
         try:
             coming, has_moved = await self._handshakes.failed(*told)
@@ -80,22 +80,22 @@ class TlsChoice:
 
     def _profiles_of(self, page: Page, pool: Pool | None) -> Sequence[str]:
         wished = pool.tls if pool else (DEFAULT,)
-        if page.hold.profile.tls is not None:
-            wished = (page.hold.profile.tls,)
+        if page.lease.profile.tls is not None:
+            wished = (page.lease.profile.tls,)
         if found := [name for name in wished if name in self._allowed]:
             return found
         words = f"{', '.join(wished)}: not allowed here (CRAWLSTREAM_TLS_PROFILES)"
         now = time.monotonic()
         if now - self._told_at >= _TOLD_EVERY_S:
             self._told_at = now
-            log.warning("fetch", outcome="no_tls_profile", url=page.hold.entry.url, reason=words)
+            log.warning("fetch", outcome="no_tls_profile", url=page.lease.entry.url, reason=words)
         raise NoProfile(words)
 
     async def _noted(self, pool: str, page: Page) -> str | None:
         """Return the cluster's noted profile, or the last known one if Redis does not answer."""
-        domain = page.hold.domain
+        domain = page.lease.domain
         at, known = self._known.get((pool, domain), (-KNOWN_S, None))
-        if time.monotonic() - at < KNOWN_S and not page.hold.retries:
+        if time.monotonic() - at < KNOWN_S and not page.lease.retries:
             return known
         try:
             known = await self._handshakes.profile(pool, domain)

@@ -114,7 +114,7 @@ class GatedHandler(HTTP11DownloadHandler):
 
         super().__init__(crawler)
         self._parts = Parts.of(crawler)
-        self._holds = self._parts.holds
+        self._leases = self._parts.leases
         self._timeout_s = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         settings: Settings = crawler.settings["CRAWLSTREAM"]
         self._verifies = settings.download_verify_certificates
@@ -124,7 +124,7 @@ class GatedHandler(HTTP11DownloadHandler):
         self._resolver = GuardedResolver.in_force(crawler, reactor)
         # Private: Scrapy offers no other place for a pool; test_crawler_handler.py watches it.
         kept = KeptConnections(reactor, self._pool, allow_files())
-        self._pool = cast(HTTPConnectionPool, _Gate(kept, self._resolver, self._holds))
+        self._pool = cast(HTTPConnectionPool, _Gate(kept, self._resolver, self._leases))
 
     async def download_request(self, request: Request) -> Response:
         """Send one request; GrantExpired, AddressRefused, or what Scrapy's handler raises."""
@@ -134,14 +134,14 @@ class GatedHandler(HTTP11DownloadHandler):
         is_proxied = await self._parts.routes.pool_for(page, *next(_places(request)))
         if is_proxied or self._parts.renders or is_named(page):
             return await self._by_proxy(request, page)
-        self._holds.set_out(page, request.url)
+        self._leases.set_out(page, request.url)
         for host, port in _places(request):
             await self._resolver.resolve(host, port)
-        must_prove = trust.must_prove(request, page.hold, self._verifies)
+        must_prove = trust.must_prove(request, page.lease, self._verifies)
         download = Download(page, request.url, must_prove=must_prove)
         signatures = self._parts.signatures
         with signatures.on(request, page) if signatures else nullcontext():
-            return await reported(self._in_time(request, download), page, self._holds)
+            return await reported(self._in_time(request, download), page, self._leases)
 
     async def _by_proxy(self, request: Request, page: Page) -> Response:
         """Download with libcurl (through proxies, or with a TLS profile), or with a browser."""
@@ -208,10 +208,10 @@ class _Gate:
 
     persistent = True
 
-    def __init__(self, pool: Any, resolver: GuardedResolver, holds: Leases) -> None:
+    def __init__(self, pool: Any, resolver: GuardedResolver, leases: Leases) -> None:
         self._pool = pool
         self._resolver = resolver
-        self._holds = holds
+        self._leases = leases
         self._shaken: WeakSet[Any] = WeakSet()
 
     def getConnection(self, key: Any, endpoint: Any) -> Any:  # noqa: N802  Twisted's name
@@ -223,15 +223,15 @@ class _Gate:
         return found.addCallback(self._let_go, download, download.page, key[0])
 
     def _let_go(self, connection: Any, download: Download, page: Page, scheme: bytes) -> Any:
-        connection.dataReceived = _Limits(connection, download, self._holds.body_budget)
+        connection.dataReceived = _Limits(connection, download, self._leases.body_budget)
         connection.request = partial(_watched_request, ref(connection), download)
         try:
-            self._holds.depart(page)
+            self._leases.depart(page)
         except GrantExpired:
             connection.abort()
             raise
         if scheme != b"https" or connection in self._shaken:
-            _after_pending_writes(self._holds.departed, page)
+            _after_pending_writes(self._leases.departed, page)
         # Else a handshake comes first; the response will show that the request has left.
         self._shaken.add(connection)
         return connection

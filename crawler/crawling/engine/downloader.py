@@ -29,7 +29,7 @@ class GrantedDownloader(Downloader):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._deadlines = Parts.of(crawler).deadlines
-        self._holds = Parts.of(crawler).holds
+        self._leases = Parts.of(crawler).leases
         self._pass_middlewares = self.middleware.download_async
         vars(self.middleware)["download_async"] = self._in_time
 
@@ -43,10 +43,10 @@ class GrantedDownloader(Downloader):
 
     def fetch(self, request: Request) -> Any:  # type: ignore[override]
         """A Deferred of the response, or of a request that the same grant may still be used for."""
-        return super().fetch(request).addCallback(granted, request, self._holds)
+        return super().fetch(request).addCallback(granted, request, self._leases)
 
 
-def granted(result: Response | Request, request: Request, holds: Leases) -> Response | Request:
+def granted(result: Response | Request, request: Request, leases: Leases) -> Response | Request:
     """Return what a download has come to: a response, or a request that its grant still covers.
 
     RequestReplaced: a middleware wants a request that the grant does not cover.
@@ -54,7 +54,7 @@ def granted(result: Response | Request, request: Request, holds: Leases) -> Resp
     page: Page | None = request.meta.get(PAGE)
     if page is None or isinstance(result, Response):
         return result
-    if page.phase is not Phase.WAITING or not _is_covered(holds, page, result.url):
+    if page.phase is not Phase.WAITING or not _is_covered(leases, page, result.url):
         raise RequestReplaced(result)
     return result.replace(
         callback=result.callback or request.callback,
@@ -63,8 +63,8 @@ def granted(result: Response | Request, request: Request, holds: Leases) -> Resp
     )
 
 
-def _is_covered(holds: Leases, page: Page, url: str) -> bool:
+def _is_covered(leases: Leases, page: Page, url: str) -> bool:
     try:
-        return holds.sites.covers(page.hold, url)
+        return leases.sites.covers(page.lease, url)
     except InvalidUrl:
         return False

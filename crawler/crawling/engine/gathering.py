@@ -45,8 +45,8 @@ class Gathering:
         return None
 
     def _request(self, request: Request) -> None:
-        hold = self._page.hold
-        if self._obeys_maxdepth and hold.entry.depth >= hold.profile.maxdepth:
+        lease = self._page.lease
+        if self._obeys_maxdepth and lease.entry.depth >= lease.profile.maxdepth:
             self._page.filtered["depth"] += 1
         else:
             self._children.request(request, self._response)

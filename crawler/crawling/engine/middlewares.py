@@ -180,9 +180,9 @@ class OutlinksMiddleware:
 class ResultPipeline:
     """Publishes results, and lets an item leave when Kafka has acknowledged it."""
 
-    def __init__(self, holds: Leases, publisher: Publisher, *, is_alone: bool) -> None:
+    def __init__(self, leases: Leases, publisher: Publisher, *, is_alone: bool) -> None:
         """``is_alone``: no pipeline of a user is there to take items of another kind."""
-        self._holds = holds
+        self._leases = leases
         self._publisher = publisher
         self._is_alone = is_alone
 
@@ -192,7 +192,7 @@ class ResultPipeline:
         pipelines = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
         enabled = sum(order is not None for order in pipelines.values())
         parts = Parts.of(crawler)
-        return cls(parts.holds, parts.publisher, is_alone=enabled == 1)
+        return cls(parts.leases, parts.publisher, is_alone=enabled == 1)
 
     async def process_item(self, item: Any) -> Any:
         """Publish one; GivenUp only where the worker is about to end."""
@@ -203,7 +203,7 @@ class ResultPipeline:
                 f"{type(item).__name__} is not a result, and no pipeline of yours handles it:"
                 " yield self.result(response, attrs=...)"
             )
-        page = self._holds.by_id(item.id)
+        page = self._leases.by_id(item.id)
         if page is None or not page.is_open:
             raise DropItem("the lease of this page was revoked")
         with publishing(page):

@@ -50,14 +50,14 @@ class Gateway:
 
     def __init__(
         self,
-        holds: Leases,
+        leases: Leases,
         resolver: GuardedResolver,
         routes: Routes | None = None,
         *,
         bind: tuple[str, int] | None = None,
     ) -> None:
         """``bind``: the address that connections leave from, if it matters."""
-        self._holds = holds
+        self._leases = leases
         self._routes = routes
         self._dialer = Dialer(resolver, routes, bind=bind)
         self._secret = secrets.token_urlsafe(24)
@@ -127,7 +127,7 @@ class Gateway:
         if monotonic() - self._ticked_at > LONGEST_GAP_S:
             self._end_all("frozen")
             return False
-        return self._holds.hears
+        return self._leases.hears
 
     def _tick(self) -> None:
         self.may_pass()

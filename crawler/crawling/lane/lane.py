@@ -193,10 +193,10 @@ class Lane:
         try:
             await self._pipeline.process_item(item)
         except DropItem as error:
-            log.warning("publish", outcome="dropped", url=page.hold.entry.url, reason=str(error))
+            log.warning("publish", outcome="dropped", url=page.lease.entry.url, reason=str(error))
         except Exception as error:
             if not isinstance(error, GivenUp):
-                log.exception("publish", outcome="failed", url=page.hold.entry.url)
+                log.exception("publish", outcome="failed", url=page.lease.entry.url)
             endings.item_failed(response, Failure(error))
             return
         endings.item_left(response)

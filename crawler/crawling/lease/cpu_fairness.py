@@ -53,7 +53,7 @@ class Shares:
 
         The ``but`` cheapest of them stay and are not returned.
         """
-        rests = [(page, self.rest_s(page.hold.domain)) for page in pages]
+        rests = [(page, self.rest_s(page.lease.domain)) for page in pages]
         dear = sorted((pair for pair in rests if pair[1]), key=itemgetter(1))
         return [
             (page, min(rest_s, LOOK_AGAIN_S)) for page, rest_s in dear[max(len(dear) - but, 0) :]

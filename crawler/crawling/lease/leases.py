@@ -1,9 +1,9 @@
-"""Holds of this process: pages in progress and their pending reports to the frontier.
+"""Leases of this process: pages in progress and their pending reports to the frontier.
 
 Slots are shared; reports and replies are kept by partition of the frontier.
 
-A hold becomes a :class:`~crawling.page.page.Page` here. It is removed when the frontier has taken
-its end, or reported that the hold is stale: then another worker has it.
+A lease becomes a :class:`~crawling.page.page.Page` here. It is removed when the frontier has taken
+its end, or reported that the lease is stale: then another worker has it.
 
 Everything here is plain state, on one thread; :mod:`crawling.runtime.lease_loop` carries it to the
 frontier.
@@ -20,22 +20,22 @@ from typing import Protocol
 from crawling.lease.cpu_fairness import Shares
 from crawling.lease.expired import GrantExpired
 from crawling.lease.last_contact import FENCE_S, WORD_BY_S, LastContact
-from crawling.lease.partition import PartitionHolds
+from crawling.lease.partition import PartitionLeases
 from crawling.lease.pending_report import End, LeaseReport
 from crawling.lease.sites import Sites
 from crawling.lease.slots import SLOW_PER_SLOT, Slots
 from crawling.page.body_budget import BodyBudget
 from crawling.page.page import Page, Phase
 from crawlstream.errors import InvalidUrl
-from crawlstream.model.crawl import Entry, Hold
+from crawlstream.model.crawl import Entry, Lease
 from crawlstream.model.effects import Outcome, Release, Requeue, SentRequest, Settle
 from crawlstream.model.throttle_table import Heard
 from crawlstream.model.url import entry_id, fingerprint
 
 START_BY_S = 0.5
 """A request that has not left so long after its grant was asked for is given back."""
-HOLDS_PER_SLOT = 4
-"""Open holds for each download slot: parsing and publishing must not starve the downloads."""
+LEASES_PER_SLOT = 4
+"""Open leases for each download slot: parsing and publishing must not starve the downloads."""
 
 
 class LinkSpiller(Protocol):
@@ -49,7 +49,7 @@ class LinkSpiller(Protocol):
 
 
 class Leases:
-    """All holds of this process; ``on_owed`` is called when there is news for the frontier."""
+    """All leases of this process; ``on_owed`` is called when there is news for the frontier."""
 
     def __init__(
         self,
@@ -61,25 +61,25 @@ class Leases:
         slow_per_slot: int = SLOW_PER_SLOT,
     ) -> None:
         self._on_owed, self._clock = on_owed, clock
-        self._partitions: defaultdict[int, PartitionHolds] = defaultdict(
-            lambda: PartitionHolds(LastContact(clock))
+        self._partitions: defaultdict[int, PartitionLeases] = defaultdict(
+            lambda: PartitionLeases(LastContact(clock))
         )
         self._by_id: dict[str, Page] = {}
         self.slots = Slots(slots, clock, slow_per_slot=slow_per_slot)
         self._shares = Shares(clock)
         self.body_budget = body_budget or BodyBudget()
-        self._most = HOLDS_PER_SLOT * slots
+        self._most = LEASES_PER_SLOT * slots
         self.spiller: LinkSpiller | None = None
         """Takes links to Kafka that the partition of their page does not take."""
         self._reserved, self.sites = 0, Sites()
 
     # Coming in.
 
-    def admit(self, hold: Hold) -> Page:
-        """Take on a hold that the frontier granted."""
-        name = entry_id(hold.crawl, hold.run, _identity(hold.entry), hold.entry.origin)
-        page = Page(hold, name, self._clock())
-        self._partitions[hold.partition].pages[hold.token] = page
+    def admit(self, lease: Lease) -> Page:
+        """Take on a lease that the frontier granted."""
+        name = entry_id(lease.crawl, lease.run, _identity(lease.entry), lease.entry.origin)
+        page = Page(lease, name, self._clock())
+        self._partitions[lease.partition].pages[lease.token] = page
         self._by_id[page.id] = page
         self.slots.take()
         return page
@@ -95,12 +95,12 @@ class Leases:
         return [page for page in pages if page.is_open]
 
     def room(self) -> int:
-        """How many more holds may be asked for: one for each slot that nothing is meant for."""
+        """How many more leases may be asked for: one for each slot that nothing is meant for."""
         return max(0, min(self.slots.free(), self._most - len(self)) - self._reserved)
 
-    def reserve(self, holds: int) -> None:
-        """Add to the number of requested holds; a negative number subtracts."""
-        self._reserved += holds
+    def reserve(self, leases: int) -> None:
+        """Add to the number of requested leases; a negative number subtracts."""
+        self._reserved += leases
 
     def room_at(self) -> float:
         """When there will be room without any other news, by the monotonic clock; may be never."""
@@ -113,8 +113,8 @@ class Leases:
         """The page that a record belongs to; None if it has gone."""
         return self._by_id.get(page_id)
 
-    def of(self, partition: int) -> PartitionHolds:
-        """Return the holds of one partition, with its pending reports."""
+    def of(self, partition: int) -> PartitionLeases:
+        """Return the leases of one partition, with its pending reports."""
         return self._partitions[partition]
 
     # In progress.
@@ -131,23 +131,23 @@ class Leases:
         return is_same
 
     def may_send(self, page: Page, within_s: float = FENCE_S) -> bool:
-        """Return whether a hold is certainly this worker's: Redis has answered ``within_s``."""
+        """Return whether a lease is certainly this worker's: Redis has answered ``within_s``."""
         return self._of(page).word.came_within(within_s)
 
     @property
     def hears(self) -> bool:
-        """Return whether a partition answered so recently that its holds are surely valid."""
+        """Return whether a partition answered so recently that its leases are surely valid."""
         words = [held.word for held in self._partitions.values()]
         return not words or any(word.came_within(FENCE_S) for word in words)
 
-    def _of(self, page: Page) -> PartitionHolds:
-        return self._partitions[page.hold.partition]
+    def _of(self, page: Page) -> PartitionLeases:
+        return self._partitions[page.lease.partition]
 
     def set_out(self, page: Page, url: str) -> None:
         """Let any request of a page be connected; GrantExpired, OtherSite: see ``Sites.check``."""
         if page.phase is not Phase.WAITING or not self.may_send(page):
             raise GrantExpired
-        self.sites.check(page.hold, url)
+        self.sites.check(page.lease, url)
         if self._age_of(page) > START_BY_S:
             self.slots.were_too_late()
             raise GrantExpired
@@ -198,7 +198,7 @@ class Leases:
 
     def _age_of(self, page: Page) -> float:
         """Seconds since the page's grant was asked for."""
-        return self._clock() - page.hold.issued_at
+        return self._clock() - page.lease.issued_at
 
     # Ends.
 
@@ -251,7 +251,7 @@ class Leases:
         if page.is_open:
             self._move(page, Phase.ENDED)
             if page.cpu_s:
-                self._shares.charge(page.hold.domain, page.cpu_s)
+                self._shares.charge(page.lease.domain, page.cpu_s)
             self._of(page).report.end(end)
             self._on_owed()
 
@@ -286,7 +286,7 @@ class Leases:
         return self.lose(partition, stale)
 
     def lose(self, partition: int, tokens: Collection[str]) -> Sequence[Page]:
-        """Forget holds that other workers have now; return their pages still in progress."""
+        """Forget leases that other workers have now; return their pages still in progress."""
         held = self._partitions[partition]
         pages = [page for token in tokens if (page := held.pages.get(token))]
         lost = [page for page in pages if page.is_open]
@@ -295,7 +295,7 @@ class Leases:
             self._forget(held, page.token)
         return lost
 
-    def _forget(self, held: PartitionHolds, token: str) -> None:
+    def _forget(self, held: PartitionLeases, token: str) -> None:
         page = held.forget(token)
         if page and self._by_id.get(page.id) is page:
             del self._by_id[page.id]

@@ -1,4 +1,4 @@
-"""Holds of this process in one partition of the frontier, with pending reports."""
+"""Leases of this process in one partition of the frontier, with pending reports."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from crawling.page.page import Page
 
 
 @dataclass(slots=True)
-class PartitionHolds:
-    """The holds of one partition: a token names one of them."""
+class PartitionLeases:
+    """The leases of one partition: a token names one of them."""
 
     word: LastContact
     pages: dict[str, Page] = field(default_factory=dict)
@@ -43,6 +43,6 @@ class PartitionHolds:
         return self.report.take()
 
     def forget(self, token: str) -> Page | None:
-        """Remove a hold whose end the frontier has taken, or which another worker has now."""
+        """Remove a lease whose end the frontier has taken, or which another worker has now."""
         self.report.forget(token)
         return self.pages.pop(token, None)

@@ -1,4 +1,4 @@
-"""Pending reports to the frontier about the holds of this process."""
+"""Pending reports to the frontier about the leases of this process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LeaseReport:
 
     @property
     def ends(self) -> Iterator[End]:
-        """Everything that ends a hold."""
+        """Everything that ends a lease."""
         yield from self.settles
         yield from self.requeues
         yield from self.releases
@@ -52,11 +52,11 @@ class PendingReport:
         self._sent[sent.token] = sent
 
     def add(self, end: End) -> None:
-        """Add the end of a hold."""
+        """Add the end of a lease."""
         self._ends.append(end)
 
     def end(self, end: End) -> None:
-        """Add the end of a hold; drop its request's report if the end implies it."""
+        """Add the end of a lease; drop its request's report if the end implies it."""
         if _tells_all(end, self._sent.get(end.token)):
             self.forget(end.token)
         self.add(end)

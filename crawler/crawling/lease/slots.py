@@ -4,7 +4,7 @@ A page takes a slot from its lease to its response. A slow download gives its sl
 another: servers that answer byte by byte or not at all, and unresponsive names and addresses,
 cost connections but no speed.
 
-The limit of waiting holds adapts: it grows while they depart at once, shrinks the longer they
+The limit of waiting leases adapts: it grows while they depart at once, shrinks the longer they
 wait, and halves when one was too late. Otherwise a process whose CPU is the bottleneck would
 lease more than it can send within the half second of a grant, and give most of it back.
 """
@@ -24,12 +24,12 @@ SLOW_PER_SLOT = 3
 
 _FIRST_WINDOW = 16.0
 _WINDOW_GROWTH = 0.25
-"""Growth of the limit of waiting holds for each hold that did not wait."""
+"""Growth of the limit of waiting leases for each lease that did not wait."""
 _FAIR_WAIT_S = 0.1
-"""Wait of a hold that leaves the limit unchanged; a longer one lowers it. It bridges several
+"""Wait of a lease that leaves the limit unchanged; a longer one lowers it. It bridges several
 exchanges, and is a small part of the spacing of a domain that is visited once a second."""
 _TOGETHER_S = 0.5
-"""Holds that were too late within so short a time were leased together."""
+"""Leases that were too late within so short a time were leased together."""
 
 
 class Slots:

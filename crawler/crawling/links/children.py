@@ -96,8 +96,8 @@ class Children:
         self, urls: Iterable[str], response: Response, *, spiderid: str | None = None
     ) -> None:
         """Add plain links, for another spider if one is named."""
-        page, entry = self._page, self._page.hold.entry
-        priority = _bounded(page.hold.priority + LEVEL_STEP)
+        page, entry = self._page, self._page.lease.entry
+        priority = _bounded(page.lease.priority + LEVEL_STEP)
         other = self._other(spiderid)
         adding_to = _encoder(response, entry, None if other else entry.callback)
         seen, harmless = self._seen, self._traps.harmless
@@ -129,8 +129,8 @@ class Children:
             url for url, version in zip(links.urls, links.versions, strict=True) if not version
         ]
         self.follow(plain, response, spiderid=links.spiderid)
-        page, entry, other = self._page, self._page.hold.entry, self._other(links.spiderid)
-        priority = _bounded(page.hold.priority + LEVEL_STEP)
+        page, entry, other = self._page, self._page.lease.entry, self._other(links.spiderid)
+        priority = _bounded(page.lease.priority + LEVEL_STEP)
         encode = _version_encoder(response, entry, None if other else entry.callback)
         seen, harmless = self._seen, self._traps.harmless
         adding: dict[str, tuple[Callable[[str], None], Callable[[bytes], None]]] = {}
@@ -159,9 +159,9 @@ class Children:
         """Return under which name a child waits; None where the spider of its page keeps it."""
         if spiderid is None or (self._spider and spiderid == self._spider.name):
             return None
-        hold = self._page.hold
-        if spiderid == hold.crawl.spiderid:
-            return lane_of(spiderid, renders=hold.profile.render is not None)
+        lease = self._page.lease
+        if spiderid == lease.crawl.spiderid:
+            return lane_of(spiderid, renders=lease.profile.render is not None)
         return spiderid
 
     def _spider_of(self, request: Request) -> str | None:
@@ -177,7 +177,7 @@ class Children:
 
     def request(self, request: Request, response: Response) -> None:
         """Add a request of a user's spider; TypeError if it cannot be kept as it is."""
-        page, hold = self._page, self._page.hold
+        page, lease = self._page, self._page.lease
         try:
             url = link_url(request.url)
         except InvalidUrl:
@@ -187,7 +187,7 @@ class Children:
             return
         entry = Entry(
             url=url,
-            depth=hold.entry.depth + 1,
+            depth=lease.entry.depth + 1,
             parent_url=response.url,
             callback=callback_of(request, self._spider),
             method=request.method,
@@ -196,9 +196,9 @@ class Children:
             cookies=cookies_of(request),
             meta=meta_of(request),
             salt=self._salt(request, url) if request.dont_filter else None,
-            moved_to=hold.entry.moved_to,
+            moved_to=lease.entry.moved_to,
         )
-        priority = _bounded(hold.priority + LEVEL_STEP + request.priority)
+        priority = _bounded(lease.priority + LEVEL_STEP + request.priority)
         other = self._other(self._spider_of(request))
         self.add(entry, priority, spiderid=other, most=_LARGEST_ENTRY)
 
@@ -235,7 +235,7 @@ class Children:
 
     def _headers_of(self, request: Request) -> dict[str, str]:
         """Its own; not what the client knows of the page that a spider has made it from."""
-        headers, known = headers_of(request), self._page.hold.entry.headers
+        headers, known = headers_of(request), self._page.lease.entry.headers
         return {
             name: value
             for name, value in headers.items()

@@ -39,7 +39,7 @@ def links_of(
     The crawl is that of the page, unless another's ``profile`` is given.
     A page without HTML has none. Unreadable markup has none either, and the page still counts.
     """
-    rules = rules_of(profile) if profile else rules_for(page_of(response).hold)
+    rules = rules_of(profile) if profile else rules_for(page_of(response).lease)
     found: dict[str, str] = {}
     refused: Counter[str] = Counter()
     links = _extract(response, refused)

@@ -20,7 +20,7 @@ from crawling.links.blacklist import Blacklist
 from crawling.links.filters import Extensions, HostSet
 from crawling.links.patterns import OutOfTime, PatternBudget, Patterns
 from crawling.page.page import Page
-from crawlstream.model.crawl import Hold, Profile
+from crawlstream.model.crawl import Lease, Profile
 from crawlstream.model.scope import Redirects
 from crawlstream.model.url import host_of
 from crawlstream.model.web.address import without_fragment
@@ -114,10 +114,10 @@ class LinkRules:
             yield refusal or self.refuses(without_fragment(url))
 
 
-def rules_for(hold: Hold) -> LinkRules:
+def rules_for(lease: Lease) -> LinkRules:
     """The rules of a page, by which its links and its redirect are judged."""
-    rules = rules_of(hold.profile)
-    moved_to = hold.entry.moved_to
+    rules = rules_of(lease.profile)
+    moved_to = lease.entry.moved_to
     return _with_host(rules, moved_to) if moved_to else rules
 
 
@@ -140,12 +140,12 @@ def _with_host(rules: LinkRules, host: str) -> LinkRules:
     return found
 
 
-def moved_to(hold: Hold, target: str) -> str | None:
+def moved_to(lease: Lease, target: str) -> str | None:
     """Return the host that takes the seed's place where a page redirects to a target.
 
     None where the seed is in its scope still, was outside of it, or may not leave it.
     """
-    entry, profile = hold.entry, hold.profile
+    entry, profile = lease.entry, lease.profile
     if entry.origin is None:
         return entry.moved_to
     rules, seed = rules_of(profile), (*entry.redirect_urls, entry.url)[0]
@@ -164,20 +164,20 @@ class RedirectRules:
 
     def refuse(self, page: Page, target: str) -> bool:
         """Return whether a page must not lead to a target, and count that as a filtered link."""
-        reason = self._refusal(page.hold, target)
+        reason = self._refusal(page.lease, target)
         if reason and page.turned_back != target:
             page.turned_back = target
             page.filtered[reason] += 1
         return reason is not None
 
-    def _refusal(self, hold: Hold, target: str) -> str | None:
+    def _refusal(self, lease: Lease, target: str) -> str | None:
         if self._blacklist and self._blacklist.refuses(target):
             return "blacklist"
-        follows = hold.profile.redirects
-        is_seeds = hold.entry.origin is not None
+        follows = lease.profile.redirects
+        is_seeds = lease.entry.origin is not None
         if follows == Redirects.ANY or (is_seeds and follows == Redirects.SEEDS):
             return None
-        return rules_for(hold).leaves(hold.entry.url, target, of_pages=self._of_pages)
+        return rules_for(lease).leaves(lease.entry.url, target, of_pages=self._of_pages)
 
 
 OF_THE_CRAWL = RedirectRules()

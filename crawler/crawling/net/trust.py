@@ -22,11 +22,11 @@ from twisted.web.iweb import IPolicyForHTTPS
 from zope.interface import implementer
 
 from crawling.page.scrapy_request import carries_cookies
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.credentials import identify
 
 
-def must_prove(request: Request, hold: Hold, setting: bool | None) -> bool:  # noqa: FBT001  a setting
+def must_prove(request: Request, lease: Lease, setting: bool | None) -> bool:  # noqa: FBT001  a setting
     """Return whether the certificate must hold: as the operator set it, else if there is a secret.
 
     A cookie that the server itself has set along a redirect is none, and was read by then.
@@ -34,7 +34,7 @@ def must_prove(request: Request, hold: Hold, setting: bool | None) -> bool:  # n
     if setting is not None:
         return setting
     names = {name.decode("latin-1").lower() for name in request.headers}
-    if not carries_cookies(hold):
+    if not carries_cookies(lease):
         names.discard("cookie")
     return bool(request.body) or identify(names)
 

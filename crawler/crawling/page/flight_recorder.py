@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Content of an abandoned recorder: the worker that died, and the hold that it handled."""
+    """Content of an abandoned recorder: the worker that died, and the lease that it handled."""
 
     worker: str
     token: str
@@ -45,7 +45,7 @@ class Crash:
 
 
 class FlightRecorder:
-    """Notes the hold whose response is being handled, for the process that follows a crash."""
+    """Notes the lease whose response is being handled, for the process that follows a crash."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -98,7 +98,7 @@ class FlightRecorder:
 
     def note(self, page: Page) -> None:
         """The page's response is on the CPU from now on."""
-        self._write(_TOKEN_AT, f"{page.token} {page.hold.partition}")
+        self._write(_TOKEN_AT, f"{page.token} {page.lease.partition}")
         page.cpu_s -= time.thread_time()
 
     def clear(self, page: Page) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links
 from crawlstream.model.throttle_table import Heard
 
@@ -29,7 +29,7 @@ class Phase(Enum):
     """It is over but for its links, which go to Kafka: Redis has no room for them."""
     ENDED = auto()
     STALE = auto()
-    """The frontier does not know the hold any more."""
+    """The frontier does not know the lease any more."""
 
     @property
     def is_unsent(self) -> bool:
@@ -50,9 +50,9 @@ _OVER = frozenset({Phase.SPILLING, Phase.ENDED, Phase.STALE})
 
 @dataclass(slots=True, eq=False)
 class Page:
-    """A hold on its way through this process."""
+    """A lease on its way through this process."""
 
-    hold: Hold
+    lease: Lease
     id: str
     """Permanent name of the entry: Kafka key and ``id`` of its records."""
     admitted_at: float = 0
@@ -98,8 +98,8 @@ class Page:
 
     @property
     def token(self) -> str:
-        """Names the hold."""
-        return self.hold.token
+        """Names the lease."""
+        return self.lease.token
 
     @property
     def is_open(self) -> bool:

@@ -1,4 +1,4 @@
-"""From a hold to the request that Scrapy downloads.
+"""From a lease to the request that Scrapy downloads.
 
 Each value that a request carries has an owner: the crawl has its user agent and cookies, the domain
 of its seed has cookies and extra headers, one host has the cookies of a redirect.
@@ -18,7 +18,7 @@ from crawling.page import referrer as referrers
 from crawling.page.chain_cookies import octets_of, sent_to, text_of
 from crawling.page.page import Page
 from crawlstream.errors import InvalidUrl
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.credentials import covers
 from crawlstream.model.web.address import address
 
@@ -60,17 +60,17 @@ def page_of(carrier: Request | Response) -> Page:
 
 def to_scrapy(page: Page, spider: Spider, errback: Callable[..., Any]) -> Request:
     """The request of a page; ValueError or TypeError if it cannot be made into one."""
-    hold = page.hold
-    entry = hold.entry
+    lease = page.lease
+    entry = lease.entry
     return AddressRequest(
         entry.url,
         callback=_callback(spider, entry.callback),
         errback=errback,
         method=entry.method,
-        headers=_octets_of(_headers(hold)),
+        headers=_octets_of(_headers(lease)),
         body=entry.body,
-        meta={**_of_spider(entry.meta), **_meta(hold), PAGE: page},
-        priority=hold.priority,
+        meta={**_of_spider(entry.meta), **_meta(lease), PAGE: page},
+        priority=lease.priority,
         dont_filter=True,
     )
 
@@ -84,17 +84,17 @@ def _callback(spider: Spider, name: str | None) -> Callable[..., Any] | None:
     return callback
 
 
-def _meta(hold: Hold) -> dict[str, Any]:
+def _meta(lease: Lease) -> dict[str, Any]:
     """Keys that spiders and middlewares of Scrapy Cluster look up in ``response.meta``."""
     return {
-        "retry_times": hold.retries,
-        "appid": hold.crawl.appid,
-        "crawlid": hold.crawl.crawlid,
-        "spiderid": InheritedSpider(hold.crawl.spiderid),
-        "attrs": hold.profile.attrs,
-        "priority": hold.priority,
-        "curdepth": hold.entry.depth,
-        "maxdepth": hold.profile.maxdepth,
+        "retry_times": lease.retries,
+        "appid": lease.crawl.appid,
+        "crawlid": lease.crawl.crawlid,
+        "spiderid": InheritedSpider(lease.crawl.spiderid),
+        "attrs": lease.profile.attrs,
+        "priority": lease.priority,
+        "curdepth": lease.entry.depth,
+        "maxdepth": lease.profile.maxdepth,
     }
 
 
@@ -115,23 +115,23 @@ def _of_spider(meta: Mapping[str, object]) -> Mapping[str, object]:
     return {key: value for key, value in meta.items() if key not in OF_THE_DOWNLOADER}
 
 
-def agent_of(hold: Hold, default: str) -> str:
+def agent_of(lease: Lease, default: str) -> str:
     """Return the user agent of a page's request, which also selects its group in robots.txt."""
-    if hold.entry.headers or hold.profile.headers:
-        return _headers(hold).get("user-agent") or default
-    return hold.profile.useragent or default
+    if lease.entry.headers or lease.profile.headers:
+        return _headers(lease).get("user-agent") or default
+    return lease.profile.useragent or default
 
 
-def _headers(hold: Hold) -> dict[str, str]:
+def _headers(lease: Lease) -> dict[str, str]:
     """Return headers with names in lower case, so that each has one value: the last one."""
-    entry, profile = hold.entry, hold.profile
-    at_home = is_at_home(hold)
+    entry, profile = lease.entry, lease.profile
+    at_home = is_at_home(lease)
     headers = _lowered(profile.headers or {}) if at_home else {}
     if profile.useragent:
         headers["user-agent"] = profile.useragent
     if entry.parent_url and (referrer := referrers.usual(entry.parent_url, entry.url)):
         headers["referer"] = referrer
-    if cookie := _cookie(hold, at_home=at_home):
+    if cookie := _cookie(lease, at_home=at_home):
         headers["cookie"] = cookie
     headers.update(_lowered(entry.headers))
     return {
@@ -141,16 +141,16 @@ def _headers(hold: Hold) -> dict[str, str]:
     }
 
 
-def is_at_home(hold: Hold) -> bool:
+def is_at_home(lease: Lease) -> bool:
     """Return whether what the seed was given to carry may go where the page is."""
-    return hold.profile.site is None or covers(hold.profile.site, hold.entry.url)
+    return lease.profile.site is None or covers(lease.profile.site, lease.entry.url)
 
 
-def carries_cookies(hold: Hold) -> bool:
+def carries_cookies(lease: Lease) -> bool:
     """Return whether a page's request has other cookies than those that its own server has set."""
-    if hold.entry.cookies and not hold.entry.redirect_urls:
+    if lease.entry.cookies and not lease.entry.redirect_urls:
         return True
-    return bool(hold.profile.cookie or hold.profile.cookies) and is_at_home(hold)
+    return bool(lease.profile.cookie or lease.profile.cookies) and is_at_home(lease)
 
 
 def _octets_of(headers: Mapping[str, str]) -> dict[str, bytes]:
@@ -162,13 +162,13 @@ def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _cookie(hold: Hold, *, at_home: bool) -> str:
+def _cookie(lease: Lease, *, at_home: bool) -> str:
     """The Cookie header: the crawl's text, then its cookies as changed along the redirects."""
-    profile = hold.profile
+    profile = lease.profile
     given = (profile.cookies or {}) if at_home else {}
     given = {name: text_of(value.encode()) for name, value in given.items()}
-    pairs = {**given, **hold.entry.cookies}
-    sent = "; ".join(f"{name}={value}" for name, value in sent_to(pairs, hold.entry.url))
+    pairs = {**given, **lease.entry.cookies}
+    sent = "; ".join(f"{name}={value}" for name, value in sent_to(pairs, lease.entry.url))
     parts = [octets_of(sent).decode("utf-8", "surrogateescape")] if sent else []
     if at_home and profile.cookie:
         parts.insert(0, profile.cookie.strip().rstrip(";"))

@@ -41,11 +41,13 @@ log = structlog.get_logger()
 class Completion:
     """Brings the pages of this process to their end."""
 
-    def __init__(self, holds: Leases, publisher: Publisher, tasks: Tasks, retries: int = 0) -> None:
+    def __init__(
+        self, leases: Leases, publisher: Publisher, tasks: Tasks, retries: int = 0
+    ) -> None:
         """``retries``: how often a page is tried again whose spider or pipelines did not end."""
         self.deadlines = Deadlines()
         self._retries = retries
-        self._holds = holds
+        self._leases = leases
         self._publisher = publisher
         self._tasks = tasks
 
@@ -62,27 +64,27 @@ class Completion:
         """The page will have no result: say so in Kafka, then in the frontier."""
         if not page.is_open:
             return
-        self._holds.body_budget.drop(page)
-        hold = page.hold
+        self._leases.body_budget.drop(page)
+        lease = page.lease
         event = PageFailed(
             id=page.id,
-            crawl=hold.crawl,
-            run=hold.run,
+            crawl=lease.crawl,
+            run=lease.run,
             server_time=int(time.time()),
-            url=hold.entry.url,
+            url=lease.entry.url,
             reason=reason,
-            attempts=hold.attempt,
-            depth=hold.entry.depth,
-            parent_url=hold.entry.parent_url,
-            uuid=hold.profile.uuid,
-            firing=hold.firing,
+            attempts=lease.attempt,
+            depth=lease.entry.depth,
+            parent_url=lease.entry.parent_url,
+            uuid=lease.profile.uuid,
+            firing=lease.firing,
             detail=_readable(detail) if reason in _EXPLAINED else "",
         )
         await self._publisher.failure(event)
         failpoint("after_publish")
         detail = detail[:DETAIL_LENGTH]
         log.warning("settle", outcome="failed", reason=reason, url=event.url, detail=detail)
-        self._holds.settle(page, Outcome.FAILED, reason)
+        self._leases.settle(page, Outcome.FAILED, reason)
 
     def fail_soon(self, page: Page, reason: str, detail: str = "") -> None:
         """Fail a page in a task of its own, where the caller cannot wait for Kafka."""
@@ -103,7 +105,7 @@ class Completion:
         """A pipeline raised. If it only gave up waiting for a service, the page stays open."""
         page = _page_behind(response)
         if page and isinstance(failure.value, GivenUp):
-            self._holds.body_budget.drop(page)
+            self._leases.body_budget.drop(page)
         elif page:
             _note(page, "item_error", failure)
             self.item_left(response)
@@ -117,14 +119,14 @@ class Completion:
     def dropped(self, request: Request) -> None:
         """Scrapy did not take the request."""
         if page := request.meta.get(PAGE):
-            self._holds.release(page)
+            self._leases.release(page)
 
     def _settle_if_over(self, page: Page) -> None:
         if not page.parsed or page.items or not page.is_open:
             return
-        if page.failure == CALLBACK_TIMEOUT and page.hold.retries < self._retries:
-            log.info("requeue", url=page.hold.entry.url, reason=page.failure)
-            self._holds.requeue(page, _PAUSE_MS)
+        if page.failure == CALLBACK_TIMEOUT and page.lease.retries < self._retries:
+            log.info("requeue", url=page.lease.entry.url, reason=page.failure)
+            self._leases.requeue(page, _PAUSE_MS)
             return
         if page.failure:
             self.fail_soon(page, page.failure, page.failure_detail)
@@ -132,13 +134,13 @@ class Completion:
         log.info(
             "settle",
             outcome="done",
-            url=page.hold.entry.url,
+            url=page.lease.entry.url,
             status=page.status,
-            attempt=page.hold.attempt,
+            attempt=page.lease.attempt,
             links=sum(len(group.entries) for group in page.links),
             latency_ms=page.latency_ms,
         )
-        self._holds.settle(page, Outcome.DONE, f"{page.status // 100}xx")
+        self._leases.settle(page, Outcome.DONE, f"{page.status // 100}xx")
 
 
 def _note(page: Page, reason: str, failure: Failure) -> None:

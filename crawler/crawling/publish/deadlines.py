@@ -78,7 +78,7 @@ class Deadlines:
         for each in list(self._under_way):
             age_s = self._clock() - each.page.admitted_at
             if not each.page.publishing and (age_s > LONGEST_S or not each.page.is_open):
-                url = each.page.hold.entry.url
+                url = each.page.lease.entry.url
                 log.warning("cancel", url=url, age_s=round(age_s), is_open=each.page.is_open)
                 each.end()
 

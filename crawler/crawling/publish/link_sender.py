@@ -137,21 +137,21 @@ class LinkSender:
         partitions: Partitions,
         *,
         origin_of: Callable[[Page], LinkOrigin | None],
-        holds: Leases,
+        leases: Leases,
         tasks: Tasks,
     ) -> None:
         """``origin_of`` returns what the links of a held page inherit."""
         self._topic = topic
         self._partitions = partitions
         self._origin_of = origin_of
-        self._holds = holds
+        self._leases = leases
         self._tasks = tasks
         self._batch: _Batch | None = None
         self._sent = LinkCache()
 
     def takes(self, page: Page) -> bool:
         """Return whether links of a page may go through Kafka: with one partition only if full."""
-        return self._partitions.number > 1 or self._holds.of(page.hold.partition).is_crowded
+        return self._partitions.number > 1 or self._leases.of(page.lease.partition).is_crowded
 
     def begin(self, page: Page, settle: Settle) -> None:
         """Send in a task of its own; the page counts as held until its settle is reported."""
@@ -159,7 +159,7 @@ class LinkSender:
         if origin is None:
             # Another worker has it; if this one leases it again, it must not end without its links.
             log.warning("links", outcome="released", token=settle.token)
-            self._holds.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))
+            self._leases.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))
             return
         scope = _scope_of(page, origin)
         new, again = self._sent.new_of(scope, settle.links)
@@ -184,7 +184,7 @@ class LinkSender:
         own, others = list[Links](), list[Links]()
         for group in links:
             target = self._partitions.of(group.domain)
-            is_own = target == page.hold.partition and not self._holds.of(target).is_crowded
+            is_own = target == page.lease.partition and not self._leases.of(target).is_crowded
             (own if is_own else others).append(group)
         return own, others
 
@@ -227,7 +227,7 @@ class LinkSender:
         self._end(page, replace(settle, filtered=filtered))
 
     def _end(self, page: Page, settle: Settle) -> None:
-        self._holds.spilled(page, replace(settle, need=dict(self._topic.needs)))
+        self._leases.spilled(page, replace(settle, need=dict(self._topic.needs)))
 
 
 def _scope_of(page: Page, origin: LinkOrigin) -> bytes:
@@ -237,7 +237,7 @@ def _scope_of(page: Page, origin: LinkOrigin) -> bytes:
     """
     name = FrontierKeys.crawl_field(origin.context.crawl)
     limits = f"{origin.domain_max_pages} {origin.max_pages}"
-    return f"{name} {origin.context.generation} {page.hold.run} {limits}".encode()
+    return f"{name} {origin.context.generation} {page.lease.run} {limits}".encode()
 
 
 def _links(kind: _Kind, some: Mapping[str, bytes]) -> Links:

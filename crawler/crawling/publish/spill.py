@@ -25,17 +25,17 @@ class Spiller:
         self,
         session: WorkerSession,
         publisher: Publisher,
-        holds: Leases,
+        leases: Leases,
         tasks: Tasks,
     ) -> None:
         self._session = session
         self._publisher = publisher
-        self._holds = holds
+        self._leases = leases
         self._tasks = tasks
 
     def takes(self, page: Page) -> bool:
         """Return whether Redis has no room for the links of a page, as far as is known."""
-        return self._holds.of(page.hold.partition).is_crowded
+        return self._leases.of(page.lease.partition).is_crowded
 
     def begin(self, page: Page, settle: Settle) -> None:
         """Spill in a task of its own; the page counts as held until its settle is reported."""
@@ -47,7 +47,7 @@ class Spiller:
             # Another worker has the page, so it is unknown what its links inherit. If this worker
             # leases it again (Redis is an older copy), it must not end without its links.
             log.warning("spill", outcome="released", token=settle.token)
-            self._holds.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))
+            self._leases.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))
             return
         try:
             refused = await self._publisher.spill([spill.value for spill in spills])
@@ -60,4 +60,4 @@ class Spiller:
         too_large = sum(spill.links for spill in spills) - sum(spilled.values())
         filtered = Counter(settle.filtered) + Counter(too_large=too_large)
         log.info("spill", token=settle.token, records=len(spilled), links=sum(spilled.values()))
-        self._holds.spilled(page, replace(settle, links=(), spilled=spilled, filtered=filtered))
+        self._leases.spilled(page, replace(settle, links=(), spilled=spilled, filtered=filtered))

@@ -26,11 +26,11 @@ def cookies_of(page: Page, url: str, header: str) -> Sequence[Mapping[str, objec
     Cookies of the client's request are for the seed's own domain. Cookies that a redirect has set
     are for the host that set them.
     """
-    scope = page.hold.profile.site or ""
+    scope = page.lease.profile.site or ""
     domain = scope.removeprefix(_SECURE)
     is_part = f".{host_of(url)}".endswith(f".{domain}")
     is_wide = "." in domain and literal(domain) is None and is_part
-    of_chain = {name for name, _value in sent_to(page.hold.entry.cookies, url)}
+    of_chain = {name for name, _value in sent_to(page.lease.entry.cookies, url)}
     made = []
     for pair in header.split(";"):
         name, has_value, value = pair.strip().partition("=")

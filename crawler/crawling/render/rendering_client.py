@@ -75,7 +75,7 @@ class Renderer:
     browsers: Browsers
     gateway: Callable[[], Gateway]
     routes: Routes | None
-    holds: Leases
+    leases: Leases
     blacklist: Blacklist
     redirects: RedirectRules
     allows: Callable[[Page, str], Awaitable[bool]]
@@ -97,14 +97,14 @@ class RenderingClient:
     def __init__(self, renderer: Renderer, plain: FetchClient) -> None:
         self._renderer = renderer
         self._plain = plain
-        self._holds = renderer.holds
+        self._leases = renderer.leases
         self._settings = renderer.settings
 
     async def fetch(self, request: Request, page: Page) -> Response:
         """Send one request; GrantExpired, AddressRefused, or the error of the download."""
         if ROBOTS in request.meta or request.method != "GET" or request.body:
             return await self._plain.fetch(request, page)
-        self._holds.set_out(page, request.url)
+        self._leases.set_out(page, request.url)
         host, port = place_of(request.url)
         routes = self._renderer.routes
         pool = await routes.pool_for(page, host, port) if routes else None
@@ -113,7 +113,7 @@ class RenderingClient:
             return await self._render(request, page, route)
 
         download = Attempts(routes).run(pool, page, send) if routes and pool else send(None)
-        return await reported(download, page, self._holds)
+        return await reported(download, page, self._leases)
 
     def close(self) -> None:
         """Close all connections; the browsers end with the worker."""
@@ -124,7 +124,7 @@ class RenderingClient:
         page.tls = None  # robots.txt may have been fetched with a profile
         judge = self._judge_of(page)
         judge.let_go(request.url)
-        depart = _Departure(page, self._holds, judge)
+        depart = _Departure(page, self._leases, judge)
         most = self._settings.render_bytes
         try:
             with self._renderer.gateway().admit(
@@ -191,8 +191,8 @@ class RenderingClient:
             signed=partial(signatures.headers, page) if signatures else _unsigned,
             cookies=cookies_of(page, request.url, headers.get("cookie", "")),
             user_agent="" if agent == settings.user_agent else agent,
-            must_prove=trust.must_prove(request, page.hold, settings.download_verify_certificates),
-            options=RenderOptions.of(page.hold.profile.render),
+            must_prove=trust.must_prove(request, page.lease, settings.download_verify_certificates),
+            options=RenderOptions.of(page.lease.profile.render),
             user=way_out.user,
             password=way_out.password,
             first_s=meta.get("download_timeout") or settings.download_timeout,
@@ -202,7 +202,7 @@ class RenderingClient:
             may_move=lambda url: (
                 settings.metarefresh_enabled and leads_on(page, url, self._renderer.redirects)
             ),
-            on_head=lambda: self._holds.departed(page),
+            on_head=lambda: self._leases.departed(page),
             judge=partial(_judged, judge),
             on_answer=partial(_heard, judge, page),
         )
@@ -212,9 +212,9 @@ class RenderingClient:
         table = renderer.blacklist.table
         if table is None:
             raise GrantExpired
-        url = page.hold.entry.url
+        url = page.lease.entry.url
         types = frozenset(settings.render_types)
-        wished = RenderOptions.of(page.hold.profile.render).types
+        wished = RenderOptions.of(page.lease.profile.render).types
         return Judge(
             origin=origin_of(url),
             site=table.site_of(url),
@@ -223,7 +223,7 @@ class RenderingClient:
             most=settings.render_requests,
             robots=partial(renderer.allows, page),
             rests=renderer.rests,
-            may_send=lambda: page.is_open and self._holds.may_send(page),
+            may_send=lambda: page.is_open and self._leases.may_send(page),
         )
 
 
@@ -234,9 +234,9 @@ class Unasked(GrantExpired):
 class _Departure:
     """Checks that the judge allowed each way out of a page; the first one spends the grant."""
 
-    def __init__(self, page: Page, holds: Leases, judge: Judge) -> None:
+    def __init__(self, page: Page, leases: Leases, judge: Judge) -> None:
         self._page = page
-        self._holds = holds
+        self._leases = leases
         self._judge = judge
         self.error: GrantExpired | None = None
         """Error because of which the document was not requested."""
@@ -247,7 +247,7 @@ class _Departure:
             raise Unasked(f"{host}:{port}")
         if self._page.phase.is_unsent:
             try:
-                self._holds.depart(self._page)
+                self._leases.depart(self._page)
             except GrantExpired as error:
                 self.error = error
                 raise
@@ -285,8 +285,8 @@ def _headers_of(
 
 def _own_headers(page: Page, url: str) -> Mapping[str, str]:
     """Return the headers of the crawl, which are sent only to its own site."""
-    profile = page.hold.profile
-    if not profile.headers or not is_at_home(page.hold):
+    profile = page.lease.profile
+    if not profile.headers or not is_at_home(page.lease):
         return {}
     with suppress(ValueError):
         if profile.site is None or covers(profile.site, url):

@@ -47,7 +47,7 @@ class Outcomes:
     def __init__(
         self,
         endings: Completion,
-        holds: Leases,
+        leases: Leases,
         settings: Settings,
         count: Callable[[Page, int, str], None],
         *,
@@ -55,7 +55,7 @@ class Outcomes:
     ) -> None:
         """``count`` takes the page, the status of each response, or 504 and why there was none."""
         self.endings = endings
-        self.holds = holds
+        self.leases = leases
         self.settings = settings
         self._count = count
         self.redirects = redirects
@@ -66,7 +66,7 @@ class Outcomes:
             await self.give_up(page, BadStatus(f"status {response.status}"))
             raise PageEnded
         page.status = response.status
-        self.holds.answered(page)
+        self.leases.answered(page)
         page.cpu_s += len(response.body) * BODY_S_PER_BYTE
         self._count(page, response.status, "")
         if response.status in RETRIED and self._may_retry(page):
@@ -90,8 +90,8 @@ class Outcomes:
         if not page.is_open or error is None or isinstance(error, PageEnded | GivenUp):
             return
         if isinstance(error, GrantExpired):
-            log.debug("release", url=page.hold.entry.url, reason=error.reason)
-            self.holds.release(page, delay_ms=error.delay_ms)
+            log.debug("release", url=page.lease.entry.url, reason=error.reason)
+            self.leases.release(page, delay_ms=error.delay_ms)
             return
         if isinstance(error, RequestReplaced) and (target := sent_elsewhere(page, error.request)):
             await self._follow(page, target)
@@ -112,18 +112,18 @@ class Outcomes:
             await self.endings.fail(page, reason, str(error))
 
     def _may_retry(self, page: Page) -> bool:
-        return page.hold.retries < self.settings.retry_times
+        return page.lease.retries < self.settings.retry_times
 
     def _retry(self, page: Page, reason: str, response: Response | None = None) -> None:
-        delay_ms = _pause_ms(page.hold.retries, response)
+        delay_ms = _pause_ms(page.lease.retries, response)
         log.info(
             "requeue",
-            url=page.hold.entry.url,
+            url=page.lease.entry.url,
             reason=reason,
-            attempt=page.hold.attempt,
+            attempt=page.lease.attempt,
             delay_ms=delay_ms,
         )
-        self.holds.requeue(page, delay_ms)
+        self.leases.requeue(page, delay_ms)
 
     async def _follow(self, page: Page, target: Entry | str) -> None:
         """End a page whose chain goes on, or ends here for a reason."""
@@ -131,10 +131,10 @@ class Outcomes:
             await self.endings.fail(page, target)
             return
         children = Children(page)
-        children.add(target, page.hold.priority, counts=False)
+        children.add(target, page.lease.priority, counts=False)
         page.links = children.groups
-        log.info("settle", url=page.hold.entry.url, outcome="redirected", to=target.url)
-        self.holds.settle(page, Outcome.REDIRECTED, "")
+        log.info("settle", url=page.lease.entry.url, outcome="redirected", to=target.url)
+        self.leases.settle(page, Outcome.REDIRECTED, "")
 
 
 def _pause_ms(retries: int, response: Response | None) -> int:

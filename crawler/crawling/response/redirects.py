@@ -49,7 +49,7 @@ def redirect_of(
     A page that refreshes to another one in less than ``refresh_s`` seconds sends there as well;
     one that comes back to its chain, as a ticker does, or a chain too long, ends with the result.
     """
-    entry = page.hold.entry
+    entry = page.lease.entry
     chain = (*entry.redirect_urls, entry.url)
     status, target = response.status, _target(entry.url, response)
     if target is None:
@@ -64,7 +64,7 @@ def sent_elsewhere(page: Page, request: Request) -> Entry | str | None:
 
     None: it is the page's own request.
     """
-    entry, target = page.hold.entry, _usable(page.hold.entry.url, request.url)
+    entry, target = page.lease.entry, _usable(page.lease.entry.url, request.url)
     if target is None:
         return "invalid_request"
     asked = replace(entry, method=request.method, body=request.body or None)
@@ -75,7 +75,7 @@ def sent_elsewhere(page: Page, request: Request) -> Entry | str | None:
 
 def leads_on(page: Page, url: str, rules: RedirectRules) -> bool:
     """Return whether a script of a page may lead to a URL: new and in scope, like a refresh."""
-    entry = page.hold.entry
+    entry = page.lease.entry
     chain = (*entry.redirect_urls, entry.url)
     target = _usable(entry.url, url)
     if target is None or len(chain) > MAX_REDIRECTS:
@@ -104,7 +104,7 @@ def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str])
         redirect_urls=chain,
         cookies=cookies,
         salt=_salt(page, len(chain)) if salted else None,
-        moved_to=moved_to(page.hold, target),
+        moved_to=moved_to(page.lease, target),
     )
     followed = _with_referrer(followed)
     return followed if may_follow(target, entry.url) else _abroad(followed)

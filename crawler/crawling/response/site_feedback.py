@@ -45,7 +45,7 @@ def heard_from(error: BaseException) -> Heard | None:
     return Heard(Reaction.SILENCE) if reason_of(error) in _SILENCES else None
 
 
-async def reported(download: Awaitable[Response], page: Page, holds: Leases) -> Response:
+async def reported(download: Awaitable[Response], page: Page, leases: Leases) -> Response:
     """Return the response of a download; queue its end and its site's reaction for the frontier."""
     heard: Heard | None = None
     try:
@@ -57,10 +57,10 @@ async def reported(download: Awaitable[Response], page: Page, holds: Leases) -> 
         heard = heard_from(error)
         # Its failure waits for Kafka, and must not carry what had come in.
         traceback.clear_frames(error.__traceback__)
-        holds.body_budget.drop(page)
+        leases.body_budget.drop(page)
         raise
     finally:
-        holds.receive(page, heard)
+        leases.receive(page, heard)
     return response
 
 

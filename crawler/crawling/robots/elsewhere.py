@@ -70,7 +70,7 @@ class Elsewhere:
     def __init__(
         self,
         clients: FrontierCalls,
-        holds: Leases,
+        leases: Leases,
         tasks: Tasks,
         *,
         fetch: Callable[[Request], Awaitable[Response]],
@@ -79,7 +79,7 @@ class Elsewhere:
         """``agent`` is what requests call themselves where a crawl says nothing else."""
         self.book = self._book = clients.robots
         self._agent = agent
-        self._holds = holds
+        self._leases = leases
         self._tasks = tasks
         self._fetch = fetch
         self._reserve = clients.reserve
@@ -87,7 +87,7 @@ class Elsewhere:
 
     def is_needed(self, page: Page, moved: RobotsNote) -> bool:
         """Return whether a file has moved to where the grant of a page does not reach."""
-        return not self._holds.sites.covers(page.hold, moved.target[1])
+        return not self._leases.sites.covers(page.lease, moved.target[1])
 
     async def find(self, page: Page, moved: RobotsNote) -> RobotsNote:
         """Return the note of the file that a ``moved`` one leads to.
@@ -138,19 +138,19 @@ class Elsewhere:
         """Fetch a file when its time has come, and let everybody know."""
         file = file_of(url)
         await asyncio.sleep(place.wait_ms / 1000)
-        if self._holds.of(place.partition).word.redis_epoch != place.redis_epoch:
+        if self._leases.of(place.partition).word.redis_epoch != place.redis_epoch:
             await self._book.forget(file)
             return
         token = f"robots-{next(self._numbers)}"
-        hold = replace(
-            page.hold,
+        lease = replace(
+            page.lease,
             token=token,
             domain=place.site,
             partition=place.partition,
             entry=Entry(url=url, salt=token),
             issued_at=time.monotonic(),
         )
-        lent = self._holds.admit(hold)
+        lent = self._leases.admit(lease)
         lent.is_lent = True
         try:
             async with asyncio.timeout(_TAKES_S * 0.9):
@@ -164,6 +164,6 @@ class Elsewhere:
             log.warning("robots", url=url, outcome="later", error=repr(error))
             note = later(before)
         finally:
-            self._holds.lose(place.partition, [lent.token])
+            self._leases.lose(place.partition, [lent.token])
         await self._book.write(file, note)
         log.info("robots", url=url, outcome=note.word.decode(), site=place.site)

@@ -18,8 +18,8 @@ def robots_request(url: str, page: Page, agent: str) -> AddressRequest:
     """Return the request for a file; ``agent``: where the crawl of the page names none."""
     return AddressRequest(
         url,
-        headers={"User-Agent": agent_of(page.hold, agent)},
+        headers={"User-Agent": agent_of(page.lease, agent)},
         meta={PAGE: page, ROBOTS: True, "download_maxsize": _DOWNLOAD_MAX_BYTES},
-        priority=page.hold.priority,
+        priority=page.lease.priority,
         dont_filter=True,
     )

@@ -89,7 +89,7 @@ class Robots:
         self._elsewhere = elsewhere
         self._outcomes = outcomes
         self._endings = outcomes.endings
-        self._holds = outcomes.holds
+        self._leases = outcomes.leases
         self._settings = outcomes.settings
         self._tasks = tasks
         self._fetch = fetch
@@ -117,11 +117,11 @@ class Robots:
         elif verdict is Permission.FORBIDDEN:
             self._endings.fail_soon(page, "robots")
         else:
-            self._holds.release(page, delay_ms=_WAIT_MS)
+            self._leases.release(page, delay_ms=_WAIT_MS)
 
     def verdict(self, page: Page) -> Permission:
         """Return the verdict that is possible without waiting."""
-        profile, url = page.hold.profile, page.hold.entry.url
+        profile, url = page.lease.profile, page.lease.entry.url
         if not self._must_obey(profile):
             return Permission.ALLOWED
         origin = origin_of(url)
@@ -138,9 +138,9 @@ class Robots:
 
     async def allows(self, page: Page, url: str) -> bool:
         """Return whether a further request to a page's own origin is allowed; not if unknown."""
-        if not self._must_obey(page.hold.profile):
+        if not self._must_obey(page.lease.profile):
             return True
-        origin, agent = origin_of(page.hold.entry.url), self._agent_of(page)
+        origin, agent = origin_of(page.lease.entry.url), self._agent_of(page)
         if origin not in self._known:
             return False
         rules = self._known[origin]
@@ -152,7 +152,7 @@ class Robots:
             return await _beside(page, lambda: rules.allow(url, agent))
 
     def _agent_of(self, page: Page) -> str:
-        return agent_of(page.hold, self._agent)
+        return agent_of(page.lease, self._agent)
 
     def _must_obey(self, profile: Profile) -> bool:
         if profile.obey_robots is None:
@@ -165,7 +165,7 @@ class Robots:
         """Screen pages whose verdict needs waiting; no origin waits for another."""
         by_origin: dict[str, list[Page]] = defaultdict(list)
         for page in pages:
-            by_origin[origin_of(page.hold.entry.url)].append(page)
+            by_origin[origin_of(page.lease.entry.url)].append(page)
         try:
             notes = await self._book.read(list(by_origin))
         except Exception as error:  # noqa: BLE001  the pages must come to some end
@@ -192,7 +192,7 @@ class Robots:
             if page.phase is Phase.WAITING:
                 await self._judge(page, let_through)
             elif page.is_open:
-                self._holds.release(page, delay_ms=_WAIT_MS)
+                self._leases.release(page, delay_ms=_WAIT_MS)
 
     async def _judge(self, page: Page, let_through: Callable[[Page], None]) -> None:
         verdict = self.verdict(page)
@@ -203,7 +203,7 @@ class Robots:
 
     async def _judged_beside(self, page: Page) -> Permission:
         """UNKNOWN as well where the page's grant ran out while it waited for its turn."""
-        url, agent = page.hold.entry.url, self._agent_of(page)
+        url, agent = page.lease.entry.url, self._agent_of(page)
         origin = origin_of(url)
         async with self._judging:
             if origin not in self._known or _left_s(page) <= 0:
@@ -233,13 +233,13 @@ class Robots:
             await self._put_off(pages, note)
         elif note.word == b"fetching":
             for page in pages:
-                self._holds.release(page, delay_ms=int(note.left_s * 1000))
+                self._leases.release(page, delay_ms=int(note.left_s * 1000))
         else:
             rules = await self._remember(origin, note, pages[0])
             if delay_ms := rules.crawl_delay_ms(self._agent_of(pages[0])) if rules else 0:
-                self._holds.release_buyer(pages[0], delay_ms)
+                self._leases.release_buyer(pages[0], delay_ms)
                 for page in pages[1:]:
-                    self._holds.release(page)
+                    self._leases.release(page)
 
     async def _buy(self, origin: str, pages: list[Page], before: RobotsNote) -> None:
         """Fetch with the grant of the first page while the others wait for the answer."""
@@ -254,7 +254,7 @@ class Robots:
             del self._under_way[origin]
         for page in others if is_slower else ():
             # Granted before the Crawl-delay of this host was known.
-            self._holds.release(page)
+            self._leases.release(page)
 
     async def _fetch_for(self, page: Page, origin: str, before: RobotsNote) -> bool:
         """Spend a page's grant on its robots.txt; whether that asks for pauses."""
@@ -268,7 +268,7 @@ class Robots:
             note = note_instead(error.request.url, place_of(origin, before), before)
         except GrantExpired as error:
             await self._book.forget(origin)
-            self._holds.release(page, delay_ms=error.delay_ms)
+            self._leases.release(page, delay_ms=error.delay_ms)
             return False
         except Exception as error:  # noqa: BLE001  the page's own errback would get it as it is
             await self._book.forget(origin)
@@ -290,7 +290,7 @@ class Robots:
             rules = await self._remember(origin, note, page)
             delay_ms = rules.crawl_delay_ms(self._agent_of(page)) if rules else 0
         log.info("robots", origin=origin, outcome=note.word.decode(), crawl_delay_ms=delay_ms)
-        self._holds.release_buyer(page, delay_ms)
+        self._leases.release_buyer(page, delay_ms)
         if not delay_ms and (arrived := self._under_way.get(origin)):
             arrived.set()
         return delay_ms > 0
@@ -300,7 +300,7 @@ class Robots:
             if note.refusals >= _MAX_LATER:
                 await self._endings.fail(page, "robots_unreachable")
             else:
-                self._holds.release(page, delay_ms=int(note.rests_s * 1000))
+                self._leases.release(page, delay_ms=int(note.rests_s * 1000))
 
     async def _remember(self, origin: str, note: RobotsNote, page: Page) -> RobotsRules | None:
         text = note.text()
@@ -332,13 +332,13 @@ async def _beside(page: Page, work: Callable[[], T]) -> T:
 
 def _left_s(page: Page) -> float:
     """Seconds until a page's grant runs out."""
-    return page.hold.issued_at + START_BY_S - time.monotonic()
+    return page.lease.issued_at + START_BY_S - time.monotonic()
 
 
 async def _within_grant(arrived: asyncio.Event, pages: Sequence[Page]) -> None:
     """Wait for an answer as long as the grants of the waiting pages last."""
     if pages:
-        ends_at = min(page.hold.issued_at for page in pages) + START_BY_S * 0.8
+        ends_at = min(page.lease.issued_at for page in pages) + START_BY_S * 0.8
         try:
             async with asyncio.timeout(max(ends_at - time.monotonic(), 0)):
                 await arrived.wait()

@@ -65,23 +65,23 @@ def assemble(
     recorder = FlightRecorder(Path(settings.home) / "recorder", encode_id(process.spider))
     publisher = Publisher(clients.sink, settings)
     body_budget = BodyBudget(settings.download_max_bytes)
-    holds = Leases(
+    leases = Leases(
         settings.download_slots,
         lambda: sessions.news(),  # noqa: PLW0108  made below
         body_budget=body_budget,
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
-    holds.sites.site_of = clients.site_of
-    holds.spiller = _spiller(clients, settings, publisher, holds=holds, tasks=tasks)
-    endings = Completion(holds, publisher, tasks, settings.retry_times)
+    leases.sites.site_of = clients.site_of
+    leases.spiller = _spiller(clients, settings, publisher, leases=leases, tasks=tasks)
+    endings = Completion(leases, publisher, tasks, settings.retry_times)
     blacklist, count = _blacklist(clients, settings), _Counting(process, tally, meter)
-    outcomes = Outcomes(endings, holds, settings, count, redirects=_redirects(crawler, blacklist))
+    outcomes = Outcomes(endings, leases, settings, count, redirects=_redirects(crawler, blacklist))
     routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
     robots = _robots(crawler, clients, outcomes, way=way, noting=noting, tasks=tasks)
     sessions = Sessions.of(
         clients,
-        holds,
+        leases,
         robots,
         endings.deadlines,
         meter=meter,
@@ -90,7 +90,7 @@ def assemble(
     ending = _Ending(sessions, publisher)
     source = RequestSource(crawler, sessions.ready, outcomes, way=way, on_end=ending.begin)
     parts = Parts(
-        holds=holds,
+        leases=leases,
         body_budget=body_budget,
         recorder=recorder,
         publisher=publisher,
@@ -119,23 +119,23 @@ def _robots(
     tasks: Tasks,
 ) -> Robots:
     agent = crawler.settings["USER_AGENT"] or ""
-    elsewhere = Elsewhere(clients, outcomes.holds, tasks, fetch=way.fetch, agent=agent)
+    elsewhere = Elsewhere(clients, outcomes.leases, tasks, fetch=way.fetch, agent=agent)
     return Robots(outcomes, tasks, elsewhere, fetch=way.fetch, noting=noting, agent=agent)
 
 
 def _spiller(
-    clients: Clients, settings: Settings, publisher: Publisher, *, holds: Leases, tasks: Tasks
+    clients: Clients, settings: Settings, publisher: Publisher, *, leases: Leases, tasks: Tasks
 ) -> Spiller | LinkSender:
     """Return the sender to Kafka of links that this partition does not take."""
     if clients.labelling is None:
         (session,) = clients.sessions
-        return Spiller(session, publisher, holds, tasks)
+        return Spiller(session, publisher, leases, tasks)
     group = f"{settings.kafka_group}.links"
     return LinkSender(
         LinkTopic(publisher, clients.kafka, settings.topics.links, group=group),
         settings.partitions,
-        origin_of=lambda page: clients.sessions[page.hold.partition].origin(page.token),
-        holds=holds,
+        origin_of=lambda page: clients.sessions[page.lease.partition].origin(page.token),
+        leases=leases,
         tasks=tasks,
     )
 
@@ -185,6 +185,6 @@ class _Counting:
     def __call__(self, page: Page, status: int, reason: str = "") -> None:
         self._tally.count_response(self._process.spider, self._process.host, status)
         latency_ms = page.latency_ms if page.status else None
-        self._tally.domains.count(page.hold.domain, status, latency_ms, reason=reason)
+        self._tally.domains.count(page.lease.domain, status, latency_ms, reason=reason)
         self._tally.count_traffic(status, latency_ms)
         self._meter.response(status, latency_ms)

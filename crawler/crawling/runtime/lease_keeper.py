@@ -21,10 +21,10 @@ log = structlog.get_logger()
 class LeaseKeeper:
     """Sends heartbeats, independent of the pages."""
 
-    def __init__(self, session: WorkerSession, holds: Leases, deadlines: Deadlines) -> None:
+    def __init__(self, session: WorkerSession, leases: Leases, deadlines: Deadlines) -> None:
         self._session = session
         self._partition = session.partition
-        self._holds = holds
+        self._leases = leases
         self._deadlines = deadlines
         self._beats = 0
 
@@ -34,7 +34,7 @@ class LeaseKeeper:
         self._deadlines.enforce()
         try:
             epoch = await self._session.beat()
-            if not self._holds.heard(self._partition, left_at, epoch):
+            if not self._leases.heard(self._partition, left_at, epoch):
                 log.warning("beat", outcome="redis_restarted", life=epoch)
             self._beats += 1
             if self._beats % _BEATS_PER_RECONCILE == 0:
@@ -45,6 +45,6 @@ class LeaseKeeper:
         return BEAT_EVERY_S
 
     async def _reconcile(self) -> None:
-        unknown = await self._session.reconcile(self._holds.of(self._partition).alive())
-        for page in self._holds.lose(self._partition, unknown):
-            log.warning("reconcile", outcome="lost", url=page.hold.entry.url, id=page.id)
+        unknown = await self._session.reconcile(self._leases.of(self._partition).alive())
+        for page in self._leases.lose(self._partition, unknown):
+            log.warning("reconcile", outcome="lost", url=page.lease.entry.url, id=page.id)

@@ -27,7 +27,7 @@ from crawling.page.page import Page
 from crawling.robots.robots import Robots
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.errors import FrontierFull, RedisUnavailable
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import ExchangeResult
 from crawlstream.model.partitions.messages import Question
 from crawlstream_frontier.wake import Sleeper
@@ -76,7 +76,7 @@ class LeaseLoop:
     def __init__(
         self,
         session: WorkerSession,
-        holds: Leases,
+        leases: Leases,
         robots: Robots,
         sleeper: Sleeper,
         *,
@@ -85,8 +85,8 @@ class LeaseLoop:
         self._shared = shared
         self._session = session
         self._partition = session.partition
-        self._holds = holds
-        self._held = holds.of(session.partition)
+        self._leases = leases
+        self._held = leases.of(session.partition)
         self._robots = robots
         self._sleeper = sleeper
         self._meter = shared.meter
@@ -103,7 +103,7 @@ class LeaseLoop:
 
     def news(self) -> None:
         """Note that there is something to report, or that a slot has become free."""
-        if self._sleeps_until <= self._paused_until and not self._holds.slots.are_idle:
+        if self._sleeps_until <= self._paused_until and not self._leases.slots.are_idle:
             return  # The exchange that is sent then reports it.
         due_at = self._due_at()
         if due_at < self._sleeps_until:
@@ -114,7 +114,7 @@ class LeaseLoop:
     def drain(self) -> None:
         """Lease nothing more, and release the pages that are not sent."""
         self._draining = True
-        self._holds.release_unsent()
+        self._leases.release_unsent()
         self.news()
 
     def finish(self) -> None:
@@ -144,12 +144,12 @@ class LeaseLoop:
     def _due_at(self) -> float:
         if self._unanswered is not None:
             return self._left_at + _NO_ANSWER_PAUSE_S
-        due_at = self._left_at + (WORD_EVERY_S if self._holds.slots.unsent else IDLE_S)
+        due_at = self._left_at + (WORD_EVERY_S if self._leases.slots.unsent else IDLE_S)
         if self._held.owes or self._finishing:
-            hurries = self._holds.slots.are_idle or self._finishing
+            hurries = self._leases.slots.are_idle or self._finishing
             due_at = self._left_at + STARVING_S if hurries else self._paused_until
         if self._wants_any():
-            room_at = 0.0 if self._holds.room() else self._holds.room_at()
+            room_at = 0.0 if self._leases.room() else self._leases.room_at()
             ask_at = max(self._may_ask_at(), room_at)
             now = time.monotonic()
             if ask_at > now or self._shared.turns.has(self, now):
@@ -158,7 +158,7 @@ class LeaseLoop:
 
     def _may_ask_at(self) -> float:
         """Return when pages may be requested, if there is room."""
-        starves = self._holds.slots.are_idle
+        starves = self._leases.slots.are_idle
         return max(self._nothing_until, self._left_at if starves else self._paused_until)
 
     def could_ask(self, now: float) -> bool:
@@ -175,7 +175,7 @@ class LeaseLoop:
 
     def _next_call(self) -> _Call:
         now = time.monotonic()
-        want = self._holds.room() if self._wants_any() and self._shared.turns.has(self, now) else 0
+        want = self._leases.room() if self._wants_any() and self._shared.turns.has(self, now) else 0
         if want:
             self.asked_at = now
         return _Call(self._held.take_owed(), want, now)
@@ -217,7 +217,7 @@ class LeaseLoop:
             self._reserve(0)
 
     def _reserve(self, want: int) -> None:
-        self._holds.reserve(want - self._reserved)
+        self._leases.reserve(want - self._reserved)
         self._reserved = want
 
     def _let_others(self) -> None:
@@ -231,39 +231,39 @@ class LeaseLoop:
         self._meter.exchanged(call.owed, answer, took_s)
         if answer.is_crowded is not None:
             self._held.is_crowded = answer.is_crowded
-        for page in self._holds.told(self._partition, call.owed, answer.stale, answer.refused):
-            log.info("settle", outcome="stale", url=page.hold.entry.url, id=page.id)
-        if not self._holds.heard(self._partition, self._left_at, answer.redis_epoch):
+        for page in self._leases.told(self._partition, call.owed, answer.stale, answer.refused):
+            log.info("settle", outcome="stale", url=page.lease.entry.url, id=page.id)
+        if not self._leases.heard(self._partition, self._left_at, answer.redis_epoch):
             log.warning("lease", outcome="redis_restarted", life=answer.redis_epoch)
         if answer.unconfirmed and (ask := self._shared.on_unconfirmed):
             ask(self._partition, answer.unconfirmed)
         self._plan(answer, call.want)
-        self._take(call, answer.holds)
-        self._was_busy = bool(call.owed) or bool(answer.holds)
+        self._take(call, answer.leases)
+        self._was_busy = bool(call.owed) or bool(answer.leases)
         pause_s = max(self._pace.pause_s, self._shared.turns.pause_s(time.monotonic()))
         self._paused_until = self._left_at + pause_s
-        if len(answer.holds) < call.want:
+        if len(answer.leases) < call.want:
             self._shared.turns.pass_on(self)
 
-    def _take(self, call: _Call, holds: Sequence[Hold]) -> None:
+    def _take(self, call: _Call, leases: Sequence[Lease]) -> None:
         if call.tries > 1:
             # Any of the tries may have made the grants, so they count from the first.
-            holds = [replace(hold, issued_at=call.left_at) for hold in holds]
-        pages = [self._holds.admit(hold) for hold in holds]
-        self._meter.holding(len(self._holds))
+            leases = [replace(lease, issued_at=call.left_at) for lease in leases]
+        pages = [self._leases.admit(lease) for lease in leases]
+        self._meter.holding(len(self._leases))
         if pages:
             failpoint("after_lease")
         if 0 < call.want <= len(pages):
             # The frontier granted all that was requested: more pages are waiting there.
-            pages = self._holds.rest(pages)
+            pages = self._leases.rest(pages)
         if self._draining:
-            self._holds.release_unsent()
+            self._leases.release_unsent()
         else:
             self._robots.screen(pages, self._shared.ready.put_nowait)
 
     def _plan(self, answer: ExchangeResult, want: int) -> None:
         """Plan the next request for pages, if fewer were granted than requested."""
-        if len(answer.holds) >= want:
+        if len(answer.leases) >= want:
             self._nothing_until = 0.0
         elif not answer.rules_known:
             log.warning("lease", outcome="no_rules")

@@ -34,7 +34,7 @@ class Rendering:
             browsers=self._browsers,
             gateway=lambda: made.way.gateway,
             routes=parts.routes,
-            holds=parts.holds,
+            leases=parts.leases,
             blacklist=parts.blacklist,
             redirects=parts.outcomes.redirects,
             allows=made.robots.allows,

@@ -54,7 +54,7 @@ class Sessions:
     def of(
         cls,
         clients: Clients,
-        holds: Leases,
+        leases: Leases,
         robots: Robots,
         deadlines: Deadlines,
         *,
@@ -70,10 +70,10 @@ class Sessions:
             on_unconfirmed=clients.labelling.ask if clients.labelling else None,
         )
         loops = [
-            LeaseLoop(session, holds, robots, sleeper, shared=shared)
+            LeaseLoop(session, leases, robots, sleeper, shared=shared)
             for session, sleeper in zip(clients.sessions, sleepers, strict=True)
         ]
-        keepers = [LeaseKeeper(session, holds, deadlines) for session in clients.sessions]
+        keepers = [LeaseKeeper(session, leases, deadlines) for session in clients.sessions]
         together = zip(clients.sessions, loops, keepers, sleepers, strict=True)
         return cls([_Session(*each) for each in together], shared)
 

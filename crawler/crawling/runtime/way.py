@@ -80,10 +80,10 @@ class Way:
     def gateway(self) -> Gateway:
         """Return the gateway for programs with connections of their own; the caller starts it."""
         if self._gateway is None:
-            holds = Parts.of(self._crawler).holds
+            leases = Parts.of(self._crawler).leases
             bind = self._crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
             where = (bind, 0) if isinstance(bind, str) else bind
-            self._gateway = Gateway(holds, self.resolver(), self._routes, bind=where)
+            self._gateway = Gateway(leases, self.resolver(), self._routes, bind=where)
         return self._gateway
 
     def lane_for(self, page: Page) -> Lane | None:
@@ -93,9 +93,9 @@ class Way:
         libcurl refuses (a line in the head that is not a header, TLS without secure renegotiation).
         With a proxy, a TLS profile or a browser, all attempts take the lane.
         """
-        if self._renders or not page.hold.retries or is_named(page):
+        if self._renders or not page.lease.retries or is_named(page):
             return self._lane
-        is_proxied = self._routes.is_proxied(page, host_of(page.hold.entry.url))
+        is_proxied = self._routes.is_proxied(page, host_of(page.lease.entry.url))
         return self._lane if is_proxied else None
 
     async def fetch_by_proxy(self, request: Request, page: Page) -> Response:

@@ -203,12 +203,12 @@ class Worker:
         self._closing = asyncio.ensure_future(self._crawler.stop_async())
 
     def _give_back(self) -> None:
-        holds = self._parts.holds
-        log.warning("release", outcome="out_of_time", pages=len(holds))
-        holds.release_all()
+        leases = self._parts.leases
+        log.warning("release", outcome="out_of_time", pages=len(leases))
+        leases.release_all()
 
     def _check(self) -> health.Health:
-        holds, waiting_for = self._parts.holds, self._parts.publisher.waits_for
-        if not holds.hears:
+        leases, waiting_for = self._parts.leases, self._parts.publisher.waits_for
+        if not leases.hears:
             waiting_for = "redis"
-        return health.Health(waiting_for=waiting_for, details={"holds": len(holds)})
+        return health.Health(waiting_for=waiting_for, details={"holds": len(leases)})

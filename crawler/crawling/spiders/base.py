@@ -57,12 +57,12 @@ class ClusterSpider(Spider):
         if isinstance(first, str) or len(first) != 2:
             raise TypeError("links of a result must be pairs of URL and text")
         page = page_of(response)
-        hold, entry, profile = page.hold, page.hold.entry, page.hold.profile
+        lease, entry, profile = page.lease, page.lease.entry, page.lease.profile
         request = response.request
         return CrawlResult(
             id=page.id,
-            crawl=hold.crawl,
-            run=hold.run,
+            crawl=lease.crawl,
+            run=lease.run,
             attrs=profile.attrs if attrs is _AS_ASKED else attrs,
             url=entry.url,
             response_url=response.url,
@@ -75,14 +75,14 @@ class ClusterSpider(Spider):
             timestamp=page.received_at,
             depth=entry.depth,
             seed_url=profile.seed_url or (*entry.redirect_urls, entry.url)[0],
-            attempt=hold.attempt,
+            attempt=lease.attempt,
             latency_ms=page.latency_ms,
             ip=str(response.ip_address) if response.ip_address else None,
             parent_url=entry.parent_url,
             redirect_urls=entry.redirect_urls,
             uuid=profile.uuid,
-            recovered=hold.recovered,
-            firing=hold.firing,
+            recovered=lease.recovered,
+            firing=lease.firing,
             lastmods=lastmods,
             proxy=page.proxy,
             tls_profile=page.tls,

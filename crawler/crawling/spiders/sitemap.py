@@ -34,13 +34,13 @@ class SitemapSpider(ClusterSpider):
         """The file's record with what it lists, and that, unless it is at the last level."""
         listed: list[SitemapEntry] = []
         if response.meta["curdepth"] < response.meta["maxdepth"] and response.status // 100 == 2:
-            hold = page_of(response).hold
+            lease = page_of(response).lease
             is_whole = INCOMPLETE not in response.flags
             found = listing_of(response.url, response.body, is_whole=is_whole)
-            rules = rules_for(hold)
+            rules = rules_for(lease)
             sitemaps = _allowed(found.sitemaps, rules, found.refused)
             pages = _followed(found.pages, rules, found.refused)
-            versions = [one.lastmod or f"run {hold.run}" for one in sitemaps]
+            versions = [one.lastmod or f"run {lease.run}" for one in sitemaps]
             yield Outlinks([one.url for one in sitemaps], found.refused, versions=versions)
             yield Outlinks(
                 [one.url for one in pages],

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import structlog
 
-from crawlstream.model.crawl import CrawlKey, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Lease, Profile
 from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
 from crawlstream.wire import stored
@@ -57,7 +57,7 @@ class ExchangeAnswer(NamedTuple):
 class LeaseResult(NamedTuple):
     """Leases that a call was granted."""
 
-    holds: list[Hold]
+    leases: list[Lease]
     inheritances: Mapping[str, Inheritance]
     """Inheritance of the children of each lease, by token."""
 
@@ -74,13 +74,13 @@ def pack_ends(settles: Iterable[Settle]) -> list[object]:
     return [[*kind, *columns] for kind, columns in groups.items()]
 
 
-def unpack_holds(
+def unpack_leases(
     answer: ExchangeAnswer, spiderid: str, *, call: int, issued_at: float, partition: int = 0
 ) -> LeaseResult:
-    """Return the holds that a call was granted, and the inheritance of their children.
+    """Return the leases that a call was granted, and the inheritance of their children.
 
     An entry that cannot be read (another version wrote it) is left out and logged. No worker
-    reports on its hold, so it is revoked, and another worker may be able to read the entry.
+    reports on its lease, so it is revoked, and another worker may be able to read the entry.
     """
     lots = list(zip(answer.lots[::2], answer.lots[1::2], strict=True))
     runs = {
@@ -89,7 +89,7 @@ def unpack_holds(
     }
     packed, known = mapping(answer.profiles), dict[bytes, Profile]()
     origins = _Origins(answer, spiderid)
-    holds, inherited = [], {}
+    leases, inherited = [], {}
     for place, lot, domain, entry in zip(*[iter(answer.granted)] * 4, strict=True):
         c, priority = lots[lot - 1]
         crawl, run, recovered, firing = runs[c]
@@ -106,8 +106,8 @@ def unpack_holds(
             *(c, run, number, profile.domain_max_pages, profile.max_pages),
             origins.of(c, where, crawl, profile),
         )
-        holds.append(
-            Hold(
+        leases.append(
+            Lease(
                 token=token,
                 crawl=crawl,
                 run=run,
@@ -122,7 +122,7 @@ def unpack_holds(
                 firing=firing,
             )
         )
-    return LeaseResult(holds, inherited)
+    return LeaseResult(leases, inherited)
 
 
 class _Origins:

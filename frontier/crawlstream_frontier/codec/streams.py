@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import structlog
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import OutboxRecord, OwedSchedule, PendingAction
 from crawlstream.model.egress.render import spider_of
 from crawlstream.model.statuses import PAGE_ENDS
@@ -68,7 +68,7 @@ def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | Ow
         firing=firing_from(details.get(b"occasion")),
         seen=dict(zip(*[iter(details.get(b"seen", ()))] * 2, strict=True)),
         remember=int(details[b"remember"]) if details.get(b"remember") else None,
-        hold=_buried(details) if b"entry" in details else None,
+        lease=_buried(details) if b"entry" in details else None,
         entry=details.get(b"entry", b""),
         spiderid=spider_of(unquote(details.get(b"spider", b"").decode())),
         spill=details.get(b"spill", b"").decode(),
@@ -79,15 +79,15 @@ def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | Ow
     )
 
 
-def _buried(details: Mapping[bytes, Any]) -> Hold | None:
-    """Return the entry of a dead letter as its last hold; None if it cannot be read."""
+def _buried(details: Mapping[bytes, Any]) -> Lease | None:
+    """Return the entry of a dead letter as its last lease; None if it cannot be read."""
     try:
         retries, _, body = split_entry(details[b"entry"])
         entry, profile = stored.decode_entry(body), profile_from(details[b"profile"])
     except ValueError:
         log.exception("publish", outcome="unreadable", name=details[b"name"].decode())
         return None
-    return Hold(
+    return Lease(
         token="",
         crawl=crawl_from(details[b"name"]),
         run=details[b"run"],

@@ -20,7 +20,7 @@ from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.worker.link_cache import LinkCache
 
 _UNKNOWN = Inheritance(b"0", 0, 0, None, None)
-"""For a hold that this process does not know; Redis does not either, and refuses its children."""
+"""For a lease that this process does not know; Redis does not either, and refuses its children."""
 
 
 class PackedSettles(NamedTuple):
@@ -45,7 +45,7 @@ class PutResult(NamedTuple):
 class LinkPacker:
     """Packs the links of the pages that one worker holds.
 
-    A page's children name its profile by number and have its page limits; both came with the hold.
+    A page's children name its profile by number and have its page limits; both came with the lease.
     Links that the frontier surely knows are not sent.
     """
 
@@ -59,7 +59,7 @@ class LinkPacker:
         self._packed: dict[str, Sequence[Links]] = {}
 
     def learn(self, inherited: Mapping[str, Inheritance]) -> None:
-        """Take note of new holds, by token."""
+        """Take note of new leases, by token."""
         self._inherited.update(inherited)
 
     def admitted(self, redis_epoch: int, not_these: Collection[str]) -> None:
@@ -76,12 +76,12 @@ class LinkPacker:
         self._packed = {}
 
     def forget(self, tokens: Collection[str]) -> None:
-        """Forget the inherited settings of ended holds."""
+        """Forget the inherited settings of ended leases."""
         for token in tokens:
             self._inherited.pop(token, None)
 
     def clear(self) -> None:
-        """Forget all holds."""
+        """Forget all leases."""
         self._inherited.clear()
 
     def __len__(self) -> int:
@@ -143,7 +143,7 @@ class LinkPacker:
         return PutResult(first_epoch, is_refused=False)
 
     def inherited(self, token: str) -> Inheritance | None:
-        """Return what children of a held page inherit; None for an unknown hold."""
+        """Return what children of a held page inherit; None for an unknown lease."""
         return self._inherited.get(token)
 
     def _leave_out_known(self, settle: Settle) -> tuple[Sequence[Links], int]:

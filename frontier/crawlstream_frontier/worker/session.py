@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from crawlstream.errors import FrontierFull
 from crawlstream.keys import encode_id
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import (
     ExchangeResult,
     Links,
@@ -24,7 +24,7 @@ from crawlstream_frontier.codec.exchange import (
     pack_release,
     pack_requeue,
     pack_sent,
-    unpack_holds,
+    unpack_leases,
 )
 from crawlstream_frontier.codec.partitions import unpack_questions
 from crawlstream_frontier.codec.spill import pack_spills
@@ -78,8 +78,8 @@ class WorkerSession:
         self._sites = HostSites(ThrottleRules(scripts))
         self._children = LinkPacker(scripts, self._sites, worker, spiderid)
         self._call = 1
-        self._unheard: Sequence[Hold] = ()
-        """Holds of a call that was repeated for some settles, while the repetition failed."""
+        self._unheard: Sequence[Lease] = ()
+        """Leases of a call that was repeated for some settles, while the repetition failed."""
 
     async def exchange(
         self,
@@ -93,7 +93,7 @@ class WorkerSession:
         """Report everything that happened and lease up to ``want`` entries.
 
         One call at a time, of at most 1 000 tokens. After RedisUnavailable the same arguments (and
-        more) may be sent again: holds granted by a call whose answer was lost are granted again.
+        more) may be sent again: leases granted by a call whose answer was lost are granted again.
         """
         ends, with_children, full = await self._children.pack(settles)
         request = [
@@ -108,8 +108,8 @@ class WorkerSession:
         issued_at = time.monotonic()
         answer = ExchangeAnswer.unpack(await self._scripts.run("exchange", pack(request)))
         place = {"call": self._call, "partition": self.partition}
-        new, inheritances = unpack_holds(answer, self._spiderid, issued_at=issued_at, **place)
-        holds = [*self._unheard, *await self._at_home(answer.sites_version, new)]
+        new, inheritances = unpack_leases(answer, self._spiderid, issued_at=issued_at, **place)
+        leases = [*self._unheard, *await self._at_home(answer.sites_version, new)]
         self._call += 1
         self._unheard = ()
         self._children.learn(inheritances)
@@ -120,12 +120,12 @@ class WorkerSession:
         ended = {*map(_token, settles), *map(_token, requeues), *map(_token, releases)}
         self._children.forget(ended - lost - no_room)
         if lost:
-            self._unheard = holds
+            self._unheard = leases
             repeated = await self.exchange(settles=[each for each in settles if each.token in lost])
-            holds = [*repeated.holds]
+            leases = [*repeated.leases]
             gone, no_room = gone | repeated.stale, no_room | repeated.refused
         return ExchangeResult(
-            holds=holds,
+            leases=leases,
             stale=gone,
             redis_epoch=answer.redis_epoch,
             next_due_ms=None if answer.next_due_ms < 0 else answer.next_due_ms,
@@ -135,17 +135,17 @@ class WorkerSession:
             unconfirmed=unpack_questions(answer.unconfirmed),
         )
 
-    async def _at_home(self, sites_version: bytes, holds: Sequence[Hold]) -> Sequence[Hold]:
-        """Return the holds granted under their own site; move the others there, unsent."""
+    async def _at_home(self, sites_version: bytes, leases: Sequence[Lease]) -> Sequence[Lease]:
+        """Return the leases granted under their own site; move the others there, unsent."""
         await self._sites.follow(sites_version)
-        moves = self._sites.moves(holds)
+        moves = self._sites.moves(leases)
         if moves:
             request = [*self._caller(), [], [], [], [], [*moves.values()]]
             await self._scripts.run("exchange", pack(request))
-        return [hold for hold in holds if hold.token not in moves]
+        return [lease for lease in leases if lease.token not in moves]
 
     def site_of(self, place: str) -> str:
-        """Return the site of a URL or host, by the rules that granted the latest holds."""
+        """Return the site of a URL or host, by the rules that granted the latest leases."""
         return self._sites.site_of(place)
 
     async def reserve(self, host: str, *, takes_ms: int, within_ms: int) -> Reservation:
@@ -163,13 +163,13 @@ class WorkerSession:
 
     def _caller(self, want: int = 0) -> list[object]:
         """Return the first arguments of every exchange."""
-        spider, leases = encode_id(self._spiderid), min(want, LEASES_PER_CALL)
-        return [self._call, self._worker, spider, leases, DEADLINE_MS]
+        spider, most = encode_id(self._spiderid), min(want, LEASES_PER_CALL)
+        return [self._call, self._worker, spider, most, DEADLINE_MS]
 
     def spill(self, settle: Settle) -> Sequence[Spill]:
         """Return the links of a settle as records for Kafka.
 
-        Once Kafka has them, settle without these links but with ``spilled``. Empty for a hold
+        Once Kafka has them, settle without these links but with ``spilled``. Empty for a lease
         that another worker has by now.
         """
         inherited = self._children.inherited(settle.token)
@@ -202,7 +202,7 @@ class WorkerSession:
         return int(cast(int, await self._scripts.run("beat", self._worker, DEADLINE_MS)))
 
     async def reconcile(self, alive: Collection[str]) -> Sequence[str]:
-        """Return the holds to the frontier that Redis has for the worker but the worker lost.
+        """Return the leases to the frontier that Redis has for the worker but the worker lost.
 
         Returns the tokens of ``alive`` that Redis does not know: other workers have their entries.
         """
@@ -212,13 +212,13 @@ class WorkerSession:
         return sorted(done.lost)
 
     async def retire(self) -> int:
-        """Return all holds of the worker to the frontier, unmarked, and remove the worker."""
+        """Return all leases of the worker to the frontier, unmarked, and remove the worker."""
         done = await retire_all(self._scripts.run, self._worker)
         self._children.clear()
         return len(done.returned)
 
     async def blame(self, dead: str, token: str) -> int:
-        """Revoke the holds of a worker known to be dead; return their number.
+        """Revoke the leases of a worker known to be dead; return their number.
 
         Its successor in the same slot calls this with the token of the entry that the dead one
         was processing (empty: none), which alone gains a death.
@@ -226,5 +226,5 @@ class WorkerSession:
         return await reap_all(self._scripts.run, dead, token)
 
 
-def _token(named: Settle | Requeue | Release | Hold) -> str:
+def _token(named: Settle | Requeue | Release | Lease) -> str:
     return named.token

@@ -21,8 +21,8 @@ async def test_a_link_enters_once_wherever_it_was_found(whole: Whole) -> None:
     domains = whole.domains()
     everywhere = [links(domain, ["x", "y", "x"]) for domain in domains]
     await whole.seeds(*(f"{domain}/" for domain in domains))
-    for hold in await whole.lease():
-        await whole.settle(hold, *everywhere)
+    for lease in await whole.lease():
+        await whole.settle(lease, *everywhere)
     await whole.settled()
     state = await whole.state()
     assert (state.admitted, state.queued, state.done) == (9, 6, 3)
@@ -35,9 +35,9 @@ async def test_a_link_leads_on_across_domains(whole: Whole) -> None:
     domains = whole.domains(each=2)
     await whole.seeds(f"{domains[0]}/")
     for here, there in pairwise(domains):
-        (hold,) = await whole.lease()
-        assert url_of(hold) == f"{here}/"
-        await whole.settle(hold, links(there, [""]))
+        (lease,) = await whole.lease()
+        assert url_of(lease) == f"{here}/"
+        await whole.settle(lease, links(there, [""]))
         await whole.settled()
     (last,) = await whole.lease()
     assert (url_of(last), last.entry.depth) == (f"{domains[-1]}/", 1)
@@ -58,15 +58,16 @@ async def test_a_higher_priority_comes_first_in_each_partition(whole: Whole) -> 
     """Also a link that came from elsewhere."""
     domains = whole.domains()
     await whole.seeds(f"{domains[0]}/")
-    (hold,) = await whole.lease()
+    (lease,) = await whole.lease()
     groups = [links(d, [p], priority=p) for d in domains for p in (10, 90, 50)]
-    await whole.settle(hold, *groups)
+    await whole.settle(lease, *groups)
     await whole.settled()
     for p in whole.every:
         got = [
-            (await whole.session(p).exchange(want=1)).holds[0] for _ in range(9 // len(whole.every))
+            (await whole.session(p).exchange(want=1)).leases[0]
+            for _ in range(9 // len(whole.every))
         ]
-        assert [hold.priority for hold in got] == sorted(
+        assert [lease.priority for lease in got] == sorted(
             [90, 50, 10] * (len(got) // 3), reverse=True
         )
 
@@ -79,8 +80,8 @@ async def test_windows_and_concurrency_hold_for_each_domain(whole: Whole) -> Non
     first = await whole.lease()
     assert len(first) == 2 * len(domains)
     assert await whole.lease(worker="w2") == []
-    for hold in first:
-        await whole.settle(hold, sent_ms=0)
+    for lease in first:
+        await whole.settle(lease, sent_ms=0)
     await whole.advance(59_000)
     assert await whole.lease(worker="w2") == []
     await whole.advance(1_001)
@@ -95,8 +96,8 @@ async def test_one_at_a_time_waits_for_the_page_under_way(whole: Whole) -> None:
     first = await whole.lease()
     assert len(first) == len(domains)
     assert await whole.lease() == []
-    for hold in first:
-        await whole.settle(hold, sent_ms=0)
+    for lease in first:
+        await whole.settle(lease, sent_ms=0)
     await whole.advance(2_000)
     assert len(await whole.lease()) == len(domains)
 
@@ -105,17 +106,17 @@ async def test_a_retry_comes_later_and_lower_a_release_at_once(whole: Whole) -> 
     """The first counts as an attempt, the second leaves no mark."""
     domains = whole.domains()
     await whole.seeds(*(f"{domain}/" for domain in domains))
-    for hold in await whole.lease():
-        await whole.requeue(hold, delay_ms=5_000)
+    for lease in await whole.lease():
+        await whole.requeue(lease, delay_ms=5_000)
     assert await whole.lease() == []
     await whole.advance(5_001)
     await whole.tend()
     again = await whole.lease()
-    assert [hold.retries for hold in again] == [1] * len(domains)
-    assert {hold.priority for hold in again} == {40}
-    for hold in again:
-        await whole.release(hold)
-    assert [hold.retries for hold in await whole.lease()] == [1] * len(domains)
+    assert [lease.retries for lease in again] == [1] * len(domains)
+    assert {lease.priority for lease in again} == {40}
+    for lease in again:
+        await whole.release(lease)
+    assert [lease.retries for lease in await whole.lease()] == [1] * len(domains)
     assert (await whole.state()).held == len(domains)
 
 
@@ -128,12 +129,12 @@ async def test_what_a_dead_worker_held_comes_again_and_its_words_are_stale(whole
     await whole.tend()
     again = await whole.lease()
     assert sorted(map(url_of, again)) == sorted(map(url_of, dead))
-    for hold in dead:
-        answer = await whole.settle(hold, links(hold.domain, ["late"]), worker="dead")
-        assert answer.stale == {hold.token}
+    for lease in dead:
+        answer = await whole.settle(lease, links(lease.domain, ["late"]), worker="dead")
+        assert answer.stale == {lease.token}
     await whole.settled()
-    for hold in again:
-        await whole.settle(hold)
+    for lease in again:
+        await whole.settle(lease)
     state = await whole.state()
     assert (state.admitted, state.done, state.held) == (3, 3, 0)
 
@@ -142,9 +143,9 @@ async def test_a_redirect_is_one_page_more_that_no_limit_counts(whole: Whole) ->
     """Its target lies in another partition; the page itself is redirected, not done."""
     first, second, _ = whole.domains()
     await whole.seeds(f"{first}/", domain_max_pages=1)
-    (hold,) = await whole.lease()
+    (lease,) = await whole.lease()
     target = links(second, ["target"], counts=False)
-    await whole.settle(hold, target, outcome=Outcome.REDIRECTED)
+    await whole.settle(lease, target, outcome=Outcome.REDIRECTED)
     await whole.settled()
     assert await whole.crawl_all() == [f"{second}/target"]
     state = await whole.state()
@@ -156,9 +157,9 @@ async def test_where_a_seed_leads_is_fetched_each_time_and_known_from_then_on(wh
     first, second, _ = whole.domains()
     for feed in range(2):
         await whole.seeds(f"{first}/")
-        (hold,) = await whole.lease()
+        (lease,) = await whole.lease()
         target = redirect(f"{second}/target", salt=f"feed {feed}")
-        await whole.settle(hold, target, outcome=Outcome.REDIRECTED)
+        await whole.settle(lease, target, outcome=Outcome.REDIRECTED)
         await whole.settled()
         (arrived,) = await whole.lease()
         assert url_of(arrived) == f"{second}/target"
@@ -166,8 +167,8 @@ async def test_where_a_seed_leads_is_fetched_each_time_and_known_from_then_on(wh
         await whole.settle(arrived, redirect(f"{second}/target", salt=f"feed {feed}"))
         await whole.settled()
     await whole.seeds(f"{first}/other")
-    (hold,) = await whole.lease()
-    await whole.settle(hold, links(second, ["target", "new"]))
+    (lease,) = await whole.lease()
+    await whole.settle(lease, links(second, ["target", "new"]))
     await whole.settled()
     assert await whole.crawl_all() == [f"{second}/new"]
     assert (await whole.state()).filtered_by_reason["duplicate"] == 3
@@ -177,8 +178,8 @@ async def test_a_limit_of_a_domain_refuses_by_name(whole: Whole) -> None:
     """Wherever its links were found; what was refused left no mark but its count."""
     domains = whole.domains()
     await whole.seeds(f"{domains[0]}/", domain_max_pages=2)
-    (hold,) = await whole.lease()
-    await whole.settle(hold, *(links(domain, range(5)) for domain in domains))
+    (lease,) = await whole.lease()
+    await whole.settle(lease, *(links(domain, range(5)) for domain in domains))
     await whole.settled()
     state = await whole.state()
     assert state.filtered_by_reason == {"domain_max_pages": 4 + 3 + 3}
@@ -189,8 +190,8 @@ async def test_what_workers_leave_out_is_counted_by_reason(whole: Whole) -> None
     """Of all partitions together."""
     domains = whole.domains()
     await whole.seeds(*(f"{domain}/" for domain in domains))
-    for hold in await whole.lease():
-        await whole.settle(hold, filtered={"depth": 2, "regex": 1})
+    for lease in await whole.lease():
+        await whole.settle(lease, filtered={"depth": 2, "regex": 1})
     assert (await whole.state()).filtered_by_reason == {"depth": 6, "regex": 3}
 
 
@@ -204,8 +205,8 @@ async def test_a_page_and_a_domain_are_found(whole: Whole) -> None:
             page = await inspector.page(CRAWL, f"http://{domain}/")
             assert page is not None
             assert page.where is where
-        for hold in await whole.lease() if where is PagePlace.QUEUED else ():
-            assert hold.run == 1
+        for lease in await whole.lease() if where is PagePlace.QUEUED else ():
+            assert lease.run == 1
         if where is PagePlace.HELD:
             for p in whole.every:
                 await whole.session(p).retire()

@@ -21,9 +21,9 @@ async def test_every_page_is_fetched_once_and_accounted_for(bench: DividedBench)
     """Seeds and links, in domains of all partitions; the ledgers add up to one."""
     domains = bench.domains(each=2)
     await bench.seeds(*(f"{domain}/" for domain in domains))
-    for one, hold in await bench.lease(10):
-        domain = hold.entry.url.split("/")[2]
-        await one.worker.settle(hold, links=[links(domain, ["a", "b", "a"])])
+    for one, lease in await bench.lease(10):
+        domain = lease.entry.url.split("/")[2]
+        await one.worker.settle(lease, links=[links(domain, ["a", "b", "a"])])
     state = await bench.state()
     assert (state.admitted, state.queued, state.done) == (
         3 * len(domains),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.crawl import CrawlKey, Lease
 from support.contract.whole import Whole
 from support.frontier.bench import CRAWL, links, url_of
 
 OTHER = CrawlKey("link", "app", "other")
 
 
-async def one_by_one(whole: Whole, partition: int) -> list[Hold]:
+async def one_by_one(whole: Whole, partition: int) -> list[Lease]:
     """All pages of a partition, in the order in which they are granted."""
-    found: list[Hold] = []
-    while holds := await whole.lease_at(partition):
-        found += holds
+    found: list[Lease] = []
+    while leases := await whole.lease_at(partition):
+        found += leases
     return found
 
 
@@ -21,8 +21,8 @@ async def test_a_run_ends_once_with_the_counters_of_all(whole: Whole) -> None:
     """When nothing is left in any partition, and not before."""
     domains = whole.domains()
     await whole.seeds(f"{domains[0]}/")
-    (hold,) = await whole.lease()
-    await whole.settle(hold, *(links(domain, "ab") for domain in domains))
+    (lease,) = await whole.lease()
+    await whole.settle(lease, *(links(domain, "ab") for domain in domains))
     await whole.finish()
     assert await whole.endings() == []
     assert len(await whole.crawl_all()) == 6
@@ -40,8 +40,8 @@ async def test_a_run_is_open_while_a_link_is_on_its_way(whole: Whole) -> None:
     """Its page is complete, and no partition has anything: but one has still to read."""
     first, second, _ = whole.domains()
     await whole.seeds(f"{first}/")
-    (hold,) = await whole.lease()
-    await whole.settle(hold, links(second, ["x"]))
+    (lease,) = await whole.lease()
+    await whole.settle(lease, links(second, ["x"]))
     await whole.advance(10_000)
     for duty in whole._duties:
         await duty.look()
@@ -57,9 +57,9 @@ async def test_the_next_run_counts_from_nothing_and_remembers(whole: Whole) -> N
     first, second, _ = whole.domains()
     for run, admitted in ((1, 2), (2, 1)):
         await whole.seeds(f"{first}/")
-        (hold,) = await whole.lease()
-        assert hold.run == run
-        await whole.settle(hold, links(second, ["x"]))
+        (lease,) = await whole.lease()
+        assert lease.run == run
+        await whole.settle(lease, links(second, ["x"]))
         await whole.settled()
         assert len(await whole.crawl_all()) == admitted - 1
         await whole.finish()
@@ -80,9 +80,9 @@ async def test_a_stop_purges_everywhere_and_what_is_held_ends_well(whole: Whole)
     assert (ending.counters["stopped"], ending.counters["done"]) == (8, 1)
     assert await whole.lease() == []
     await whole.seeds(f"{domains[1]}/0")
-    (hold,) = await whole.lease()
-    assert (url_of(hold), hold.run) == (f"{domains[1]}/0", 2)
-    await whole.settle(hold, links(domains[2], ["late"]))
+    (lease,) = await whole.lease()
+    assert (url_of(lease), lease.run) == (f"{domains[1]}/0", 2)
+    await whole.settle(lease, links(domains[2], ["late"]))
     await whole.settled()
     assert await whole.crawl_all() == [f"{domains[2]}/late"]
 
@@ -113,7 +113,7 @@ async def test_a_crawl_is_moved_in_all_partitions(whole: Whole) -> None:
     await whole.say("reprioritize", priority=90)
     await whole.tend()
     await whole.seeds(f"{domains[0]}/later", priority=5)
-    order = [url_of(hold) for p in whole.every for hold in await one_by_one(whole, p)]
+    order = [url_of(lease) for p in whole.every for lease in await one_by_one(whole, p)]
     for domain in domains:
         assert order.index(f"{domain}/raised") < order.index(f"{domain}/other")
     assert order.index(f"{domains[0]}/later") < order.index(f"{domains[0]}/other")

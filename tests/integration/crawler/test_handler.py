@@ -111,8 +111,8 @@ def large(status, length):
     return Answer(raw=(head + BODY).encode())
 
 async def end_of(handler, page):
-    handler._holds.set_out(page, page.hold.entry.url)
-    request = Request(page.hold.entry.url, meta={PAGE: page, "download_maxsize": 1 << 20})
+    handler._leases.set_out(page, page.lease.entry.url)
+    request = Request(page.lease.entry.url, meta={PAGE: page, "download_maxsize": 1 << 20})
     try:
         response = await handler._in_time(request, Download(page, request.url, must_prove=False))
     except Exception as error:
@@ -123,9 +123,9 @@ async def run():
     visitor = Visitor()
     handler = GatedHandler.__new__(GatedHandler)
     HTTP11DownloadHandler.__init__(handler, get_crawler())
-    handler._timeout_s, handler._holds = 9, visitor.holds
+    handler._timeout_s, handler._leases = 9, visitor.leases
     kept = KeptConnections(reactor, handler._pool, 8)
-    handler._pool = _Gate(kept, visitor.resolver, visitor.holds)
+    handler._pool = _Gate(kept, visitor.resolver, visitor.leases)
     named = "Content-Length: 5000000000\\r\\n"
     kinds = [(status, length) for status in (200, 301, 503) for length in ("", named)]
     pages = {f"/{status}/{len(length)}": large(status, length) for status, length in kinds}

@@ -174,14 +174,14 @@ async def test_a_grant_is_spent_once_the_connection_stands(
     stale = visitor.page(site.url("/"))
     asked = asyncio.ensure_future(visitor.client.fetch(_request(stale), stale))
     await asyncio.sleep(0)
-    visitor.holds.lose(0, [stale.token])
+    visitor.leases.lose(0, [stale.token])
     with pytest.raises(GrantExpired):
         await asked
     assert site.visits == []
 
 
 def _request(page: Page) -> Request:
-    return Request(page.hold.entry.url, meta={PAGE: page})
+    return Request(page.lease.entry.url, meta={PAGE: page})
 
 
 @pytest.mark.parametrize("name", [*endless(), "/endless/trailers"])
@@ -388,10 +388,10 @@ async def test_what_leaves_and_what_comes_back_is_told(visitor: Visitor, site: C
     coming = asyncio.ensure_future(visitor.fetch(site.url("/")))
     await asyncio.to_thread(arrived.wait, 20)
     await asyncio.sleep(0.05)
-    (left,) = visitor.holds.of(0).take_owed().sent
+    (left,) = visitor.leases.of(0).take_owed().sent
     may_answer.set()
     await coming
-    (back,) = visitor.holds.of(0).take_owed().sent
+    (back,) = visitor.leases.of(0).take_owed().sent
     assert (left.received, back.received) == (False, True)
     assert back.heard is not None
 

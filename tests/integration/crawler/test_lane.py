@@ -21,8 +21,8 @@ from crawlstream.bus.records import NotAcknowledged
 from crawlstream.model.crawl import Profile
 from crawlstream.model.effects import Requeue, Settle
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
-from support.crawler.holds import hold
 from support.crawler.lane import LaneBench, in_the_lane
+from support.crawler.leases import lease
 from support.waiting import WaitUntil
 
 KIB = 1024
@@ -121,7 +121,7 @@ async def test_a_page_has_its_attempts_and_no_more(
 async def test_further_attempts_are_of_the_engine(bench: LaneBench) -> None:
     """Whose client takes servers that libcurl refuses; but for those of a pool of proxies."""
     first, second, proxied = (
-        Page(hold(retries=retries, profile=Profile(proxy=proxy)), "id")
+        Page(lease(retries=retries, profile=Profile(proxy=proxy)), "id")
         for retries, proxy in ((0, None), (1, None), (1, "de"))
     )
     assert bench.way.lane_for(first) is bench.lane
@@ -192,7 +192,7 @@ async def test_the_recorder_names_the_page_whose_spider_runs_and_none_that_waits
         assert path.read_bytes()[512:514] == nobody[512:514] == bytes(2)
         bench.kafka.is_there.set()
         await bench.lane.finish()
-        length = f"{noted.token} {noted.hold.partition}".encode()
+        length = f"{noted.token} {noted.lease.partition}".encode()
         assert Looking.seen[512:].startswith(len(length).to_bytes(2, "big") + length)
         assert path.read_bytes()[512:514] == bytes(2)
 

@@ -32,17 +32,17 @@ class Screen:
 
 
 class Fed:
-    """One worker's holds and loop, whose calls are answered until a test says otherwise."""
+    """One worker's leases and loop, whose calls are answered until a test says otherwise."""
 
     def __init__(self, bench: Bench) -> None:
         self.now = time.monotonic()
         self.answers_lost = 0
         self.answers_take_s = 0.0
-        self.holds = Leases(4, lambda: None, lambda: self.now)
+        self.leases = Leases(4, lambda: None, lambda: self.now)
         self.ready: asyncio.Queue[Page] = asyncio.Queue()
         self.loop = LeaseLoop(
             bench.worker.session,
-            self.holds,
+            self.leases,
             Screen(),  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]
             shared=Shared(
@@ -76,12 +76,12 @@ async def test_what_was_told_in_vain_is_told_again(bench: Bench) -> None:
     fed = Fed(bench)
     pages = await fed.exchange()
     for page in pages:
-        fed.holds.settle(page, Outcome.DONE, "2xx")
+        fed.leases.settle(page, Outcome.DONE, "2xx")
     fed.answers_lost = 2
     for _ in range(3):
-        assert fed.holds.of(0).alive()
+        assert fed.leases.of(0).alive()
         await fed.exchange()
-    assert not fed.holds.of(0).alive()
+    assert not fed.leases.of(0).alive()
     state = await bench.state()
     assert (state.done, state.held) == (2, 0)
 
@@ -95,10 +95,10 @@ async def test_a_grant_counts_from_the_first_try(bench: Bench) -> None:
     begun = time.monotonic()
     await asyncio.sleep(0.05)
     (page,) = await fed.exchange()
-    assert page.hold.issued_at < begun
+    assert page.lease.issued_at < begun
     fed.now = begun + START_BY_S
     with pytest.raises(GrantExpired):
-        fed.holds.set_out(page, page.hold.entry.url)
+        fed.leases.set_out(page, page.lease.entry.url)
 
 
 async def test_a_worker_that_drains_gives_back_what_it_is_granted_late(bench: Bench) -> None:
@@ -120,12 +120,12 @@ async def test_a_page_in_other_hands_is_dropped(bench: Bench) -> None:
     fed = Fed(bench)
     (page,) = await fed.exchange()
     await bench.blame("w1", "")
-    fed.holds.set_out(page, page.hold.entry.url)
-    fed.holds.depart(page)
-    fed.holds.departed(page)
+    fed.leases.set_out(page, page.lease.entry.url)
+    fed.leases.depart(page)
+    fed.leases.departed(page)
     await fed.exchange()
     assert page.phase is Phase.STALE
-    assert page.token not in fed.holds.of(0).alive()
+    assert page.token not in fed.leases.of(0).alive()
 
 
 async def test_a_slow_redis_is_called_less_often(bench: Bench) -> None:
@@ -133,9 +133,9 @@ async def test_a_slow_redis_is_called_less_often(bench: Bench) -> None:
     await bench.feed.seeds("a/1", "b/1")
     fed = Fed(bench)
     done, under_way = await fed.exchange()
-    fed.holds.set_out(under_way, under_way.hold.entry.url)
+    fed.leases.set_out(under_way, under_way.lease.entry.url)
     fed.answers_take_s = 0.01
     for _ in range(8):
         await fed.exchange()
-    fed.holds.settle(done, Outcome.DONE, "2xx")
+    fed.leases.settle(done, Outcome.DONE, "2xx")
     assert fed.loop._due_at() - fed.loop._left_at == pytest.approx(SLOWEST_S)

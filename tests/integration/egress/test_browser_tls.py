@@ -132,7 +132,7 @@ async def test_nothing_is_written_for_a_page_that_is_in_other_hands(
         page = browsing.page(secret.url("/"), tls="chrome")
         asked = asyncio.ensure_future(browsing.fetch_page(page))
         await asyncio.sleep(0)
-        browsing.holds.lose(0, [page.token])
+        browsing.leases.lose(0, [page.token])
         with pytest.raises(GrantExpired):
             await asked
     assert len(secret.visits) == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Command, IntakeBatch, Links, Outcome, Seed, Settle
 from crawlstream_chaos.processes import RunningServer
 from support.frontier.aof import file_of, replay, units_in
@@ -35,17 +35,17 @@ PAGES = 31
 DEADLINE_MS = 30_000
 
 
-def site_links(hold: Hold) -> list[Links]:
-    """What the page of a hold links to."""
-    number = int(url_of(hold).partition("/")[2])
+def site_links(lease: Lease) -> list[Links]:
+    """What the page of a lease links to."""
+    number = int(url_of(lease).partition("/")[2])
     below = [n for n in range(3 * number + 1, 3 * number + 4) if n < PAGES]
-    return [links(f"d{n % 3}", [n], priority=hold.priority - 10) for n in below]
+    return [links(f"d{n % 3}", [n], priority=lease.priority - 10) for n in below]
 
 
-def settles_of(holds: Sequence[Hold]) -> list[Settle]:
+def settles_of(leases: Sequence[Lease]) -> list[Settle]:
     """These pages, done with all their links."""
     return [
-        Settle(token=hold.token, outcome=Outcome.DONE, links=site_links(hold)) for hold in holds
+        Settle(token=lease.token, outcome=Outcome.DONE, links=site_links(lease)) for lease in leases
     ]
 
 
@@ -58,20 +58,20 @@ class Recording:
     done_at: list[tuple[int, str]] = field(default_factory=list)
     start: int = 0
 
-    def note_done(self, holds: Sequence[Hold]) -> None:
+    def note_done(self, leases: Sequence[Lease]) -> None:
         """These pages have just been settled."""
         size = self.file.stat().st_size
-        self.done_at += [(size, url_of(hold)) for hold in holds]
+        self.done_at += [(size, url_of(lease)) for lease in leases]
 
     def done_before(self, size: int) -> list[str]:
         """Pages that were done within so many bytes."""
         return [url for at, url in self.done_at if at <= size]
 
 
-async def settle(recording: Recording, worker: Worker, holds: Sequence[Hold]) -> None:
+async def settle(recording: Recording, worker: Worker, leases: Sequence[Lease]) -> None:
     """Settle pages with their links in one call."""
-    await worker.exchange(settles=settles_of(holds))
-    recording.note_done(holds)
+    await worker.exchange(settles=settles_of(leases))
+    recording.note_done(leases)
 
 
 async def record(bench: Bench) -> Recording:
@@ -89,12 +89,12 @@ async def record(bench: Bench) -> Recording:
     await bench.rule()
     await say(feed.seed("d0/0", maxdepth=9), feed.seed("d0/30", maxdepth=9))
     await settle(recording, worker, await worker.lease(1))
-    holds = await worker.lease(3)
-    await worker.sent(*holds)
-    await worker.requeue(holds[0], delay_ms=100)
-    await settle(recording, worker, holds[1:2])
+    leases = await worker.lease(3)
+    await worker.sent(*leases)
+    await worker.requeue(leases[0], delay_ms=100)
+    await settle(recording, worker, leases[1:2])
     await say(feed.command("pause"), feed.seed("d2/29", maxdepth=9))
-    await worker.release(holds[2])
+    await worker.release(leases[2])
     await say(feed.command("reprioritize", priority=90), feed.command("resume"))
     await bench.tend()
     dying = bench.another_worker("dying")
@@ -131,10 +131,10 @@ async def go_on(bench: Bench, recording: Recording) -> list[str]:
     worker = bench.another_worker("new")
     crawled: list[str] = []
     answer = await worker.exchange(want=50)
-    while answer.next_due_ms is not None or answer.holds:
-        crawled += map(url_of, answer.holds)
+    while answer.next_due_ms is not None or answer.leases:
+        crawled += map(url_of, answer.leases)
         await bench.advance(1_000)
-        answer = await worker.exchange(settles=settles_of(answer.holds), want=50)
+        answer = await worker.exchange(settles=settles_of(answer.leases), want=50)
     await worker.session.retire()
     await bench.advance(GRACE_MS)
     await bench.tend()

@@ -41,8 +41,8 @@ NOTHING_LEFT = 1e9
 async def crowded(bench: Bench) -> Bench:
     """A frontier with a thousand links and a seed."""
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links(f"d{i}", range(50)) for i in range(20)])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links(f"d{i}", range(50)) for i in range(20)])
     return bench
 
 
@@ -75,13 +75,13 @@ async def test_seeds_wait_before_redis_is_full(
 async def test_a_redis_without_a_limit_is_never_full(crowded: Bench) -> None:
     """Without a ``maxmemory`` seeds and children enter, and nothing is told to be full."""
     limit = (await crowded.redis.config_get("maxmemory"))["maxmemory"]
-    (hold,) = await crowded.worker.lease()
+    (lease,) = await crowded.worker.lease()
     await crowded.redis.config_set("maxmemory", 0)
     try:
         state = await crowded.frontier.queries.state()
         assert (state.is_full, state.memory_limit) == (False, 0)
         assert (await crowded.feed.seeds("b/1")).applied == 1
-        answer = await crowded.worker.settle(hold, links=[links("b", [2])])
+        answer = await crowded.worker.settle(lease, links=[links("b", [2])])
         assert not answer.is_crowded
         assert not answer.refused
     finally:
@@ -155,10 +155,10 @@ async def test_a_full_redis_still_drains(crowded: Bench) -> None:
     """Leasing, settling, giving back, reaping and ending work without memory."""
     worker, frontier = crowded.worker, crowded.frontier
     async with filled(crowded.redis, NOTHING_LEFT):
-        holds = await worker.lease(30)
-        await worker.settle(*holds[:10])
-        await worker.requeue(*holds[10:15], delay_ms=10)
-        await worker.release(*holds[15:20])
+        leases = await worker.lease(30)
+        await worker.settle(*leases[:10])
+        await worker.requeue(*leases[10:15], delay_ms=10)
+        await worker.release(*leases[15:20])
         await worker.session.blame("w1", "")
         await worker.session.beat()
         await crowded.rule()
@@ -220,7 +220,7 @@ async def test_scripts_that_redis_forgot_are_loaded_again(bench: Bench) -> None:
 async def test_a_restarted_redis_has_lost_nothing(
     bench: Bench, redis_server: RunningServer
 ) -> None:
-    """After a kill the queue, the holds and the ledger are as they were, in a new life."""
+    """After a kill the queue, the leases and the ledger are as they were, in a new life."""
     await keep_what_is_answered(bench.redis)
     rule = ThrottleRule(hits=4, window_s=1)
     await bench.rule(rule, {"long": ThrottleRule(hits=2, window_s=100, moderated=False)})
@@ -233,7 +233,7 @@ async def test_a_restarted_redis_has_lost_nothing(
     after = await bench.state()
     assert (after.queued, after.held) == (before.queued, before.held) == (4, 3)
     answer = await bench.worker.exchange(want=5)
-    assert (answer.redis_epoch > epoch, list(answer.holds)) == (True, [])
+    assert (answer.redis_epoch > epoch, list(answer.leases)) == (True, [])
     assert not (await bench.worker.settle(*held, sent_ms=1)).stale
     await bench.advance(1_500)
     assert (await bench.worker.urls()) == ["a/1"]
@@ -307,18 +307,18 @@ async def test_either_protocol_of_redis_will_do(redis_server: RunningServer, pro
 async def test_no_call_creates_a_frontier(bench: Bench) -> None:
     """Asked of an emptied Redis, or of another one, each operation waits and leaves no trace."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     batch = bench.feed.batch(bench.feed.seed("b/1"))
     await bench.redis.flushdb()
     session, overflow = bench.worker.session, bench.frontier.overflow
-    settle = Settle(token=hold.token, outcome=Outcome.DONE)
+    settle = Settle(token=lease.token, outcome=Outcome.DONE)
     empty = SpillBatch(topic_id="t", kafka_partition=0, start=0, next=1, records=[])
     frontier = bench.frontier
     calls: list[Callable[[], Awaitable[object]]] = [
         session.beat,
         lambda: session.exchange(settles=[settle], want=1),
-        lambda: session.put_links(hold.token, [links("c", [1])]),
-        lambda: session.reconcile([hold.token]),
+        lambda: session.put_links(lease.token, [links("c", [1])]),
+        lambda: session.reconcile([lease.token]),
         session.retire,
         lambda: session.blame("w1", ""),
         lambda: frontier.rules.agree("group"),

@@ -57,21 +57,21 @@ async def test_a_queued_page_has_a_place(bench: Bench, inspector: Inspector) -> 
 async def test_a_held_page_has_a_worker(bench: Bench, inspector: Inspector) -> None:
     """By whom, since when, and how far it is."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.advance(2_500)
     found = await sighting(inspector, "a/1")
     assert (found.where, found.worker, found.phase) == (PagePlace.HELD, "w1", "granted")
     assert found.held_ms is not None
     assert found.held_ms >= 2_500
-    await bench.worker.sent(hold, received=True)
+    await bench.worker.sent(lease, received=True)
     assert (await sighting(inspector, "a/1")).phase == "received"
 
 
 async def test_a_delayed_page_has_a_time(bench: Bench, inspector: Inspector) -> None:
     """How long still, and that an attempt was used."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.requeue(hold, delay_ms=60_000)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.requeue(lease, delay_ms=60_000)
     found = await sighting(inspector, "a/1")
     assert (found.where, found.attempt, found.priority) == (PagePlace.DELAYED, 2, 40)
     assert found.due_ms is not None
@@ -113,8 +113,8 @@ async def test_a_seed_fed_twice_is_there_twice(bench: Bench, inspector: Inspecto
 async def test_a_link_for_another_spider_is_found(bench: Bench, inspector: Inspector) -> None:
     """In the queue of the spider that shall fetch it."""
     await bench.feed.seeds("a/1", maxdepth=1)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("b", [1, 2], spiderid="an other")])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("b", [1, 2], spiderid="an other")])
     found = await sighting(inspector, "b/2")
     assert (found.spiderid, found.place) == ("an other", 2)
 
@@ -124,8 +124,8 @@ async def test_where_too_much_waits_the_answer_is_unsure(
 ) -> None:
     """Never a guess: what was not looked at is not said to be over."""
     await bench.feed.seeds("a/seed", maxdepth=1)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", range(MOST_ENTRIES + 5))])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", range(MOST_ENTRIES + 5))])
     assert (await report(inspector, f"a/{MOST_ENTRIES + 4}")).where == PagePlace.UNSURE
     assert (await report(inspector, "a/seed")).where == PagePlace.UNSURE
     assert (await report(inspector, "a/0")).where == PagePlace.QUEUED
@@ -197,8 +197,8 @@ def environment(
 async def test_a_person_asks(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """About a page in any crawl, a domain, a crawl; as text and as JSON."""
     await bench.feed.seeds("a.example/1", "a.example/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease)
 
     async def say(*words: str) -> str:
         whose = ("--appid", CRAWL.appid) if "--app" in words else ()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream_frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
 from crawlstream_frontier.intake import RECORDS_PER_CALL
@@ -25,11 +25,11 @@ MOST_COMMANDS = 4_000
 
 
 @pytest.fixture
-async def parent(bench: Bench) -> Hold:
+async def parent(bench: Bench) -> Lease:
     """The held seed of a crawl."""
     await bench.feed.seeds("a/seed")
-    (hold,) = await bench.worker.lease()
-    return hold
+    (lease,) = await bench.worker.lease()
+    return lease
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-async def put(bench: Bench, parent: Hold, groups: Sequence[Links]) -> None:
+async def put(bench: Bench, parent: Lease, groups: Sequence[Links]) -> None:
     """Let all of them enter."""
     await bench.worker.session.put_links(parent.token, groups)
 
@@ -63,7 +63,7 @@ async def bands_of(redis: Redis, domain: str) -> list[bytes]:
     return list(record.split(b",")[1:])
 
 
-async def test_a_domain_has_so_many_bands_and_no_more(bench: Bench, parent: Hold) -> None:
+async def test_a_domain_has_so_many_bands_and_no_more(bench: Bench, parent: Lease) -> None:
     """What comes with yet another priority waits with the next lower one, or with the lowest."""
     await put(bench, parent, [links("a", [f"p{p}"], priority=p) for p in range(0, 640, 10)])
     assert len(await bands_of(bench.redis, "a")) == MOST_BANDS
@@ -83,7 +83,7 @@ async def test_a_domain_has_so_many_bands_and_no_more(bench: Bench, parent: Hold
     assert await bench.another_worker("w2", "other").urls() == ["a/other", "a/again"]
 
 
-async def test_a_retry_has_a_band_there_too(bench: Bench, parent: Hold) -> None:
+async def test_a_retry_has_a_band_there_too(bench: Bench, parent: Lease) -> None:
     """Also where the priority of a retry would be one more than a domain may have."""
     await put(bench, parent, [links("a", [p], priority=p) for p in range(0, 63 * 7, 7)])
     (best,) = await bench.worker.lease()
@@ -97,7 +97,7 @@ async def test_a_retry_has_a_band_there_too(bench: Bench, parent: Hold) -> None:
 
 @pytest.mark.parametrize(("domains", "bands"), [(1, 9_000), (25, 400), (300, 12)])
 async def test_a_crawl_of_many_priorities_is_moved_and_swept(
-    bench: Bench, parent: Hold, commands: list[int], domains: int, bands: int
+    bench: Bench, parent: Lease, commands: list[int], domains: int, bands: int
 ) -> None:
     """In small steps, however a spider spreads its requests; and so is one that waits in vain."""
     groups = [
@@ -123,7 +123,7 @@ async def test_a_crawl_of_many_priorities_is_moved_and_swept(
 
 
 async def test_what_waits_in_vain_is_given_up_in_small_steps(
-    bench: Bench, parent: Hold, commands: list[int]
+    bench: Bench, parent: Lease, commands: list[int]
 ) -> None:
     """Each page fails by name, though no step takes more than its share of them, or of bands."""
     bench.limit(max_wait_ms=60_000)
@@ -141,7 +141,7 @@ async def test_what_waits_in_vain_is_given_up_in_small_steps(
 
 
 async def test_a_record_with_more_bands_than_there_are_is_swept(
-    bench: Bench, parent: Hold, commands: list[int]
+    bench: Bench, parent: Lease, commands: list[int]
 ) -> None:
     """Whoever wrote it: bands go in steps, and dedupe sets behind them."""
     bands = "".join(f",{p}" for p in range(9_000))
@@ -156,7 +156,7 @@ async def test_a_record_with_more_bands_than_there_are_is_swept(
 
 
 async def test_links_into_new_domains_come_in_small_calls(
-    bench: Bench, parent: Hold, commands: list[int]
+    bench: Bench, parent: Lease, commands: list[int]
 ) -> None:
     """A new domain takes as long as ten links: so many of them are a call, ahead of the settle."""
     groups = [links(f"d{d}", [1]) for d in range(1_000)]
@@ -168,7 +168,7 @@ async def test_links_into_new_domains_come_in_small_calls(
 
 
 async def test_links_into_domains_that_were_put_before_come_with_the_settle(
-    bench: Bench, parent: Hold, commands: list[int]
+    bench: Bench, parent: Lease, commands: list[int]
 ) -> None:
     """Only new domains are dear: who has put links into them settles the next page in one call."""
     domains = [f"d{d}" for d in range(2 * GROUPS_PER_CALL)]
@@ -218,7 +218,7 @@ async def test_a_domain_that_several_pages_of_a_call_bring_is_dear_once(
 
 
 async def test_what_is_put_ahead_into_known_domains_comes_in_large_calls(
-    bench: Bench, parent: Hold, commands: list[int]
+    bench: Bench, parent: Lease, commands: list[int]
 ) -> None:
     """A page with more links than a call takes: a thousand in each, if no domain of them is new."""
     domains = [f"d{d}" for d in range(2 * GROUPS_PER_CALL)]
@@ -231,21 +231,21 @@ async def test_what_is_put_ahead_into_known_domains_comes_in_large_calls(
     assert (await bench.state()).queued == 5 * len(domains)
 
 
-async def test_the_largest_calls_are_taken(bench: Bench, parent: Hold) -> None:
+async def test_the_largest_calls_are_taken(bench: Bench, parent: Lease) -> None:
     """A thousand links of one domain or of many, two hundred seeds and leases, a thousand ends."""
     seeds = [bench.feed.seed(f"s{i}/1") for i in range(RECORDS_PER_CALL)]
     await bench.feed.put(*seeds)
     await put(bench, parent, [links("one", range(LINKS_PER_CALL))])
     await put(bench, parent, [links(f"d{i}", [1, 2, 3, 4]) for i in range(GROUPS_PER_CALL)])
-    held: list[Hold] = []
+    held: list[Lease] = []
     while len(held) < TOKENS_PER_CALL:
         held += await bench.worker.lease(LEASES_PER_CALL)
     await bench.worker.release(*held[:TOKENS_PER_CALL])
-    again: list[Hold] = []
+    again: list[Lease] = []
     while len(again) < TOKENS_PER_CALL:
         again += await bench.worker.lease(LEASES_PER_CALL)
     assert await bench.blame("w1", "") == len(again) + 1
-    last: list[Hold] = []
+    last: list[Lease] = []
     while len(last) < TOKENS_PER_CALL:
         last += await bench.worker.lease(LEASES_PER_CALL)
     await bench.worker.settle(*last[:TOKENS_PER_CALL])

@@ -16,9 +16,9 @@ DOMAINS = 900
 async def fed(bench: Bench) -> Scripts:
     """A crawl with one page in each of many domains."""
     await bench.feed.seeds("seed/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     names = (f"d{number:05}.example" for number in range(DOMAINS))
-    await bench.worker.settle(hold, links=[links(name, [1]) for name in names])
+    await bench.worker.settle(lease, links=[links(name, [1]) for name in names])
     return Scripts(bench.redis, KEYS)
 
 

@@ -29,7 +29,7 @@ MOST_RED, TOLD_EVERY = 5, 500
 
 
 async def test_random_lives_agree_with_the_model(redis_server: RunningServer) -> None:
-    """Whatever happens in whatever order, queues, holds, ledgers and endings are as expected."""
+    """Whatever happens in whatever order, queues, leases, ledgers and endings are as expected."""
     seeds, red = iter(range(FIRST_SEED, FIRST_SEED + SEEDS)), list[Exception]()
     async with asyncio.TaskGroup() as lanes:
         for database in range(1, LANES + 1):

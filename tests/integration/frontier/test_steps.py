@@ -64,11 +64,11 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Sequence[Script]:
 async def fill(bench: Bench) -> None:
     """A crawl with many domains, and one with many pages; nobody is at work on it."""
     await bench.feed.seeds("seed/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     names = [f"d{number:05}.example" for number in range(DOMAINS)]
     shallow = [links(name, [at], priority=at) for name in names for at in (40, 60)]
     deep = [links("deep", range(at, at + 1_000)) for at in range(0, PAGES, 1_000)]
-    await bench.worker.settle(hold, links=[*shallow, *deep])
+    await bench.worker.settle(lease, links=[*shallow, *deep])
 
 
 async def test_a_crawl_that_expires_goes_in_small_steps(

@@ -222,7 +222,7 @@ async def test_what_is_owed_is_typed(bench: Bench) -> None:
     await bench.feed.seeds("a/1", uuid="who")
     started, accepted = await bench.owed()
     assert (started.kind, started.run, started.counters) == ("crawl_started", 1, {})
-    assert (accepted.kind, accepted.uuid, accepted.hold) == ("accepted", "who", None)
+    assert (accepted.kind, accepted.uuid, accepted.lease) == ("accepted", "who", None)
     assert abs(started.server_time - time.time()) < 5
 
 

@@ -23,7 +23,7 @@ from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.keys import Topics
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.tasks import beside
 from crawlstream_chaos.processes import RunningServer
@@ -89,10 +89,10 @@ class Crawl:
     async def run(self) -> None:
         """Crawl until the run has come to its end."""
         while (await self.bench.state()).state == "running":
-            holds = {hold.token: hold for hold in await self.worker.lease(LEASE)}
-            self.fetched.update(map(url_of, holds.values()))
-            while holds:
-                await self._end_some(holds)
+            leases = {lease.token: lease for lease in await self.worker.lease(LEASE)}
+            self.fetched.update(map(url_of, leases.values()))
+            while leases:
+                await self._end_some(leases)
             await self._look_around()
 
     async def _look_around(self) -> None:
@@ -105,13 +105,13 @@ class Crawl:
         if not state.queued:
             await asyncio.sleep(0.05)
 
-    async def _end_some(self, holds: dict[str, Hold]) -> None:
-        some = list(holds.values())[:A_CALL]
-        settles = [_settle(hold) for hold in some]
+    async def _end_some(self, leases: dict[str, Lease]) -> None:
+        some = list(leases.values())[:A_CALL]
+        settles = [_settle(lease) for lease in some]
         if self.is_crowded:
             settles = [await self._spill(settle) for settle in settles]
             if self.spilled > (self.deaths + 1) * PAGES * LEAVES_A_PAGE // (DEATHS + 2):
-                await self._die(holds)
+                await self._die(leases)
                 return
         answer = await self.worker.exchange(settles=settles)
         if self.random.random() < 0.1:
@@ -121,7 +121,7 @@ class Crawl:
         self.is_crowded = bool(answer.is_crowded)
         for settle in settles:
             if settle.token not in answer.refused:
-                del holds[settle.token]
+                del leases[settle.token]
 
     async def _spill(self, settle: Settle) -> Settle:
         spills = self.worker.session.spill(settle)
@@ -130,18 +130,18 @@ class Crawl:
         self.spilled += sum(spilled.values())
         return replace(settle, links=(), spilled=spilled)
 
-    async def _die(self, holds: dict[str, Hold]) -> None:
+    async def _die(self, leases: dict[str, Lease]) -> None:
         """Between the send and the settle; another worker takes the pages over."""
         self.deaths += 1
-        self.returned.update(map(url_of, holds.values()))
-        assert await self.bench.blame(self.worker.name, "") == len(holds)
-        holds.clear()
+        self.returned.update(map(url_of, leases.values()))
+        assert await self.bench.blame(self.worker.name, "") == len(leases)
+        leases.clear()
         self.worker = self.bench.another_worker(f"w{self.deaths}")
 
 
-def _settle(hold: Hold) -> Settle:
-    links = links_of(url_of(hold))
-    return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=links, sent_ms=0)
+def _settle(lease: Lease) -> Settle:
+    links = links_of(url_of(lease))
+    return Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx", links=links, sent_ms=0)
 
 
 async def recall_with_deaths(redis: Redis, kafka_hosts: str, topics: Topics) -> None:

@@ -29,11 +29,11 @@ async def bench(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 async def spill(bench: Bench, sink: KafkaSink, topic: str, value: bytes = b"") -> None:
     """End a page whose links go to Kafka, or what stands for them there."""
-    (hold,) = await bench.worker.lease()
-    settle = Settle(token=hold.token, outcome=Outcome.DONE, links=[links("b", range(5))])
+    (lease,) = await bench.worker.lease()
+    settle = Settle(token=lease.token, outcome=Outcome.DONE, links=[links("b", range(5))])
     (spilled,) = bench.worker.session.spill(settle)
     await sink.send([Out(topic, value or spilled.value)])
-    told = Settle(token=hold.token, outcome=Outcome.DONE, spilled={spilled.chunk: spilled.links})
+    told = Settle(token=lease.token, outcome=Outcome.DONE, spilled={spilled.chunk: spilled.links})
     await bench.worker.exchange(settles=[told])
 
 

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from crawling.robots.robots_book import RobotsBook, rules_note
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.model.url import origin_of
 from crawlstream.stats.heartbeat import living
@@ -63,12 +63,12 @@ class Crawler:
 
     async def crawl(self, want: int) -> int:
         """Lease so many pages, find what robots.txt says of unknown hosts, and end all."""
-        holds = (await self.session.exchange(want=want)).holds
-        for hold in holds:
-            await self._learn(origin_of(hold.entry.url))
-        settles = [Settle(token=h.token, outcome=Outcome.DONE, reason="2xx") for h in holds]
+        leases = (await self.session.exchange(want=want)).leases
+        for lease in leases:
+            await self._learn(origin_of(lease.entry.url))
+        settles = [Settle(token=h.token, outcome=Outcome.DONE, reason="2xx") for h in leases]
         await self.session.exchange(settles=settles)
-        return len(holds)
+        return len(leases)
 
     async def _learn(self, origin: str) -> None:
         if origin not in self._known:
@@ -78,23 +78,23 @@ class Crawler:
             (note,) = await self._book.read([origin])
             assert note.word == b"rules"
 
-    async def refused(self, hold: Hold) -> bool:
+    async def refused(self, lease: Lease) -> bool:
         """Whether there is no room for what a page has found."""
         found = [
             Links(
-                domain=hold.domain,
+                domain=lease.domain,
                 priority=1,
                 fingerprints=["1"],
-                entries=[encode_entry(hold.entry)],
+                entries=[encode_entry(lease.entry)],
             )
         ]
-        settle = Settle(token=hold.token, outcome=Outcome.DONE, links=found)
+        settle = Settle(token=lease.token, outcome=Outcome.DONE, links=found)
         answer = await self.session.exchange(settles=[settle])
-        return answer.refused == {hold.token}
+        return answer.refused == {lease.token}
 
-    async def lease(self) -> Hold:
+    async def lease(self) -> Lease:
         """One page."""
-        return (await self.session.exchange(want=1)).holds[0]
+        return (await self.session.exchange(want=1)).leases[0]
 
 
 @pytest.fixture(scope="module")
@@ -144,17 +144,17 @@ async def test_a_full_redis_drains_by_itself(
             assert (await witness.answered("stopped"))["uuid"] == "stopped"
             assert (await ending(witness, "doomed"))["event"] == "crawl_stopped"
             await wait_until(lambda: is_ruled(frontier))
-            hold = await crawler.lease()
+            lease = await crawler.lease()
             ends_at = time.monotonic() + FULL_S
             while time.monotonic() < ends_at:
                 used = await redis.info("memory")
                 await redis.config_set("maxmemory", used["used_memory"])
-                assert await crawler.refused(hold)
+                assert await crawler.refused(lease)
                 await crawler.crawl(1)
                 assert await kinds() == ["kafka-monitor", "redis-monitor"]
                 await asyncio.sleep(0.5)
             assert not witness.events("later")
-            await crawler.session.exchange(settles=[done(hold)])
+            await crawler.session.exchange(settles=[done(lease)])
             while await crawler.crawl(100):
                 pass
             assert (await ending(witness, "drains"))["counters"]["done"] == PAGES
@@ -182,9 +182,9 @@ async def crawl_to_end(crawler: Crawler, witness: Witness, crawlid: str) -> dict
     return witness.ending(crawlid)
 
 
-def done(hold: Hold) -> Settle:
+def done(lease: Lease) -> Settle:
     """The end of a page that found nothing."""
-    return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx")
+    return Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx")
 
 
 async def is_ruled(frontier: Frontier) -> bool:

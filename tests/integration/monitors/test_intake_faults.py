@@ -161,8 +161,8 @@ async def test_after_feed_stop_feed_only_the_last_is_left(
     await frontier.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
     paths: list[str] = []
     worker = frontier.session("worker", "link")
-    while holds := (await worker.exchange(want=200)).holds:
-        paths += [hold.entry.url.rpartition("/")[2] for hold in holds]
+    while leases := (await worker.exchange(want=200)).leases:
+        paths += [lease.entry.url.rpartition("/")[2] for lease in leases]
     left = sorted(path for path in paths if not path.startswith("last"))
     assert left == sorted(
         f"new-{name}-{number}" for name in ("one", "three") for number in range(STOPS)

@@ -26,7 +26,7 @@ from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.bus.topics import ensure_topics, forget_records
 from crawlstream.errors import NoFrontier
-from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.crawl import CrawlKey, Lease
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
@@ -117,9 +117,9 @@ def seed(crawlid: str, number: int) -> dict[str, Any]:
     return {"appid": APP, "crawlid": crawlid, "spiderid": crawlid, "url": url}
 
 
-async def crawl(place: Place, spider: str, count: int, wait_until: WaitUntil) -> list[Hold]:
+async def crawl(place: Place, spider: str, count: int, wait_until: WaitUntil) -> list[Lease]:
     """Lease so many pages of a spider and settle them as done."""
-    done: list[Hold] = []
+    done: list[Lease] = []
     async with Redis(port=place.cluster.redis_port) as redis:
         frontier = Frontier(redis, place.cluster.keys)
         session = frontier.session(f"worker-{spider}", spider)
@@ -130,11 +130,11 @@ async def crawl(place: Place, spider: str, count: int, wait_until: WaitUntil) ->
             except NoFrontier:
                 return False
             ends = [
-                Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", sent_ms=1)
-                for hold in leased.holds
+                Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx", sent_ms=1)
+                for lease in leased.leases
             ]
             assert not (await session.exchange(settles=ends)).stale
-            done.extend(leased.holds)
+            done.extend(leased.leases)
             return len(done) == count
 
         await wait_until(step)
@@ -216,10 +216,10 @@ async def test_what_was_over_stays_over_and_the_rest_completes(
     for name in ("amid", "young", "halfway"):
         await wait_until(partial(place.endings, name))
 
-    assert all(hold.recovered for hold in [*second, *halfway])
-    whole = {identity(hold) for hold in [*copied, *halfway]}
+    assert all(lease.recovered for lease in [*second, *halfway])
+    whole = {identity(lease) for lease in [*copied, *halfway]}
     assert len(whole) == SEEDS
-    assert {identity(hold) for hold in first} <= {identity(hold) for hold in second}
+    assert {identity(lease) for lease in first} <= {identity(lease) for lease in second}
     await wait_until(lambda: is_state(place, "held", (1, "paused until 4000000000")))
     for name, ending in {"before": "finished", "since": "finished", "ended": "stopped"}.items():
         assert place.endings(name) == [f"crawl_{ending}"]
@@ -305,7 +305,7 @@ async def test_a_run_waits_for_a_partition_that_nobody_has_begun_to_read_again(
             urls = [f"site/{partition}/{offset}" for offset in range(old, 2)]
             assert set((await feed.seeds(*urls, crawl=crawlkey)).runs.values()) == {1}
             done = await crawl(place, "both", pages, wait_until)
-            assert {hold.run for hold in done} == {1}
+            assert {lease.run for lease in done} == {1}
             if partition == 0:
                 await asyncio.sleep(2.5)
                 assert not place.endings("both")
@@ -353,9 +353,9 @@ async def test_records_that_retention_deleted_are_told_once_and_passed_over(
     assert await state_of(place, "gone") is None
 
 
-def identity(hold: Hold) -> tuple[object, ...]:
+def identity(lease: Lease) -> tuple[object, ...]:
     """What a result's id is made of."""
-    return hold.crawl, hold.run, hold.entry.url, hold.entry.origin
+    return lease.crawl, lease.run, lease.entry.url, lease.entry.origin
 
 
 async def has_admitted(place: Place, crawlid: str, count: int) -> bool:
@@ -373,10 +373,10 @@ async def is_state(place: Place, crawlid: str, wanted: tuple[int, str]) -> bool:
     return await state_of(place, crawlid) == wanted
 
 
-async def leased(place: Place, spider: str) -> list[Hold]:
+async def leased(place: Place, spider: str) -> list[Lease]:
     """What a worker of a spider is given now."""
     async with Redis(port=place.cluster.redis_port) as redis:
         session = Frontier(redis, place.cluster.keys).session("curious", spider)
-        holds = (await session.exchange(want=50)).holds
+        leases = (await session.exchange(want=50)).leases
         await session.retire()
-    return list(holds)
+    return list(leases)

@@ -120,8 +120,8 @@ async def test_a_seed_may_name_a_pool_that_there_is_for_its_application(
     assert told.keys() == {"unknown", "forbidden", "odd"}
     assert told["unknown"] == ["$.proxy: there is no pool 'it'; the pools are de, direct, theirs"]
     assert told["forbidden"] == ["$.proxy: the pool 'theirs' is not for the appid 'monitored'"]
-    holds = (await frontier.session("w", "link").exchange(want=50)).holds
-    assert {hold.crawl.crawlid: hold.profile.proxy for hold in holds} == {
+    leases = (await frontier.session("w", "link").exchange(want=50)).leases
+    assert {lease.crawl.crawlid: lease.profile.proxy for lease in leases} == {
         "named": "de",
         "direct": "direct",
         "last": None,

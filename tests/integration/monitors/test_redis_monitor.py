@@ -121,7 +121,8 @@ class Worker:
         exchanged = await self._session.exchange(settles=settled, want=200)
         self.finished += len(settled)
         self._settles = [
-            Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx") for hold in exchanged.holds
+            Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx")
+            for lease in exchanged.leases
         ]
         return self.finished >= count
 

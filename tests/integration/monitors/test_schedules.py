@@ -149,8 +149,8 @@ async def _settle_all(session: WorkerSession) -> int:
     """Lease what is due and say that it is done; how much that was."""
     leased = await session.exchange(want=200)
     ends = [
-        Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", sent_ms=1)
-        for hold in leased.holds
+        Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx", sent_ms=1)
+        for lease in leased.leases
     ]
     await session.exchange(settles=ends)
     return len(ends)

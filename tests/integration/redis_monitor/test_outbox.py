@@ -67,9 +67,9 @@ def ledger(bench: Bench, sink: Verdicts, streams: Streams | None = None) -> Outb
 async def give_up(bench: Bench) -> None:
     """The page at hand is reaped so often that it is given up; the other crawl ends beside it."""
     await bench.feed.seeds("b/1", crawl=OTHER)
-    for hold in await bench.worker.lease(5):
-        if hold.crawl == OTHER:
-            await bench.worker.settle(hold)
+    for lease in await bench.worker.lease(5):
+        if lease.crawl == OTHER:
+            await bench.worker.settle(lease)
     for _ in range(MAX_REAPS + 1):
         await bench.blame("w1", "")
         await bench.advance(61_000)

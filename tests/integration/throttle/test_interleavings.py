@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import SentRequest
 from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.audit import audit
@@ -39,7 +39,7 @@ class Interleaving:
     rule: ThrottleRule
     random: Random
     sends: list[int] = field(default_factory=list)
-    granted: dict[str, tuple[Worker, Hold, int]] = field(default_factory=dict)
+    granted: dict[str, tuple[Worker, Lease, int]] = field(default_factory=dict)
     sent_at: dict[str, int] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
     now: int = 0
@@ -60,14 +60,14 @@ class Interleaving:
         """Some worker takes what it gets, and reports some departures on the way."""
         worker = self.random.choice(self.workers)
         sent = [
-            SentRequest(hold.token, self.sent_at[name] - at, self.random.random() < 0.5)
-            for name, (of, hold, at) in self.granted.items()
+            SentRequest(lease.token, self.sent_at[name] - at, self.random.random() < 0.5)
+            for name, (of, lease, at) in self.granted.items()
             if of is worker and name in self.sent_at and self.random.random() < 0.5
         ]
-        holds = (await worker.exchange(sent=sent, want=self.random.choice((1, 3, 20)))).holds
+        leases = (await worker.exchange(sent=sent, want=self.random.choice((1, 3, 20)))).leases
         at = await self.bench.clock()
-        for hold in holds:
-            self.granted[f"{worker.name} {hold.token}"] = (worker, hold, at)
+        for lease in leases:
+            self.granted[f"{worker.name} {lease.token}"] = (worker, lease, at)
 
     async def pass_time(self) -> None:
         """A little time passes."""
@@ -81,18 +81,18 @@ class Interleaving:
                 self.sends.append(self.now)
 
     async def end(self) -> None:
-        """Some holds end: settled if they were sent, given back otherwise."""
-        for name, (worker, hold, at) in list(self.granted.items()):
+        """Some leases end: settled if they were sent, given back otherwise."""
+        for name, (worker, lease, at) in list(self.granted.items()):
             sent_at = self.sent_at.get(name)
             if self.random.random() < (0.05 if sent_at is None else 0.4):
                 del self.granted[name]
                 self.sent_at.pop(name, None)
                 if sent_at is None:
-                    await worker.release(hold)
+                    await worker.release(lease)
                 elif self.random.random() < 0.3:
-                    await worker.release(hold, sent_ms=sent_at - at, robots=True)
+                    await worker.release(lease, sent_ms=sent_at - at, robots=True)
                 else:
-                    await worker.settle(hold, sent_ms=sent_at - at)
+                    await worker.settle(lease, sent_ms=sent_at - at)
 
     async def upset(self) -> None:
         """A worker dies, Redis restarts, or its machine's clock jumps."""
@@ -137,9 +137,9 @@ async def test_a_prompt_worker_gets_what_is_allowed(bench: Bench, rule: Throttle
     begun, sends = await bench.clock(), 0
     while await bench.clock() < begun + windows * 1_000:
         answer = await bench.worker.exchange(want=50)
-        sends += len(answer.holds)
-        if answer.holds:
-            await bench.worker.settle(*answer.holds, sent_ms=0)
+        sends += len(answer.leases)
+        if answer.leases:
+            await bench.worker.settle(*answer.leases, sent_ms=0)
         else:
             assert answer.next_due_ms is not None
             await bench.advance(max(answer.next_due_ms, 1))
@@ -172,11 +172,11 @@ async def test_workers_side_by_side_keep_the_rule_by_the_wall_clock(
         while time.monotonic() < until:
             issued = time.monotonic()
             answer = await worker.exchange(want=3)
-            for hold in answer.holds:
+            for lease in answer.leases:
                 await asyncio.sleep(random.random() * 0.03)
                 sends.append(time.monotonic())
-                await worker.settle(hold, sent_ms=int((sends[-1] - issued) * 1000) + 1)
-            if not answer.holds:
+                await worker.settle(lease, sent_ms=int((sends[-1] - issued) * 1000) + 1)
+            if not answer.leases:
                 await asyncio.sleep((answer.next_due_ms or 1) / 1000)
 
     await asyncio.gather(*(work(bench.another_worker(f"w{i}")) for i in range(4)))

@@ -34,9 +34,9 @@ def worker_of(bench: Bench, group: str, spiderid: str = "link", number: int = 1)
 
 async def come(worker: Worker, want: int = 50) -> list[str]:
     """What may be fetched now; it is fetched at once."""
-    holds = await worker.lease(want)
-    await worker.settle(*holds, sent_ms=0)
-    return sorted(map(url_of, holds))
+    leases = await worker.lease(want)
+    await worker.settle(*leases, sent_ms=0)
+    return sorted(map(url_of, leases))
 
 
 @pytest.fixture
@@ -179,12 +179,12 @@ async def test_a_refusal_is_the_group_s_own(by_group: tuple[Bench, Worker, Worke
     bench, east, west = by_group
     await bench.rule(WIDE_OPEN)
     await bench.feed.seeds("a/1", "a/2", "a/3")
-    (hold,) = await east.lease(1)
+    (lease,) = await east.lease(1)
     refused = Heard(Reaction.REFUSAL, wait_ms=60_000)
-    await east.exchange(sent=[SentRequest(hold.token, 0, received=True, heard=refused)])
+    await east.exchange(sent=[SentRequest(lease.token, 0, received=True, heard=refused)])
     assert await due_ms(east) > 59_000
     assert await come(west) == ["a/2", "a/3"]
-    await east.requeue(hold, sent_ms=0)
+    await east.requeue(lease, sent_ms=0)
     assert await come(west) == ["a/1"]
 
 
@@ -203,9 +203,9 @@ async def test_the_dead_of_one_group_leave_work_for_the_other(
     """What a dead worker held is leased by any group, and its send counts for its own."""
     bench, east, west = by_group
     await bench.feed.seeds("a/1")
-    (hold,) = await east.lease(1)
+    (lease,) = await east.lease(1)
     assert await bench.blame(east.name, "") == 1
-    assert await come(west) == [url_of(hold)]
+    assert await come(west) == [url_of(lease)]
     await bench.feed.seeds("a/2")
     assert await due_ms(worker_of(bench, "east", number=2)) > 9_000
 

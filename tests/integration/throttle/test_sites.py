@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links, Seed
 from crawlstream.model.inspection import PagePlace
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
@@ -49,9 +49,9 @@ async def part(bench: Bench, default: ThrottleRule, rules: dict[str, ThrottleRul
 
 async def come(bench: Bench) -> list[str]:
     """What may be fetched now; it is fetched at once."""
-    holds = await bench.worker.lease(50)
-    await bench.worker.settle(*holds, sent_ms=0)
-    return sorted(map(url_of, holds))
+    leases = await bench.worker.lease(50)
+    await bench.worker.settle(*leases, sent_ms=0)
+    return sorted(map(url_of, leases))
 
 
 async def come_all(bench: Bench) -> list[str]:
@@ -83,14 +83,14 @@ async def test_links_are_filed_like_seeds(bench: Bench) -> None:
     """One group of links of several hosts of a domain becomes one for each site."""
     await bench.rule(WIDE_OPEN, {HOME: SLOW, SHOP: FAST, DEEP: FAST})
     await bench.feed.seeds("start/0")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     all_of_them = [filed(HOME, 1), filed(SHOP, 1, 2), filed(DEEP, 1), filed(WWW, 1)]
     group = replace(
         all_of_them[0],
         fingerprints=[name for each in all_of_them for name in each.fingerprints],
         entries=[entry for each in all_of_them for entry in each.entries],
     )
-    await bench.worker.settle(hold, links=[group], sent_ms=0)
+    await bench.worker.settle(lease, links=[group], sent_ms=0)
     assert await come_all(bench) == [f"{DEEP}/1", f"{HOME}/1", f"{SHOP}/1"]
     state = await bench.state()
     assert (state.done, state.queued) == (4, 2)
@@ -149,13 +149,13 @@ async def test_a_block_covers_what_is_below_it_and_nothing_else(bench: Bench) ->
 async def test_a_page_is_known_by_its_domain_whatever_it_is_counted_under(bench: Bench) -> None:
     """A rule that comes or goes lets no link be fetched twice, and page limits count the domain."""
     await bench.feed.seeds("start/0", domain_max_pages=3)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.session.put_links(hold.token, [filed(SHOP, 1)])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.session.put_links(lease.token, [filed(SHOP, 1)])
     await bench.rule(rules={SHOP: WIDE_OPEN})
     await come(bench)
-    await bench.worker.session.put_links(hold.token, [filed(SHOP, 1, 2)])
+    await bench.worker.session.put_links(lease.token, [filed(SHOP, 1, 2)])
     await bench.rule()
-    await bench.worker.settle(hold, links=[filed(SHOP, 2, 3), filed(HOME, 4)], sent_ms=0)
+    await bench.worker.settle(lease, links=[filed(SHOP, 2, 3), filed(HOME, 4)], sent_ms=0)
     await come_all(bench)
     state = await bench.state()
     assert (state.queued, state.held) == (0, 0)
@@ -219,15 +219,15 @@ async def test_no_edit_overruns_the_window_of_any_site(bench: Bench, number: int
                 host = random.choice((HOME, SHOP, DEEP, WWW))
                 await feed(bench, host, *(f"{fed}-{n}" for n in range(4)))
             worker = random.choice(workers)
-            holds: list[Hold] = await worker.lease(random.choice((1, 5, 50)))
+            leases: list[Lease] = await worker.lease(random.choice((1, 5, 50)))
             at = await bench.clock()
-            for hold in holds:
-                assert hold.domain == table.site_of(host_of(hold.entry.url))
-                sends[hold.domain].append(at)
+            for lease in leases:
+                assert lease.domain == table.site_of(host_of(lease.entry.url))
+                sends[lease.domain].append(at)
                 if random.random() < 0.2:
-                    await worker.requeue(hold, sent_ms=0)
+                    await worker.requeue(lease, sent_ms=0)
                 else:
-                    await worker.settle(hold, sent_ms=0)
+                    await worker.settle(lease, sent_ms=0)
             await bench.advance(random.choice((50, 300, 1_100)))
         for site, times in sends.items():
             check_windows(times, table.rule_for(site))

@@ -18,7 +18,7 @@ from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Out
 from crawlstream.errors import NotRestored
 from crawlstream.keys import Partitions, Topics
-from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.crawl import CrawlKey, Lease
 from crawlstream.model.effects import (
     Effect,
     ExchangeResult,
@@ -206,24 +206,24 @@ class Whole:
             self._sessions[key] = self.frontiers.session(partition, worker, CRAWL.spiderid)
         return self._sessions[key]
 
-    async def lease(self, want: int = 100, worker: str = "w1") -> list[Hold]:
+    async def lease(self, want: int = 100, worker: str = "w1") -> list[Lease]:
         """Up to so many pages, of all partitions."""
-        holds: list[Hold] = []
+        leases: list[Lease] = []
         for p in self.every:
-            if len(holds) < want:
-                holds += await self.lease_at(p, want - len(holds), worker)
-        return holds
+            if len(leases) < want:
+                leases += await self.lease_at(p, want - len(leases), worker)
+        return leases
 
-    async def lease_at(self, partition: int, want: int = 1, worker: str = "w1") -> Sequence[Hold]:
+    async def lease_at(self, partition: int, want: int = 1, worker: str = "w1") -> Sequence[Lease]:
         """Up to so many of one partition; what it has to ask homes for before is asked."""
         session = self.session(partition, worker)
         answer = await session.exchange(want=want)
         if not answer.unconfirmed:
-            return answer.holds
+            return answer.leases
         self._labelling.ask(partition, answer.unconfirmed)
         await self._answered()
         await self.advance(ASKED_AGAIN_MS)
-        return [*answer.holds, *(await session.exchange(want=want - len(answer.holds))).holds]
+        return [*answer.leases, *(await session.exchange(want=want - len(answer.leases))).leases]
 
     async def urls(self, want: int = 100) -> list[str]:
         """The same, by ``<domain>/<path>``, in order of their names."""
@@ -231,44 +231,44 @@ class Whole:
 
     async def settle(
         self,
-        hold: Hold,
+        lease: Lease,
         *links: Links,
         outcome: Outcome = Outcome.DONE,
         worker: str = "w1",
         **more: Any,
     ) -> ExchangeResult:
         """A page is complete; its links to other partitions are in the logs before."""
-        session, of = self.session(hold.partition, worker), self.frontiers.partitions.of
-        own = [group for group in links if of(group.domain) == hold.partition]
+        session, of = self.session(lease.partition, worker), self.frontiers.partitions.of
+        own = [group for group in links if of(group.domain) == lease.partition]
         for group in links:
             if group not in own:
-                origin = session.origin(hold.token)
+                origin = session.origin(lease.token)
                 assert origin
                 self._logs[of(group.domain)] += pack_links(origin, [group])
         need = {q: len(log) for q, log in enumerate(self._logs) if log}
         reason = {Outcome.DONE: "2xx", Outcome.FAILED: "dns"}.get(outcome, "")
         settle = Settle(
-            token=hold.token, outcome=outcome, reason=reason, links=own, need=need, **more
+            token=lease.token, outcome=outcome, reason=reason, links=own, need=need, **more
         )
         return await session.exchange(settles=[settle])
 
-    async def release(self, hold: Hold, **how: Any) -> None:
+    async def release(self, lease: Lease, **how: Any) -> None:
         """Give a page back."""
-        session = self.session(hold.partition)
-        await session.exchange(releases=[Release(token=hold.token, **how)])
+        session = self.session(lease.partition)
+        await session.exchange(releases=[Release(token=lease.token, **how)])
 
-    async def requeue(self, hold: Hold, **how: Any) -> None:
+    async def requeue(self, lease: Lease, **how: Any) -> None:
         """Try a page again later."""
-        session = self.session(hold.partition)
-        await session.exchange(requeues=[Requeue(token=hold.token, **how)])
+        session = self.session(lease.partition)
+        await session.exchange(requeues=[Requeue(token=lease.token, **how)])
 
     async def crawl_all(self) -> list[str]:
         """Lease and settle until nothing is left; what came, sorted."""
         crawled: list[str] = []
-        while holds := await self.lease():
-            for hold in holds:
-                await self.settle(hold)
-                crawled.append(url_of(hold))
+        while leases := await self.lease():
+            for lease in leases:
+                await self.settle(lease)
+                crawled.append(url_of(lease))
         return sorted(crawled)
 
     # What processes do beside.

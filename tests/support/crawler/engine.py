@@ -75,7 +75,7 @@ async def engine(gateway: Gateway, owner: GatewayPass | None) -> AsyncIterator[E
 @asynccontextmanager
 async def gateway_of(bench: Bench, visitor: Visitor) -> AsyncIterator[Gateway]:
     """A gateway for the length of the block."""
-    gateway = Gateway(visitor.holds, visitor.resolver, bench.routes)
+    gateway = Gateway(visitor.leases, visitor.resolver, bench.routes)
     await gateway.start()
     visitor.page("http://127.0.0.1/")  # Word from Redis.
     try:

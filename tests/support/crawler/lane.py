@@ -32,7 +32,7 @@ from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.process import Process
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import jsontext
-from support.crawler.holds import hold
+from support.crawler.leases import lease
 from support.crawler.visitor import LOCAL
 
 
@@ -109,15 +109,15 @@ class LaneBench:
         """A page that has just been leased, on its way."""
         self._granted += 1
         now = time.monotonic()
-        self.parts.holds.heard(0, now, 1)
-        granted = hold(
+        self.parts.leases.heard(0, now, 1)
+        granted = lease(
             self._granted,
             entry=Entry(url=url, **entry),
             profile=Profile(seed_url=url, maxdepth=1),
             issued_at=now,
             retries=retries,
         )
-        page = self.parts.holds.admit(granted)
+        page = self.parts.leases.admit(granted)
         spider = self._crawler.spider
         assert spider is not None
         request = request_of(page, spider, self.parts.outcomes)
@@ -134,7 +134,7 @@ class LaneBench:
 
     def ends(self) -> list[Any]:
         """What the frontier would be told: settles, requeues and releases."""
-        return list(self.parts.holds.of(0).take_owed().ends)
+        return list(self.parts.leases.of(0).take_owed().ends)
 
 
 @asynccontextmanager

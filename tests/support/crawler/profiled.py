@@ -50,7 +50,7 @@ def browser_client(
 ) -> HttpClient:
     """A client that greets like the browser of a profile; close it."""
     return HttpClient(
-        visitor.holds,
+        visitor.leases,
         visitor.resolver,
         timeout_s=5.0,
         most_bytes=1 << 20,

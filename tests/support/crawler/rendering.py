@@ -1,4 +1,4 @@
-"""A crawler's browser by itself: real sockets, real holds, the real way out; no frontier."""
+"""A crawler's browser by itself: real sockets, real leases, the real way out; no frontier."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RenderBench(Visitor):
         """URLs that robots.txt forbids."""
         self.ahead_s = 0.0
         """How far what sites rest by is ahead of the clock."""
-        self.gateway = Gateway(self.holds, self.resolver, routes)
+        self.gateway = Gateway(self.leases, self.resolver, routes)
         self.blacklist = _Table(ThrottleTable(default=RULE))
         self.browsers = Browsers(
             program_of(self.settings),
@@ -57,7 +57,7 @@ class RenderBench(Visitor):
             browsers=self.browsers,
             gateway=lambda: self.gateway,
             routes=routes,
-            holds=self.holds,
+            leases=self.leases,
             blacklist=self.blacklist,
             redirects=OF_THE_CRAWL,
             allows=self._allows,

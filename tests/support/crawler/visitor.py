@@ -1,4 +1,4 @@
-"""The fetch lane's HTTP client by itself: real sockets, real holds, no frontier."""
+"""The fetch lane's HTTP client by itself: real sockets, real leases, no frontier."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from crawling.page.scrapy_request import PAGE
 from crawlstream.boot.addresses import Guard
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.url import domain_key, host_of
-from support.crawler.holds import hold
+from support.crawler.leases import lease
 
 LOCAL = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
@@ -31,10 +31,10 @@ class Visitor:
 
     def __init__(self, **settings: Any) -> None:
         self.budget = BodyBudget()
-        self.holds = Leases(64, lambda: None, body_budget=self.budget)
+        self.leases = Leases(64, lambda: None, body_budget=self.budget)
         self.resolver = GuardedResolver(Guard(LOCAL), None)
         usual: dict[str, Any] = {"timeout_s": 5.0, "most_bytes": 1 << 20, "verifies": None}
-        self.client: Any = HttpClient(self.holds, self.resolver, **usual | settings)
+        self.client: Any = HttpClient(self.leases, self.resolver, **usual | settings)
         self._granted = 0
         self.latest: Page | None = None
         """The page that was fetched last."""
@@ -43,15 +43,15 @@ class Visitor:
         """A page that has just been leased."""
         self._granted += 1
         now = time.monotonic()
-        self.holds.heard(0, now, 1)
-        granted = hold(
+        self.leases.heard(0, now, 1)
+        granted = lease(
             self._granted,
             entry=Entry(url=url),
             issued_at=now,
             domain=domain_key(host_of(url)),
             profile=Profile(**profile),
         )
-        return self.holds.admit(granted)
+        return self.leases.admit(granted)
 
     async def fetch(
         self, url: str, *, proxy: str | None = None, tls: str | None = None, **request: Any
@@ -61,7 +61,7 @@ class Visitor:
 
     async def fetch_page(self, page: Page, **request: Any) -> Response:
         """The same for a page that was leased before."""
-        self.latest, url = page, page.hold.entry.url
+        self.latest, url = page, page.lease.entry.url
         asked = Request(url, meta={PAGE: page, **request.pop("meta", {})}, **request)
         response: Response = await self.client.fetch(asked, page)
         return response

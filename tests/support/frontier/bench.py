@@ -14,7 +14,7 @@ from redis.asyncio.cluster import RedisCluster
 from crawlstream.errors import InvalidUrl
 from crawlstream.keys import FrontierKeys
 from crawlstream.model import url as urls
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.effects import (
     Command,
     Effect,
@@ -220,69 +220,71 @@ class Feed:
 
 @dataclass
 class Worker:
-    """A worker that answers for its holds; every method is one exchange."""
+    """A worker that answers for its leases; every method is one exchange."""
 
     session: WorkerSession
     name: str = "w1"
     spiderid: str = "link"
-    holds: dict[str, Hold] = field(default_factory=dict)
+    leases: dict[str, Lease] = field(default_factory=dict)
 
     async def exchange(self, **what: Any) -> ExchangeResult:
         """Any exchange."""
         answer = await self.session.exchange(**what)
-        self.holds.update((hold.token, hold) for hold in answer.holds)
+        self.leases.update((lease.token, lease) for lease in answer.leases)
         return answer
 
-    async def lease(self, want: int = 1) -> list[Hold]:
+    async def lease(self, want: int = 1) -> list[Lease]:
         """Up to ``want`` entries."""
-        return list((await self.exchange(want=want)).holds)
+        return list((await self.exchange(want=want)).leases)
 
     async def urls(self, want: int = 100) -> list[str]:
         """Up to ``want`` entries, by ``<domain>/<path>``."""
-        return [url_of(hold) for hold in await self.lease(want)]
+        return [url_of(lease) for lease in await self.lease(want)]
 
     async def settle(
         self,
-        *holds: Hold,
+        *leases: Lease,
         links: Sequence[Links] = (),
         outcome: Outcome = Outcome.DONE,
         **more: Any,
     ) -> ExchangeResult:
-        """End holds; the links are those of each."""
+        """End leases; the links are those of each."""
         reason = {Outcome.DONE: "2xx", Outcome.FAILED: "dns"}.get(outcome, "")
         settles = [
-            Settle(token=hold.token, outcome=outcome, reason=reason, links=links, **more)
-            for hold in holds
+            Settle(token=lease.token, outcome=outcome, reason=reason, links=links, **more)
+            for lease in leases
         ]
-        return await self._end(holds, settles=settles)
+        return await self._end(leases, settles=settles)
 
-    async def release(self, *holds: Hold, **how: Any) -> ExchangeResult:
-        """Give holds back, unmarked."""
-        releases = [Release(token=hold.token, **how) for hold in holds]
-        return await self._end(holds, releases=releases)
+    async def release(self, *leases: Lease, **how: Any) -> ExchangeResult:
+        """Release leases, unmarked."""
+        releases = [Release(token=lease.token, **how) for lease in leases]
+        return await self._end(leases, releases=releases)
 
-    async def requeue(self, *holds: Hold, **how: Any) -> ExchangeResult:
-        """Give holds back because of a download outcome."""
-        requeues = [Requeue(token=hold.token, **how) for hold in holds]
-        return await self._end(holds, requeues=requeues)
+    async def requeue(self, *leases: Lease, **how: Any) -> ExchangeResult:
+        """Release leases because of a download outcome."""
+        requeues = [Requeue(token=lease.token, **how) for lease in leases]
+        return await self._end(leases, requeues=requeues)
 
-    async def sent(self, *holds: Hold, after_ms: int = 0, received: bool = False) -> ExchangeResult:
+    async def sent(
+        self, *leases: Lease, after_ms: int = 0, received: bool = False
+    ) -> ExchangeResult:
         """Report departures."""
-        reports = [SentRequest(hold.token, after_ms, received) for hold in holds]
+        reports = [SentRequest(lease.token, after_ms, received) for lease in leases]
         return await self.exchange(sent=reports)
 
-    async def _end(self, holds: Sequence[Hold], **what: Any) -> ExchangeResult:
+    async def _end(self, leases: Sequence[Lease], **what: Any) -> ExchangeResult:
         answer = await self.exchange(**what)
-        for hold in holds:
-            self.holds.pop(hold.token, None)
+        for lease in leases:
+            self.leases.pop(lease.token, None)
         return answer
 
     async def crawl_all(self, want: int = 50) -> list[str]:
         """Lease and settle until nothing is due; answers what came, in order."""
         crawled: list[str] = []
-        while holds := await self.lease(want):
-            crawled += map(url_of, holds)
-            await self.settle(*holds)
+        while leases := await self.lease(want):
+            crawled += map(url_of, leases)
+            await self.settle(*leases)
         return crawled
 
 
@@ -378,9 +380,9 @@ class Bench:
         return [one.kind for one in await self.owed()]
 
 
-def url_of(hold: Hold) -> str:
-    """A hold's entry as ``<domain>/<path>``."""
-    return hold.entry.url.removeprefix("http://")
+def url_of(lease: Lease) -> str:
+    """A lease's entry as ``<domain>/<path>``."""
+    return lease.entry.url.removeprefix("http://")
 
 
 def entry_of(body: bytes) -> tuple[str, str | None]:

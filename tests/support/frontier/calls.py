@@ -103,8 +103,8 @@ async def _ask(redis: Redis) -> None:
     frontier = bench.frontier
     robots = RobotsBook(lambda _: frontier.scripts)
     await bench.feed.seeds("http://a.example/", "http://a.example/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.session.put_links(lease.token, [links("a.example", range(3))])
     await _shelve(bench)
     await frontier.rules.agree("")
     await create_partitions(redis, Partitions("divided", 2))

@@ -85,7 +85,7 @@ class Caring(Part):
         worker = self.workers.pop(name)
         if self.random.random() < 0.5:
             return
-        blamed = self.random.choice([*self.model.holds.get(name, {}), ""])
+        blamed = self.random.choice([*self.model.leases.get(name, {}), ""])
         returned = await worker.session.blame(name, blamed)
         now = self.redis.now
         assert returned == self.model.reap(name, now, blamed)
@@ -97,7 +97,7 @@ class Caring(Part):
             return
         name = self.random.choice(list(self.workers))
         worker = self.workers.pop(name)
-        tokens = set(self.model.holds.get(name, {}))
+        tokens = set(self.model.leases.get(name, {}))
         assert await worker.session.retire() == len(tokens)
         now = self.redis.now
         self.model.retire(name, now, tokens)
@@ -105,17 +105,17 @@ class Caring(Part):
         await self.settle_up()
 
     async def reconcile(self) -> None:
-        """A worker has forgotten some holds, or has had some for too long."""
+        """A worker has forgotten some leases, or has had some for too long."""
         if not self.workers:
             return
         worker = self.random.choice(list(self.workers.values()))
-        holds = self.model.holds.get(worker.name, {})
-        alive = {token for token in holds if self.random.random() < 0.6}
+        leases = self.model.leases.get(worker.name, {})
+        alive = {token for token in leases if self.random.random() < 0.6}
         if self.random.random() < 0.2:
             await self.redis.advance(MAX_HOLD_MS)
         lost = await worker.session.reconcile([*alive, UNKNOWN])
         now = self.redis.now
-        old = {t for t, held in holds.items() if now - held.since > MAX_HOLD_MS}
+        old = {t for t, held in leases.items() if now - held.since > MAX_HOLD_MS}
         assert set(lost) == {UNKNOWN, *(old & alive)}
-        self.model.reconcile(worker.name, now, old | {t for t in holds if t not in alive})
+        self.model.reconcile(worker.name, now, old | {t for t in leases if t not in alive})
         await self.settle_up()

@@ -1,4 +1,4 @@
-"""Whether Redis holds exactly what the model believes: queues, holds, dedupe, caps and ledgers."""
+"""Whether Redis holds exactly what the model believes: queues, leases, dedupe, caps and ledgers."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _compare_holds(state: Dump, model: Model) -> None:
     }
     believed = {
         (worker, token): _believed(held.item)
-        for worker, holds in model.holds.items()
-        for token, held in holds.items()
+        for worker, leases in model.leases.items()
+        for token, held in leases.items()
     }
     assert found == believed, (found, believed)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from crawlstream.keys import encode_id
-from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.crawl import CrawlKey, Lease
 from crawlstream.model.effects import Command
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle_table import ThrottleRule
@@ -35,7 +35,7 @@ MAX_DEATHS, MAX_REAPS = 3, 20
 
 
 class Model:
-    """Queues, holds, ledgers and dedupe of a small world."""
+    """Queues, leases, ledgers and dedupe of a small world."""
 
     def __init__(self, rule: ThrottleRule, world: World) -> None:
         self.world = world
@@ -43,7 +43,7 @@ class Model:
         self.generations: list[Generation] = []
         self.bands: dict[tuple[str, str], dict[tuple[Generation, int], deque[Item]]] = {}
         self.delayed: list[tuple[int, int, bool, Item]] = []
-        self.holds: dict[str, dict[str, Held]] = {}
+        self.leases: dict[str, dict[str, Held]] = {}
         self.deadlines: dict[str, int] = {}
         self.domains: dict[str, Domain] = {}
         self.stops: dict[CrawlKey, Place] = {}
@@ -210,7 +210,7 @@ class Model:
 
     def register(self, worker: str, token: str, spilled: Mapping[int, int], now: int) -> None:
         """A page has ended whose links were spilled, so many by chunk."""
-        generation = self.holds[worker][token].item.of
+        generation = self.leases[worker][token].item.of
         for chunk, links in spilled.items():
             name = f"{worker} {token} {chunk}"
             if name in self.recalled.get(worker, ()):
@@ -231,7 +231,7 @@ class Model:
             links, _ = of.spills.pop(record.name)
             of.ledger["admitted"] -= links
             of.ledger["spilled"] -= links
-        elif record.token in self.holds.get(worker, {}):
+        elif record.token in self.leases.get(worker, {}):
             if record.name in self.recalled.setdefault(worker, set()):
                 return False
             self.recalled[worker].add(record.name)
@@ -386,7 +386,7 @@ class Model:
 
     def allowance(self, name: str, now: int, *, is_sure: bool) -> int:
         """How many grants a domain allows at least, or at most."""
-        holds = [h for of in self.holds.values() for h in of.values() if h.item.domain == name]
+        leases = [h for of in self.leases.values() for h in of.values() if h.item.domain == name]
         domain = self.domain(name)
         domain.expire(now)
         reach = int(domain.rule.window_s * 1000) + bucket_ms(domain.rule)
@@ -394,25 +394,28 @@ class Model:
             return 0
         if domain.ruled_since <= self.restarted_at and domain.is_spent_by(self.restarted_at, now):
             return 0
-        unreported = sum(not hold.is_reported for hold in holds)
-        concurrent = sum(not hold.is_received for hold in holds)
+        unreported = sum(not lease.is_reported for lease in leases)
+        concurrent = sum(not lease.is_received for lease in leases)
         return domain.may_send(now, unreported, concurrent, is_sure=is_sure)
 
-    def take(self, worker: str, spider: str, hold: Hold, now: int) -> None:
-        """Check a grant and make it a hold."""
-        name = hold.domain
-        assert self.allowance(name, now, is_sure=False) > 0, ("not allowed", hold)
-        keys = [key for key in self.open_bands(spider, name) if key[0].crawl == hold.crawl]
-        (key,) = (key for key in keys if key[1] == hold.priority)
+    def take(self, worker: str, spider: str, lease: Lease, now: int) -> None:
+        """Check a grant and make it a lease."""
+        name = lease.domain
+        assert self.allowance(name, now, is_sure=False) > 0, ("not allowed", lease)
+        keys = [key for key in self.open_bands(spider, name) if key[0].crawl == lease.crawl]
+        (key,) = (key for key in keys if key[1] == lease.priority)
         best = self.top_priority(spider, name)
-        assert hold.priority + key[0].shift == best, ("not the best", hold, best)
+        assert lease.priority + key[0].shift == best, ("not the best", lease, best)
         item = self.bands[spider, name][key].popleft()
-        assert (item.url, item.origin) == (url_of(hold), hold.entry.origin), ("not the first", hold)
-        assert (item.retries, item.of.run) == (hold.retries, hold.run), hold
+        assert (item.url, item.origin) == (url_of(lease), lease.entry.origin), (
+            "not the first",
+            lease,
+        )
+        assert (item.retries, item.of.run) == (lease.retries, lease.run), lease
         self._move_head(item, -1)
         item.of.ledger["queued"] -= 1
         item.of.ledger["held"] += 1
-        self.holds.setdefault(worker, {})[hold.token] = Held(item, now)
+        self.leases.setdefault(worker, {})[lease.token] = Held(item, now)
 
     def check_nothing_better(self, spider: str, names: set[str], now: int, worst: int) -> None:
         """No domain that surely allows a request has anything of a priority above ``worst``."""
@@ -421,7 +424,7 @@ class Model:
             if top is not None and top > worst:
                 assert not self.allowance(name, now, is_sure=True), ("left behind", name, top)
 
-    # Ends of holds.
+    # Ends of leases.
 
     def report(self, held: Held, now: int, after_ms: int | None) -> None:
         """A request left ``after_ms`` after its grant (None: unknown, it counts as now)."""
@@ -431,8 +434,8 @@ class Model:
             self.domain(held.item.domain).sends.append(at)
 
     def end(self, worker: str, token: str, now: int, sent_ms: int | None) -> Item:
-        """Take a hold from its worker."""
-        held = self.holds[worker].pop(token)
+        """Take a lease from its worker."""
+        held = self.leases[worker].pop(token)
         self.report(held, now, sent_ms)
         held.item.of.ledger["held"] -= 1
         return held.item
@@ -445,8 +448,8 @@ class Model:
             self.wait(item, now + delay_ms if delay_ms else None, in_front=in_front)
 
     def reap(self, worker: str, now: int, blamed: str = "") -> int:
-        """A worker is gone; answers how many holds it had."""
-        tokens = sorted(self.holds.get(worker, {}), key=_grant_order, reverse=True)
+        """A worker is gone; answers how many leases it had."""
+        tokens = sorted(self.leases.get(worker, {}), key=_grant_order, reverse=True)
         for token in tokens:
             self._take_back(self.end(worker, token, now, None), now, death=token == blamed)
         self.forget_worker(worker)
@@ -464,12 +467,12 @@ class Model:
             self.put_back(item, now, min(pause, 60_000), in_front=True)
 
     def reconcile(self, worker: str, now: int, tokens: set[str]) -> None:
-        """Holds that a worker does not know, or has had for too long, are taken back."""
+        """Leases that a worker does not know, or has had for too long, are taken back."""
         for token in sorted(tokens, key=_grant_order, reverse=True):
             self._take_back(self.end(worker, token, now, None), now)
 
     def retire(self, worker: str, now: int, tokens: set[str]) -> None:
-        """A worker gives holds back, unmarked."""
+        """A worker releases leases, unmarked."""
         for token in sorted(tokens, key=_grant_order, reverse=True):
             self.put_back(self.end(worker, token, now, None), now, 0, in_front=True)
 

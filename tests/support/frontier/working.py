@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import (
     ExchangeResult,
     Links,
@@ -46,11 +46,11 @@ class Working(Part):
         self._repeated.clear()
         want = self.random.choice((0, 1, 1, 2, 5, 20))
         answer = await worker.exchange(**vars(told), want=want)
-        assert answer.stale == told.ended - {*self.model.holds.get(worker.name, {})}
+        assert answer.stale == told.ended - {*self.model.leases.get(worker.name, {})}
         await self._after_exchange(worker, told, answer, want)
         # What Redis asked for again was told in a call of its own: that would be the one repeated.
         if self.random.random() < 0.15 and not self._repeated:
-            await self._repeat_exchange(worker, told, list(answer.holds), want=want)
+            await self._repeat_exchange(worker, told, list(answer.leases), want=want)
 
     def _worker(self) -> Worker:
         if not self.workers or (len(self.workers) < 4 and self.random.random() < 0.1):
@@ -86,7 +86,7 @@ class Working(Part):
     def _tell(self, worker: Worker) -> Told:
         told, chance = Told(), self.random.random
         sent_ms = self.random.choice((None, 0, 3, 400))
-        for token, held in self.model.holds.get(worker.name, {}).items():
+        for token, held in self.model.leases.get(worker.name, {}).items():
             if chance() < 0.4 and sent_ms is not None:
                 told.sent.append(SentRequest(token, sent_ms, chance() < 0.5))
             delay_ms = self.random.choice((0, 0, 700))
@@ -106,8 +106,8 @@ class Working(Part):
         return told
 
     def _stale(self, worker: Worker) -> str:
-        """A token that is no hold of the worker: it was, or it never was."""
-        gone = worker.holds.keys() - self.model.holds.get(worker.name, {}).keys()
+        """A token that is no lease of the worker: it was, or it never was."""
+        gone = worker.leases.keys() - self.model.leases.get(worker.name, {}).keys()
         return self.random.choice([UNKNOWN, *sorted(gone)])
 
     def _settle(self, token: str, held: Held) -> Settle:
@@ -150,12 +150,12 @@ class Working(Part):
         await self.settle_up()
 
     def _apply_told(self, name: str, told: Told, now: int) -> None:
-        model, holds = self.model, self.model.holds.get(name, {})
+        model, leases = self.model, self.model.leases.get(name, {})
         for sent in told.sent:
-            model.report(holds[sent.token], now, sent.after_ms)
-            holds[sent.token].is_received |= sent.received
+            model.report(leases[sent.token], now, sent.after_ms)
+            leases[sent.token].is_received |= sent.received
         for settle in told.settles:
-            if settle.token in holds:
+            if settle.token in leases:
                 self._apply_settle(name, settle, now)
         for requeue in told.requeues:
             item = model.end(name, requeue.token, now, requeue.sent_ms)
@@ -166,7 +166,7 @@ class Working(Part):
             model.put_back(item, now, release.delay_ms, in_front=True)
 
     def _apply_settle(self, worker: str, settle: Settle, now: int) -> None:
-        generation = self.model.holds[worker][settle.token].item.of
+        generation = self.model.leases[worker][settle.token].item.of
         for group in settle.links:
             self.model.admit_links(children_of(group, generation), counts=group.counts)
         if not generation.is_open:
@@ -178,28 +178,28 @@ class Working(Part):
         generation.ledger[settle.outcome.value] += 1
 
     def _check_grants(self, worker: Worker, answer: ExchangeResult, want: int, now: int) -> None:
-        assert len(answer.holds) <= want
-        for hold in answer.holds:
-            self.model.take(worker.name, worker.spiderid, hold, now)
+        assert len(answer.leases) <= want
+        for lease in answer.leases:
+            self.model.take(worker.name, worker.spiderid, lease, now)
         names = set(DOMAINS[worker.spiderid]) - {SHARED}
-        if want and len(answer.holds) == want:
-            held = self.model.holds[worker.name]
-            items = [held[hold.token].item for hold in answer.holds]
+        if want and len(answer.leases) == want:
+            held = self.model.leases[worker.name]
+            items = [held[lease.token].item for lease in answer.leases]
             worst = min(item.priority + item.of.shift for item in items)
             self.model.check_nothing_better(worker.spiderid, names, now, worst)
         elif want and answer.next_due_ms != 0:
             self.model.check_nothing_better(worker.spiderid, names, now, -1_000)
 
     async def _repeat_exchange(
-        self, worker: Worker, told: Told, before: list[Hold], *, want: int
+        self, worker: Worker, told: Told, before: list[Lease], *, want: int
     ) -> None:
         """The answer was lost: the same call again ends nothing twice and grants the same."""
         worker.session._call -= 1
         answer = await worker.exchange(**vars(replace(told, sent=[])), want=want)
         assert told.ended <= answer.stale
         if before:
-            assert [h.token for h in answer.holds] == [h.token for h in before]
-            answer, want = replace(answer, holds=()), 0
+            assert [h.token for h in answer.leases] == [h.token for h in before]
+            answer, want = replace(answer, leases=()), 0
         await self._after_exchange(worker, Told(), answer, want)
 
     async def drain(self, worker: Worker) -> None:
@@ -209,8 +209,8 @@ class Working(Part):
         for _ in range(2_000):
             answer = await worker.exchange(want=50)
             await self._after_exchange(worker, Told(), answer, 50)
-            if answer.holds:
-                told = Told(settles=[_done(hold) for hold in answer.holds])
+            if answer.leases:
+                told = Told(settles=[_done(lease) for lease in answer.leases])
                 await self._after_exchange(worker, told, await worker.exchange(**vars(told)), 0)
             elif any(
                 not head for (of, *_), head in self.model.heads.items() if of == worker.spiderid
@@ -223,5 +223,5 @@ class Working(Part):
         raise AssertionError("something is never due")
 
 
-def _done(hold: Hold) -> Settle:
-    return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", sent_ms=0)
+def _done(lease: Lease) -> Settle:
+    return Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx", sent_ms=0)

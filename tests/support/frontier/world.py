@@ -95,7 +95,7 @@ class Told:
 
     @property
     def ended(self) -> set[str]:
-        """Tokens of the holds that it ends."""
+        """Tokens of the leases that it ends."""
         return {
             *(end.token for end in self.settles),
             *(end.token for end in self.requeues),

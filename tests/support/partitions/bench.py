@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.url import domain_key, host_of
@@ -48,9 +48,11 @@ class DividedBench:
         for url in urls:
             await self.of(url).feed.seeds(url, **how)
 
-    async def lease(self, want: int = 1) -> list[tuple[Bench, Hold]]:
+    async def lease(self, want: int = 1) -> list[tuple[Bench, Lease]]:
         """Up to ``want`` pages of each partition, with whom they are settled."""
-        return [(bench, hold) for bench in self.benches for hold in await bench.worker.lease(want)]
+        return [
+            (bench, lease) for bench in self.benches for lease in await bench.worker.lease(want)
+        ]
 
     async def crawl_all(self) -> list[str]:
         """Lease and settle until nothing is due anywhere; answers what came, sorted."""

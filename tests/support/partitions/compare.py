@@ -60,14 +60,14 @@ async def kept_by(replay: Replay, part: Part) -> Kept | None:
         ledger, need, seen, *lists = await pipe.execute()
     entries = [entry for band in lists[: len(domains)] for entry in band]
     urls = [decode_entry(split_entry(entry)[2]).url for entry in entries]
-    holds = zip(held_by.values(), lists[len(domains) :], strict=True)
+    leases = zip(held_by.values(), lists[len(domains) :], strict=True)
     return Kept(
         generation=int(generation),
         is_live=live == "1",
         ledger={field.decode(): value.decode() for field, value in ledger.items()},
         need={int(q): int(offset) for q, offset in need.items()},
         queue=Counter(replay.real.urls[fingerprint(url)] for url in urls),
-        held=frozenset((k[1], k[2]) for k, f in holds if _has_hold(f) and k[0] == int(generation)),
+        held=frozenset((k[1], k[2]) for k, f in leases if _has_hold(f) and k[0] == int(generation)),
         seen=frozenset(replay.real.urls[one.decode()] for one in seen),
     )
 

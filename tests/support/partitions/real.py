@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 
 from crawlstream.keys import Partitions
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.effects import Command, IntakeBatch, Links, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import ContextKey, HomeMark, Label, Stamp, Version
 from crawlstream.model.throttle_table import ThrottleTable
@@ -39,7 +39,7 @@ class Work(NamedTuple):
 
     session: WorkerSession
     name: str
-    hold: Hold
+    lease: Lease
     generation: int
 
 
@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
 
 class Part:
-    """One partition: its scripts, and who holds what there."""
+    """One partition: its scripts, and which worker leases what there."""
 
     def __init__(self, redis: Redis, partitions: Partitions, place: int) -> None:
         self.keys = partitions.keys(place)
@@ -251,19 +251,19 @@ class RealCluster:
         part, name = self.parts[place], f"w{next(self._names)}"
         await part.revisit()
         session = part.frontier.session(name, "link")
-        holds = (await session.exchange(want=1)).holds
-        if not holds:
+        leases = (await session.exchange(want=1)).leases
+        if not leases:
             return None
-        (hold,) = holds
-        origin = session.origin(hold.token)
+        (lease,) = leases
+        origin = session.origin(lease.token)
         assert origin
-        assert origin.context.crawl == hold.crawl == self.crawl
-        url = self.urls[fingerprint(hold.entry.url)]
-        return Work(session, name, hold, origin.context.generation), url
+        assert origin.context.crawl == lease.crawl == self.crawl
+        url = self.urls[fingerprint(lease.entry.url)]
+        return Work(session, name, lease, origin.context.generation), url
 
     async def publish(self, work: Work, place: int, children: dict[int, frozenset[str]]) -> None:
         """Links to other partitions are appended to their logs."""
-        origin = work.session.origin(work.hold.token)
+        origin = work.session.origin(work.lease.token)
         assert origin
         for other, urls in children.items():
             if urls and other != place:
@@ -272,7 +272,7 @@ class RealCluster:
     async def settle(self, work: Work, own: frozenset[str], need: Sequence[int]) -> bool:
         """A page is complete; answers whether its lease was still good."""
         settle = Settle(
-            token=work.hold.token,
+            token=work.lease.token,
             outcome=Outcome.DONE,
             reason="2xx",
             links=self.links(own),

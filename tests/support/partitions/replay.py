@@ -222,10 +222,10 @@ class Replay:
             if other.name == "lease" and other.url == url:
                 same = other.after.jobs[worker]
                 if same and (same.partition, same.generation) == (job.partition, work.generation):
-                    origin = work.session.origin(work.hold.token)
+                    origin = work.session.origin(work.lease.token)
                     assert origin
                     assert origin.version == self.version(same.version)
-                    assert work.hold.run == self._label_of(same)
+                    assert work.lease.run == self._label_of(same)
                     self.jobs[worker] = work
                     key = work.generation, url, worker
                     self.real.parts[job.partition].holders[key] = work.name

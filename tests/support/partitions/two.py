@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from redis.asyncio import Redis
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Command, IntakeBatch, OutboxRecord, Seed
 from crawlstream.model.partitions.messages import (
     Enrolled,
@@ -60,13 +60,13 @@ class Two(RealCluster):
         epoch = await contexts.epoch()
         return await confirm(lambda _: self.parts[0].home, contexts, epoch, [question])
 
-    async def page(self, place: int) -> tuple[Hold, LinkOrigin]:
+    async def page(self, place: int) -> tuple[Lease, LinkOrigin]:
         """Some page of a partition, and what its links carry."""
         found = await self.lease(place)
         assert found
-        origin = found[0].session.origin(found[0].hold.token)
+        origin = found[0].session.origin(found[0].lease.token)
         assert origin
-        return found[0].hold, origin
+        return found[0].lease, origin
 
     def link_batch(self, *values: bytes, start: int = 0) -> LinkBatch:
         """Records of the links of partition 1."""

@@ -80,10 +80,10 @@ def _settled(cluster: Cluster, state: State, worker: int, job: Job) -> State:
     A worker whose lease was revoked changes nothing.
     """
     context = state.partitions[job.partition].contexts[job.generation]
-    hold = job.url, worker
-    if hold not in context.held:
+    lease = job.url, worker
+    if lease not in context.held:
         return state
-    context = context._replace(held=context.held - {hold})
+    context = context._replace(held=context.held - {lease})
     if not context.is_dead:
         own = _children(cluster, job.url, job.partition) if job.own is None else job.own
         context = context.admit(own, NEVER)

@@ -153,7 +153,7 @@ def test_a_batch_that_swells_is_read_in_bounds(codec: int, sizes: list[int]) -> 
 
 
 def test_a_poll_is_bounded_in_bytes() -> None:
-    """Batches of a few kilobytes that hold megabytes each come a few at a time."""
+    """Batches of a few kilobytes that lease megabytes each come a few at a time."""
     raw = bomb(ZSTD, [1 << 20] * 60)
     fetched: Any = _Fetched(0, PLACE, MemoryRecords(raw))
     counts = []

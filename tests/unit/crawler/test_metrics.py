@@ -41,7 +41,7 @@ def answer(
 ) -> ExchangeResult:
     """What the frontier says to an exchange."""
     return ExchangeResult(
-        **{"holds": (), "redis_epoch": 1, "next_due_ms": None, "rules_known": True, **more},
+        **{"leases": (), "redis_epoch": 1, "next_due_ms": None, "rules_known": True, **more},
         stale=frozenset(stale),
         refused=frozenset(refused),
     )

@@ -14,7 +14,7 @@ from crawling.page.scrapy_request import to_scrapy
 from crawling.spiders.link import LinkSpider
 from crawlstream.bus.records import Record
 from crawlstream.keys import Topics
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.effects import OutboxRecord, Seed
 from crawlstream.model.request import RequestLimits
 from crawlstream.plugins.seeds import seed_fed
@@ -32,9 +32,9 @@ PROFILE = Profile(
 )
 
 
-def hold_of(entry: Entry, profile: Profile = PROFILE, crawl: CrawlKey = CRAWL) -> Hold:
+def hold_of(entry: Entry, profile: Profile = PROFILE, crawl: CrawlKey = CRAWL) -> Lease:
     """A page in the hands of a worker."""
-    return Hold(
+    return Lease(
         token="",
         crawl=crawl,
         run=1,
@@ -47,19 +47,19 @@ def hold_of(entry: Entry, profile: Profile = PROFILE, crawl: CrawlKey = CRAWL) -
     )
 
 
-def letter_of(hold: Hold, spiderid: str = "") -> dict[str, Any]:
+def letter_of(lease: Lease, spiderid: str = "") -> dict[str, Any]:
     """The record on the topic of what was rejected."""
     owed = OutboxRecord(
         id="1",
         kind="page_failed",
-        crawl=hold.crawl,
+        crawl=lease.crawl,
         run=1,
         server_time=1,
-        hold=hold,
+        lease=lease,
         reason="domain_unreachable",
         spiderid=spiderid,
     )
-    _, rejected = dead_letter(owed, hold, Topics("demo"))
+    _, rejected = dead_letter(owed, lease, Topics("demo"))
     return dict(json.loads(rejected.value))
 
 
@@ -70,9 +70,9 @@ def replayed(letter: dict[str, Any]) -> Seed:
     return seed_fed(json.loads(raw), record, RequestLimits())
 
 
-def sent(hold: Hold) -> dict[str, list[bytes]]:
+def sent(lease: Lease) -> dict[str, list[bytes]]:
     """The headers of a page's request."""
-    request = to_scrapy(Page(hold, "0" * 32), LinkSpider(), lambda _: None)
+    request = to_scrapy(Page(lease, "0" * 32), LinkSpider(), lambda _: None)
     return {name.decode(): values for name, values in request.headers.items()}
 
 
@@ -88,11 +88,11 @@ def sent(hold: Hold) -> dict[str, list[bytes]]:
 )
 def test_a_replayed_page_receives_the_credentials_that_it_had(url: str) -> None:
     """Its request has them where the page's had, and carries none to another site."""
-    hold = hold_of(Entry(url=url, depth=1))
-    seed = replayed(letter_of(hold))
+    lease = hold_of(Entry(url=url, depth=1))
+    seed = replayed(letter_of(lease))
     again = sent(hold_of(decode_entry(seed.entry), seed.profile, seed.crawl))
     named = ("Cookie", "Authorization")
-    assert [again.get(name) for name in named] == [sent(hold).get(name) for name in named]
+    assert [again.get(name) for name in named] == [sent(lease).get(name) for name in named]
     if "tracker" in url:
         assert "secret" not in repr(seed)
 

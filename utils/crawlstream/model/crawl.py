@@ -94,7 +94,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class Lease:
     """Lease of an entry to one worker: (entry, worker, token, since).
 
     Settle, requeue, release and sent requests name the token. If Redis has no lease of this worker

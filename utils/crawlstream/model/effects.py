@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from crawlstream.model.crawl import CrawlKey, FiringKey, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, FiringKey, Lease, Profile
 from crawlstream.model.partitions.messages import Question
 from crawlstream.model.recurring.schedule import (
     Do,
@@ -132,7 +132,7 @@ class SentRequest:
 class ExchangeResult:
     """Result of one exchange (*sync*)."""
 
-    holds: Sequence[Hold]
+    leases: Sequence[Lease]
     stale: frozenset[str]
     """Tokens of this call for which Redis has no lease of this worker, or no longer."""
     redis_epoch: int
@@ -336,7 +336,7 @@ class OutboxRecord:
     """Bits of the records of the firing that took effect, by part; of endings only."""
     remember: int | None = None
     """Value that seeds of earlier runs had set when the run began; see Seed."""
-    hold: Hold | None = None
+    lease: Lease | None = None
     """Page that failed, for ``page_failed``; None if its entry cannot be read."""
     entry: bytes = b""
     """Entry of that page, as the frontier stored it."""

@@ -6,7 +6,7 @@ from random import Random
 
 from redis.asyncio import Redis
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links, Outcome, Requeue, Settle
 from support.frontier.bench import Bench, links
 
@@ -20,7 +20,7 @@ async def test_each_link_enters_once_however_large_a_domain_is(bench: Bench) -> 
     """One by one or in groups: what was new entered, and the sets of fingerprints stay compact."""
     random = Random(5)
     await bench.feed.seeds("seed/1")
-    (hold,) = await bench.worker.lease(1)
+    (lease,) = await bench.worker.lease(1)
     pages = {"large": 1_500, "middle": 300, **{f"small{d}": 20 for d in range(40)}}
     todo = [(domain, page) for domain, count in pages.items() for page in range(count)] * 2
     random.shuffle(todo)
@@ -35,7 +35,7 @@ async def test_each_link_enters_once_however_large_a_domain_is(bench: Bench) -> 
             for domain, found in of_domain.items()
             for start in range(0, len(found), size)
         ]
-        await bench.worker.session.put_links(hold.token, groups)
+        await bench.worker.session.put_links(lease.token, groups)
     state = await bench.state()
     assert state.queued == sum(pages.values())
     assert state.filtered_by_reason == {"duplicate": sum(pages.values())}
@@ -45,7 +45,7 @@ async def test_each_link_enters_once_however_large_a_domain_is(bench: Bench) -> 
         assert await bench.redis.object("encoding", key) == INTEGERS.encode(), key
     # Each is in one of them, and so is the seed.
     assert sum([await bench.redis.scard(key) for key in sets]) == sum(pages.values()) + 1
-    await bench.worker.settle(hold)
+    await bench.worker.settle(lease)
 
 
 async def sets(redis: Redis, kind: str) -> int:
@@ -56,45 +56,45 @@ async def sets(redis: Redis, kind: str) -> int:
 async def test_small_domains_share_their_sets(bench: Bench) -> None:
     """Thirty-two domains are in one set, whichever way their first page came."""
     await bench.feed.seeds("seed/1", maxdepth=1)
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     one_by_one = [links(f"a{number}", [number]) for number in range(20)]
     in_groups = [links(f"b{number}", range(5)) for number in range(20)]
     for group in one_by_one + in_groups:
-        await bench.worker.session.put_links(hold.token, [group])
+        await bench.worker.session.put_links(lease.token, [group])
     await bench.feed.seeds(*(f"c{number}/1" for number in range(20)))
     assert (await sets(bench.redis, "s"), await sets(bench.redis, "e")) == (2, 0)
-    await bench.worker.settle(hold)
+    await bench.worker.settle(lease)
 
 
 async def test_a_domain_has_as_many_sets_as_it_has_pages(bench: Bench) -> None:
     """What is known takes no more room when it comes again; 209 pages or more share a set."""
     await bench.feed.seeds("seed/1", maxdepth=1)
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     at_once, one_by_one = [links("a", range(1_000))], [links("b", [n]) for n in range(1_000)]
     for groups in (at_once, one_by_one):
-        await bench.worker.session.put_links(hold.token, groups)
+        await bench.worker.session.put_links(lease.token, groups)
     for _ in range(250):
         await bench.feed.seeds("a/1", max_pages=10_000)
     own = [len(await bench.redis.keys(f"*}}e:*:{domain}:*")) for domain in "ab"]
     # The first 508 that come one by one are in a shared set.
     assert own == [-(-1_000 // 209), -(-492 // 209)]
-    await bench.worker.settle(hold)
+    await bench.worker.settle(lease)
 
 
 async def test_seeds_of_a_large_domain_are_known(bench: Bench) -> None:
     """Fed by the hundred into sets of its own, new ones and old: links to all are duplicates."""
     await bench.feed.seeds("seed/1", maxdepth=1)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.session.put_links(hold.token, [links("a", range(600))])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.session.put_links(lease.token, [links("a", range(600))])
     await bench.feed.seeds(*(f"a/{number}" for number in range(590, 650)))
-    await bench.worker.settle(hold, links=[links("a", range(580, 660))])
+    await bench.worker.settle(lease, links=[links("a", range(580, 660))])
     state = await bench.state()
     assert (state.admitted, state.filtered_by_reason) == (1 + 600 + 60 + 10, {"duplicate": 70})
 
 
-def done(hold: Hold, *groups: Links) -> Settle:
+def done(lease: Lease, *groups: Links) -> Settle:
     """The end of a page that led to these."""
-    return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=groups)
+    return Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx", links=groups)
 
 
 async def commands(redis: Redis, name: str) -> int:
@@ -148,8 +148,8 @@ async def test_a_domain_that_is_fed_again_is_still_known(bench: Bench) -> None:
     await bench.feed.seeds("a/1", "a/2")
     await bench.feed.seeds(*(f"d{number}/1" for number in range(70)))
     await bench.feed.seeds("a/3", "a/4")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", range(1, 6))])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", range(1, 6))])
     state = await bench.state()
     assert (state.admitted, state.filtered_by_reason) == (75, {"duplicate": 4})
 

@@ -87,7 +87,7 @@ async def test_a_new_redis_goes_on_with_the_runs_of_a_lost_one(bench: Bench) -> 
     assert await positions.known() == {("topic", 0): 2}
     assert not await bench.worker.lease(2), "nobody knows what was sent before the loss"
     await bench.advance(3 * int(WIDE_OPEN.window_s * 1000))
-    recovered = {hold.crawl: hold.recovered for hold in await bench.worker.lease(2)}
+    recovered = {lease.crawl: lease.recovered for lease in await bench.worker.lease(2)}
     assert recovered == {lost: True, unknown: False}
 
 
@@ -177,8 +177,8 @@ async def test_a_seed_enters_each_time_it_is_fed(bench: Bench) -> None:
 async def test_a_link_enters_once_a_crawl(bench: Bench) -> None:
     """A link is a duplicate of a seed, of another page's link and of one beside it."""
     await bench.feed.seeds("a/1", "b/1")
-    holds = await bench.worker.lease(2)
-    await bench.worker.settle(*holds, links=[links("a", [1, 2, 2, 3])])
+    leases = await bench.worker.lease(2)
+    await bench.worker.settle(*leases, links=[links("a", [1, 2, 2, 3])])
     assert sorted(await bench.worker.crawl_all()) == ["a/2", "a/3"]
     state = await bench.state()
     assert (state.admitted, state.filtered_by_reason) == (4, {"duplicate": 6})
@@ -189,9 +189,9 @@ async def test_crawls_do_not_share_dedupe(bench: Bench) -> None:
     crawls = [replace(CRAWL, crawlid="x"), replace(CRAWL, appid="x"), CRAWL]
     for crawl in crawls:
         await bench.feed.seeds("a/1", crawl=crawl)
-    holds = await bench.worker.lease(10)
-    assert {hold.crawl for hold in holds} == set(crawls)
-    await bench.worker.settle(*holds, links=[links("b", [1])])
+    leases = await bench.worker.lease(10)
+    assert {lease.crawl for lease in leases} == set(crawls)
+    await bench.worker.settle(*leases, links=[links("b", [1])])
     assert await bench.worker.crawl_all() == ["b/1"] * 3
 
 
@@ -199,10 +199,10 @@ async def test_dedupe_is_exact_for_many_links_of_one_domain(bench: Bench) -> Non
     """Thousands of links into one domain are each admitted once, through every split."""
     await bench.feed.seeds("a/seed")
     for start in range(0, 6_000, 500):
-        (hold,) = await bench.worker.lease()
+        (lease,) = await bench.worker.lease()
         group = links("big", range(start, start + 750), priority=10)
         again = links("a", [f"next{start}"], priority=90)
-        await bench.worker.settle(hold, links=[group, again])
+        await bench.worker.settle(lease, links=[group, again])
     state = await bench.state()
     assert state.admitted == 1 + 6_250 + 12
     assert state.filtered_by_reason == {"duplicate": 11 * 250}
@@ -212,9 +212,9 @@ async def test_dedupe_is_exact_for_many_small_domains(bench: Bench) -> None:
     """Domains that share a set do not mix their links."""
     await bench.feed.seeds("a/1", "a/2")
     for _ in range(2):
-        (hold,) = await bench.worker.lease()
+        (lease,) = await bench.worker.lease()
         groups = [links(f"d{i}", range(i % 25), priority=10) for i in range(100)]
-        await bench.worker.settle(hold, links=groups)
+        await bench.worker.settle(lease, links=groups)
     total = sum(i % 25 for i in range(100))
     state = await bench.state()
     assert state.admitted == 2 + total
@@ -226,8 +226,8 @@ async def test_domain_max_pages_counts_seeds_and_links(bench: Bench) -> None:
     limits = {"domain_max_pages": 3}
     answer = await bench.feed.seeds("a/1", "a/2", "b/1", **limits)
     assert not answer.refused
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", [8, 9]), links("b", [8, 9, 10])])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", [8, 9]), links("b", [8, 9, 10])])
     refused = await bench.feed.seeds("a/3", **limits)
     assert dict(refused.refused) == {3: "domain_max_pages"}
     state = await bench.state()
@@ -245,17 +245,17 @@ async def test_max_pages_counts_the_whole_crawl(bench: Bench) -> None:
 async def test_redirect_targets_do_not_use_up_the_caps(bench: Bench) -> None:
     """A redirect hop enters a domain that is full."""
     await bench.feed.seeds("a/1", domain_max_pages=1, max_pages=1)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", [2], counts=False)])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", [2], counts=False)])
     assert await bench.worker.crawl_all() == ["a/2"]
 
 
 async def test_a_link_that_a_cap_refused_is_not_marked(bench: Bench) -> None:
     """What a cap refuses may enter later as a redirect target."""
     await bench.feed.seeds("a/1", domain_max_pages=1)
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.worker.settle(
-        hold, links=[links("a", [2]), links("a", [2], counts=False, priority=30)]
+        lease, links=[links("a", [2]), links("a", [2], counts=False, priority=30)]
     )
     assert await bench.worker.crawl_all() == ["a/2"]
     assert (await bench.state()).filtered_by_reason == {"domain_max_pages": 1}
@@ -264,8 +264,8 @@ async def test_a_link_that_a_cap_refused_is_not_marked(bench: Bench) -> None:
 async def test_links_filtered_by_the_crawler_are_counted(bench: Bench) -> None:
     """What never travelled to the frontier is counted beside the ledger, by reason."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, filtered={"depth": 7, "regex": 1})
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, filtered={"depth": 7, "regex": 1})
     assert (await bench.state()).filtered_by_reason == {"depth": 7, "regex": 1}
 
 
@@ -309,9 +309,9 @@ async def test_domains_may_be_any_host(bench: Bench) -> None:
     """Addresses with colons and names in other scripts are domains like others."""
     for domain in ("::1", "[::1]", "10.0.0.1", "localhost", "münchen.example", "*", "a-b_c"):
         await bench.feed.seeds(f"{domain}/1", f"{domain}/2")
-    holds = await bench.worker.lease(100)
-    assert len(holds) == 14
-    await bench.worker.settle(*holds)
+    leases = await bench.worker.lease(100)
+    assert len(leases) == 14
+    await bench.worker.settle(*leases)
 
 
 async def test_times_of_clients_may_be_absurd(bench: Bench) -> None:
@@ -330,7 +330,7 @@ async def test_a_seed_waits_for_its_time(bench: Bench) -> None:
     at = time.time() + 100
     await bench.feed.seeds(*(f"a/{i}" for i in range(12)), not_before=at)
     answer = await bench.worker.exchange(want=20)
-    assert not answer.holds
+    assert not answer.leases
     assert answer.next_due_ms is not None
     assert 90_000 < answer.next_due_ms <= 100_000
     await bench.advance(100_000)

@@ -81,16 +81,16 @@ class Counted(LinkEncoder):
 async def test_only_what_travels_is_encoded(bench: Bench) -> None:
     """What a worker leaves out it does not encode, until Redis asks for all of it."""
     await bench.feed.seeds("b/1", "b/2", "b/3")
-    holds = await bench.worker.lease(3)
-    encoders = [Counted(1, hold.entry.url.encode()) for hold in holds]
+    leases = await bench.worker.lease(3)
+    encoders = [Counted(1, lease.entry.url.encode()) for lease in leases]
     urls = [f"http://a/{number}" for number in range(10, 16)]
     pages = [urls[:3], urls[:4], urls]
-    for hold, encoder, found in zip(holds, encoders, pages, strict=True):
+    for lease, encoder, found in zip(leases, encoders, pages, strict=True):
         group = Links(domain="a", priority=1, entries=EncodedLinks(found, encoder))
         group.fingerprints.extend(map(fingerprint, found))
-        if hold is holds[2]:
+        if lease is leases[2]:
             await bench.pretend_restart()
-        await bench.worker.settle(hold, links=[group])
+        await bench.worker.settle(lease, links=[group])
     assert [encoder.links for encoder in encoders] == [urls[:3], urls[3:4], urls[4:] + urls]
     state = await bench.state()
     assert (state.done, state.queued) == (3, len(urls))
@@ -118,9 +118,9 @@ async def test_what_redis_lost_with_its_latest_second_is_put_again(bench: Bench)
 async def test_what_was_granted_is_heard_of_after_a_repetition_that_failed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Redis asks for some links again, and is gone: the next call brings the holds of the first."""
+    """Redis asks for links again, and is gone: the next call brings the leases of the first."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(6)))
-    (hold,) = await bench.worker.lease(1)
+    (lease,) = await bench.worker.lease(1)
     session, run = bench.worker.session, bench.worker.session._scripts.run
     exchanges = 0
 
@@ -137,12 +137,12 @@ async def test_what_was_granted_is_heard_of_after_a_repetition_that_failed(
 
     monkeypatch.setattr(session._scripts, "run", run_or_fail)
     settle = Settle(
-        token=hold.token, outcome=Outcome.DONE, reason="2xx", links=[links("b", range(1_500))]
+        token=lease.token, outcome=Outcome.DONE, reason="2xx", links=[links("b", range(1_500))]
     )
     with pytest.raises(RedisUnavailable):
         await bench.worker.exchange(settles=[settle], want=2)
-    assert not await session.reconcile([hold.token])
-    heard = (await bench.worker.exchange(settles=[settle], want=2)).holds
+    assert not await session.reconcile([lease.token])
+    heard = (await bench.worker.exchange(settles=[settle], want=2)).leases
     held = {key.decode() for key in await bench.redis.hkeys("{cs0}h:w1")} - {"!", "@"}
     assert held == {one.token for one in heard}
     state = await bench.state()

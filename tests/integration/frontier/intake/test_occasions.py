@@ -143,21 +143,21 @@ async def test_a_run_is_known_by_the_latest_firing_that_fed_it(bench: Bench) -> 
     """Its pages and what is owed about it name that; the next run begins without one."""
     feed = bench.feed
     await feed.put(feed.seed("a.com/1", occasion=occasion(at=NOW)))
-    (hold,) = await bench.worker.lease()
-    assert hold.firing == FiringKey("nightly", NOW)
+    (lease,) = await bench.worker.lease()
+    assert lease.firing == FiringKey("nightly", NOW)
     later, earlier = occasion(1, at=NOW + 60), occasion(1, at=NOW - 60)
     await feed.put(feed.seed("b.com/2", occasion=later), feed.seed("c.com/3", occasion=earlier))
     await feed.seeds("d.com/4")
     assert {one.firing for one in await bench.worker.lease(9)} == {FiringKey("nightly", NOW + 60)}
-    await bench.worker.settle(*bench.worker.holds.values())
+    await bench.worker.settle(*bench.worker.leases.values())
     await bench.advance(GRACE_MS)
     await bench.tend()
     began, ended = await bench.owed()
     assert (began.firing, began.seen) == (FiringKey("nightly", NOW), {})
     assert (ended.firing, ended.seen) == (FiringKey("nightly", NOW + 60), {0: b"\x40"})
     await feed.seeds("a.com/5")
-    (hold,) = await bench.worker.lease()
-    assert hold.firing is None
+    (lease,) = await bench.worker.lease()
+    assert lease.firing is None
 
 
 async def test_what_took_effect_is_told_to_a_redis_that_forgot_it(bench: Bench) -> None:

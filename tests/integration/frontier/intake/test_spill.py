@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawlstream.errors import FrontierFull, PositionGap
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.inspection import PagePlace
 from crawlstream.model.throttle_table import ThrottleRule
@@ -26,16 +26,16 @@ def spills(bench: Bench) -> Spills:
 
 
 @pytest.fixture
-async def parent(bench: Bench) -> Hold:
+async def parent(bench: Bench) -> Lease:
     """The held seed of a crawl."""
     await bench.feed.seeds("a/seed")
-    (hold,) = await bench.worker.lease()
-    return hold
+    (lease,) = await bench.worker.lease()
+    return lease
 
 
 @pytest.mark.parametrize(("share", "is_crowded"), [(0.85, False), (0.95, True), (1.1, True)])
 async def test_children_have_no_room_in_a_crowded_redis(
-    bench: Bench, parent: Hold, share: float, *, is_crowded: bool
+    bench: Bench, parent: Lease, share: float, *, is_crowded: bool
 ) -> None:
     """From nine tenths on their page is not settled, but may be tried again; all else works."""
     async with filled(bench.redis, share):
@@ -52,7 +52,7 @@ async def test_children_have_no_room_in_a_crowded_redis(
 
 @pytest.mark.parametrize("count", [800, 1_500])
 async def test_a_page_with_very_many_links_has_no_room_either(
-    bench: Bench, spills: Spills, parent: Hold, count: int
+    bench: Bench, spills: Spills, parent: Lease, count: int
 ) -> None:
     """Its links are spilled, however many records that takes, and come back each once."""
     children = links("b", range(count))
@@ -68,7 +68,7 @@ async def test_a_page_with_very_many_links_has_no_room_either(
 
 
 async def test_what_is_spilled_is_admitted_and_waits(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """The run does not end before it has come back, in its order, below the right profile."""
     await spills.settle(bench.worker, parent, links("b", range(3)), links("c", [1], priority=60))
@@ -93,8 +93,8 @@ async def test_what_is_spilled_is_admitted_and_waits(
 async def test_dedupe_and_caps_are_applied_when_it_comes_back(bench: Bench, spills: Spills) -> None:
     """What is a duplicate by then, or too much, leaves what was admitted and is filtered."""
     await bench.feed.put(bench.feed.seed("a/seed", domain_max_pages=3))
-    (hold,) = await bench.worker.lease()
-    await spills.settle(bench.worker, hold, links("a", range(4)), links("b", range(5)))
+    (lease,) = await bench.worker.lease()
+    await spills.settle(bench.worker, lease, links("a", range(4)), links("b", range(5)))
     await bench.feed.put(bench.feed.seed("b/0", domain_max_pages=3))
     assert (await bench.state()).admitted == 11
     assert (await spills.recall()).admitted == 4
@@ -103,7 +103,7 @@ async def test_dedupe_and_caps_are_applied_when_it_comes_back(bench: Bench, spil
     assert dict(state.filtered_by_reason) == {"duplicate": 1, "domain_max_pages": 4}
 
 
-async def test_a_repetition_changes_nothing(bench: Bench, spills: Spills, parent: Hold) -> None:
+async def test_a_repetition_changes_nothing(bench: Bench, spills: Spills, parent: Lease) -> None:
     """A settle, or a batch, whose answer was lost is told again; a double record says nothing."""
     settle = Settle(token=parent.token, outcome=Outcome.DONE, links=[links("b", range(3))])
     settle = spills.send(bench.worker, settle)
@@ -120,7 +120,7 @@ async def test_a_repetition_changes_nothing(bench: Bench, spills: Spills, parent
 
 
 async def test_a_record_may_come_back_before_its_page_is_settled(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """Its links enter then, and the settle does not count them again."""
     settle = Settle(token=parent.token, outcome=Outcome.DONE, links=[links("b", range(3))])
@@ -134,7 +134,7 @@ async def test_a_record_may_come_back_before_its_page_is_settled(
 
 
 async def test_the_record_of_a_page_that_returned_says_nothing(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """A worker died after sending: another one finds the links, and none enters twice."""
     settle = Settle(token=parent.token, outcome=Outcome.DONE, links=[links("b", range(3))])
@@ -150,7 +150,7 @@ async def test_the_record_of_a_page_that_returned_says_nothing(
 
 
 async def test_a_worker_dies_after_its_record_came_back(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """The links are in; when its page is fetched again they are duplicates, and no key is left."""
     settle = Settle(token=parent.token, outcome=Outcome.DONE, links=[links("b", range(3))])
@@ -158,7 +158,7 @@ async def test_a_worker_dies_after_its_record_came_back(
     assert (await spills.recall()).admitted == 3
     await bench.blame("w1", "")
     other = bench.another_worker("w2")
-    held = {url_of(hold): hold for hold in await other.lease(10)}
+    held = {url_of(lease): lease for lease in await other.lease(10)}
     await spills.settle(other, held.pop("a/seed"), links("b", range(3)))
     await other.settle(*held.values())
     assert (await spills.recall()).admitted == 0
@@ -169,7 +169,7 @@ async def test_a_worker_dies_after_its_record_came_back(
 
 @pytest.mark.parametrize("ending", ["stopped", "expired"])
 async def test_a_run_that_ends_early_takes_what_is_spilled_with_it(
-    bench: Bench, spills: Spills, parent: Hold, ending: str
+    bench: Bench, spills: Spills, parent: Lease, ending: str
 ) -> None:
     """It counts as stopped or expired at once; its records say nothing when they come."""
     await spills.settle(bench.worker, parent, links("b", range(3)))
@@ -188,7 +188,7 @@ async def test_a_run_that_ends_early_takes_what_is_spilled_with_it(
 
 
 async def test_the_next_run_does_not_take_what_an_ended_one_spilled(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """A crawl that is stopped and fed anew begins without it."""
     await spills.settle(bench.worker, parent, links("b", range(3)))
@@ -199,7 +199,7 @@ async def test_the_next_run_does_not_take_what_an_ended_one_spilled(
 
 
 async def test_links_of_a_page_that_a_stop_overtook_are_filtered(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """As if they had not been spilled."""
     await bench.feed.say("stop")
@@ -209,7 +209,7 @@ async def test_links_of_a_page_that_a_stop_overtook_are_filtered(
 
 
 async def test_an_emptied_redis_knows_no_record_of_the_old_one(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """Its seeds are crawled again, and find their links again; each enters once."""
     unsettled = Settle(token=parent.token, outcome=Outcome.DONE, links=[links("c", [1])])
@@ -223,14 +223,14 @@ async def test_an_emptied_redis_knows_no_record_of_the_old_one(
     assert gap.value.position == -1
     another = await bench.another_feed(0)
     await another.seeds("a/seed")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     assert (await spills.recall()).ignored == 2
-    await spills.settle(bench.worker, hold, links("b", range(3)))
+    await spills.settle(bench.worker, lease, links("b", range(3)))
     assert (await spills.recall()).admitted == 3
     assert len(await bench.worker.crawl_all()) == 3
 
 
-async def test_a_gap_in_the_records_is_told(bench: Bench, spills: Spills, parent: Hold) -> None:
+async def test_a_gap_in_the_records_is_told(bench: Bench, spills: Spills, parent: Lease) -> None:
     """Whoever reads on behind records that never took effect is sent back to them."""
     await spills.settle(bench.worker, parent, links("b", range(LINKS_PER_RECORD + 1)))
     await spills.overflow.begin("spills", 0, 0)
@@ -241,7 +241,9 @@ async def test_a_gap_in_the_records_is_told(bench: Bench, spills: Spills, parent
     assert await spills.overflow.positions() == {("spills", 0): 2}
 
 
-async def test_there_is_room_below_seven_tenths(bench: Bench, spills: Spills, parent: Hold) -> None:
+async def test_there_is_room_below_seven_tenths(
+    bench: Bench, spills: Spills, parent: Lease
+) -> None:
     """And above, up to nine tenths, where nothing else can be leased: waiting would not help."""
     overflow = spills.overflow
     assert (await overflow.state()).spilled == 0
@@ -260,7 +262,7 @@ async def test_there_is_room_below_seven_tenths(bench: Bench, spills: Spills, pa
         assert (await overflow.state()).has_room
 
 
-async def test_nothing_is_left_in_the_end(bench: Bench, spills: Spills, parent: Hold) -> None:
+async def test_nothing_is_left_in_the_end(bench: Bench, spills: Spills, parent: Lease) -> None:
     """All keys of spilling have an owner that removes them."""
     await spills.settle(bench.worker, parent, links("b", range(3)))
     await spills.recall()
@@ -281,7 +283,7 @@ def test_a_foreign_record_is_refused(value: bytes | None) -> None:
         read_spill(0, value)
 
 
-async def test_a_large_page_is_many_records(bench: Bench, parent: Hold) -> None:
+async def test_a_large_page_is_many_records(bench: Bench, parent: Lease) -> None:
     """Records are bounded in bytes, too."""
     children = links("b", [f"{i}/" + "x" * 1_900 for i in range(400)])
     settle = Settle(token=parent.token, outcome=Outcome.DONE, links=[children])
@@ -300,7 +302,7 @@ async def after_an_hour(bench: Bench) -> None:
 
 @pytest.mark.parametrize("max_wait_ms", [0, 86_400_000])
 async def test_a_run_ends_though_kafka_has_lost_its_links(
-    bench: Bench, spills: Spills, parent: Hold, max_wait_ms: int
+    bench: Bench, spills: Spills, parent: Lease, max_wait_ms: int
 ) -> None:
     """They fail by name once recall has passed the place where they must have been; told of all."""
     bench.limit(max_wait_ms=max_wait_ms)
@@ -323,7 +325,7 @@ async def test_a_run_ends_though_kafka_has_lost_its_links(
 
 
 async def test_links_that_are_still_to_come_are_not_lost(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """Whatever was registered after the moment that counts waits, however long."""
     moment = await spills.overflow.moment()
@@ -350,7 +352,7 @@ async def test_what_was_measured_before_a_restart_says_nothing(
 
 
 async def test_links_that_an_older_version_spilled_are_found_lost_as_well(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """An hour later, for it did not note when that was."""
     await spills.settle(bench.worker, parent, links("b", range(3)))
@@ -365,7 +367,7 @@ async def test_links_that_an_older_version_spilled_are_found_lost_as_well(
 
 
 async def test_one_slow_site_does_not_keep_the_links_of_others_out(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """What waits for its minute makes no room; what is due, or will be within a second, does."""
     await spills.settle(bench.worker, parent, links("quick", range(3)))
@@ -384,13 +386,13 @@ async def test_one_slow_site_does_not_keep_the_links_of_others_out(
 
 
 async def test_what_is_delayed_does_not_keep_links_out(
-    bench: Bench, spills: Spills, parent: Hold
+    bench: Bench, spills: Spills, parent: Lease
 ) -> None:
     """A retry that is due in a minute is no work for now, and one that is due at once is."""
     await spills.settle(bench.worker, parent, links("quick", range(3)))
     await bench.feed.seeds("a/other")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.requeue(hold, delay_ms=60_000)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.requeue(lease, delay_ms=60_000)
     assert not await bench.worker.lease()
     async with filled(bench.redis, 0.85):
         assert (await spills.overflow.state()).has_room

@@ -1,4 +1,4 @@
-"""The one way out, and the ends of holds: order, turns, tokens, answers that were lost."""
+"""The one way out, and the ends of leases: order, turns, tokens, answers that were lost."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ async def test_holds_carry_what_the_seed_said(bench: Bench) -> None:
     """Every page below a seed has its profile and the number of its run."""
     await bench.feed.seeds("a/1", useragent="one", maxdepth=2)
     await bench.feed.seeds("b/1", useragent="two", maxdepth=1)
-    holds = await bench.worker.lease(2)
-    for hold in holds:
-        await bench.worker.settle(hold, links=[links(hold.domain, ["child"])])
-    children = {hold.domain: hold.profile for hold in await bench.worker.lease(2)}
-    assert children == {hold.domain: hold.profile for hold in holds}
+    leases = await bench.worker.lease(2)
+    for lease in leases:
+        await bench.worker.settle(lease, links=[links(lease.domain, ["child"])])
+    children = {lease.domain: lease.profile for lease in await bench.worker.lease(2)}
+    assert children == {lease.domain: lease.profile for lease in leases}
     assert {profile.useragent for profile in children.values()} == {"one", "two"}
-    assert all(hold.run == 1 for hold in holds)
+    assert all(lease.run == 1 for lease in leases)
 
 
 async def test_equal_profiles_are_stored_once(bench: Bench) -> None:
@@ -44,44 +44,44 @@ async def test_an_answer_has_a_bounded_weight(bench: Bench, domains: int) -> Non
     for number in range(60):
         await bench.feed.seeds(f"{number % domains}/{number}", attrs={"is": f"{number}{heavy}"})
     answers = []
-    while (answer := await bench.worker.exchange(want=200)).holds:
-        answers.append(len(answer.holds))
+    while (answer := await bench.worker.exchange(want=200)).leases:
+        answers.append(len(answer.leases))
         assert answer.next_due_ms == (0 if sum(answers) < 60 else None)
-        await bench.worker.settle(*answer.holds)
+        await bench.worker.settle(*answer.leases)
     assert sum(answers) == 60
     assert max(answers) <= 20
 
 
 async def test_a_settled_token_is_stale(bench: Bench) -> None:
-    """A hold ends once: later ends, and ends under unknown tokens, change nothing."""
+    """A lease ends once: later ends, and ends under unknown tokens, change nothing."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    assert not (await bench.worker.settle(hold)).stale
-    assert (await bench.worker.settle(hold, links=[links("a", [2])])).stale == {hold.token}
-    assert (await bench.worker.requeue(hold)).stale == {hold.token}
-    assert (await bench.worker.release(hold)).stale == {hold.token}
-    assert (await bench.worker.sent(hold)).stale == {hold.token}
+    (lease,) = await bench.worker.lease()
+    assert not (await bench.worker.settle(lease)).stale
+    assert (await bench.worker.settle(lease, links=[links("a", [2])])).stale == {lease.token}
+    assert (await bench.worker.requeue(lease)).stale == {lease.token}
+    assert (await bench.worker.release(lease)).stale == {lease.token}
+    assert (await bench.worker.sent(lease)).stale == {lease.token}
     state = await bench.state()
     assert (state.admitted, state.done) == (1, 1)
 
 
 async def test_a_token_belongs_to_one_worker(bench: Bench) -> None:
-    """Another worker's token of the same name is another hold."""
+    """Another worker's token of the same name is another lease."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     other = bench.another_worker("w2")
-    assert (await other.settle(hold)).stale == {hold.token}
+    assert (await other.settle(lease)).stale == {lease.token}
     assert (await bench.state()).held == 1
 
 
 async def test_a_token_named_twice_in_one_call_ends_once(bench: Bench) -> None:
-    """The first end of a hold in a call wins."""
+    """The first end of a lease in a call wins."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     answer = await bench.worker.exchange(
-        settles=[Settle(token=hold.token, outcome=Outcome.DONE)],
-        requeues=[Requeue(token=hold.token)],
-        releases=[Release(token=hold.token)],
+        settles=[Settle(token=lease.token, outcome=Outcome.DONE)],
+        requeues=[Requeue(token=lease.token)],
+        releases=[Release(token=lease.token)],
     )
     assert not answer.stale
     state = await bench.state()
@@ -105,10 +105,10 @@ async def test_a_requeued_entry_loses_priority_and_its_place(bench: Bench) -> No
     """A retry costs 10 in priority and goes behind what waits there."""
     await bench.feed.seeds("a/1", "a/2", priority=50)
     await bench.feed.seeds("a/low", priority=40)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.requeue(hold)
-    holds = await bench.worker.lease(10)
-    assert [(url_of(h), h.priority, h.attempt) for h in holds] == [
+    (lease,) = await bench.worker.lease()
+    await bench.worker.requeue(lease)
+    leases = await bench.worker.lease(10)
+    assert [(url_of(h), h.priority, h.attempt) for h in leases] == [
         ("a/2", 50, 1),
         ("a/low", 40, 1),
         ("a/1", 40, 2),
@@ -118,19 +118,19 @@ async def test_a_requeued_entry_loses_priority_and_its_place(bench: Bench) -> No
 async def test_a_released_entry_keeps_its_place_and_is_unmarked(bench: Bench) -> None:
     """What a worker gives back is the next of its band again."""
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.release(hold)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.release(lease)
     assert [(url_of(h), h.attempt) for h in await bench.worker.lease(2)] == [("a/1", 1), ("a/2", 1)]
 
 
 async def test_a_delayed_requeue_waits(bench: Bench) -> None:
     """A retry with a delay counts as delayed until its time."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.requeue(hold, delay_ms=5_000)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.requeue(lease, delay_ms=5_000)
     assert (await bench.state()).delayed == 1
     answer = await bench.worker.exchange(want=1)
-    assert not answer.holds
+    assert not answer.leases
     assert answer.next_due_ms is not None
     assert 4_000 < answer.next_due_ms <= 5_000
     await bench.advance(5_000)
@@ -140,20 +140,20 @@ async def test_a_delayed_requeue_waits(bench: Bench) -> None:
 async def test_a_delayed_release_returns_in_front(bench: Bench) -> None:
     """What is held back for a while is first of its band when its time has come."""
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.release(hold, delay_ms=500)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.release(lease, delay_ms=500)
     await bench.advance(500)
     assert await bench.worker.urls() == ["a/1", "a/2"]
 
 
 async def test_a_lost_answer_is_given_again(bench: Bench) -> None:
-    """The same call again grants the same holds in the same order, and no others."""
+    """The same call again grants the same leases in the same order, and no others."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(40)))
     first = await bench.worker.exchange(want=20)
     bench.worker.session._call -= 1
     again = await bench.worker.exchange(want=20)
-    assert [h.token for h in again.holds] == [h.token for h in first.holds]
-    assert [h.entry for h in again.holds] == [h.entry for h in first.holds]
+    assert [h.token for h in again.leases] == [h.token for h in first.leases]
+    assert [h.entry for h in again.leases] == [h.entry for h in first.leases]
     assert (await bench.state()).held == 20
 
 
@@ -174,7 +174,7 @@ async def test_without_rules_nothing_is_granted(unruled: Bench) -> None:
     """Rules that have not arrived yet allow nothing, and the answer says so."""
     await unruled.feed.seeds("a/1")
     answer = await unruled.worker.exchange(want=5)
-    assert (list(answer.holds), answer.rules_known) == ([], False)
+    assert (list(answer.leases), answer.rules_known) == ([], False)
     await unruled.rule(WIDE_OPEN)
     assert await unruled.worker.urls() == ["a/1"]
 
@@ -187,7 +187,7 @@ async def test_next_due_tells_how_long_nothing_will_come(bench: Bench) -> None:
     answer = await bench.worker.exchange(want=1)
     assert answer.next_due_ms == 0
     answer = await bench.worker.exchange(want=5)
-    assert len(answer.holds) == 1
+    assert len(answer.leases) == 1
     assert answer.next_due_ms is not None
     assert 9_000 < answer.next_due_ms <= 10_000
 
@@ -196,18 +196,18 @@ async def test_links_for_a_new_domain_are_due_at_once(bench: Bench) -> None:
     """A domain that ran empty takes new links as its throttle allows, not later."""
     await bench.rule(ThrottleRule(hits=100, window_s=60, moderated=False))
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     assert not await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", [2])])
+    await bench.worker.settle(lease, links=[links("a", [2])])
     assert await bench.worker.urls() == ["a/2"]
 
 
 async def test_a_page_with_thousands_of_links_is_put_in_parts(bench: Bench) -> None:
     """However many links a page has, all of them enter with its completion."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     groups = [links(f"d{i}", range(700)) for i in range(3)] + [links("big", range(2_500))]
-    answer = await bench.worker.settle(hold, links=groups)
+    answer = await bench.worker.settle(lease, links=groups)
     assert not answer.stale
     state = await bench.state()
     assert (state.admitted, state.done) == (1 + 2_100 + 2_500, 1)
@@ -216,10 +216,10 @@ async def test_a_page_with_thousands_of_links_is_put_in_parts(bench: Bench) -> N
 async def test_many_pages_with_many_links_fit_one_call(bench: Bench) -> None:
     """What does not fit one script goes ahead of it; nothing is lost or doubled."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(8)))
-    holds = await bench.worker.lease(8)
+    leases = await bench.worker.lease(8)
     settles = [
-        Settle(token=hold.token, outcome=Outcome.DONE, links=[links(f"d{i}", range(400))])
-        for i, hold in enumerate(holds)
+        Settle(token=lease.token, outcome=Outcome.DONE, links=[links(f"d{i}", range(400))])
+        for i, lease in enumerate(leases)
     ]
     assert not (await bench.worker.exchange(settles=settles)).stale
     state = await bench.state()
@@ -231,7 +231,7 @@ async def test_a_restart_between_a_page_and_its_links_repeats_them(
 ) -> None:
     """Links put ahead of a settle are put again when Redis was restarted in between."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     children = bench.worker.session._children
     put = children.put
     saved = {key: await bench.redis.dump(key) for key in await bench.redis.keys()}
@@ -246,7 +246,7 @@ async def test_a_restart_between_a_page_and_its_links_repeats_them(
         return done
 
     monkeypatch.setattr(children, "put", put_and_lose)
-    answer = await bench.worker.settle(hold, links=[links("b", range(1_500))])
+    answer = await bench.worker.settle(lease, links=[links("b", range(1_500))])
     assert not answer.stale
     state = await bench.state()
     assert (state.admitted, state.done) == (1_501, 1)
@@ -255,10 +255,10 @@ async def test_a_restart_between_a_page_and_its_links_repeats_them(
 async def test_children_of_a_stale_hold_do_not_enter(bench: Bench) -> None:
     """Links of a page that is in other hands by now change nothing, however many."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.blame("w1", "")
-    answer = await bench.worker.settle(hold, links=[links("b", range(1_500))])
-    assert answer.stale == {hold.token}
+    answer = await bench.worker.settle(lease, links=[links("b", range(1_500))])
+    assert answer.stale == {lease.token}
     assert (await bench.state()).admitted == 1
 
 
@@ -268,7 +268,7 @@ async def test_an_entry_that_cannot_be_read_blocks_no_other(bench: Bench) -> Non
     await bench.feed.put(replace(seed, entry=b"\xff of the future"), bench.feed.seed("a/2"))
     assert await bench.worker.urls() == ["a/2"]
     assert not await bench.worker.lease()
-    await bench.worker.session.reconcile(bench.worker.holds)
+    await bench.worker.session.reconcile(bench.worker.leases)
     state = await bench.state()
     assert (state.queued, state.held) == (1, 1)
 
@@ -276,8 +276,8 @@ async def test_an_entry_that_cannot_be_read_blocks_no_other(bench: Bench) -> Non
 async def test_empty_groups_of_links_are_harmless(bench: Bench) -> None:
     """A group without links in a domain that is known already is nothing."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", []), links("b", [])])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", []), links("b", [])])
     assert (await bench.state()).admitted == 1
 
 
@@ -305,8 +305,8 @@ async def test_crawls_are_found_by_spider_and_app(bench: Bench) -> None:
 async def test_the_domains_of_a_large_crawl_are_all_listed_once(bench: Bench) -> None:
     """Info pages through thousands of domains."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links(f"d{i}", [1]) for i in range(900)])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links(f"d{i}", [1]) for i in range(900)])
     state = await bench.state()
     assert sorted(d.domain for d in state.domains) == sorted(f"d{i}" for i in range(900))
 
@@ -315,8 +315,8 @@ async def test_the_frontier_at_a_glance(bench: Bench) -> None:
     """Totals over all crawls, by counters alone."""
     await bench.feed.seeds("a/1", "a/2", "b/1")
     await bench.feed.seeds("c/1", crawl=CrawlKey("a b", "app", "x"))
-    holds = await bench.worker.lease(2)
-    await bench.worker.requeue(holds[0], delay_ms=1_000)
+    leases = await bench.worker.lease(2)
+    await bench.worker.requeue(leases[0], delay_ms=1_000)
     state = await bench.frontier.queries.state()
     assert (state.crawls, state.queued, state.delayed, state.held) == (2, 2, 1, 1)
     assert (state.rules_known, state.workers) == (True, 1)
@@ -339,16 +339,16 @@ async def test_marks_are_read_behind_any_profile_number(bench: Bench) -> None:
     for number in range(12):
         await bench.feed.seeds("a/1", maxdepth=number)
     for attempt in (1, 2, 3):
-        holds = await bench.worker.lease(12)
-        assert [hold.attempt for hold in holds] == [attempt] * 12
-        await bench.worker.requeue(*holds)
+        leases = await bench.worker.lease(12)
+        assert [lease.attempt for lease in leases] == [attempt] * 12
+        await bench.worker.requeue(*leases)
 
 
 async def test_the_latest_activity_of_a_run_is_told(bench: Bench) -> None:
     """A page that ends is one."""
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     (record,) = await bench.redis.keys(KEYS.tag + "x:*")
     await bench.redis.hset(record, "active", 0)
-    await bench.worker.settle(hold)
+    await bench.worker.settle(lease)
     assert (await bench.state()).last_activity > 1_000_000_000

@@ -111,8 +111,8 @@ async def test_equal_crawls_of_a_domain_take_turns(bench: Bench) -> None:
     await bench.feed.seeds(*(f"a/{i}" for i in range(50)), crawl=crawls[0])
     await bench.feed.seeds("a/1", "a/2", "a/3", crawl=crawls[1])
     await bench.feed.seeds("a/1", crawl=crawls[2])
-    holds = await bench.worker.lease(8)
-    assert [hold.crawl.crawlid for hold in holds] == ["0", "1", "2", "0", "1", "0", "1", "0"]
+    leases = await bench.worker.lease(8)
+    assert [lease.crawl.crawlid for lease in leases] == ["0", "1", "2", "0", "1", "0", "1", "0"]
 
 
 async def test_many_bands_of_a_domain_are_all_found(bench: Bench) -> None:
@@ -124,23 +124,25 @@ async def test_many_bands_of_a_domain_are_all_found(bench: Bench) -> None:
     first = await bench.worker.lease(15)
     await bench.worker.release(*first[:5])
     await bench.feed.seeds("a/late", priority=20)
-    holds = await bench.worker.lease(100)
-    assert len(first) + len(holds) == 36 + 1 + 5
-    priorities = [hold.priority for hold in first[5:] + holds]
+    leases = await bench.worker.lease(100)
+    assert len(first) + len(leases) == 36 + 1 + 5
+    priorities = [lease.priority for lease in first[5:] + leases]
     assert sorted(priorities[10:], reverse=True) == priorities[10:]
 
 
 async def test_a_spider_is_given_only_its_own(bench: Bench) -> None:
     """Links handed over to another spider are leased by that spider, under the same crawl."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("b", [1], spiderid="other: one"), links("b", [2])])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(
+        lease, links=[links("b", [1], spiderid="other: one"), links("b", [2])]
+    )
     other = bench.another_worker("w2", "other: one")
     (handed,) = await other.lease(10)
     assert (url_of(handed), handed.crawl) == ("b/1", CRAWL)
     assert await bench.worker.urls() == ["b/2"]
     await other.requeue(handed)
-    assert [hold.attempt for hold in await other.lease(10)] == [2]
+    assert [lease.attempt for lease in await other.lease(10)] == [2]
 
 
 def of_domains(urls: list[str]) -> Counter[str]:

@@ -60,7 +60,7 @@ async def is_woken(sleeper: Sleeper, within_s: float = A_MOMENT_S) -> bool:
 
 async def fall_asleep(worker: Worker) -> None:
     """Ask until there is nothing more to get."""
-    while (await worker.exchange(want=10)).holds:
+    while (await worker.exchange(want=10)).leases:
         pass
 
 
@@ -98,7 +98,7 @@ async def test_a_worker_with_free_slots_is_woken_too(bench: Bench, sleepers: Sle
     """Whoever got less than it wanted hears of new work while its pages are under way."""
     sleeper = await sleepers("w1")
     await bench.feed.seeds("a/1")
-    assert len((await bench.worker.exchange(want=10)).holds) == 1
+    assert len((await bench.worker.exchange(want=10)).leases) == 1
     await bench.feed.seeds("b/1")
     assert await is_woken(sleeper)
 
@@ -133,19 +133,19 @@ async def test_links_wake_a_sleeper(bench: Bench, sleepers: Sleepers) -> None:
     sleeper = await sleepers("w2")
     await fall_asleep(other)
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     assert not await is_woken(sleeper)
-    await bench.worker.settle(hold, links=[links("b", [1], spiderid="other")])
+    await bench.worker.settle(lease, links=[links("b", [1], spiderid="other")])
     assert await is_woken(sleeper)
 
 
 async def test_many_links_put_ahead_wake_a_sleeper(bench: Bench, sleepers: Sleepers) -> None:
     """Links of a huge page are work before the page has ended."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     sleeper = await sleepers("w2")
     await fall_asleep(bench.another_worker("w2"))
-    await bench.worker.session.put_links(hold.token, [links("b", [1, 2])])
+    await bench.worker.session.put_links(lease.token, [links("b", [1, 2])])
     assert await is_woken(sleeper)
 
 
@@ -168,12 +168,12 @@ async def test_a_cooling_domain_wakes_nobody(bench: Bench, sleepers: Sleepers) -
     """Links into a domain that may not be asked yet are no reason to wake before its time."""
     await bench.rule(SLOW)
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.sent(hold)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.sent(lease)
     waiting = bench.another_worker("w2")
     sleeper = await sleepers("w2")
     await fall_asleep(waiting)
-    await bench.worker.settle(hold, links=[links("a", [3, 4])])
+    await bench.worker.settle(lease, links=[links("a", [3, 4])])
     assert not await is_woken(sleeper)
 
 
@@ -190,7 +190,7 @@ async def test_who_sleeps_without_end_learns_the_first_due_time(
     await bench.feed.seeds("a/1")
     assert await is_woken(sleeper)
     answer = await bench.worker.exchange(want=1)
-    assert not answer.holds
+    assert not answer.leases
     assert answer.next_due_ms is not None
     await bench.feed.seeds("a/2")
     assert not await is_woken(sleeper)
@@ -200,10 +200,10 @@ async def test_a_freed_slot_of_a_domain_wakes_a_sleeper(bench: Bench, sleepers: 
     """A response makes room under the domain's concurrency: another worker need not wait."""
     await bench.rule(ThrottleRule(hits=100, window_s=1, moderated=False, concurrency=1))
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     sleeper = await sleepers("w2")
     await fall_asleep(bench.another_worker("w2"))
-    await bench.worker.exchange(sent=[SentRequest(hold.token, 0, received=True)])
+    await bench.worker.exchange(sent=[SentRequest(lease.token, 0, received=True)])
     assert await is_woken(sleeper)
 
 
@@ -340,4 +340,4 @@ async def test_two_workers_share_what_one_was_woken_for(bench: Bench, sleepers: 
     assert len(await worker.lease(1)) == 1
     other = second if worker is first else first
     assert await is_woken(woken[other.name])
-    assert {url_of(hold) for hold in await other.lease(5)} <= {"a/1", "b/1", "c/1"}
+    assert {url_of(lease) for lease in await other.lease(5)} <= {"a/1", "b/1", "c/1"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import OutboxRecord, Outcome, Settle
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.codec.values import unpack
@@ -21,9 +21,9 @@ async def dead_letters(bench: Bench) -> list[OutboxRecord]:
     return [one for one in await bench.owed() if one.kind == "page_failed"]
 
 
-async def die(bench: Bench, worker: Worker, hold: Hold | None = None) -> None:
+async def die(bench: Bench, worker: Worker, lease: Lease | None = None) -> None:
     """A worker dies while it handles a page, and its successor says so."""
-    await bench.blame(worker.name, hold.token if hold else "")
+    await bench.blame(worker.name, lease.token if lease else "")
 
 
 async def test_a_dead_worker_s_holds_return_in_their_old_order(bench: Bench) -> None:
@@ -37,38 +37,38 @@ async def test_a_dead_worker_s_holds_return_in_their_old_order(bench: Bench) -> 
     assert (await bench.state()).held == 20
     await bench.advance(1_000)
     await bench.tend()
-    holds = await bench.worker.lease(50)
-    assert [url_of(hold) for hold in holds] == [f"a/{i}" for i in range(30)]
-    assert {hold.attempt for hold in holds} == {1}
+    leases = await bench.worker.lease(50)
+    assert [url_of(lease) for lease in leases] == [f"a/{i}" for i in range(30)]
+    assert {lease.attempt for lease in leases} == {1}
 
 
 async def test_a_beat_keeps_a_worker_alive(bench: Bench) -> None:
-    """A worker that has nothing to tell keeps its holds by beating."""
+    """A worker that has nothing to tell keeps its leases by beating."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     life = (await bench.frontier.queries.state()).life
     for _ in range(4):
         await bench.advance(DEADLINE_MS - 1_000)
         assert await bench.worker.session.beat() == life
         await bench.tend()
-    assert not (await bench.worker.settle(hold)).stale
+    assert not (await bench.worker.settle(lease)).stale
 
 
 async def test_what_a_reaped_worker_says_later_changes_nothing(bench: Bench) -> None:
     """A frozen worker that wakes up finds its tokens stale, and may go on with new ones."""
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.advance(DEADLINE_MS)
     await bench.tend()
     other = bench.another_worker("w2")
     (again,) = await other.lease()
-    assert url_of(again) == url_of(hold)
+    assert url_of(again) == url_of(lease)
     answer = await bench.worker.exchange(
-        settles=[Settle(token=hold.token, outcome=Outcome.DONE, links=[links("b", [1])])],
+        settles=[Settle(token=lease.token, outcome=Outcome.DONE, links=[links("b", [1])])],
         want=1,
     )
-    assert answer.stale == {hold.token}
-    assert [url_of(new) for new in answer.holds] == ["a/2"]
+    assert answer.stale == {lease.token}
+    assert [url_of(new) for new in answer.leases] == ["a/2"]
     state = await bench.state()
     assert (state.admitted, state.done, state.held) == (2, 0, 2)
 
@@ -90,15 +90,15 @@ async def test_only_the_blamed_page_gains_a_death(bench: Bench) -> None:
     for i in range(3):
         assert not await dead_letters(bench)
         worker = bench.another_worker(f"victim{i}")
-        holds = {url_of(hold): hold for hold in await worker.lease(3)}
-        assert len(holds) == 3
-        await die(bench, worker, holds["a/killer"])
+        leases = {url_of(lease): lease for lease in await worker.lease(3)}
+        assert len(leases) == 3
+        await die(bench, worker, leases["a/killer"])
         await bench.advance(1_000)
     (letter,) = await dead_letters(bench)
     assert (letter.reason, letter.crawl, letter.run) == ("killed_worker", CRAWL, 1)
-    assert letter.hold is not None
-    assert (url_of(letter.hold), letter.hold.domain) == ("a/killer", "a")
-    assert letter.hold.profile.useragent == "me"
+    assert letter.lease is not None
+    assert (url_of(letter.lease), letter.lease.domain) == ("a/killer", "a")
+    assert letter.lease.profile.useragent == "me"
     assert letter.spiderid == CRAWL.spiderid
     assert await bench.worker.crawl_all() == ["a/1", "a/2"]
     state = await bench.state()
@@ -135,7 +135,7 @@ async def test_a_dead_letter_that_cannot_be_read_is_still_told(bench: Bench) -> 
         await bench.blame(f"victim{i}", "")
         await bench.advance(60_000)
     (letter,) = await dead_letters(bench)
-    assert (letter.hold, letter.reason) == (None, "killed_worker")
+    assert (letter.lease, letter.reason) == (None, "killed_worker")
 
 
 async def test_reaps_delay_an_entry_more_and_more(bench: Bench) -> None:
@@ -144,17 +144,17 @@ async def test_reaps_delay_an_entry_more_and_more(bench: Bench) -> None:
     pauses = []
     for i in range(12):
         worker = bench.another_worker(f"victim{i}")
-        (hold,) = await worker.lease()
+        (lease,) = await worker.lease()
         await die(bench, worker, None)
         answer = await bench.worker.exchange(want=1)
-        if answer.holds:
+        if answer.leases:
             pauses.append(0)
-            await bench.worker.release(*answer.holds)
+            await bench.worker.release(*answer.leases)
         else:
             assert answer.next_due_ms is not None
             pauses.append(round(answer.next_due_ms / 1000))
             await bench.advance(answer.next_due_ms)
-        assert url_of(hold) == "a/1"
+        assert url_of(lease) == "a/1"
     assert pauses == [0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
 
 
@@ -162,8 +162,8 @@ async def test_blame_of_an_unknown_worker_is_harmless(bench: Bench) -> None:
     """A successor may report what was reaped long ago."""
     await bench.feed.seeds("a/1")
     assert await bench.blame("never", "1-1") == 0
-    (hold,) = await bench.worker.lease()
-    assert await bench.blame("never", hold.token) == 0
+    (lease,) = await bench.worker.lease()
+    assert await bench.blame("never", lease.token) == 0
     assert (await bench.state()).held == 1
 
 
@@ -172,13 +172,13 @@ async def test_a_dead_letter_of_a_stopping_run_counts_as_failed(bench: Bench) ->
     await bench.feed.seeds("a/1")
     for i in range(3):
         worker = bench.another_worker(f"victim{i}")
-        (hold,) = await worker.lease()
+        (lease,) = await worker.lease()
         if i == 2:
             await bench.feed.put(bench.feed.command("stop"))
             await bench.tend()
-        await die(bench, worker, hold)
+        await die(bench, worker, lease)
     (letter,) = await dead_letters(bench)
-    assert letter.hold is not None
+    assert letter.lease is not None
     await bench.tend()
     (ending,) = await bench.owed()
     assert (ending.kind, ending.counters["failed"]) == ("crawl_stopped", 1)
@@ -228,7 +228,7 @@ async def test_a_worker_is_dead_until_the_last_of_its_pages_has_returned(bench: 
 
 
 async def test_reconcile_releases_what_the_worker_forgot(bench: Bench) -> None:
-    """A hold that nobody answers for returns; those alive stay."""
+    """A lease that nobody answers for returns; those alive stay."""
     await bench.feed.seeds("a/1", "a/2")
     alive, forgotten = await bench.worker.lease(2)
     lost = await bench.worker.session.reconcile([alive.token, "7-7"])
@@ -242,7 +242,7 @@ async def test_a_late_reconcile_releases_nothing_younger(bench: Bench) -> None:
     await bench.feed.seeds("a/1", "a/2", "a/3")
     session, scripts = bench.worker.session, cast(Any, bench.worker.session._scripts)
     alive, forgotten = await bench.worker.lease(2)
-    run, young = scripts.run, list[Hold]()
+    run, young = scripts.run, list[Lease]()
 
     async def run_late(operation: str, *args: Any) -> object:
         scripts.run = run
@@ -259,28 +259,28 @@ async def test_a_late_reconcile_releases_nothing_younger(bench: Bench) -> None:
 async def test_reconcile_takes_holds_that_are_too_old(bench: Bench) -> None:
     """Even a page that its worker answers for is taken back in the end, and it learns so."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     for _ in range(MAX_HOLD_MS // 20_000 + 1):
         await bench.advance(20_000)
         await bench.worker.session.beat()
-    lost = await bench.worker.session.reconcile([hold.token])
-    assert lost == [hold.token]
-    assert (await bench.worker.settle(hold)).stale == {hold.token}
+    lost = await bench.worker.session.reconcile([lease.token])
+    assert lost == [lease.token]
+    assert (await bench.worker.settle(lease)).stale == {lease.token}
     assert (await bench.state()).queued == 1
 
 
 async def held_for_ever(bench: Bench, worker: Worker) -> int:
     """How often a page is leased that its worker neither ends nor forgets, until it is given up."""
-    leases = 0
+    times = 0
     while not (letters := await dead_letters(bench)):
-        while not (holds := await worker.lease()):
+        while not (leases := await worker.lease()):
             await bench.advance(1_000)
-        leases += 1
+        times += 1
         await bench.advance(MAX_HOLD_MS + 1)
-        lost = await worker.session.reconcile([hold.token for hold in holds])
+        lost = await worker.session.reconcile([lease.token for lease in leases])
         assert len(lost) == 1
     assert [letter.reason for letter in letters] == ["hold_timeout"]
-    return leases
+    return times
 
 
 async def test_a_page_that_always_hangs_is_given_up(bench: Bench) -> None:
@@ -303,12 +303,12 @@ async def test_an_entry_that_no_worker_can_read_is_given_up(bench: Bench) -> Non
         assert await bench.worker.lease() == []
         await bench.worker.session.reconcile([])
     (letter,) = await dead_letters(bench)
-    assert (letter.hold, letter.reason) == (None, "hold_timeout")
+    assert (letter.lease, letter.reason) == (None, "hold_timeout")
     assert (await bench.state()).failed_by_reason == {"hold_timeout": 1}
 
 
 async def test_a_worker_remembers_nothing_of_ended_holds(bench: Bench) -> None:
-    """What a process keeps for each hold goes with it, however the hold ended."""
+    """What a process keeps for each lease goes with it, however the lease ended."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(6)))
     session = bench.worker.session
     settled, requeued, released, forgotten, _, _ = await bench.worker.lease(6)
@@ -330,7 +330,7 @@ async def test_holds_of_the_dead_count_as_sent(bench: Bench) -> None:
     await bench.advance(DEADLINE_MS)
     await bench.tend()
     answer = await bench.worker.exchange(want=1)
-    assert not answer.holds
+    assert not answer.leases
     assert answer.next_due_ms is not None
     assert 9_000 < answer.next_due_ms <= 10_000
 

@@ -12,7 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.keys import Partitions
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Command, OutboxRecord, Outcome, Settle
 from crawlstream.model.partitions.messages import HomeMark
 from crawlstream_frontier.layout import Layout, create_frontier
@@ -38,7 +38,7 @@ async def _crawl(two: Two) -> None:
         await two.confirm(place)
         found = await two.lease(place)
         assert found
-        settle = Settle(token=found[0].hold.token, outcome=Outcome.DONE, reason="2xx")
+        settle = Settle(token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx")
         await found[0].session.exchange(settles=[settle])
 
 
@@ -98,23 +98,23 @@ async def test_what_a_run_had_come_to_is_forgotten_when_the_next_is_open(two: Tw
     assert summed(run, looks, 0)["done"] == 0
 
 
-async def _stopped(two: Two, stop: Command) -> tuple[HomeMark, Hold]:
+async def _stopped(two: Two, stop: Command) -> tuple[HomeMark, Lease]:
     """A run is stopped while one of its pages is in flight."""
     await two.feed()
     await two.confirm(1)
-    hold, _ = await two.page(1)
+    lease, _ = await two.page(1)
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
     note = (await two.parts[0].home.enroll(batch)).note
     assert note
     assert (await two.parts[0].home.enroll(batch, {2: note})).note is None
-    return note.mark(at_ms=2), hold
+    return note.mark(at_ms=2), lease
 
 
-async def _settle(two: Two, hold: Hold) -> None:
+async def _settle(two: Two, lease: Lease) -> None:
     (name,) = await two.redis.keys(two.parts[1].keys.tag + "h:*")
     worker = name.decode().rpartition(":")[2]
     session = two.parts[1].frontier.session(worker, "link")
-    settle = Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx")
+    settle = Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx")
     assert not (await session.exchange(settles=[settle])).stale
 
 
@@ -125,7 +125,7 @@ async def test_a_stop_that_the_home_forgot_is_answered_and_its_run_ends_once(
     """By what Kafka has of it, with the number of its run, whatever the home still knows."""
     nothing = await two.parts[0].moment()
     stop = two.stop(2)
-    mark, hold = await _stopped(two, stop)
+    mark, lease = await _stopped(two, stop)
     await _go_back(two, nothing if has_lost_all else None, mark)
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
     if has_lost_all:
@@ -137,7 +137,7 @@ async def test_a_stop_that_the_home_forgot_is_answered_and_its_run_ends_once(
     streams = Streams(redis, two.parts[0].keys, "reader")
     (action,) = await streams.actions(count=10, block_ms=0)
     assert (action.name, action.run) == ("stop", 1)
-    await _settle(two, hold)
+    await _settle(two, lease)
     await two.tell()
     (ended,) = [one for one in await _told(two, redis) if one.kind != "crawl_started"]
     assert (ended.kind, ended.run, ended.counters["done"]) == ("crawl_stopped", 1, 1)

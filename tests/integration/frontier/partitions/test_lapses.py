@@ -83,7 +83,7 @@ async def test_a_run_expires_everywhere_and_is_told_once(two: Two, redis: Redis)
     assert await two.tell() == 1
     assert await two.lease(1) is None
     assert await endings(two, redis) == []
-    settle = Settle(token=found[0].hold.token, outcome=Outcome.DONE, reason="2xx")
+    settle = Settle(token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx")
     assert not (await found[0].session.exchange(settles=[settle])).stale
     assert await two.tell() == 0
     (ended,) = await endings(two, redis)
@@ -264,7 +264,7 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
         await two.confirm(place)
         found = await two.lease(place)
         assert found
-        settle = Settle(token=found[0].hold.token, outcome=Outcome.DONE, reason="2xx")
+        settle = Settle(token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx")
         await found[0].session.exchange(settles=[settle])
     assert await overdue(two) == []
     (run,), _ = await home.quiet(0)

@@ -48,8 +48,8 @@ async def bench(redis: Redis) -> Bench:
     bench.shelve(64)
     await bench.frontier.stocking.step()
     await bench.feed.seeds(f"{LARGE}/", f"{LARGE}/2", domain_max_pages=5_000, attrs={"of": 1})
-    for hold, first in zip(await bench.worker.lease(2), (0, 900), strict=True):
-        await bench.worker.settle(hold, links=[links(LARGE, range(first, first + 900))])
+    for lease, first in zip(await bench.worker.lease(2), (0, 900), strict=True):
+        await bench.worker.settle(lease, links=[links(LARGE, range(first, first + 900))])
     await bench.feed.seeds(*(f"{domain}/{n}" for domain in SMALL for n in range(3)))
     for crawl in (PAUSED, STOPPED, RAISED):
         await bench.feed.seeds(f"{LARGE}/own", SMALL[0] + "/own", crawl=crawl, attrs={"of": 2})
@@ -58,11 +58,11 @@ async def bench(redis: Redis) -> Bench:
     await bench.feed.say("stop", STOPPED)
     await bench.feed.say("reprioritize", RAISED, priority=90)
     for number in range(6):
-        (hold,) = await bench.worker.lease()
+        (lease,) = await bench.worker.lease()
         outcome = Outcome.DONE if number < 4 else Outcome.FAILED
-        await bench.worker.settle(hold, outcome=outcome)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.requeue(hold, delay_ms=5_000)
+        await bench.worker.settle(lease, outcome=outcome)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.requeue(lease, delay_ms=5_000)
     while not (await bench.frontier.stocking.step()).is_idle:
         pass
     await at_rest(bench)
@@ -115,9 +115,9 @@ async def test_what_was_moved_is_crawled(redis: Redis) -> None:
     first, *more = await other.worker.lease(20)
     assert first.crawl == RAISED
     known = await seen_in(last)
-    own = next(hold for hold in more if hold.crawl == CRAWL)
+    own = next(lease for lease in more if lease.crawl == CRAWL)
     await other.worker.settle(own, links=[links(LARGE, range(900), priority=1)])
-    await other.worker.settle(*(hold for hold in (first, *more) if hold != own))
+    await other.worker.settle(*(lease for lease in (first, *more) if lease != own))
     assert await seen_in(last) == known
     crawled = await other.worker.crawl_all()
     assert len(crawled) == len(set(crawled)) > 1_800

@@ -56,7 +56,7 @@ async def _finish(two: Two, redis: Redis) -> OutboxRecord:
         assert await two.confirm(place) == 1
         found = await two.lease(place)
         assert found
-        settle = Settle(token=found[0].hold.token, outcome=Outcome.DONE, reason="2xx")
+        settle = Settle(token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx")
         assert not (await found[0].session.exchange(settles=[settle])).stale
     (run,), _ = await two.parts[0].home.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]

@@ -213,9 +213,9 @@ async def test_links_that_are_put_ahead_of_their_page_are_met(limited: Limited) 
     await two.confirm(0)
     await two.parts[0].advance()
     session = two.parts[0].frontier.session("worker", "link")
-    (hold,) = (await session.exchange(want=1)).holds
+    (lease,) = (await session.exchange(want=1)).leases
     links = limited.links(0, [f"{n}" for n in range(1, 1_003)])
-    settle = Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=[links])
+    settle = Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx", links=[links])
     answer = await session.exchange(settles=[settle])
     assert answer.unconfirmed == [Question(two.context(0), is_of_credits=True)]
     await limited.carry(0)

@@ -56,7 +56,7 @@ async def test_a_run_ends_once_with_the_counters_of_all(two: Two, redis: Redis) 
         await two.confirm(place)
         found = await two.lease(place)
         assert found
-        settle = Settle(token=found[0].hold.token, outcome=Outcome.DONE, reason="2xx")
+        settle = Settle(token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx")
         await found[0].session.exchange(settles=[settle])
         assert not (await part.frontier.maintenance.tend()).ended
     home = two.parts[0].home
@@ -147,7 +147,7 @@ async def test_what_an_ended_run_has_left_waits_for_the_next(two: Two) -> None:
     assert await two.confirm(1) == 1
     found = await two.lease(1)
     assert found
-    assert (found[1], found[0].hold.run) == ("c", 2)
+    assert (found[1], found[0].lease.run) == ("c", 2)
     (report,) = (await two.parts[1].contexts.look([two.context(0)])).reports
     assert (report.ledger["admitted"], report.ledger["held"], report.ledger["queued"]) == (1, 1, 0)
 
@@ -170,7 +170,7 @@ async def test_the_next_run_waits_for_the_ending_of_the_last(two: Two) -> None:
         found = await two.lease(1)
         assert (found is not None) == is_published
     assert found
-    assert found[0].hold.run == 2
+    assert found[0].lease.run == 2
 
 
 async def test_seeds_wait_for_their_grace(two: Two) -> None:
@@ -236,7 +236,7 @@ async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flig
     assert [await two.tell(), await two.tell()] == [1, 1]
     (action,) = await streams.actions(count=10, block_ms=0)
     assert (action.name, action.purged, action.run) == ("stop", 1, 1)
-    settle = Settle(token=found[0].hold.token, outcome=Outcome.DONE, reason="2xx")
+    settle = Settle(token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx")
     assert not (await found[0].session.exchange(settles=[settle])).stale
     assert await two.tell() == 0
     owed = await streams.owed(count=10, block_ms=0)

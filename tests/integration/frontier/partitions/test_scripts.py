@@ -107,13 +107,13 @@ async def test_nothing_is_leased_before_the_home_was_asked(two: Two) -> None:
     await two.feed()
     session = two.parts[1].frontier.session("w", "link")
     answer = await session.exchange(want=10)
-    assert not answer.holds
+    assert not answer.leases
     assert answer.unconfirmed == [Question(two.context(0))]
     assert answer.next_due_ms is not None
     assert answer.next_due_ms <= 25
     assert await two.confirm(1) == 1
     await two.parts[1].advance(25)
-    assert len((await session.exchange(want=10)).holds) == 1
+    assert len((await session.exchange(want=10)).leases) == 1
 
 
 async def test_links_wait_for_the_profile_of_their_page(two: Two) -> None:
@@ -121,7 +121,7 @@ async def test_links_wait_for_the_profile_of_their_page(two: Two) -> None:
     await two.feed()
     await two.confirm(0)
     await two.confirm(1)
-    hold, origin = await two.page(0)
+    lease, origin = await two.page(0)
     done = await two.parts[1].reading.apply(two.link_batch(*pack_links(origin, two.links("b"))))
     (question,) = done.unconfirmed
     assert question.profiles == {origin.profile}
@@ -131,5 +131,5 @@ async def test_links_wait_for_the_profile_of_their_page(two: Two) -> None:
     for _ in range(2):
         found = await two.lease(1)
         assert found
-        urls.add((found[1], found[0].hold.profile.useragent))
-    assert urls == {("b", hold.profile.useragent), ("c", "c")}
+        urls.add((found[1], found[0].lease.profile.useragent))
+    assert urls == {("b", lease.profile.useragent), ("c", "c")}

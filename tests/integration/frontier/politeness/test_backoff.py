@@ -8,7 +8,7 @@ import time
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.model.crawl import Hold
+from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import ExchangeResult, Release, SentRequest
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle_table import Heard, Reaction, ThrottleRule
@@ -26,16 +26,16 @@ def asked(wait_s: float) -> Heard:
     return Heard(Reaction.REFUSAL, wait_ms=int(wait_s * 1000))
 
 
-async def meet(worker: Worker, hold: Hold, heard: Heard) -> ExchangeResult:
+async def meet(worker: Worker, lease: Lease, heard: Heard) -> ExchangeResult:
     """The site reacts; the page goes back."""
-    report = SentRequest(hold.token, 0, received=True, heard=heard)
-    return await worker.exchange(sent=[report], releases=[Release(token=hold.token, sent_ms=0)])
+    report = SentRequest(lease.token, 0, received=True, heard=heard)
+    return await worker.exchange(sent=[report], releases=[Release(token=lease.token, sent_ms=0)])
 
 
 async def due_ms(worker: Worker) -> int:
     """How long nothing is allowed."""
     answer = await worker.exchange(want=5)
-    assert not answer.holds, "allowed now"
+    assert not answer.leases, "allowed now"
     assert answer.next_due_ms is not None
     return answer.next_due_ms
 
@@ -49,8 +49,8 @@ async def refuse_in_a_row(bench: Bench, times: int, heard: Heard = REFUSAL) -> l
     """Let the site react so to each trial; the pauses after them."""
     pauses: list[int] = []
     for _ in range(times):
-        (hold,) = await bench.worker.lease(5 if pauses else 1)
-        await meet(bench.worker, hold, heard)
+        (lease,) = await bench.worker.lease(5 if pauses else 1)
+        await meet(bench.worker, lease, heard)
         pauses.append(await due_ms(bench.worker))
         await bench.advance(pauses[-1])
     return pauses
@@ -63,7 +63,7 @@ async def test_no_worker_asks_before_retry_after(
 ) -> None:
     """The whole domain waits, for every worker; at most an hour, and a second if it says 0."""
     await bench.feed.seeds("a/1", "a/2", "b/1")
-    one, *_ = [hold for hold in await bench.worker.lease(1) if hold.domain == "a"]
+    one, *_ = [lease for lease in await bench.worker.lease(1) if lease.domain == "a"]
     await meet(bench.worker, one, asked(asked_s))
     other = bench.another_worker("w2")
     (elsewhere,) = await other.lease(5)
@@ -77,9 +77,9 @@ async def test_no_worker_asks_before_retry_after(
 async def test_a_date_is_counted_by_the_clock_of_redis(bench: Bench) -> None:
     """Where the site gives a date and no clock of its own, no worker's clock is asked."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     until_ms = int(time.time() * 1000) + 20_000
-    await meet(bench.worker, hold, Heard(Reaction.REFUSAL, until_ms=until_ms))
+    await meet(bench.worker, lease, Heard(Reaction.REFUSAL, until_ms=until_ms))
     assert 18_000 <= await due_ms(bench.worker) <= 20_001
 
 
@@ -89,29 +89,29 @@ async def test_pauses_double_until_an_answer(bench: Bench) -> None:
     pauses = [round(ms / 1000) for ms in await refuse_in_a_row(bench, 11)]
     assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert (await look(bench)).strikes == 11
-    (hold,) = await bench.worker.lease(5)
-    await bench.worker.settle(hold, sent_ms=0)
+    (lease,) = await bench.worker.lease(5)
+    await bench.worker.settle(lease, sent_ms=0)
     report = await look(bench)
     assert (report.strikes, report.unanswered_ms, report.not_before_ms) == (0, 0, 0)
-    holds = await bench.worker.lease(5)
-    assert len(holds) == 2
-    await meet(bench.worker, holds[0], REFUSAL)
+    leases = await bench.worker.lease(5)
+    assert len(leases) == 2
+    await meet(bench.worker, leases[0], REFUSAL)
     assert 900 <= (await look(bench)).not_before_ms <= 1_000
 
 
 async def test_what_was_under_way_before_a_refusal_is_no_news(bench: Bench) -> None:
     """Eight requests that left together are refused once, not eight times; answers end nothing."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(20)))
-    holds = await bench.worker.lease(8)
-    assert len(holds) == 8
+    leases = await bench.worker.lease(8)
+    assert len(leases) == 8
     await bench.advance(5)
-    for hold in holds[:6]:
-        await meet(bench.worker, hold, REFUSAL)
-    await bench.worker.settle(holds[6], sent_ms=0)
+    for lease in leases[:6]:
+        await meet(bench.worker, lease, REFUSAL)
+    await bench.worker.settle(leases[6], sent_ms=0)
     report = await look(bench)
     assert (report.strikes, report.under_way) == (1, 1)
     assert report.not_before_ms > 0
-    await meet(bench.worker, holds[7], asked(60))
+    await meet(bench.worker, leases[7], asked(60))
     report = await look(bench)
     assert report.strikes == 1
     assert 59_000 < report.not_before_ms <= 60_000
@@ -121,14 +121,16 @@ async def test_after_a_back_off_one_request_of_the_whole_cluster_tries(redis: Re
     """Of many workers that ask at once, one gets one; the others when it has been answered."""
     bench = await open_bench(redis, WIDE_OPEN)
     await bench.feed.seeds(*(f"a/{i}" for i in range(50)))
-    (hold,) = await bench.worker.lease()
-    await meet(bench.worker, hold, REFUSAL)
+    (lease,) = await bench.worker.lease()
+    await meet(bench.worker, lease, REFUSAL)
     await bench.advance(1_000)
     workers = [bench.another_worker(f"w{i}") for i in range(10)]
     for _ in range(3):
         granted = await asyncio.gather(*(worker.lease(5) for worker in workers))
         ((trial, worker),) = [
-            (hold, worker) for holds, worker in zip(granted, workers, strict=True) for hold in holds
+            (lease, worker)
+            for leases, worker in zip(granted, workers, strict=True)
+            for lease in leases
         ]
         await worker.release(trial)
     (trial,) = await workers[0].lease(5)
@@ -138,10 +140,10 @@ async def test_after_a_back_off_one_request_of_the_whole_cluster_tries(redis: Re
 
 
 async def test_the_trial_of_a_worker_that_died_is_made_by_another(bench: Bench) -> None:
-    """A probe that nobody will hear of holds nothing up beyond its worker's end."""
+    """A probe that nobody will hear of leases nothing up beyond its worker's end."""
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await meet(bench.worker, hold, REFUSAL)
+    (lease,) = await bench.worker.lease()
+    await meet(bench.worker, lease, REFUSAL)
     await bench.advance(1_000)
     doomed, other = bench.another_worker("doomed"), bench.another_worker("other")
     assert len(await doomed.lease(5)) == 1
@@ -154,11 +156,11 @@ async def test_repeated_silence_is_a_back_off_and_one_is_not(bench: Bench) -> No
     """From the fifth in a row on; an answer in between begins the count anew."""
     await bench.feed.seeds("a/1", "a/2")
     for number in range(9):
-        (hold,) = await bench.worker.lease()
+        (lease,) = await bench.worker.lease()
         if number == 4:
-            await bench.worker.settle(hold, sent_ms=0)
+            await bench.worker.settle(lease, sent_ms=0)
         else:
-            await meet(bench.worker, hold, SILENCE)
+            await meet(bench.worker, lease, SILENCE)
     assert (await look(bench)).silences == 4
     pauses = await refuse_in_a_row(bench, 3, SILENCE)
     assert [round(ms / 1000) for ms in pauses] == [1, 2, 4]
@@ -170,8 +172,8 @@ async def test_silence_is_counted_from_its_own_beginning(bench: Bench) -> None:
     await refuse_in_a_row(bench, 14)
     assert (await look(bench)).unanswered_ms > 20 * 60_000
     for _ in range(5):
-        (hold,) = await bench.worker.lease()
-        await meet(bench.worker, hold, SILENCE)
+        (lease,) = await bench.worker.lease()
+        await meet(bench.worker, lease, SILENCE)
     await bench.tend()
     report = await look(bench)
     assert (report.silences, report.unanswered_ms < 1_000) == (5, True)
@@ -182,29 +184,29 @@ async def test_silence_is_counted_from_its_own_beginning(bench: Bench) -> None:
 async def test_the_result_of_a_refusal_is_no_answer(bench: Bench) -> None:
     """A page that came back as 429 is done, and its site is left alone all the same."""
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     refused = Heard(Reaction.REFUSAL, 7_000)
-    await bench.worker.exchange(sent=[SentRequest(hold.token, 0, received=True, heard=refused)])
-    await bench.worker.settle(hold)
+    await bench.worker.exchange(sent=[SentRequest(lease.token, 0, received=True, heard=refused)])
+    await bench.worker.settle(lease)
     assert await due_ms(bench.worker) == 7_000
 
 
 async def test_a_report_that_is_repeated_counts_once(bench: Bench) -> None:
     """When the answer to a call is lost, the same words are no second strike."""
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     for heard in (SILENCE, SILENCE, REFUSAL):
-        await bench.worker.exchange(sent=[SentRequest(hold.token, 0, received=True, heard=heard)])
+        await bench.worker.exchange(sent=[SentRequest(lease.token, 0, received=True, heard=heard)])
     report = await look(bench)
     assert (report.silences, report.strikes) == (1, 0)
 
 
 async def test_a_stale_worker_s_word_counts_for_nothing(bench: Bench) -> None:
-    """What a worker tells of a hold that is in other hands changes nothing."""
+    """What a worker tells of a lease that is in other hands changes nothing."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.blame(bench.worker.name, "")
-    await meet(bench.worker, hold, asked(600))
+    await meet(bench.worker, lease, asked(600))
     assert (await look(bench)).not_before_ms == 0
 
 
@@ -212,10 +214,10 @@ async def test_a_stale_worker_s_word_counts_for_nothing(bench: Bench) -> None:
 async def test_care_outlives_an_empty_domain_and_ends(bench: Bench) -> None:
     """What waits for nothing is not forgotten before its time, and is forgotten after it."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    report = SentRequest(hold.token, 0, received=True, heard=asked(600))
+    (lease,) = await bench.worker.lease()
+    report = SentRequest(lease.token, 0, received=True, heard=asked(600))
     await bench.worker.exchange(sent=[report])
-    await bench.worker.settle(hold, sent_ms=0)
+    await bench.worker.settle(lease, sent_ms=0)
     await bench.tend()
     await bench.feed.seeds("a/2")
     assert 590_000 < await due_ms(bench.worker) <= 600_000
@@ -232,21 +234,21 @@ async def test_crawl_delay_lowers_the_rate_and_never_raises_it(bench: Bench) -> 
     await bench.rule(ThrottleRule(hits=10, window_s=10))
     await bench.feed.seeds(*(f"a/{i}" for i in range(9)))
 
-    async def grant() -> Hold:
-        while not (answer := await bench.worker.exchange(want=5)).holds:
+    async def grant() -> Lease:
+        while not (answer := await bench.worker.exchange(want=5)).leases:
             await bench.advance(max(answer.next_due_ms or 0, 1))
-        (hold,) = answer.holds
-        return hold
+        (lease,) = answer.leases
+        return lease
 
     async def buy(delay_ms: int) -> int:
         """Seconds from a robots.txt that asks for a pause to the next grant."""
-        hold = await grant()
-        end = Release(token=hold.token, sent_ms=0, robots=True, crawl_delay_ms=delay_ms)
+        lease = await grant()
+        end = Release(token=lease.token, sent_ms=0, robots=True, crawl_delay_ms=delay_ms)
         await bench.worker.exchange(releases=[end])
         since = await bench.clock()
-        hold = await grant()
+        lease = await grant()
         waited_s = round((await bench.clock() - since) / 1000)
-        await bench.worker.release(hold, sent_ms=0)
+        await bench.worker.release(lease, sent_ms=0)
         await bench.advance((await look(bench)).next_ms)
         return waited_s
 
@@ -272,6 +274,6 @@ async def test_crawl_delay_spaces_bursts(bench: Bench) -> None:
     for _ in range(3):
         assert 400 <= await due_ms(bench.worker) <= 500
         await bench.advance(500)
-        (hold,) = await bench.worker.lease(8)
-        await bench.worker.settle(hold, sent_ms=0)
+        (lease,) = await bench.worker.lease(8)
+        await bench.worker.settle(lease, sent_ms=0)
     await audit(bench.redis)

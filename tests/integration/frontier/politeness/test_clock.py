@@ -120,9 +120,9 @@ async def test_steps_of_redis_clock_crowd_no_window(
             if random.random() < 0.5:
                 times.ahead += random.choice(STEPS) * random.choice(directions)
             worker = random.choice(workers)
-            holds = await worker.lease(20)
-            sends += [int(times.now)] * len(holds)
-            await worker.settle(*holds, sent_ms=0)
+            leases = await worker.lease(20)
+            sends += [int(times.now)] * len(leases)
+            await worker.settle(*leases, sent_ms=0)
     assert len(sends) > rule.hits
     late_s = LATE_MS / 1000
     check_windows(sends, ThrottleRule(hits=rule.hits, window_s=rule.window_s - late_s))
@@ -186,9 +186,9 @@ async def test_a_clock_that_is_ahead_for_moments_ends_no_run(redis: Redis) -> No
         for _ in range(14):
             await pass_time(bench)
         assert not await endings(bench)
-        holds = await bench.worker.lease(9)
-        await bench.worker.release(*holds)
-        assert len(holds) == 5
+        leases = await bench.worker.lease(9)
+        await bench.worker.release(*leases)
+        assert len(leases) == 5
 
         times.ahead += DAY_MS
         begun = times.now
@@ -216,6 +216,6 @@ async def test_a_worker_sets_out_from_the_clock_as_it_finds_it(redis: Redis) -> 
 
 async def _sent(worker: Worker, times: Times) -> list[int]:
     """When requests left, of all that may."""
-    holds = await worker.lease(5)
-    await worker.settle(*holds, sent_ms=0)
-    return [int(times.now)] * len(holds)
+    leases = await worker.lease(5)
+    await worker.settle(*leases, sent_ms=0)
+    return [int(times.now)] * len(leases)

@@ -25,7 +25,7 @@ async def wait_ms(bench: Bench, host: str = "a", within_ms: int = 15_000) -> int
 async def due_ms(bench: Bench) -> int:
     """How long no page is granted."""
     answer = await bench.worker.exchange(want=5)
-    assert not answer.holds
+    assert not answer.leases
     assert answer.next_due_ms is not None
     return answer.next_due_ms
 
@@ -49,9 +49,9 @@ async def test_it_waits_for_its_turn_like_a_page(bench: Bench) -> None:
     """After a page that was sent, one spacing; not at all if that is too far away."""
     await bench.rule(ThrottleRule(hits=1, window_s=10))
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     assert await wait_ms(bench) == -1
-    await bench.worker.settle(hold, sent_ms=0)
+    await bench.worker.settle(lease, sent_ms=0)
     assert await wait_ms(bench, within_ms=5_000) == -1
     waits = await wait_ms(bench)
     assert 9_900 < waits <= 10_000
@@ -71,7 +71,7 @@ async def test_it_never_exceeds_how_many_may_be_under_way(bench: Bench) -> None:
     assert await wait_ms(bench) == 0
     heard = SentRequest(two.token, 0, received=True, heard=Heard(Reaction.ANSWER))
     answer = await bench.worker.exchange(sent=[heard], releases=[Release(token=two.token)], want=5)
-    assert not answer.holds
+    assert not answer.leases
     await bench.advance(TAKES_MS)
     assert len(await bench.worker.lease(5)) == 2
 
@@ -84,9 +84,9 @@ async def test_a_pause_that_a_site_wants_does_not_stand_for_its_rule(
     """A pause shorter than the window gives no request ahead of the window's end."""
     await bench.rule(ThrottleRule(hits=1, window_s=10, moderated=moderated))
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    refused = SentRequest(hold.token, 0, received=True, heard=Heard(Reaction.REFUSAL, 1_000))
-    await bench.worker.exchange(sent=[refused], releases=[Release(token=hold.token)])
+    (lease,) = await bench.worker.lease()
+    refused = SentRequest(lease.token, 0, received=True, heard=Heard(Reaction.REFUSAL, 1_000))
+    await bench.worker.exchange(sent=[refused], releases=[Release(token=lease.token)])
     assert await wait_ms(bench) == -1
     await bench.advance(1_001)
     assert 8_900 < await wait_ms(bench) <= 9_000
@@ -98,8 +98,8 @@ async def test_a_lowered_rule_holds_for_a_request_that_is_reserved(bench: Bench)
     await bench.rule(ThrottleRule(hits=3, window_s=10, moderated=False))
     await bench.feed.seeds("a/1", "a/2", "a/3")
     for _ in range(3):
-        (hold,) = await bench.worker.lease()
-        await bench.worker.settle(hold, sent_ms=0)
+        (lease,) = await bench.worker.lease()
+        await bench.worker.settle(lease, sent_ms=0)
         await bench.advance(1_000)
     await bench.rule(ThrottleRule(hits=1, window_s=10, moderated=False))
     assert await wait_ms(bench) == -1

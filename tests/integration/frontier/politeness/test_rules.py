@@ -26,9 +26,9 @@ async def spend(bench: Bench) -> int | None:
     """Lease and settle whatever is allowed now; how long nothing more will be."""
     while True:
         answer = await bench.worker.exchange(want=50)
-        if not answer.holds:
+        if not answer.leases:
             return answer.next_due_ms
-        await bench.worker.settle(*answer.holds, sent_ms=0)
+        await bench.worker.settle(*answer.leases, sent_ms=0)
 
 
 async def test_a_table_is_read_back_as_it_was_written(unruled: Bench) -> None:
@@ -91,9 +91,9 @@ async def test_a_new_default_reaches_every_domain(bench: Bench) -> None:
     """Thousands of domains that wait by the old default are looked at by the new one."""
     await bench.rule(replace(SLOW, concurrency=1))
     await bench.feed.seeds("a/0")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     groups = [links(f"d{i}", [1, 2]) for i in range(1_500)]
-    await bench.worker.settle(hold, links=groups)
+    await bench.worker.settle(lease, links=groups)
     assert await spend(bench) is not None
     await bench.advance(2_000)
     await bench.rule(FAST)

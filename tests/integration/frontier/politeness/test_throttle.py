@@ -18,9 +18,9 @@ async def test_spacing_runs_from_the_reported_send(bench: Bench) -> None:
     """A moderated domain is due one spacing after its request left, not after its grant."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2", "a/3")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.advance(700)
-    await bench.worker.sent(hold, after_ms=400)
+    await bench.worker.sent(lease, after_ms=400)
     assert 600 <= await due_ms(bench.worker) <= 700
     await bench.advance(700)
     assert len(await bench.worker.lease()) == 1
@@ -31,10 +31,10 @@ async def test_an_unreported_send_counts_as_now(bench: Bench) -> None:
     """While nobody says that a request has left, a moderated domain waits."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.advance(20_000)
     assert 900 <= await due_ms(bench.worker) <= 1_000
-    await bench.worker.settle(hold)
+    await bench.worker.settle(lease)
     assert 900 <= await due_ms(bench.worker) <= 1_000
 
 
@@ -43,8 +43,8 @@ async def test_a_report_never_lies_in_the_future(bench: Bench) -> None:
     """A worker's clock that runs fast does not push its domain back."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.sent(hold, after_ms=3_600_000)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.sent(lease, after_ms=3_600_000)
     assert await due_ms(bench.worker) <= 1_000
 
 
@@ -53,10 +53,10 @@ async def test_late_sends_push_the_window_back(bench: Bench) -> None:
     """A burst counts until one window after its sends: late ones allow no second burst early."""
     await bench.rule(bursts(3, 10))
     await bench.feed.seeds(*(f"a/{i}" for i in range(9)))
-    holds = await bench.worker.lease(9)
-    assert len(holds) == 3
+    leases = await bench.worker.lease(9)
+    assert len(leases) == 3
     await bench.advance(2_000)
-    await bench.worker.sent(*holds, after_ms=1_900)
+    await bench.worker.sent(*leases, after_ms=1_900)
     assert 9_500 <= await due_ms(bench.worker) <= 9_901
     await bench.advance(9_901)
     assert len(await bench.worker.lease(9)) == 3
@@ -80,8 +80,8 @@ async def test_a_given_back_grant_is_forfeit(bench: Bench) -> None:
     """An allowance that was granted is never refunded, though nothing was sent."""
     await bench.rule(bursts(2, 10))
     await bench.feed.seeds("a/1", "a/2", "a/3")
-    holds = await bench.worker.lease(2)
-    await bench.worker.release(*holds)
+    leases = await bench.worker.lease(2)
+    await bench.worker.release(*leases)
     assert 9_500 <= await due_ms(bench.worker) <= 10_001
 
 
@@ -95,7 +95,7 @@ async def test_concurrency_counts_from_lease_to_response(bench: Bench) -> None:
     await bench.worker.sent(one, two)
     assert await due_ms(bench.worker) > 0
     answer = await bench.worker.exchange(sent=[SentRequest(one.token, 1, received=True)], want=5)
-    assert len(answer.holds) == 1
+    assert len(answer.leases) == 1
     await bench.worker.settle(one)
     assert not await bench.worker.lease(5)
     await bench.worker.settle(two)
@@ -109,8 +109,8 @@ async def test_spiders_share_the_allowance_of_a_domain(bench: Bench) -> None:
     other = bench.another_worker("w2", "other")
     await bench.feed.seeds("a/1", "a/2")
     await bench.feed.seeds("a/3", crawl=CrawlKey("other", "app", "c"))
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, sent_ms=0)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, sent_ms=0)
     assert await due_ms(other) > 9_000
     await bench.advance(10_000)
     assert len(await other.lease()) == 1
@@ -122,8 +122,8 @@ async def test_retries_pay_like_any_request(bench: Bench) -> None:
     """A requeued entry waits for its domain's next turn."""
     await bench.rule(spaced(1, 10))
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.requeue(hold, sent_ms=0)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.requeue(lease, sent_ms=0)
     assert 9_000 < await due_ms(bench.worker) <= 10_000
 
 
@@ -132,12 +132,12 @@ async def test_a_robots_txt_and_its_page_may_go_back_to_back(bench: Bench) -> No
     """The first grant of a domain buys its robots.txt; the page follows, then a double pause."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2", "a/3")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.sent(hold)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.sent(lease)
     answer = await bench.worker.exchange(
-        releases=[Release(token=hold.token, sent_ms=0, robots=True)], want=5
+        releases=[Release(token=lease.token, sent_ms=0, robots=True)], want=5
     )
-    (page,) = answer.holds
+    (page,) = answer.leases
     await bench.worker.settle(page, sent_ms=0)
     assert 1_900 <= await due_ms(bench.worker) <= 2_000
     await bench.advance(2_000)
@@ -153,13 +153,13 @@ async def test_a_page_follows_its_robots_txt_though_the_response_was_told_before
     """A worker tells of a response when it comes, and what the file says when it has read it."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.exchange(sent=[SentRequest(hold.token, 1, received=True)])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.exchange(sent=[SentRequest(lease.token, 1, received=True)])
     answer = await bench.worker.exchange(
-        releases=[Release(token=hold.token, sent_ms=1, robots=True)], want=5
+        releases=[Release(token=lease.token, sent_ms=1, robots=True)], want=5
     )
-    (page,) = answer.holds
-    assert page.entry == hold.entry
+    (page,) = answer.leases
+    assert page.entry == lease.entry
     await bench.worker.settle(page, sent_ms=0)
     assert 1_900 <= await due_ms(bench.worker) <= 2_000
 
@@ -170,14 +170,14 @@ async def test_another_worker_is_woken_for_the_page_after_a_robots_txt(bench: Be
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2")
     other = bench.another_worker("w2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.exchange(sent=[SentRequest(hold.token, 1, received=True)])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.exchange(sent=[SentRequest(lease.token, 1, received=True)])
     assert not await other.lease()
     await bench.worker.exchange(
-        releases=[Release(token=hold.token, sent_ms=1, robots=True)], want=0
+        releases=[Release(token=lease.token, sent_ms=1, robots=True)], want=0
     )
     (page,) = await other.lease()
-    assert page.entry == hold.entry
+    assert page.entry == lease.entry
 
 
 @pytest.mark.usefixtures("still")
@@ -185,11 +185,11 @@ async def test_a_crawl_delay_earns_no_bonus(bench: Bench) -> None:
     """A site that asks for pauses gets the first one before its first page."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.exchange(sent=[SentRequest(hold.token, 1, received=True)])
-    release = Release(token=hold.token, sent_ms=1, robots=True, crawl_delay_ms=3_000)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.exchange(sent=[SentRequest(lease.token, 1, received=True)])
+    release = Release(token=lease.token, sent_ms=1, robots=True, crawl_delay_ms=3_000)
     answer = await bench.worker.exchange(releases=[release], want=5)
-    assert not answer.holds
+    assert not answer.leases
     assert 2_900 <= await due_ms(bench.worker) <= 3_001
 
 
@@ -198,8 +198,8 @@ async def test_one_hit_a_window_earns_no_bonus(bench: Bench) -> None:
     """Where the rule allows one request, a robots.txt is that request."""
     await bench.rule(spaced(1, 10))
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.release(hold, sent_ms=0, robots=True)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.release(lease, sent_ms=0, robots=True)
     assert await due_ms(bench.worker) > 9_000
 
 
@@ -208,8 +208,8 @@ async def test_two_hits_a_window_are_a_robots_txt_and_its_page(bench: Bench) -> 
     """They may go back to back; then both have been used up."""
     await bench.rule(spaced(2, 10))
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.release(hold, sent_ms=0, robots=True)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.release(lease, sent_ms=0, robots=True)
     (page,) = await bench.worker.lease(5)
     await bench.worker.settle(page, sent_ms=0)
     assert 9_900 <= await due_ms(bench.worker) <= 10_000
@@ -220,8 +220,8 @@ async def test_a_domain_that_ran_empty_is_remembered_for_its_pause(bench: Bench)
     """A stop takes all that waits in it, care forgets what is spent: its double pause is not."""
     await bench.rule(spaced(2, 10))
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.release(hold, sent_ms=0, robots=True)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.release(lease, sent_ms=0, robots=True)
     await bench.worker.settle(*await bench.worker.lease(), sent_ms=0)
     for passed_ms, granted in ((0, 0), (5_001, 0), (4_998, 0), (1, 1)):
         await bench.feed.say("stop")
@@ -261,12 +261,12 @@ async def test_after_a_restart_a_domain_has_used_its_allowance(
     epoch = (await bench.worker.exchange()).redis_epoch
     await bench.pretend_restart()
     answer = await bench.worker.exchange(want=1)
-    assert (answer.redis_epoch > epoch, list(answer.holds)) == (True, [])
+    assert (answer.redis_epoch > epoch, list(answer.leases)) == (True, [])
     pause = 11_000 if rule.moderated else 11_001
     assert pause - 100 <= await due_ms(bench.worker) <= pause
     await bench.advance(pause)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, sent_ms=0)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, sent_ms=0)
     await bench.advance(pause)
     assert len(await bench.worker.lease()) == 1
 
@@ -318,17 +318,17 @@ async def test_after_a_restart_a_robots_txt_brings_no_page_at_once(bench: Bench,
     await bench.feed.seeds(*(f"a/{i}" for i in range(9)))
     sends += [await bench.clock()] * 2
     if lost != "both":
-        (hold,) = await bench.worker.lease()
+        (lease,) = await bench.worker.lease()
         if lost == "the page":
-            await bench.worker.release(hold, sent_ms=0, robots=True)
+            await bench.worker.release(lease, sent_ms=0, robots=True)
     await bench.pretend_restart()
     await bench.worker.exchange()
     if lost == "robots.txt":
-        await bench.worker.release(hold, sent_ms=0, robots=True)
+        await bench.worker.release(lease, sent_ms=0, robots=True)
     for _ in range(150):
-        for hold in await bench.worker.lease():
+        for lease in await bench.worker.lease():
             sends.append(await bench.clock())
-            await bench.worker.settle(hold, sent_ms=0)
+            await bench.worker.settle(lease, sent_ms=0)
         await bench.advance(200)
     assert len(sends) > 3
     check_windows(sends, rule)
@@ -354,9 +354,9 @@ async def test_what_leaves_shortly_after_a_restart_is_paid_for(
     for at in range(20):
         if at == 4:
             sends += [restarted + 999] * len(granted)
-        for hold in await other.lease(100):
+        for lease in await other.lease(100):
             sends.append(await bench.clock())
-            await other.settle(hold, sent_ms=0)
+            await other.settle(lease, sent_ms=0)
         await bench.advance(250)
     assert len(sends) > len(granted)
     check_windows(sends, rule)
@@ -365,9 +365,9 @@ async def test_what_leaves_shortly_after_a_restart_is_paid_for(
 async def test_a_restart_with_holds_under_way_keeps_them(bench: Bench) -> None:
     """What Redis' log kept is still held, and may be settled."""
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.pretend_restart()
-    assert not (await bench.worker.settle(hold)).stale
+    assert not (await bench.worker.settle(lease)).stale
     assert (await bench.state()).done == 1
 
 
@@ -378,8 +378,8 @@ async def test_a_step_of_the_machine_s_clock_gives_nothing_away(bench: Bench, st
     """When Redis' clock jumps, often, no window opens early, and time goes on afterwards."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, sent_ms=0)
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, sent_ms=0)
     for _ in range(5):
         await bench.redis.hincrby(KEYS.meta(), "wall", -step_ms)
         assert 100 <= await due_ms(bench.worker) <= 1_000

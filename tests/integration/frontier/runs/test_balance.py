@@ -52,11 +52,11 @@ async def test_a_hold_that_is_missing_is_found(bench: Bench) -> None:
     """What the ledgers say is held is compared with what workers hold."""
     await bench.feed.seeds("a/1", "b/1")
     key, token = f"{{cs0}}h:{bench.worker.name}", (await bench.worker.lease(2))[0].token
-    hold = await bench.redis.hget(key, token)
-    assert hold is not None
+    lease = await bench.redis.hget(key, token)
+    assert lease is not None
     await bench.redis.hdel(key, token)
     assert (await bench.frontier.maintenance.balance()).found == {None: 1}
-    await bench.redis.hset(key, token, hold)
+    await bench.redis.hset(key, token, lease)
     assert (await bench.frontier.maintenance.balance()).found == {}
 
 

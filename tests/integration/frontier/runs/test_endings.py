@@ -40,10 +40,10 @@ async def test_a_run_finishes_once_after_the_grace(bench: Bench) -> None:
 async def test_a_run_is_not_idle_while_anything_is_left(bench: Bench) -> None:
     """Held and delayed entries keep their run open."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.advance(GRACE_MS * 2)
     await bench.tend()
-    await bench.worker.requeue(hold, delay_ms=20_000)
+    await bench.worker.requeue(lease, delay_ms=20_000)
     await bench.advance(GRACE_MS * 2)
     await bench.tend()
     assert not await endings(bench)
@@ -68,15 +68,15 @@ async def test_a_thousand_seeds_fed_one_by_one_are_one_run(bench: Bench) -> None
 async def test_a_later_feed_opens_the_next_run_with_dedupe_kept(bench: Bench) -> None:
     """After a finish, links seen before are not fetched again; seeds are."""
     await bench.feed.seeds("a/1", maxdepth=1)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", [2])])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", [2])])
     await bench.worker.crawl_all()
     await bench.advance(GRACE_MS)
     await bench.tend()
     assert dict((await bench.feed.seeds("a/1", maxdepth=1)).runs) == {1: 2}
-    (hold,) = await bench.worker.lease()
-    assert hold.run == 2
-    await bench.worker.settle(hold, links=[links("a", [2, 3])])
+    (lease,) = await bench.worker.lease()
+    assert lease.run == 2
+    await bench.worker.settle(lease, links=[links("a", [2, 3])])
     assert await bench.worker.crawl_all() == ["a/3"]
     state = await bench.state()
     assert (state.run, state.admitted, state.filtered_by_reason) == (2, 2, {"duplicate": 1})
@@ -123,8 +123,8 @@ async def test_a_feed_in_the_last_moment_keeps_dedupe(bench: Bench) -> None:
     await bench.feed.seeds("b/1")
     await bench.advance(DEDUPE_MS)
     await bench.tend()
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", [1])])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", [1])])
     assert (await bench.state()).filtered_by_reason == {"duplicate": 1}
 
 
@@ -142,16 +142,16 @@ async def test_a_crawl_may_remember_for_longer_or_less(bench: Bench) -> None:
     await bench.advance(2 * DEDUPE_MS)
     await bench.tend()
     assert dict((await bench.feed.seeds("a/3", maxdepth=1)).runs) == {2: 2}
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", [1, 2])])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", [1, 2])])
     state = await bench.state()
     assert (state.filtered_by_reason, state.remember, state.counted) == ({"duplicate": 2}, 5_400, 3)
     await bench.feed.seeds("a/4", remember=0, maxdepth=1)
     await _finish(bench)
     await bench.tend()
     await bench.feed.seeds("a/5", maxdepth=1)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", [1, 2])])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", [1, 2])])
     state = await bench.state()
     assert (state.filtered_by_reason, state.remember) == ({}, None)
 
@@ -284,9 +284,9 @@ async def test_nothing_is_left_when_all_is_over(bench: Bench) -> None:
     await bench.rule(ThrottleRule(hits=2, window_s=1))
     worker = bench.worker
     await bench.feed.seeds("a/1", "b/1", "c/1")
-    (hold,) = await worker.lease()
+    (lease,) = await worker.lease()
     big = [links("big", range(600), spiderid="other")]
-    await worker.settle(hold, links=[links("d", [1]), *big])
+    await worker.settle(lease, links=[links("d", [1]), *big])
     await bench.feed.seeds("a/1", crawl=OTHER, expires=1)
     await bench.advance(10_000)
     other = bench.another_worker("w2", "other")

@@ -41,10 +41,10 @@ async def test_a_retry_fails_when_the_last_crawler_of_its_spider_is_retired(
 ) -> None:
     """Does not wait for ever for its next attempt, whether crawlers of other spiders run or not."""
     await bench.feed.seeds("a/1", "b/1")
-    holds = await bench.worker.lease(2)
-    await bench.worker.requeue(holds[0], delay_ms=HOUR_MS)
+    leases = await bench.worker.lease(2)
+    await bench.worker.requeue(leases[0], delay_ms=HOUR_MS)
     child = links("c", ["x"], spiderid="items" if others else None)
-    await bench.worker.settle(holds[1], links=[child])
+    await bench.worker.settle(leases[1], links=[child])
     await bench.worker.session.retire()
     assert await outlive(bench) <= 1 + 24 + 4
     state = await bench.state()
@@ -61,7 +61,7 @@ async def test_what_a_client_has_put_off_is_not_failed_before_its_time(bench: Be
     assert (state.state, state.delayed, state.failed) == ("running", 1, 0)
     await bench.advance(2 * HOUR_MS)
     await bench.tend()
-    assert [hold.entry.url for hold in await bench.worker.lease()] == ["http://a/1"]
+    assert [lease.entry.url for lease in await bench.worker.lease()] == ["http://a/1"]
 
 
 async def test_many_pages_that_are_due_are_queued_without_a_pause(bench: Bench) -> None:

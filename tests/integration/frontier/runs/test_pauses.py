@@ -103,9 +103,9 @@ async def test_the_last_word_about_a_pause_counts(bench: Bench) -> None:
 async def test_an_empty_run_has_its_grace_when_its_pause_ends(bench: Bench) -> None:
     """It becomes idle at the end of the pause, not before, and finishes after that."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.feed.say("pause", until=FAR)
-    await bench.worker.settle(hold)
+    await bench.worker.settle(lease)
     await bench.advance(GRACE_MS * 10)
     await bench.tend()
     await bench.feed.say("pause", until=LONG_AGO)

@@ -103,9 +103,9 @@ async def test_pause_and_resume_take_effect_in_record_order(bench: Bench) -> Non
 async def test_a_paused_run_does_not_finish(bench: Bench) -> None:
     """Not even an empty one: it becomes idle when it is resumed, and then has its grace."""
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.feed.say("pause")
-    await bench.worker.settle(hold)
+    await bench.worker.settle(lease)
     await bench.advance(GRACE_MS * 10)
     await bench.tend()
     assert await bench.events() == ["crawl_started"]
@@ -246,7 +246,7 @@ async def test_a_crawl_moves_with_all_that_is_queued_and_comes(bench: Bench) -> 
     await revisit_all(bench)
     first = await bench.worker.lease(2)
     assert sorted(map(url_of, first)) == ["a/1", "b/1"]
-    assert {hold.priority for hold in first} == {50}
+    assert {lease.priority for lease in first} == {50}
     await bench.worker.settle(first[0], links=[links("a", ["child"], priority=40)])
     await bench.worker.settle(first[1])
     await bench.feed.seeds("b/later", priority=35)
@@ -276,7 +276,7 @@ async def test_a_crawl_moves_while_its_domains_wait(bench: Bench) -> None:
     await bench.feed.say("reprioritize", priority=61)
     await revisit_all(bench)
     for expected in ("a/0", "a/1", "a/3"):
-        await bench.worker.sent(*bench.worker.holds.values(), received=True)
+        await bench.worker.sent(*bench.worker.leases.values(), received=True)
         await bench.advance(1_100)
         assert await bench.worker.urls() == [expected]
 
@@ -309,8 +309,8 @@ async def test_links_handed_to_another_spider_are_parked_and_moved_too(bench: Be
     """The bands of a crawl are found whichever spider fetches them."""
     wanderer = bench.another_worker("w2", "wandering: x")
     await bench.feed.seeds("a/1", maxdepth=1)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("b", [1, 2], spiderid=wanderer.spiderid)])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("b", [1, 2], spiderid=wanderer.spiderid)])
     await bench.feed.say("pause")
     assert await wanderer.lease() == []
     await bench.feed.say("resume")

@@ -52,8 +52,8 @@ async def test_spilled_links_of_a_page_that_a_stop_overtook_do_not_enter(bench: 
     """Though they come back before the page is settled, and are filtered with it."""
     spills = Spills(bench.frontier.overflow)
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    settle = Settle(token=hold.token, outcome=Outcome.DONE, links=[links("b", range(3))])
+    (lease,) = await bench.worker.lease()
+    settle = Settle(token=lease.token, outcome=Outcome.DONE, links=[links("b", range(3))])
     settle = spills.send(bench.worker, settle)
     await bench.feed.say("stop")
     done = await spills.recall()
@@ -83,9 +83,9 @@ async def test_a_feed_after_a_stop_in_one_batch_starts_afresh(bench: Bench) -> N
     )
     await bench.tend()
     assert [one.counters["stopped"] for one in await endings(bench)] == [2]
-    (hold,) = await bench.worker.lease(10)
-    assert hold.run == 2
-    await bench.worker.settle(hold, links=[links("a", [1, 2])])
+    (lease,) = await bench.worker.lease(10)
+    assert lease.run == 2
+    await bench.worker.settle(lease, links=[links("a", [1, 2])])
     assert await bench.worker.crawl_all() == ["a/1", "a/2"]
 
 
@@ -100,11 +100,11 @@ async def test_what_is_swept_leaves_no_domain_behind(bench: Bench) -> None:
 async def test_profiles_of_a_stopped_run_stay_while_a_page_is_held(bench: Bench) -> None:
     """Whatever becomes of that page can be told with all that is needed to feed it again."""
     await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.feed.say("stop")
     await bench.tend()
     assert await bench.redis.keys(KEYS.tag + "f:*")
-    await bench.worker.settle(hold)
+    await bench.worker.settle(lease)
     await bench.tend()
     assert not await bench.redis.keys(KEYS.tag + "f:*")
 
@@ -136,8 +136,8 @@ async def test_a_stop_of_a_finished_crawl_drops_its_dedupe(bench: Bench) -> None
     (stop,) = await stops(bench)
     assert (stop.purged, stop.run) == (0, 1)
     await bench.feed.seeds("b/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", [1])])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", [1])])
     assert await bench.worker.crawl_all() == ["a/1"]
     assert [one.kind for one in await endings(bench)] == ["crawl_finished"]
 
@@ -244,7 +244,9 @@ async def test_a_stop_gives_back_what_was_fed_after_it(bench: Bench) -> None:
         state = await bench.state(crawl)
         assert (state.state, state.queued) == ("running", 1), order
     leased = [await bench.worker.lease() for _ in range(6)]
-    assert {(hold.entry.url, hold.profile.maxdepth) for (hold,) in leased} == {("http://new/1", 3)}
+    assert {(lease.entry.url, lease.profile.maxdepth) for (lease,) in leased} == {
+        ("http://new/1", 3)
+    }
 
 
 async def test_a_late_stop_takes_nothing_that_was_written_after_it(bench: Bench) -> None:

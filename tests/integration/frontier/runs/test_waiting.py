@@ -41,7 +41,7 @@ async def test_what_no_worker_fetches_fails_by_name(bench: Bench) -> None:
     owed = list(await bench.owed())
     failed = [one for one in owed if one.kind == "page_failed"]
     assert [one.reason for one in failed] == ["no_worker"] * 3
-    urls = sorted(one.hold.entry.url for one in failed if one.hold)
+    urls = sorted(one.lease.entry.url for one in failed if one.lease)
     assert urls == ["http://a/1", "http://a/2", "http://b/1"]
     state = await bench.state()
     assert (state.failed, state.queued, state.failed_by_reason) == (3, 0, {"no_worker": 3})
@@ -85,10 +85,10 @@ async def test_a_domain_that_does_not_answer_fails_by_name(bench: Bench) -> None
     await bench.feed.seeds(*(f"a/{i}" for i in range(30)), "b/1")
     silence = Heard(Reaction.SILENCE)
     for _ in range(60):
-        for hold in await bench.worker.lease():
-            if hold.domain == "a":
-                report = SentRequest(hold.token, 0, received=True, heard=silence)
-                await bench.worker.exchange(sent=[report], releases=[Release(token=hold.token)])
+        for lease in await bench.worker.lease():
+            if lease.domain == "a":
+                report = SentRequest(lease.token, 0, received=True, heard=silence)
+                await bench.worker.exchange(sent=[report], releases=[Release(token=lease.token)])
         await bench.tend()
         await bench.advance(60_000)
     assert {one.reason for one in await failures(bench)} == {"domain_unreachable"}
@@ -99,8 +99,8 @@ async def test_a_domain_that_does_not_answer_fails_by_name(bench: Bench) -> None
 async def test_much_is_given_up_in_steps(bench: Bench) -> None:
     """No more than the world can be told of: beyond that, the rest waits."""
     await bench.feed.seeds("seed/1", maxdepth=1)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links(f"d{i}", range(40)) for i in range(20)])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links(f"d{i}", range(40)) for i in range(20)])
     await bench.worker.session.retire()
     await bench.redis.xtrim(KEYS.outbox(), maxlen=0)
     await wait(bench, DAY_MS + 2 * 3_600_000)
@@ -124,8 +124,8 @@ async def test_links_beyond_the_cap_of_a_crawl_are_filtered_and_counted(bench: B
     bench.limit(most_queued_of_crawl=5)
     await bench.tend()
     await bench.feed.seeds("a/seed", maxdepth=1)
-    (hold,) = await bench.worker.lease()
-    await bench.worker.settle(hold, links=[links("a", range(4)), links("b", range(4))])
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, links=[links("a", range(4)), links("b", range(4))])
     state = await bench.state()
     assert (state.queued, state.filtered_by_reason) == (5, {"crawl_full": 3})
     held = await bench.worker.lease(5)
@@ -188,7 +188,7 @@ async def test_the_target_of_a_redirect_enters_a_full_frontier(bench: Bench) -> 
     bench.limit(most_queued_of_crawl=1)
     await bench.tend()
     await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     await bench.feed.seeds("a/2")
-    await bench.worker.settle(hold, links=[links("b", ["target"], counts=False)])
+    await bench.worker.settle(lease, links=[links("b", ["target"], counts=False)])
     assert (await bench.state()).queued == 2

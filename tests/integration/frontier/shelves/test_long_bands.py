@@ -30,11 +30,11 @@ async def carry(bench: Bench) -> None:
 async def put(bench: Bench, paths: Sequence[object], domain: str = "a") -> None:
     """Links of one held page, in calls of a few, carried in between; the page is done then."""
     await bench.feed.seeds(f"{domain}/seed", priority=90)
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     for at in range(0, len(paths), 50):
-        await bench.worker.session.put_links(hold.token, [links(domain, paths[at : at + 50])])
+        await bench.worker.session.put_links(lease.token, [links(domain, paths[at : at + 50])])
         await carry(bench)
-    await bench.worker.settle(hold)
+    await bench.worker.settle(lease)
 
 
 @pytest.fixture
@@ -200,9 +200,9 @@ async def test_nothing_more_is_shelved_when_that_is_off(long_band: Bench) -> Non
 async def test_a_band_without_a_head_waits_for_its_chunk(long_band: Bench) -> None:
     """Nothing is granted out of its turn, and a sleeping worker hears when the chunk is there."""
     head = await long_band.redis.llen((await long_band.redis.keys(KEYS.tag + "b:*"))[0])
-    holds = await long_band.worker.lease(head)
+    leases = await long_band.worker.lease(head)
     answer = await long_band.worker.exchange(want=5)
-    assert (answer.holds, answer.next_due_ms) == ([], None)
+    assert (answer.leases, answer.next_due_ms) == ([], None)
     async with long_band.redis.pubsub() as heard:
         await heard.subscribe(KEYS.wake_channel("w1"))
         await carry(long_band)
@@ -210,7 +210,7 @@ async def test_a_band_without_a_head_waits_for_its_chunk(long_band: Bench) -> No
         message = await heard.get_message(ignore_subscribe_messages=True, timeout=5)
     assert message
     assert await long_band.worker.urls(1) == [f"a/{head}"]
-    assert [url_of(hold) for hold in holds] == [f"a/{n}" for n in range(head)]
+    assert [url_of(lease) for lease in leases] == [f"a/{n}" for n in range(head)]
 
 
 async def test_a_large_page_is_shelved_alone(bench: Bench, redis: Redis) -> None:

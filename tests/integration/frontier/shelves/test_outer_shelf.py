@@ -70,12 +70,12 @@ async def fill(bench: Bench, domain: str = "a.example") -> None:
     """Let 60 pages of one domain wait, most of them on the shelf."""
     await carry(bench)
     await bench.feed.seeds(f"{domain}/seed", priority=90)
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     for at in range(0, PAGES, 30):
         group = links(domain, range(at, at + 30))
-        await bench.worker.session.put_links(hold.token, [group])
+        await bench.worker.session.put_links(lease.token, [group])
         await carry(bench)
-    await bench.worker.settle(hold)
+    await bench.worker.settle(lease)
 
 
 async def crawl(bench: Bench) -> list[str]:

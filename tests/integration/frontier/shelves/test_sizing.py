@@ -94,12 +94,12 @@ async def _used_now(redis: Redis) -> int:
 async def fill(bench: Bench, each: int) -> float:
     """Let 5 000 pages wait, so many a domain, as crawls find them; bytes a page."""
     await bench.feed.seeds("start.example/seed", priority=90)
-    (hold,) = await bench.worker.lease()
+    (lease,) = await bench.worker.lease()
     sites = [Site(f"site-{n:05}.example", Random(n)) for n in range(PAGES // each)]
     before = await used(bench.redis)
     for first in range(0, each, AT_ONCE):
         groups = [site.links(min(AT_ONCE, each - first)) for site in sites]
-        await bench.worker.session.put_links(hold.token, groups)
+        await bench.worker.session.put_links(lease.token, groups)
         while not (await bench.frontier.stocking.step()).is_idle:
             pass
     return (await used(bench.redis) - before) / PAGES

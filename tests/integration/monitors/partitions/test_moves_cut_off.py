@@ -85,8 +85,8 @@ async def filled(bench: Bench) -> None:
     await bench.advance(GRACE_MS + 1)
     await bench.tend()
     await bench.feed.seeds(*(f"{host}/" for host in HOSTS))
-    for hold in await bench.worker.lease(10):
-        await bench.worker.settle(hold, links=[links(host, range(8)) for host in HOSTS[:20]])
+    for lease in await bench.worker.lease(10):
+        await bench.worker.settle(lease, links=[links(host, range(8)) for host in HOSTS[:20]])
     await bench.owed()
 
 

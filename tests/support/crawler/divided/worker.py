@@ -16,7 +16,7 @@ from crawling.runtime import lease_loop
 from crawling.runtime.lease_loop import LeaseLoop, Shared
 from crawlstream.model.effects import ExchangeResult, Outcome
 from support.crawler.divided.virtual_time import VirtualLoop, run_virtually
-from support.crawler.holds import hold
+from support.crawler.leases import lease
 
 ANSWER_S = 0.002
 _MANY = 10**6
@@ -61,8 +61,8 @@ class Partition:
         self.waiting -= granted
         self.granted += granted
         return ExchangeResult(
-            holds=[
-                hold(next(self._names), partition=self.partition, issued_at=asked_at)
+            leases=[
+                lease(next(self._names), partition=self.partition, issued_at=asked_at)
                 for _ in range(granted)
             ],
             stale=frozenset(),
@@ -86,7 +86,7 @@ class DividedWorker:
         self.partitions = [Partition(number, names) for number in range(partitions)]
         self.sleepers = [Sleeper() for _ in self.partitions]
         self._shared = Shared(ready=asyncio.Queue(), meter=Meter("link", 4), may_lease=lambda: True)
-        self._holds = Leases(slots, self._shared.turns.news, self._loop.time)
+        self._leases = Leases(slots, self._shared.turns.news, self._loop.time)
         self._takes_s = takes_s
 
     def run(self, *steps: Any) -> None:
@@ -95,7 +95,7 @@ class DividedWorker:
 
     async def _run(self, steps: Sequence[Any]) -> None:
         loops = [
-            LeaseLoop(each, self._holds, self, sleeper, shared=self._shared)  # type: ignore[arg-type]
+            LeaseLoop(each, self._leases, self, sleeper, shared=self._shared)  # type: ignore[arg-type]
             for each, sleeper in zip(self.partitions, self.sleepers, strict=True)
         ]
         working = [asyncio.create_task(loop.run()) for loop in loops]
@@ -114,10 +114,10 @@ class DividedWorker:
             self._fetching = asyncio.ensure_future(self._fetch(page))
 
     async def _fetch(self, page: Page) -> None:
-        holds = self._holds
-        holds.set_out(page, page.hold.entry.url)
-        holds.depart(page)
-        holds.departed(page)
+        leases = self._leases
+        leases.set_out(page, page.lease.entry.url)
+        leases.depart(page)
+        leases.departed(page)
         await asyncio.sleep(self._takes_s)
-        holds.receive(page)
-        holds.settle(page, Outcome.DONE, "2xx")
+        leases.receive(page)
+        leases.settle(page, Outcome.DONE, "2xx")

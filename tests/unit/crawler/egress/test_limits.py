@@ -13,7 +13,7 @@ from crawling.egress.local_book import LocalBook
 from crawling.egress.shared_book import SharedBook
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
 from crawlstream.model.egress.proxy_reports import BookAnswer, PoolSpend, ProxyReport, ProxyUse
-from support.crawler.holds import Clock
+from support.crawler.leases import Clock
 
 PROXY = Proxy(scheme="http", host="10.0.0.1", port=80)
 DAY_S = 86_400

@@ -6,7 +6,7 @@ import pytest
 
 from crawling.egress.local_book import FAILURES, LocalBook
 from crawlstream.model.egress.proxy_reports import ProxyNews
-from support.crawler.holds import Clock
+from support.crawler.leases import Clock
 
 
 @pytest.fixture

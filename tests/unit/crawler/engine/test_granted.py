@@ -17,7 +17,7 @@ from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE
 from crawlstream.model.crawl import Entry
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
-from support.crawler.holds import hold
+from support.crawler.leases import lease
 
 RULE = ThrottleRule(hits=10, window_s=60)
 TABLE = ThrottleTable(
@@ -28,11 +28,11 @@ TABLE = ThrottleTable(
 
 
 def granting(url: str, site: str) -> tuple[Leases, Page]:
-    """Holds by ``TABLE``, and a page that was granted for a site just now."""
-    holds, now = Leases(64, lambda: None), time.monotonic()
-    holds.sites.site_of = lambda _partition, url: TABLE.site_of(url)
-    holds.heard(0, now, 1)
-    return holds, holds.admit(hold(1, entry=Entry(url=url), issued_at=now, domain=site))
+    """Leases by ``TABLE``, and a page that was granted for a site just now."""
+    leases, now = Leases(64, lambda: None), time.monotonic()
+    leases.sites.site_of = lambda _partition, url: TABLE.site_of(url)
+    leases.heard(0, now, 1)
+    return leases, leases.admit(lease(1, entry=Entry(url=url), issued_at=now, domain=site))
 
 
 WWW = ("http://www.a.com/", "a.com")
@@ -66,22 +66,22 @@ def test_a_grant_pays_for_requests_to_its_site_alone(
     is_paid: bool,  # noqa: FBT001
 ) -> None:
     """Middlewares get another one only for the site; at the gate nothing else passes at all."""
-    holds, held = granting(*page)
+    leases, held = granting(*page)
     asked, wanted = Request(page[0], meta={PAGE: held}), Request(url)
     if is_paid:
-        came: Any = granted(wanted, asked, holds)
+        came: Any = granted(wanted, asked, leases)
         assert came.meta[PAGE] is held
-        holds.set_out(held, url)
+        leases.set_out(held, url)
         return
     with pytest.raises(RequestReplaced):
-        granted(wanted, asked, holds)
+        granted(wanted, asked, leases)
     with pytest.raises(OtherSite) as raised:
-        holds.set_out(held, url)
+        leases.set_out(held, url)
     assert reason_of(raised.value) == "invalid_request"
 
 
 def test_a_page_whose_site_has_changed_since_its_grant_is_given_back() -> None:
     """Its next grant is by the rules in force."""
-    holds, page = granting("http://shop.a.com/", "a.com")
+    leases, page = granting("http://shop.a.com/", "a.com")
     with pytest.raises(GrantExpired):
-        holds.set_out(page, page.hold.entry.url)
+        leases.set_out(page, page.lease.entry.url)

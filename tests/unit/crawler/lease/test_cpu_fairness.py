@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawling.lease.cpu_fairness import FREE_S, LONGEST_REST_S, Shares
-from support.crawler.holds import Clock
+from support.crawler.leases import Clock
 
 CHEAP_S = 0.005
 

@@ -1,4 +1,4 @@
-"""Holds whose links have no room in Redis: not ended before Kafka has these."""
+"""Leases whose links have no room in Redis: not ended before Kafka has these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawling.lease.leases import Leases
 from crawling.page.page import Page, Phase
 from crawling.publish.spill import Spiller
 from crawlstream.model.effects import Links, Outcome, Settle, Spill
-from support.crawler.holds import hold
+from support.crawler.leases import lease
 
 
 class Spilling:
@@ -19,12 +19,12 @@ class Spilling:
 
     def __init__(self) -> None:
         self.settles: list[tuple[Page, Settle]] = []
-        self.holds = Leases(4, lambda: None)
-        self.holds.spiller = self
+        self.leases = Leases(4, lambda: None)
+        self.leases.spiller = self
 
     def takes(self, page: Page) -> bool:
         """As the partition of a page tells."""
-        return self.holds.of(page.hold.partition).is_crowded
+        return self.leases.of(page.lease.partition).is_crowded
 
     def begin(self, page: Page, settle: Settle) -> None:
         """Note it."""
@@ -32,7 +32,7 @@ class Spilling:
 
     def page(self) -> Page:
         """A page that leads somewhere."""
-        page = self.holds.admit(hold(issued_at=0.0))
+        page = self.leases.admit(lease(issued_at=0.0))
         page.links = [Links(domain="a", priority=1, fingerprints=["1"], entries=[b"e"])]
         return page
 
@@ -40,7 +40,7 @@ class Spilling:
         """Kafka has the links of what was to be spilled; what the frontier is told then."""
         page, settle = self.settles.pop()
         settle = replace(settle, links=(), spilled={0: 1})
-        self.holds.spilled(page, settle)
+        self.leases.spilled(page, settle)
         return settle
 
 
@@ -52,46 +52,46 @@ def spilling() -> Spilling:
 
 def test_links_that_were_refused_are_spilled_before_their_page_ends(spilling: Spilling) -> None:
     """The page is held until then, and told without them."""
-    holds, page = spilling.holds, spilling.page()
-    holds.settle(page, Outcome.DONE, "2xx")
-    owed = holds.of(0).take_owed()
-    holds.told(0, owed, stale=(), refused={page.token})
-    assert (page.phase, page.is_open, holds.of(0).owes) == (Phase.SPILLING, False, False)
-    assert holds.of(0).alive() == [page.token]
+    leases, page = spilling.leases, spilling.page()
+    leases.settle(page, Outcome.DONE, "2xx")
+    owed = leases.of(0).take_owed()
+    leases.told(0, owed, stale=(), refused={page.token})
+    assert (page.phase, page.is_open, leases.of(0).owes) == (Phase.SPILLING, False, False)
+    assert leases.of(0).alive() == [page.token]
     settle = spilling.finish()
-    owed = holds.of(0).take_owed()
+    owed = leases.of(0).take_owed()
     assert list(owed.settles) == [settle]
-    holds.told(0, owed, stale=())
-    assert not holds.of(0).alive()
+    leases.told(0, owed, stale=())
+    assert not leases.of(0).alive()
 
 
 def test_a_process_that_knows_does_not_ask(spilling: Spilling) -> None:
     """Pages with links go to Kafka at once; those without end as always."""
-    holds, page = spilling.holds, spilling.page()
-    holds.of(0).is_crowded = True
-    holds.settle(page, Outcome.DONE, "2xx")
-    holds.settle(page, Outcome.DONE, "2xx")
-    assert not holds.of(0).owes
+    leases, page = spilling.leases, spilling.page()
+    leases.of(0).is_crowded = True
+    leases.settle(page, Outcome.DONE, "2xx")
+    leases.settle(page, Outcome.DONE, "2xx")
+    assert not leases.of(0).owes
     assert len(spilling.settles) == 1
     page = spilling.page()
     page.links = ()
-    holds.settle(page, Outcome.DONE, "2xx")
-    assert len(holds.of(0).take_owed().settles) == 1
+    leases.settle(page, Outcome.DONE, "2xx")
+    assert len(leases.of(0).take_owed().settles) == 1
 
 
 def test_a_page_that_went_to_other_hands_while_it_spilled_is_told_all_the_same(
     spilling: Spilling,
 ) -> None:
     """The frontier calls it stale, and forgets what it knows of its records."""
-    holds, page = spilling.holds, spilling.page()
-    holds.of(0).is_crowded = True
-    holds.settle(page, Outcome.DONE, "2xx")
-    assert holds.lose(0, [page.token]) == []
+    leases, page = spilling.leases, spilling.page()
+    leases.of(0).is_crowded = True
+    leases.settle(page, Outcome.DONE, "2xx")
+    assert leases.lose(0, [page.token]) == []
     settle = spilling.finish()
-    owed = holds.of(0).take_owed()
+    owed = leases.of(0).take_owed()
     assert list(owed.settles) == [settle]
-    assert holds.told(0, owed, stale=[page.token]) == []
-    assert not holds.of(0).alive()
+    assert leases.told(0, owed, stale=[page.token]) == []
+    assert not leases.of(0).alive()
 
 
 class Session:
@@ -118,20 +118,20 @@ async def test_a_page_does_not_end_without_its_links(
     spilling: Spilling, spills: tuple[Spill, ...]
 ) -> None:
     """It is given back where nobody knows any more what they inherit."""
-    holds, page = spilling.holds, spilling.page()
+    leases, page = spilling.leases, spilling.page()
     tasks = Tasks(lambda: None)
     spiller = Spiller(
         Session(*spills),  # type: ignore[arg-type]
         Publisher(),  # type: ignore[arg-type]
-        holds,
+        leases,
         tasks,
     )
-    holds.spiller = spiller
-    holds.of(0).is_crowded = True
-    holds.settle(page, Outcome.DONE, "2xx")
+    leases.spiller = spiller
+    leases.of(0).is_crowded = True
+    leases.settle(page, Outcome.DONE, "2xx")
     await tasks.finish(1)
-    owed = holds.of(0).take_owed()
+    owed = leases.of(0).take_owed()
     assert [settle.spilled for settle in owed.settles] == [{0: 1} for _ in spills]
     assert [release.token for release in owed.releases] == ["1-1" for _ in range(1 - len(spills))]
-    holds.told(0, owed, stale=())
-    assert not holds.of(0).alive()
+    leases.told(0, owed, stale=())
+    assert not leases.of(0).alive()

@@ -138,7 +138,7 @@ def restored(request: Request, spider: Spider | None = None) -> Request:
     children = Children(page, spider=spider)
     children.request(request, answer(page))
     (entry,) = entries(children)
-    return to_scrapy(replace(page, hold=replace(page.hold, entry=entry)), spider, failed)
+    return to_scrapy(replace(page, lease=replace(page.lease, entry=entry)), spider, failed)
 
 
 @pytest.mark.parametrize(

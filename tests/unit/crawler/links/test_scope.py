@@ -76,7 +76,7 @@ def test_a_redirect_is_filtered_as_a_link_is(
     if way == "link":
         body = f"<a href='{target}'>x</a>".encode()
         response = HtmlResponse(HERE, body=body)
-        links, refused = links_of(response, page.hold.profile)
+        links, refused = links_of(response, page.lease.profile)
         assert (len(links), dict(refused)) == ((0, {reason: 1}) if reason else (1, {}))
         return
     if way == "redirect":

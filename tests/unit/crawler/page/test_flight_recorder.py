@@ -29,7 +29,7 @@ def die_noting(folder: Path, worker: str, *, on_cpu: bool, partition: int = 0) -
         recorder.open(worker)
         if on_cpu:
             page = page_at()
-            page.hold = replace(page.hold, partition=partition)
+            page.lease = replace(page.lease, partition=partition)
             recorder.note(page)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
@@ -46,7 +46,7 @@ def test_the_successor_learns_who_died_and_of_what(tmp_path: Path, token: str) -
 
 
 def test_the_partition_of_a_token_is_told(tmp_path: Path) -> None:
-    """A token names a hold of its partition only."""
+    """A token names a lease of its partition only."""
     die_noting(tmp_path, "dead", on_cpu=True, partition=2)
     recorder = FlightRecorder(tmp_path, "link")
     assert recorder.open("new") == [Crash("dead", "1-1", 2)]

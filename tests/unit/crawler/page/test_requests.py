@@ -1,4 +1,4 @@
-"""Requests: from a hold to Scrapy, and from a spider's output back to entries."""
+"""Requests: from a lease to Scrapy, and from a spider's output back to entries."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ def test_the_agent_of_a_page_is_the_one_that_its_request_names() -> None:
     """Its own, else the crawl's, else a header of the crawl, else the worker's."""
     headers = {"user-agent": "header/1"}
     of_crawl = Profile(headers=headers, useragent="crawl/1")
-    assert agent_of(page_at().hold, "worker/1") == "worker/1"
-    assert agent_of(page_at(profile=Profile(headers=headers)).hold, "worker/1") == "header/1"
-    assert agent_of(page_at(profile=of_crawl).hold, "worker/1") == "crawl/1"
-    assert agent_of(page_at(headers={"User-Agent": "own/1"}).hold, "worker/1") == "own/1"
+    assert agent_of(page_at().lease, "worker/1") == "worker/1"
+    assert agent_of(page_at(profile=Profile(headers=headers)).lease, "worker/1") == "header/1"
+    assert agent_of(page_at(profile=of_crawl).lease, "worker/1") == "crawl/1"
+    assert agent_of(page_at(headers={"User-Agent": "own/1"}).lease, "worker/1") == "own/1"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_links_are_grouped_by_domain_and_come_in_once() -> None:
         "https://b.example/",
     ]
     assert {entry.depth for entry in entries(children)} == {2}
-    assert {entry.parent_url for entry in entries(children)} == {page.hold.entry.url}
+    assert {entry.parent_url for entry in entries(children)} == {page.lease.entry.url}
     assert page.filtered == {"duplicate": 1, "scheme": 1, "url": 1}
 
 
@@ -186,7 +186,7 @@ def test_a_users_request_travels_with_everything_that_can() -> None:
     assert entry == Entry(
         url="http://a.example/y",
         depth=1,
-        parent_url=page.hold.entry.url,
+        parent_url=page.lease.entry.url,
         callback="parse_item",
         method="PUT",
         headers={"X-A": "1"},

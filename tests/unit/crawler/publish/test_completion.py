@@ -18,27 +18,27 @@ from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import NotAcknowledged, Out
 from crawlstream.model.effects import Outcome
-from support.crawler.holds import hold
+from support.crawler.leases import lease
 
-HOLD = hold(issued_at=0.0)
+HOLD = lease(issued_at=0.0)
 
 
 class Ending:
     """A page in hand, and Kafka as its process sees it."""
 
     def __init__(self, away: int = 0) -> None:
-        self.holds = Leases(4, lambda: None)
-        self.page: Page = self.holds.admit(HOLD)
+        self.leases = Leases(4, lambda: None)
+        self.page: Page = self.leases.admit(HOLD)
         self.acknowledged: list[Out] = []
         self.owed_before: list[bool] = []
         """Whether the frontier would have been told already, at each try to send."""
         self._away = away
         self._publisher = Publisher(self, load_settings())  # type: ignore[arg-type]
-        self.endings = Completion(self.holds, self._publisher, Tasks(lambda: None))
+        self.endings = Completion(self.leases, self._publisher, Tasks(lambda: None))
 
     async def send(self, records: Sequence[Out]) -> None:
         """As ``KafkaSink.send``: away at first, and then slow to take the last record."""
-        self.owed_before.append(self.holds.of(0).owes)
+        self.owed_before.append(self.leases.of(0).owes)
         if self._away:
             self._away -= 1
             raise NotAcknowledged("no word", records)
@@ -57,7 +57,7 @@ async def test_a_failure_is_told_to_the_world_first(monkeypatch: pytest.MonkeyPa
     ending = Ending(away=2)
     await ending.endings.fail(ending.page, "dns")
     assert ending.owed_before == [False] * 3
-    (settle,) = ending.holds.of(0).take_owed().settles
+    (settle,) = ending.leases.of(0).take_owed().settles
     assert (settle.token, settle.outcome, settle.reason) == ("1-1", Outcome.FAILED, "dns")
     await ending.endings.fail(ending.page, "dns")
     assert len(ending.acknowledged) == 1
@@ -77,9 +77,9 @@ def test_a_page_is_done_when_its_items_have_left_the_pipelines() -> None:
     ending.page.items, ending.page.status = 2, 200
     ending.endings.parsed(ending.page)
     ending.endings.item_left(ending.response())
-    assert not ending.holds.of(0).owes
+    assert not ending.leases.of(0).owes
     ending.endings.item_left(ending.response())
-    (settle,) = ending.holds.of(0).take_owed().settles
+    (settle,) = ending.leases.of(0).take_owed().settles
     assert (settle.outcome, settle.reason) == (Outcome.DONE, "2xx")
 
 
@@ -89,5 +89,5 @@ def test_who_gave_up_waiting_for_kafka_ends_no_page() -> None:
     ending.page.items = 1
     ending.endings.parsed(ending.page)
     ending.endings.item_failed(ending.response(), Failure(GivenUp("Kafka is away")))
-    assert not ending.holds.of(0).owes
+    assert not ending.leases.of(0).owes
     assert ending.page.is_open

@@ -24,7 +24,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
 from crawlstream_frontier.codec.link_records import read_links
-from support.crawler.holds import hold
+from support.crawler.leases import lease
 
 PARTITIONS = Partitions("cs", 3)
 ORIGIN = LinkOrigin(
@@ -52,14 +52,14 @@ class Sending:
         self.offset_of: Callable[[int], int] = lambda number: 100 + number
         self.origin: LinkOrigin | None = ORIGIN
         self.tasks = Tasks(lambda: None)
-        self.holds = Leases(9, lambda: None)
+        self.leases = Leases(9, lambda: None)
         publisher = Publisher(self, load_settings())  # type: ignore[arg-type]
         self.topic = LinkTopic(publisher, Kafka(()), "links", group="g")
-        self.holds.spiller = LinkSender(
+        self.leases.spiller = LinkSender(
             self.topic,
             partitions,
             origin_of=lambda _: self.origin,
-            holds=self.holds,
+            leases=self.leases,
             tasks=self.tasks,
         )
         self._pages = 0
@@ -76,19 +76,19 @@ class Sending:
     def done(self, *partitions: int, run: int = 1, here: int = 0) -> Page:
         """A page of one partition that is done, and leads to one link of each of these."""
         self._pages += 1
-        page = self.holds.admit(replace(hold(self._pages), run=run, partition=here))
+        page = self.leases.admit(replace(lease(self._pages), run=run, partition=here))
         page.links = [
             Links(domain=domain_in(p), priority=1, fingerprints=[f"{p}"], entries=[b"e%d" % p])
             for p in partitions
         ]
-        self.holds.settle(page, Outcome.DONE, "2xx")
+        self.leases.settle(page, Outcome.DONE, "2xx")
         return page
 
     async def settles(self, of: int = 0) -> Sequence[Settle]:
         """What a partition is told, once nothing is under way."""
         self.may_answer.set()
         await self.tasks.finish(5)
-        return self.holds.of(of).take_owed().settles
+        return self.leases.of(of).take_owed().settles
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def test_a_page_ends_once_kafka_has_its_links_and_needs_them(sending: Send
     """Its own partition's links stay in the settle; what lies elsewhere is needed up to there."""
     page = sending.done(0, 1, 2)
     await asyncio.sleep(0.05)
-    assert (page.phase, sending.holds.of(0).owes) == (Phase.SPILLING, False)
+    assert (page.phase, sending.leases.of(0).owes) == (Phase.SPILLING, False)
     (settle,) = await sending.settles()
     assert [group.domain for group in settle.links] == [domain_in(0)]
     offsets = {record.partition: 101 + n for n, record in enumerate(sending.records)}
@@ -124,7 +124,7 @@ async def test_a_page_without_such_links_does_not_wait(sending: Sending) -> None
     """It is owed at once."""
     page = sending.done(0)
     assert page.phase is Phase.ENDED
-    assert sending.holds.of(0).owes
+    assert sending.leases.of(0).owes
 
 
 async def test_links_of_pages_with_one_origin_share_a_record(sending: Sending) -> None:
@@ -239,7 +239,7 @@ async def test_a_page_in_other_hands_does_not_end_without_its_links(sending: Sen
 
 async def test_a_crowded_partition_has_its_own_links_sent_too(sending: Sending) -> None:
     """They come back with those of the others, when there is room."""
-    sending.holds.of(0).is_crowded = True
+    sending.leases.of(0).is_crowded = True
     sending.done(0)
     (settle,) = await sending.settles()
     assert (settle.links, settle.need) == ([], {0: 101})

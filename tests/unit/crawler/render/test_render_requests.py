@@ -13,7 +13,7 @@ from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.egress.render import RenderOptions, lane_of, render_wish, spider_of
 from crawlstream.model.request import RequestLimits
 from crawlstream.wire.crawl_request import crawl_request
-from support.crawler.holds import hold
+from support.crawler.leases import lease
 
 FIELDS = {"appid": "app", "crawlid": "c", "url": "http://a.example/"}
 
@@ -60,7 +60,7 @@ def test_cookies_are_for_the_own_domain_or_the_host() -> None:
     """Those of the client for the seed's own domain, those of a redirect for one host."""
     profile = Profile(cookies={"k": "v"}, site="https://a.example")
     entry = Entry(url="https://www.a.example/", cookies={"s": "1"})
-    page = Page(hold(entry=entry, profile=profile), "id")
+    page = Page(lease(entry=entry, profile=profile), "id")
     given, own = cookies_of(page, entry.url, "k=v; s=1; odd")
     assert given["domain"] == "a.example"
     assert given["secure"]
@@ -70,7 +70,7 @@ def test_cookies_are_for_the_own_domain_or_the_host() -> None:
 def test_an_address_has_no_cookies_for_others() -> None:
     """Nor has a single label."""
     entry = Entry(url="http://127.0.0.1/")
-    page = Page(hold(entry=entry, profile=Profile(site="127.0.0.1")), "id")
+    page = Page(lease(entry=entry, profile=Profile(site="127.0.0.1")), "id")
     (cookie,) = cookies_of(page, entry.url, "k=v=w")
     assert "domain" not in cookie
     assert cookie["value"] == "v=w"

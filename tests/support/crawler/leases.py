@@ -1,11 +1,11 @@
-"""Holds for tests of what a process does with them, and a clock that can be moved."""
+"""Leases for tests of what a process does with them, and a clock that can be moved."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.url import domain_key, host_of
 
 
@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-def hold(number: int = 1, **changes: Any) -> Hold:
+def lease(number: int = 1, **changes: Any) -> Lease:
     """A grant of ``http://a.example/<number>``, or another domain, asked for at 100 s."""
     entry = changes.get("entry") or Entry(
         url=f"http://{changes.get('domain', 'a.example')}/{number}"
@@ -36,4 +36,4 @@ def hold(number: int = 1, **changes: Any) -> Hold:
         "retries": 0,
         "issued_at": 100.0,
     }
-    return Hold(**values | changes)
+    return Lease(**values | changes)
