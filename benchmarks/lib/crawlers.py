@@ -53,7 +53,7 @@ class Speed:
     cpu_ms: Mapping[str, float]
     """A page, by role: ``crawler``, ``redis``, ``kafka``, ``site``."""
     bytes_per_s: float = 0
-    """Of the bodies that the site sent; 0 where all pages have one size."""
+    """Bytes of the bodies that the site sent; 0 where all pages have one size."""
 
 
 @dataclass(frozen=True, slots=True)

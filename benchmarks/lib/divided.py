@@ -1,7 +1,7 @@
 """A frontier of several partitions under load, each on a Redis of its own or all in one.
 
-What processes do between partitions is done here by plain calls: homes enroll seeds, partitions
-take them, labels are asked for.
+What processes do between partitions is done here by plain calls: coordinators enroll seeds,
+partitions take them, labels are asked for.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def several_redis(first: Redis, number: int) -> AsyncIterator[Sequence[Red
 
 
 async def open_divided(servers: Sequence[Redis], number: int) -> Frontiers:
-    """Open an empty frontier of ``number`` partitions under one rule, with restored homes."""
+    """Open an empty frontier of ``number`` partitions under one rule; restore coordinators."""
     for redis in servers:
         await redis.flushall()
     frontiers = Frontiers(
@@ -54,18 +54,18 @@ async def open_divided(servers: Sequence[Redis], number: int) -> Frontiers:
     for p, frontier in enumerate(frontiers):
         await frontier.reading.begin(INCOMING, 0, 0)
         await frontier.reading.begin(LINKS, p, 0)
-        await frontier.home.begin(INCOMING, 0, 0)
+        await frontier.coordinator.begin(INCOMING, 0, 0)
         await restore(frontiers, p)
     return frontiers
 
 
 async def restore(frontiers: Frontiers, partition: int) -> None:
-    """Mark a home as restored, with nothing lost."""
-    home = frontiers[partition].home
+    """Mark a coordinator as restored, with nothing lost."""
+    coordinator = frontiers[partition].coordinator
     try:
-        await home.labels([])
+        await coordinator.labels([])
     except NotRestored as error:
-        await home.restore(error.redis_epoch, [])
+        await coordinator.restore(error.redis_epoch, [])
 
 
 def seed_domain(partitions: Partitions, partition: int) -> str:
@@ -102,13 +102,13 @@ async def feed(frontiers: Frontiers, seeds: Sequence[Seed]) -> None:
         return
     stamps = dict[int, Stamp]()
     for p, frontier in enumerate(frontiers):
-        own = [one for one in seeds if frontiers.partitions.home(one.crawl) == p]
-        stamps |= (await frontier.home.enroll(_with(batch, own))).stamps
+        own = [one for one in seeds if frontiers.partitions.coordinator(one.crawl) == p]
+        stamps |= (await frontier.coordinator.enroll(_with(batch, own))).stamps
     for p, frontier in enumerate(frontiers):
         own = [one for one in seeds if frontiers.partitions.of(one.domain) == p]
         taken = await frontier.reading.take(_with(batch, own), stamps)
         await confirm(
-            lambda crawl: frontiers.home(crawl).home,
+            lambda crawl: frontiers.coordinator(crawl).coordinator,
             frontier.contexts,
             await frontier.contexts.epoch(),
             taken.unconfirmed,

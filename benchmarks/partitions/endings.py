@@ -69,12 +69,12 @@ class Runs:
 
 
 async def looks(frontiers: Frontiers) -> Figures:
-    """Rounds over all open runs, of all homes one after the other, without a pause."""
+    """Rounds over all open runs, of all coordinators one after the other, without a pause."""
 
     async def links_topic() -> str:
         return LINKS
 
-    # No ends by the clocks of homes are recorded, for they end nothing.
+    # No ends by the clocks of coordinators are recorded, for they end nothing.
     no_sink: Any = None
     labelling = Labelling(frontiers)
     duties = [

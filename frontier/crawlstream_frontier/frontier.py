@@ -44,7 +44,7 @@ class Frontier:
         self.intake = FrontierIntake(self.scripts)
         self.positions = Positions(self.scripts)
         self.overflow = Overflow(self.scripts)
-        self.home = Coordinator(self.scripts)
+        self.coordinator = Coordinator(self.scripts)
         self.reading = PartitionIntake(self.scripts)
         self.contexts = Contexts(self.scripts)
         self.maintenance = FrontierMaintenance(self.scripts, limits)

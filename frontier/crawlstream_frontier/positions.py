@@ -29,12 +29,12 @@ def read_positions(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int], int]:
 
 
 def late_in(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int, int], int]:
-    """Return offsets by topic UUID, Kafka partition and home, from the hash of late homes."""
+    """Return offsets by topic UUID, Kafka partition and coordinator, from the hash ``late``."""
     late = {}
     for field, offset in fields.items():
-        place, _, home = field.decode().rpartition(" ")
+        place, _, coordinator = field.decode().rpartition(" ")
         topic_id, _, partition = place.rpartition(":")
-        late[topic_id, int(partition), int(home)] = int(offset)
+        late[topic_id, int(partition), int(coordinator)] = int(offset)
     return late
 
 
@@ -57,7 +57,7 @@ class Positions:
         return read_positions(fields)
 
     async def late(self) -> dict[tuple[str, int, int], int]:
-        """Return the next offset of unavailable homes' seeds, by topic UUID, partition and home."""
+        """Return the next offset of late seeds by topic UUID, Kafka partition and coordinator."""
         with our_errors():
             return late_in(await self._redis.hgetall(self._keys.late()))
 

@@ -105,8 +105,11 @@ def _divided(resources: Resources) -> MonitorParts:
     topics, kafka, group = settings.topics, resources.kafka, settings.kafka_group
     labelling = Labelling(frontiers)
     dedupe_ms = settings.dupefilter_timeout * 1000
-    homes = Coordinators(frontiers, resources.sink, kafka, topics, dedupe_ms=dedupe_ms)
-    steps, leaving = Steps(frontiers, homes, labelling), UnavailablePartitions(len(frontiers))
+    coordinators = Coordinators(frontiers, resources.sink, kafka, topics, dedupe_ms=dedupe_ms)
+    steps, leaving = (
+        Steps(frontiers, coordinators, labelling),
+        UnavailablePartitions(len(frontiers)),
+    )
     way_in = DividedIntake(frontiers, steps, leaving)
     links = LinkReader(frontiers, labelling, rejects, kafka=kafka, topics=topics, group=group)
     positions = DividedPositions(way_in, kafka, topics, group=group)
@@ -129,8 +132,8 @@ def _divided(resources: Resources) -> MonitorParts:
     return MonitorParts(
         source=source,
         loop=loop,
-        helpers=(homes.run(), links.run()),
-        livenesses=[homes.liveness, links.liveness],
+        helpers=(coordinators.run(), links.run()),
+        livenesses=[coordinators.liveness, links.liveness],
         stop=stop,
     )
 

@@ -139,7 +139,11 @@ def _router(settings: Settings, frontier: Frontier) -> Router:
 async def _before(kafka: Kafka, topics: Topics) -> Missing:
     """Return which partitions without data existed before: Kafka knows earlier epochs of them."""
     records = await read_all(kafka, topics.runs)
-    return "lost" if any((r.key or b"").startswith(Topics.HOME_KEYS) for r in records) else "new"
+    return (
+        "lost"
+        if any((r.key or b"").startswith(Topics.COORDINATOR_KEYS) for r in records)
+        else "new"
+    )
 
 
 async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:

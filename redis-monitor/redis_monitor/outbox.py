@@ -54,10 +54,10 @@ class OutboxPublisher:
         outbound: Outbound,
         tally: Tally,
         liveness: Liveness,
-        homes: EndingRecords | None = None,
+        coordinators: EndingRecords | None = None,
     ) -> None:
-        """``homes``: of a frontier of several partitions, the one whose outbox this is."""
-        self._homes = homes
+        """``coordinators``: of a frontier of several partitions, the one whose outbox this is."""
+        self._coordinators = coordinators
         self._streams = streams
         self._outbound = outbound
         self._topics = outbound.topics
@@ -73,8 +73,8 @@ class OutboxPublisher:
         ids = [one.id for one in owed]
         async with self._streams.keeping_owed(ids):
             await self._publish(records)
-            if self._homes:
-                await self._liveness.retry(partial(self._homes.published, owed))
+            if self._coordinators:
+                await self._liveness.retry(partial(self._coordinators.published, owed))
             await self._liveness.retry(lambda: self._streams.published(ids))
         _count(owed)
         log.info("publish", records=len(records), kinds=sorted({one.kind for one in owed}))
@@ -128,7 +128,7 @@ class OutboxPublisher:
         )
         key = f"{FrontierKeys.crawl_field(owed.crawl)}:{owed.run}:{owed.kind}".encode()
         event = Out(self._topics.events, events.encode(ending), key)
-        marks = self._homes.marks(owed, self._topics) if self._homes else ()
+        marks = self._coordinators.marks(owed, self._topics) if self._coordinators else ()
         return [*marks, self._mark(owed), event, *self._expired(owed)]
 
     def _mark(self, owed: OutboxRecord) -> Out:

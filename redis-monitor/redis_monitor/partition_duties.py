@@ -73,7 +73,7 @@ class PartitionDuties:
         dedupe_ms: int,
         links_topic: Callable[[], Awaitable[str]],
     ) -> AsyncIterator[Sequence[PeriodicTask]]:
-        """End the runs of each home, where there are several; see `Endings`."""
+        """End the runs of each coordinator, where there are several; see `Endings`."""
         async with AsyncExitStack() as stack:
             tasks = []
             for p in range(len(self._frontiers)) if len(self._frontiers) > 1 else ():
@@ -109,7 +109,9 @@ class PartitionDuties:
             outbound=self._outbound,
             tally=self._tally,
             liveness=liveness,
-            homes=None if is_whole else EndingRecords(partition, self._frontiers[partition].home),
+            coordinators=None
+            if is_whole
+            else EndingRecords(partition, self._frontiers[partition].coordinator),
         )
         return self._task(partition, liveness, publisher.step)
 

@@ -69,8 +69,8 @@ async def _look_later(self: endings.Endings, runs: Sequence[OpenRun]) -> None:
             Look(before.redis_epoch, now.positions, before.reports, now.late)
             for before, now in zip(first, later, strict=True)
         ]
-        if is_over(runs[0], looks, 0, self._topic_id, home=self._partition):
-            await self._home.finish(runs[0], {})
+        if is_over(runs[0], looks, 0, self._topic_id, coordinator=self._partition):
+            await self._coordinator.finish(runs[0], {})
             return
         await asyncio.sleep(0.01)
 

@@ -140,7 +140,7 @@ async def dropped_leftovers(round_: Round) -> None:
     cluster, partitions = round_.cluster, round_.cluster.frontier.partitions
     urls = cluster.plain_urls()
     fed = round_.crawl_of("leftovers", urls)
-    home = partitions.home(fed.key)
+    home = partitions.coordinator(fed.key)
     name = cluster.redis_names[home]
     hosts = {url: url.partition("://")[2].partition(":")[0] for url in urls}
     first, second = (

@@ -86,10 +86,10 @@ BUGS = FETCH_BUGS | {
     ),
     "a debt is forgotten before Kafka has its record": Bug(
         module="redis_monitor.outbox",
-        right=("            await self._publish(records)\n            if self._homes:"),
+        right=("            await self._publish(records)\n            if self._coordinators:"),
         wrong=(
             "            await self._liveness.retry(lambda: self._streams.published(ids))\n"
-            "            await self._publish(records)\n            if self._homes:"
+            "            await self._publish(records)\n            if self._coordinators:"
         ),
         test="integration/kafka_monitor/test_order_of_effects.py::owed_is_told",
     ),
@@ -227,13 +227,13 @@ BUGS = FETCH_BUGS | {
         module="crawlstream_frontier.partitions.confirm",
         right="if report.kept_run == run.run:",
         wrong="if report.kept_run < 0:",
-        test="integration/frontier/partitions/test_homes_that_go_back.py::with_all_counters",
+        test="integration/frontier/partitions/test_coordinators_that_go_back.py::with_all_counters",
     ),
     "the next run has the counters of the last": Bug(
         module="crawlstream_frontier.partitions.confirm",
         right="if report.kept_run == run.run:",
         wrong="if report.kept_run:",
-        test="integration/frontier/partitions/test_homes_that_go_back.py::next_is_open",
+        test="integration/frontier/partitions/test_coordinators_that_go_back.py::next_is_open",
     ),
     "the word of one partition is taken for that of another": Bug(
         module="crawling.lease.leases",

@@ -23,7 +23,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.partitions.messages import HomeMark
+from crawlstream.model.partitions.messages import CoordinatorMark
 from crawlstream.model.run_marks import PAUSE, RESUME, RUNNING, STOP, RunMark
 
 _TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
@@ -268,11 +268,11 @@ class Partitions:
         """Return the partition of a domain key, and of all sites in that domain."""
         return crc32(domain.encode()) % self.number
 
-    def home(self, crawl: CrawlKey) -> int:
+    def coordinator(self, crawl: CrawlKey) -> int:
         """Return the coordinator of a crawl: the partition with its registry."""
-        return self.home_of(FrontierKeys.crawl_field(crawl).encode())
+        return self.coordinator_of(FrontierKeys.crawl_field(crawl).encode())
 
-    def home_of(self, name: bytes) -> int:
+    def coordinator_of(self, name: bytes) -> int:
         """Return the coordinator of a crawl by its name, a result of ``crawl_field``."""
         return crc32(b"crawl:" + name) % self.number
 
@@ -368,15 +368,15 @@ class Topics:
         which = whole.get(mark.state, f"{mark.run}:ended")
         return f"{FrontierKeys.crawl_field(mark.crawl)}:{which}".encode()
 
-    HOME_KEYS = b"home:"
+    COORDINATOR_KEYS = b"home:"
     """Prefix of the keys of coordinators' marks on the topic `runs`."""
 
     @classmethod
-    def home_key(cls, home: int, mark: HomeMark) -> bytes:
+    def coordinator_key(cls, coordinator: int, mark: CoordinatorMark) -> bytes:
         """Return the key of a coordinator's mark: a mark is repeated, but never replaced."""
         crawl = FrontierKeys.crawl_field(mark.crawl) if mark.crawl else ""
         which = f"{mark.kind}:{mark.redis_epoch}:{mark.generation}:{mark.run}:{crawl}"
-        return cls.HOME_KEYS + f"{home}:{which}".encode()
+        return cls.COORDINATOR_KEYS + f"{coordinator}:{which}".encode()
 
     @staticmethod
     def schedule_key(appid: str, name: str, *, is_fired: bool = False) -> bytes:

@@ -1,4 +1,4 @@
-"""Faults that only a frontier of several partitions can suffer: of one of them, and of a home."""
+"""Faults that only a frontier of several partitions can suffer: of one, and of a coordinator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from crawlstream_chaos.faults import Fault, FaultContext, FaultEffect
 from crawlstream_chaos.strikes.extra_processes import extra_process
-from crawlstream_chaos.strikes.redis import cuts_power, freezes, home, kills, one, wipes
+from crawlstream_chaos.strikes.redis import coordinator, cuts_power, freezes, kills, one, wipes
 
 _JOINED_S = 4
 """Within this a new kafka-monitor has been dealt some partitions of links, mostly."""
@@ -39,9 +39,13 @@ OF_PARTITIONS = [
             cuts_power(one),
         ),
         Fault("wipe-partition", "one partition loses its disk", wipes(one)),
-        Fault("kill-home", "kill -9 of the Redis that is the home of a crawl", kills(home)),
-        Fault("cut-home", "a home loses what it wrote in its last moments", cuts_power(home)),
-        Fault("wipe-home", "a home loses its disk", wipes(home)),
+        Fault("kill-home", "kill -9 of the Redis that coordinates a crawl", kills(coordinator)),
+        Fault(
+            "cut-home",
+            "a coordinator loses what it wrote in its last moments",
+            cuts_power(coordinator),
+        ),
+        Fault("wipe-home", "a coordinator loses its disk", wipes(coordinator)),
         Fault("lag-links", "a reader of links freezes for seconds, then goes on", lag_links),
     )
 ]

@@ -40,9 +40,9 @@ def one_or_all(context: FaultContext) -> Sequence[int]:
     return every if context.random.random() < 0.5 else one(context)
 
 
-def home(context: FaultContext) -> Sequence[int]:
-    """The home of a crawl that is crawled."""
-    return [context.cluster.frontier.partitions.home(context.random.choice(context.crawls))]
+def coordinator(context: FaultContext) -> Sequence[int]:
+    """The partition that coordinates a crawl in progress."""
+    return [context.cluster.frontier.partitions.coordinator(context.random.choice(context.crawls))]
 
 
 @asynccontextmanager

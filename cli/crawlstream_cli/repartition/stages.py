@@ -14,7 +14,7 @@ from crawlstream.bus.history import partition_offsets, read_all, topic_id_of
 from crawlstream.bus.records import Out
 from crawlstream.errors import ConfigError, CrawlstreamError, FrontierFull, NoFrontier
 from crawlstream.keys import FrontierKeys, Topics
-from crawlstream.model.partitions.messages import HomeMark
+from crawlstream.model.partitions.messages import CoordinatorMark
 from crawlstream.stats.heartbeat import living_in
 from crawlstream.wire import run_marks
 from crawlstream_frontier.codec.values import crawl_from
@@ -161,7 +161,7 @@ class Stages:
     async def _unread(self) -> Mapping[str, int]:
         """Return the Kafka partitions that not all frontier partitions have read equally far."""
         positions = [await each.positions.known() for each in self.old]
-        enrolled = [await each.home.enrolled() for each in self.old]
+        enrolled = [await each.coordinator.enrolled() for each in self.old]
         uneven = {
             place
             for place in {place for each in enrolled for place in each}
@@ -177,31 +177,34 @@ class Stages:
         return {name: n for name, n in (("links", links), ("seeds", len(uneven))) if n}
 
     async def _note(self) -> None:
-        """Have Kafka know, for homes that lose their data later, which runs have ended before."""
+        """Have Kafka know which runs have ended, for coordinators that lose their data later."""
         await self._withdrawal.note(await self._generations())
         old = await self.read()
         founding = Founding.of(old.about, old.crawls, len(self.new))
         marks = [
-            (home, HomeMark(kind="life", redis_epoch=founding.epoch))
-            for home in range(max(len(self.old), len(self.new)))
+            (coordinator, CoordinatorMark(kind="life", redis_epoch=founding.epoch))
+            for coordinator in range(max(len(self.old), len(self.new)))
         ]
         for crawl in old.crawls:
-            home = self._filling.home_of(crawl)
-            marks += [(home, mark) for mark in _numbers_of(crawl, founding.epoch)]
+            coordinator = self._filling.coordinator_of(crawl)
+            marks += [(coordinator, mark) for mark in _numbers_of(crawl, founding.epoch)]
         async with make_sink(self.kafka) as sink:
             for start in range(0, len(marks), 1000):
                 await sink.send([self._out(*mark) for mark in marks[start : start + 1000]])
 
-    def _out(self, home: int, mark: HomeMark) -> Out:
-        value, key = run_marks.encode_home(home, mark), Topics.home_key(home, mark)
+    def _out(self, coordinator: int, mark: CoordinatorMark) -> Out:
+        value, key = (
+            run_marks.encode_coordinator_mark(coordinator, mark),
+            Topics.coordinator_key(coordinator, mark),
+        )
         return Out(self.topics.runs, value, key, partition=0)
 
     async def _generations(self) -> Mapping[bytes, int]:
         """The latest generation of each crawl that Kafka knows of."""
         latest: dict[bytes, int] = {}
         for record in await read_all(self.kafka, self.topics.runs):
-            if record.value and (record.key or b"").startswith(Topics.HOME_KEYS):
-                _, mark = run_marks.decode_home(record.value)
+            if record.value and (record.key or b"").startswith(Topics.COORDINATOR_KEYS):
+                _, mark = run_marks.decode_coordinator_mark(record.value)
                 if mark.crawl and mark.generation:
                     name = FrontierKeys.crawl_field(mark.crawl).encode()
                     latest[name] = max(latest.get(name, 0), mark.generation)
@@ -263,11 +266,11 @@ def _listed(under_way: Mapping[str, int]) -> str:
     return ", ".join(f"{amount:,} {UNDER_WAY[name]}" for name, amount in under_way.items())
 
 
-def _numbers_of(crawl: MovedCrawl, epoch: int) -> Iterator[HomeMark]:
+def _numbers_of(crawl: MovedCrawl, epoch: int) -> Iterator[CoordinatorMark]:
     """Yield the marks of a crawl for Kafka: its open run, and the last one that has ended."""
     ended = crawl.run - 1 if crawl.is_open else crawl.run
-    remember, _ = crawl.at_home.get("remember", (None, ()))
-    end = HomeMark(
+    remember, _ = crawl.at_coordinator.get("remember", (None, ()))
+    end = CoordinatorMark(
         kind="end",
         redis_epoch=epoch,
         crawl=crawl_from(crawl.name),

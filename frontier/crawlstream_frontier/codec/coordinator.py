@@ -1,4 +1,4 @@
-"""Requests to the home of crawls, and its answers that Kafka must store.
+"""Requests to the coordinator of crawls, and its answers that Kafka must store.
 
 In the shapes of ``lua/operations/partitions``: enroll, overdue, lapse and recover.
 """
@@ -10,14 +10,14 @@ from typing import Any
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Command, Effect, IntakeBatch, Seed
-from crawlstream.model.partitions.messages import Begun, HomeMark, Stamp, ToNote, Version
+from crawlstream.model.partitions.messages import Begun, CoordinatorMark, Stamp, ToNote, Version
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream_frontier.codec.intake import LATEST_S, Profiles, pack_occasion, pack_other
 from crawlstream_frontier.codec.values import crawl_from, none_as, pack
 
 
 def pack_enroll(batch: IntakeBatch, noted: Mapping[int, ToNote], begun: Sequence[Begun]) -> bytes:
-    """Pack records for the home of their crawls, with the notes in Kafka that precede them.
+    """Pack records for the coordinator of their crawls, with the notes in Kafka that precede them.
 
     ``noted`` has the notes by the offset of their record. ``begun`` are crawls of the previous
     answer that Kafka has stored.
@@ -110,14 +110,14 @@ def unpack_begun(redis_epoch: int, flat: Sequence[Any]) -> list[Begun]:
 
 
 def pack_lapse(note: ToNote) -> bytes:
-    """Pack the end of a run by the clock of its home, after Kafka has stored it."""
+    """Pack the end of a run by the clock of its coordinator, after Kafka has stored it."""
     return pack([FrontierKeys.crawl_field(note.crawl), note.generation, note.redis_epoch])
 
 
 def pack_fates(
-    redis_epoch: int, marks: Sequence[HomeMark], dedupe_ms: int, *, is_last: bool
+    redis_epoch: int, marks: Sequence[CoordinatorMark], dedupe_ms: int, *, is_last: bool
 ) -> bytes:
-    """Pack the marks of crawls in Kafka for a home that is in a new epoch."""
+    """Pack the marks of crawls in Kafka for a coordinator that is in a new epoch."""
     fates = [
         [
             mark.kind,

@@ -11,9 +11,9 @@ from crawlstream.model.partitions.messages import ContextKey
 from crawlstream_frontier.codec.values import pack
 
 
-def pack_count(context: ContextKey, home_epoch: int, *, give_back: bool) -> bytes:
+def pack_count(context: ContextKey, coordinator_epoch: int, *, give_back: bool) -> bytes:
     """Pack the request for the account of a partition."""
-    return pack([*_name(context), home_epoch, give_back])
+    return pack([*_name(context), coordinator_epoch, give_back])
 
 
 def unpack_draw(packed: Sequence[int]) -> Draw:
@@ -24,7 +24,7 @@ def unpack_draw(packed: Sequence[int]) -> Draw:
 def pack_draws(
     context: ContextKey, draws: Mapping[int, Draw], asker: int, counted_in: int
 ) -> bytes:
-    """Pack the accounts of partitions for the home; ``asker`` is the one that needs credits."""
+    """Pack the accounts of partitions for the coordinator; ``asker`` needs credits."""
     in_order = sorted(draws, key=lambda partition: (partition == asker, partition))
     accounts = [[partition, *draws[partition].account] for partition in in_order]
     asked = draws[asker]
@@ -32,17 +32,17 @@ def pack_draws(
 
 
 def unpack_grant(packed: Sequence[Any]) -> Grant | NoGrant:
-    """Return the answer of the home."""
-    kind, home_epoch, *grant = packed
+    """Return the answer of the coordinator."""
+    kind, coordinator_epoch, *grant = packed
     if kind != b"OK":
-        return NoGrant(home_epoch, kind.decode())
-    return Grant(home_epoch, *grant[0])
+        return NoGrant(coordinator_epoch, kind.decode())
+    return Grant(coordinator_epoch, *grant[0])
 
 
 def pack_grant(context: ContextKey, grant: Grant, most: int) -> bytes:
     """Pack a grant for the partition that receives it."""
-    home_epoch, *rest, _ = grant
-    return pack([*_name(context), home_epoch, rest, most])
+    coordinator_epoch, *rest, _ = grant
+    return pack([*_name(context), coordinator_epoch, rest, most])
 
 
 def _name(context: ContextKey) -> tuple[str, int]:

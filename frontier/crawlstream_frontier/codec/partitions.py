@@ -1,4 +1,4 @@
-"""Messages of partitions and homes, in the shapes of ``lua/operations/partitions``."""
+"""Messages of partitions and coordinators, in the shapes of ``lua/operations/partitions``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawlstream.model.partitions.messages import (
     Label,
     OpenRun,
     Question,
-    RunAtHome,
+    RegisteredRun,
     SeedsOf,
     Stamp,
     Tell,
@@ -27,12 +27,12 @@ from crawlstream_frontier.codec.intake import LATEST_S, Profiles, SiteOf
 from crawlstream_frontier.codec.values import crawl_from, none_as, pack, pairs
 
 
-def unpack_runs_at_home(
+def unpack_registered_runs(
     crawls: Sequence[CrawlKey], packed: Sequence[Any]
-) -> dict[CrawlKey, RunAtHome]:
-    """Return the runs of the crawls that a home knows."""
+) -> dict[CrawlKey, RegisteredRun]:
+    """Return the runs of the crawls that a coordinator knows."""
     return {
-        crawl: RunAtHome(
+        crawl: RegisteredRun(
             run=run[0],
             state=run[1].decode(),
             paused_until=None if run[2] < 0 else run[2],
@@ -50,15 +50,18 @@ def pack_take(
 ) -> bytes:
     """Pack seeds for the partition of their domains, without seeds of runs that are over."""
     profiles = Profiles()
-    homes = seeds_of.by_offset
+    coordinators = seeds_of.by_offset
     seeds = [
-        [*_stamped(record, stamps[record.offset], profiles, site_of), homes.get(record.offset, 0)]
+        [
+            *_stamped(record, stamps[record.offset], profiles, site_of),
+            coordinators.get(record.offset, 0),
+        ]
         for record in batch.records
         if isinstance(record, Seed) and stamps[record.offset].generation is not None
     ]
     place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
     untold = [offset for span in seeds_of.told_elsewhere for offset in span]
-    whose = [seeds_of.homes, sorted(seeds_of.absent), untold]
+    whose = [seeds_of.coordinators, sorted(seeds_of.absent), untold]
     return pack([*place, profiles.numbered(), seeds, *whose])
 
 
@@ -85,7 +88,7 @@ def _stamped(seed: Seed, stamp: Stamp, profiles: Profiles, site_of: SiteOf) -> l
 
 
 def unpack_questions(packed: Sequence[Any]) -> list[Question]:
-    """Return the questions for homes."""
+    """Return the questions for coordinators."""
     return [
         Question(
             ContextKey(crawl_from(name), generation),
@@ -102,14 +105,14 @@ def unpack_context(packed: Sequence[Any]) -> ContextKey | None:
 
 
 def pack_questions(questions: Iterable[Question]) -> bytes:
-    """Pack questions for a home."""
+    """Pack questions for a coordinator."""
     return pack([[[*_context(asked.context), [*asked.profiles]] for asked in questions]])
 
 
 def unpack_labels(
     redis_epoch: int, questions: Sequence[Question], packed: Sequence[Any]
 ) -> list[Label]:
-    """Return the labels that a home answers with, in the order of the questions."""
+    """Return the labels that a coordinator answers with, in the order of the questions."""
     return [
         Label(
             context=asked.context,
@@ -183,7 +186,7 @@ def unpack_told(tells: Sequence[Tell], reports: Sequence[Any]) -> list[Told]:
 
 
 def pack_told(answers: Iterable[Told]) -> bytes:
-    """Pack the answers of partitions for the home."""
+    """Pack the answers of partitions for the coordinator."""
     return pack(
         [
             [

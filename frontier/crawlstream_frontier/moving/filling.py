@@ -133,17 +133,17 @@ class Filling:
             shift = b"%d" % crawl.shift
         else:
             number = crawl.generation
-            is_home = self.home_of(crawl) == partition
-            ledger = crawl.context(slabs, clock, is_home=is_home)
+            is_coordinator = self.coordinator_of(crawl) == partition
+            ledger = crawl.context(slabs, clock, is_coordinator=is_coordinator)
         known_as = b"%s %d 1" % (crawl.c, number)
         about = [crawl.name, known_as, crawl.c, ledger, crawl.profile_fields()]
         scripts = self.frontiers[partition].scripts
         await self._enlist(scripts, "crawl", *about, [shift, forget_at, paused_until])
 
     async def registered(self, crawl: MovedCrawl) -> None:
-        """Register a crawl with its home, if there are several partitions."""
+        """Register a crawl with its coordinator, if there are several partitions."""
         if self.number > 1:
-            scripts = self.frontiers[self.home_of(crawl)].scripts
+            scripts = self.frontiers[self.coordinator_of(crawl)].scripts
             profiles = _flat(crawl.profiles)
             await self._enlist(
                 scripts, "home", crawl.name, crawl.registry(), crawl.is_open, profiles
@@ -209,9 +209,9 @@ class Filling:
         found = [layout.version for layout in await self.layouts()]
         return bool(found) and min(found) == LAYOUT
 
-    def home_of(self, crawl: MovedCrawl) -> int:
+    def coordinator_of(self, crawl: MovedCrawl) -> int:
         """Return the partition that has the registry of a crawl."""
-        return self.frontiers.partitions.home_of(crawl.name)
+        return self.frontiers.partitions.coordinator_of(crawl.name)
 
     async def _note_layouts(self, version: int) -> None:
         for server in self._servers:

@@ -171,7 +171,7 @@ class _Moving:
         if crawl.run:
             await self._new.registered(crawl)
         if crawl.c:
-            await self._at(self._new.home_of(crawl) if self._new.number > 1 else 0)
+            await self._at(self._new.coordinator_of(crawl) if self._new.number > 1 else 0)
             for context in crawl.contexts:
                 await self._context(context)
             await together(self._new.adopt(p, crawl, is_last=True) for p in self._there)

@@ -19,8 +19,8 @@ _CARRIED = (
     *(b"occasion", b"steered", b"recovered"),
 )
 """Further fields of a run that move from one partition to one partition."""
-_KEPT_AT_HOME = ("expires", "remember", "occasion", "ending", "is_bare")
-"""Further fields of a crawl in its home; the first two with the place of their seed."""
+_KEPT_BY_COORDINATOR = ("expires", "remember", "occasion", "ending", "is_bare")
+"""Further fields of a crawl in its coordinator; the first two with the place of their seed."""
 _SLAB_IS_FULL = b"32"
 _PROFILE_OF = b"#"
 _NO_PROFILES: Fields = {}
@@ -45,8 +45,8 @@ class MovedCrawl:
     """Epoch seconds; 0: until a resume request; None: it is not paused."""
     shift: int = 0
     top: int | None = None
-    at_home: Mapping[str, Any] = field(default_factory=dict)
-    """See ``_KEPT_AT_HOME``."""
+    at_coordinator: Mapping[str, Any] = field(default_factory=dict)
+    """See ``_KEPT_BY_COORDINATOR``."""
     contexts: list[CrawlPart] = field(default_factory=list)
     profiles: Fields = field(default_factory=dict)
     """By hash."""
@@ -80,7 +80,7 @@ class MovedCrawl:
         return flat
 
     def registry(self) -> bytes:
-        """Return the packed registry for the home of the crawl."""
+        """Return the packed registry for the coordinator of the crawl."""
         packed: dict[str, Any] = {
             "g": self.generation,
             "run": self.run,
@@ -90,7 +90,7 @@ class MovedCrawl:
             "over": self.over,
             "seeds": self.seeds,
         }
-        packed |= self.at_home
+        packed |= self.at_coordinator
         if self.paused_until is not None:
             packed |= {"paused": True, "until_s": self.paused_until}
         if self.shift:
@@ -105,8 +105,8 @@ class MovedCrawl:
         for context in self.contexts:
             own |= {name: context.ledger[name] for name in _CARRIED if name in context.ledger}
         for name in ("expires", "remember") if self.is_open else ("remember",):
-            if name in self.at_home:
-                value, (at, place, offset) = self.at_home[name]
+            if name in self.at_coordinator:
+                value, (at, place, offset) = self.at_coordinator[name]
                 own[name.encode()] = b"%d" % value
                 own[name.encode() + b"_by"] = b"%d %d %d" % (at, place, offset)
         if self.top is not None:
@@ -118,14 +118,14 @@ class MovedCrawl:
         own |= {b"from:" + place: b"0 0" for place in self.seeds}
         return _flat(own | self._shared(slabs) | self._past())
 
-    def context(self, slabs: int, clock: int, *, is_home: bool) -> list[bytes]:
-        """Return its ledger for one of several partitions; the home counts ended pages."""
+    def context(self, slabs: int, clock: int, *, is_coordinator: bool) -> list[bytes]:
+        """Return its ledger for one of several partitions; the coordinator counts ended pages."""
         own = {
             b"run": b"%d" % (self.run if self.is_open else 0),
             b"state": b"running",
             b"label": b"%d 0 0 0 0 0 %d 0 0" % (self.generation, clock),
         }
-        past = self._past() if is_home and self.is_open else {}
+        past = self._past() if is_coordinator and self.is_open else {}
         return _flat(own | self._shared(slabs) | past)
 
     def _shared(self, slabs: int) -> Fields:
@@ -166,7 +166,7 @@ def of_one(contexts: Iterable[CrawlPart], positions: Positions) -> Iterator[Move
             paused_until=_paused_until(ledger) if is_open else None,
             shift=context.shift,
             top=int(ledger[b"top"]) if is_open and b"top" in ledger else None,
-            at_home=_of_ledger(ledger, is_open=is_open),
+            at_coordinator=_of_ledger(ledger, is_open=is_open),
             contexts=[context] if context.is_live else [],
             profiles=_by_hash(context),
         )
@@ -195,8 +195,10 @@ def of_several(
             paused_until=int(known.get(b"until_s", 0)) if known.get(b"paused") else None,
             shift=int(known.get(b"shift", 0)),
             top=int(known[b"top"]) if b"top" in known else None,
-            at_home={
-                name: known[name.encode()] for name in _KEPT_AT_HOME if name.encode() in known
+            at_coordinator={
+                name: known[name.encode()]
+                for name in _KEPT_BY_COORDINATOR
+                if name.encode() in known
             },
             contexts=live,
             profiles=union,
@@ -204,7 +206,7 @@ def of_several(
 
 
 def _of_ledger(ledger: Fields, *, is_open: bool) -> dict[str, Any]:
-    """Return the fields for the home of a crawl, from its ledger in the only partition."""
+    """Return the fields for the coordinator of a crawl, from its ledger in the only partition."""
     found: dict[str, Any] = {
         name: [int(ledger[name.encode()]), [*map(int, ledger[name.encode() + b"_by"].split())]]
         for name in ("expires", "remember")

@@ -133,7 +133,7 @@ class Unloading:
         return found
 
     async def registry(self) -> Mapping[bytes, tuple[dict[bytes, Any], Fields]]:
-        """Return the registry and the profiles by hash of each crawl whose home it is."""
+        """Return the registry and the profiles by hash of each crawl whose coordinator it is."""
         found = {}
         async for part in self._scan("registry"):
             for name, packed, profiles in zip(part[::3], part[1::3], part[2::3], strict=True):

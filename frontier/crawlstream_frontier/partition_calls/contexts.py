@@ -50,25 +50,25 @@ class Contexts:
         return cast(int, applied)
 
     async def tell(self, tells: Sequence[Tell]) -> list[Told]:
-        """Deliver changes from homes to this partition; return its answers for ``Home.told``."""
+        """Deliver changes from coordinators; return the answers for ``Coordinator.told``."""
         if not tells:
             return []
         _, reports = unpack(await self._scripts.run("label", pack_tells(tells)))
         return unpack_told(tells, reports)
 
     async def count(
-        self, context: ContextKey, *, home_epoch: int = 0, give_back: bool = False
+        self, context: ContextKey, *, coordinator_epoch: int = 0, give_back: bool = False
     ) -> Draw:
         """Return the account of credits of a context, and how many it wants.
 
-        Grants from an earlier epoch of the home than ``home_epoch`` are ignored from now on.
-        ``give_back``: return credits that nothing here waits for.
+        Grants from an earlier epoch of the coordinator than ``coordinator_epoch`` are ignored from
+        now on. ``give_back``: return credits that nothing here waits for.
         """
-        packed = pack_count(context, home_epoch, give_back=give_back)
+        packed = pack_count(context, coordinator_epoch, give_back=give_back)
         return unpack_draw(unpack(await self._scripts.run("count", packed)))
 
     async def granted(self, context: ContextKey, grant: Grant) -> Draw:
-        """Store a grant of the home; admit or refuse some of the links that are ready.
+        """Store a grant of the coordinator; admit or refuse some of the links that are ready.
 
         Returns the credits that the context wants then.
         """

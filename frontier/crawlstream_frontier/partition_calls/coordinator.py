@@ -1,4 +1,4 @@
-"""The registry of crawls in the partition that is their home."""
+"""The registry of crawls in the partition that is their coordinator."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from crawlstream.model.partitions.credits import Draw, Grant, NoGrant
 from crawlstream.model.partitions.messages import (
     Begun,
     ContextKey,
+    CoordinatorMark,
     Enrolled,
-    HomeMark,
     Label,
     OpenRun,
     Overdue,
     Question,
-    RunAtHome,
+    RegisteredRun,
     Tell,
     Told,
     ToNote,
@@ -38,8 +38,8 @@ from crawlstream_frontier.codec.partitions import (
     pack_questions,
     pack_told,
     unpack_labels,
+    unpack_registered_runs,
     unpack_runs,
-    unpack_runs_at_home,
     unpack_tells,
 )
 from crawlstream_frontier.codec.values import pack, unpack
@@ -47,14 +47,14 @@ from crawlstream_frontier.positions import read_positions
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 RUNS_A_CALL = 200
-"""Runs that one query to a home returns."""
+"""Runs that one query to a coordinator returns."""
 FATES_A_CALL = 200
 """Fates restored in one call, so that no call takes long."""
 _NOTHING_NOTED: Mapping[int, ToNote] = {}
 
 
 class Coordinator:
-    """Calls to the home of crawls.
+    """Calls to the coordinator of crawls.
 
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe. Except
     ``begin``, ``restore`` and those about runs they raise NotRestored, and do nothing, until the
@@ -131,7 +131,8 @@ class Coordinator:
     ) -> Grant | NoGrant:
         """Record the accounts of partitions, and grant credits to the requesting one.
 
-        ``counted_in``: the epoch of the home in which all of them were counted; 0: they were not.
+        ``counted_in``: the epoch of the coordinator in which all of them were counted; 0: they were
+        not.
         """
         answer = await self._ask("draw", pack_draws(context, draws, asker, counted_in))
         return unpack_grant(answer)
@@ -148,7 +149,7 @@ class Coordinator:
         return unpack_runs(redis_epoch, runs), passed
 
     async def overdue(self, grace_ms: int, dedupe_ms: int, *, most: int = 50) -> Overdue:
-        """Return the ends that are due by the home's clock, for Kafka and then for ``lapse``.
+        """Return the ends that its clock says are due, for Kafka and then for ``lapse``.
 
         A run ends when its time is over, ``grace_ms`` after its last seed; a crawl forgets its
         pages ``dedupe_ms`` after its last run, or after the time that its seeds set.
@@ -161,13 +162,13 @@ class Coordinator:
         """Apply an end that Kafka has, unless the generation has ended otherwise."""
         return await self._scripts.run("lapse", pack_lapse(note)) == 1
 
-    async def runs(self, crawls: Sequence[CrawlKey]) -> Mapping[CrawlKey, RunAtHome]:
-        """Return the latest runs of these crawls, if the home knows them."""
-        found: dict[CrawlKey, RunAtHome] = {}
+    async def runs(self, crawls: Sequence[CrawlKey]) -> Mapping[CrawlKey, RegisteredRun]:
+        """Return the latest runs of these crawls, if the coordinator knows them."""
+        found: dict[CrawlKey, RegisteredRun] = {}
         for start in range(0, len(crawls), RUNS_A_CALL):
             asked = crawls[start : start + RUNS_A_CALL]
             names = [FrontierKeys.crawl_field(crawl) for crawl in asked]
-            found |= unpack_runs_at_home(asked, unpack(await self._scripts.run("runs", *names)))
+            found |= unpack_registered_runs(asked, unpack(await self._scripts.run("runs", *names)))
         return found
 
     async def under_way(self) -> int:
@@ -188,13 +189,13 @@ class Coordinator:
         await self._scripts.run("published", pack([FrontierKeys.crawl_field(crawl), run]))
 
     async def restore(
-        self, redis_epoch: int, marks: Sequence[HomeMark], *, dedupe_ms: int = 600_000
+        self, redis_epoch: int, marks: Sequence[CoordinatorMark], *, dedupe_ms: int = 600_000
     ) -> bool:
-        """Restore generations and runs from Kafka in a home that may have gone back.
+        """Restore generations and runs from Kafka in a coordinator that may have gone back.
 
         First write the beginning of this epoch to Kafka; then read up to there. ``marks`` are
         those that survive (``survivors``), in the order of the log. ``dedupe_ms``: time after
-        its last run for which a crawl remembers its pages. False: another epoch of the home.
+        its last run for which a crawl remembers its pages. False: another epoch of the coordinator.
         """
         for start in range(0, max(len(marks), 1), FATES_A_CALL):
             part = marks[start : start + FATES_A_CALL]

@@ -21,7 +21,7 @@ from crawlstream_frontier.positions import late_in, untold_in
 from crawlstream_frontier.scripts import Scripts, our_errors
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
-_OF_ONE_HOME = SeedsOf()
+_OF_ONE_COORDINATOR = SeedsOf()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +62,21 @@ class Reached(NamedTuple):
 
     position: int
     late: Mapping[int, int]
-    """Position by home, for homes whose seeds are further behind."""
+    """Position by coordinator, for coordinators whose seeds are further behind."""
     untold: Sequence[int]
     """Offsets of refused seeds whose refusal may be unpublished."""
 
     def of_all(self, but: Collection[int] = ()) -> int:
-        """Return the position that the seeds of all homes, or of all but some, have reached."""
-        return min([self.position, *(at for home, at in self.late.items() if home not in but)])
+        """Return the position that the seeds of all coordinators, but for some, have reached."""
+        return min(
+            [
+                self.position,
+                *(at for coordinator, at in self.late.items() if coordinator not in but),
+            ]
+        )
 
     def lowest(self, but: Collection[int] = ()) -> int:
-        """Return where to begin, if the seeds of some homes are left out."""
+        """Return where to begin, if the seeds of some coordinators are left out."""
         return min([self.of_all(but), *self.untold])
 
 
@@ -103,18 +108,21 @@ class PartitionIntake:
             refused = await self._redis.hget(self._keys.refused(), field)
             late = late_in(await self._redis.hgetall(self._keys.late()))
         here = topic_id, kafka_partition
-        ours = {home: at for (*place, home), at in late.items() if (*place,) == here}
+        ours = {coordinator: at for (*place, coordinator), at in late.items() if (*place,) == here}
         return Reached(position, ours, untold_in(refused))
 
     async def take(
-        self, batch: IntakeBatch, stamps: Mapping[int, Stamp], seeds_of: SeedsOf = _OF_ONE_HOME
+        self,
+        batch: IntakeBatch,
+        stamps: Mapping[int, Stamp],
+        seeds_of: SeedsOf = _OF_ONE_COORDINATOR,
     ) -> Taken:
-        """Admit seeds, stamped by their homes.
+        """Admit seeds, stamped by their coordinators.
 
         Of the records of ``batch``, seeds of this partition's domains are left; its ``next`` covers
-        the others, except those of absent homes. PositionGap: records before it are
-        missing. FrontierFull: seeds wait. OutdatedStamp: a run has expired since, its home must
-        stamp the seed again.
+        the others, except those of absent coordinators. PositionGap: records before it are missing.
+        FrontierFull: seeds wait. OutdatedStamp: a run has expired since, its coordinator must stamp
+        the seed again.
         """
         packed = pack_take(batch, stamps, self._sites.of_seed, seeds_of)
         applied, refused, unconfirmed, short = await self._run("take", packed)

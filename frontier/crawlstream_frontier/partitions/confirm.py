@@ -1,4 +1,4 @@
-"""Labels between homes and partitions, and the check whether a run is over."""
+"""Labels between coordinators and partitions, and the check whether a run is over."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from crawlstream_frontier.partition_calls.coordinator import Coordinator
 
 
 async def confirm(
-    home_of: Callable[[CrawlKey], Coordinator],
+    coordinator_of: Callable[[CrawlKey], Coordinator],
     contexts: Contexts,
     redis_epoch: int,
     questions: Sequence[Question],
 ) -> int:
-    """Fetch labels from homes and store them in the partition; return how many took effect.
+    """Fetch labels from coordinators and store them in the partition; return how many took effect.
 
-    ``redis_epoch`` is that of the partition, from before. RedisUnavailable, NotRestored: a home
-    cannot answer; the labels of other homes may be stored.
+    ``redis_epoch`` is that of the partition, from before. RedisUnavailable, NotRestored: a
+    coordinator cannot answer; the labels of other coordinators may be stored.
     """
-    by_home = defaultdict[Coordinator, list[Question]](list)
+    by_coordinator = defaultdict[Coordinator, list[Question]](list)
     for question in questions:
-        by_home[home_of(question.context.crawl)].append(question)
+        by_coordinator[coordinator_of(question.context.crawl)].append(question)
     told = 0
-    for home, asked in by_home.items():
-        told += await contexts.label(redis_epoch, await home.labels(asked))
+    for coordinator, asked in by_coordinator.items():
+        told += await contexts.label(redis_epoch, await coordinator.labels(asked))
     return told
 
 
 def is_over(
-    run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: str, *, home: int
+    run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: str, *, coordinator: int
 ) -> bool:
     """Return True if a run is over, by one look at each partition, in their order.
 
-    ``reports``: the place of the run's context in each look. ``home``: that of its crawl. Every
+    ``reports``: the place of the run's context in each look; ``coordinator``: its crawl's. Every
     partition was idle, has read the seeds that were enrolled, and the links that any of them needs
     it to have read.
     """
@@ -47,7 +47,7 @@ def is_over(
         all(report.is_idle for report in said)
         and all(reached[q] >= needed for report in said for q, needed in report.need.items())
         and all(
-            look.reached(place, home) >= seeds
+            look.reached(place, coordinator) >= seeds
             for look in looks
             for place, seeds in run.seeds.items()
         )
@@ -57,7 +57,7 @@ def is_over(
 def summed(run: OpenRun, looks: Sequence[Look], reports: int) -> Mapping[str, int]:
     """Return the counters of a run in all partitions together; leave out those of other runs.
 
-    A partition may have stored that it was over, from a home that has gone back since.
+    A partition may have stored that it was over, from a coordinator that has gone back since.
     """
     total = Counter[str]()
     for look in looks:

@@ -1,4 +1,4 @@
-"""Credits of page limits, carried between partitions and the homes of crawls.
+"""Credits of page limits, carried between partitions and the coordinators of crawls.
 
 A process that meets links waiting for credits has them carried in the background; intake waits for
 its seeds' credits. Any number of processes may do so at once, and each may die: the links remain.
@@ -83,10 +83,12 @@ class CreditTransfers:
 
     async def draw(self, partition: int, context: ContextKey) -> Drawn:
         """Draw credits for a partition; Unavailable: a needed partition does not answer."""
-        contexts, home = self._contexts(partition), self._home(context)
+        contexts, coordinator = self._contexts(partition), self._coordinator(context)
         draw, is_any = await contexts.count(context), False
         while draw.wanted or draw.ready:
-            grant = await self._ask(home, context, partition, draw) if draw.wanted else NOTHING
+            grant = (
+                await self._ask(coordinator, context, partition, draw) if draw.wanted else NOTHING
+            )
             if isinstance(grant, NoGrant):
                 return Drawn(is_all=grant.why == "OVER", is_any=is_any)
             former = draw
@@ -97,24 +99,26 @@ class CreditTransfers:
         return Drawn(is_all=True, is_any=is_any)
 
     async def _ask(
-        self, home: Coordinator, context: ContextKey, partition: int, draw: Draw
+        self, coordinator: Coordinator, context: ContextKey, partition: int, draw: Draw
     ) -> Grant | NoGrant:
-        """Return the home's grant; if it is too small, others first return unneeded credits."""
-        grant = await home.draw(context, {partition: draw}, asker=partition)
+        """Return the coordinator's grant; if it is small, others first return unneeded credits."""
+        grant = await coordinator.draw(context, {partition: draw}, asker=partition)
         if isinstance(grant, NoGrant) and grant.why == "COUNT":
-            counted = await self._count(context, grant.home_epoch)
-            grant = await home.draw(context, counted, asker=partition, counted_in=grant.home_epoch)
+            counted = await self._count(context, grant.coordinator_epoch)
+            grant = await coordinator.draw(
+                context, counted, asker=partition, counted_in=grant.coordinator_epoch
+            )
         if isinstance(grant, Grant) and grant.holders and not _adds(grant, draw):
             given_back = await self._give_back(context, grant.holders)
             draws = {partition: draw, **given_back}
-            grant = await home.draw(context, draws, asker=partition)
+            grant = await coordinator.draw(context, draws, asker=partition)
         return grant
 
-    async def _count(self, context: ContextKey, home_epoch: int) -> Mapping[int, Draw]:
+    async def _count(self, context: ContextKey, coordinator_epoch: int) -> Mapping[int, Draw]:
         """Return the accounts of all partitions; RedisUnavailable: one does not answer."""
         every = range(self._frontiers.partitions.number)
         draws = await together(
-            self._contexts(p).count(context, home_epoch=home_epoch) for p in every
+            self._contexts(p).count(context, coordinator_epoch=coordinator_epoch) for p in every
         )
         return dict(zip(every, draws, strict=True))
 
@@ -134,8 +138,8 @@ class CreditTransfers:
     def _contexts(self, partition: int) -> Contexts:
         return self._frontiers[partition].contexts
 
-    def _home(self, context: ContextKey) -> Coordinator:
-        return self._frontiers[self._frontiers.partitions.home(context.crawl)].home
+    def _coordinator(self, context: ContextKey) -> Coordinator:
+        return self._frontiers[self._frontiers.partitions.coordinator(context.crawl)].coordinator
 
 
 def _adds(grant: Grant, draw: Draw) -> bool:

@@ -93,9 +93,9 @@ class Frontiers:
         """Return the site that counts requests to a URL or host; RedisUnavailable."""
         return site_of(await self.rules.table(), place)
 
-    def home(self, crawl: CrawlKey) -> Frontier:
+    def coordinator(self, crawl: CrawlKey) -> Frontier:
         """The partition that knows which run of a crawl is open."""
-        return self._frontiers[self.partitions.home(crawl)]
+        return self._frontiers[self.partitions.coordinator(crawl)]
 
     @property
     def root(self) -> Frontier:

@@ -1,4 +1,4 @@
-"""Fetch run labels from home partitions and store them in the partitions that need them."""
+"""Fetch run labels from coordinator partitions and store them in the partitions that need them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class Labelling:
-    """Queries homes in the background, a partition's questions together, without waiting.
+    """Queries coordinators in the background, a partition's questions together, without waiting.
 
     A question without an answer now is dropped: the next lease or look asks it again.
     """
@@ -53,7 +53,10 @@ class Labelling:
             try:
                 epoch = await contexts.epoch()
                 told = await confirm(
-                    lambda crawl: self._frontiers.home(crawl).home, contexts, epoch, questions
+                    lambda crawl: self._frontiers.coordinator(crawl).coordinator,
+                    contexts,
+                    epoch,
+                    questions,
                 )
             except CrawlstreamError as error:
                 log.warning("label", outcome="no_answer", partition=partition, error=str(error))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.partitions.messages import Look, RunAtHome
+from crawlstream.model.partitions.messages import Look, RegisteredRun
 from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
 from crawlstream.model.statuses import PAGE_ENDS, UNDER_WAY, UNFINISHED
 
@@ -27,7 +27,7 @@ _COUNTS = (
 def merge_crawl(
     parts: Sequence[CrawlState], missing: Collection[int], *, listed_bytes: int
 ) -> CrawlState:
-    """Merge one crawl from the partitions that have it; the first of ``parts`` is its home's.
+    """Merge one crawl from the partitions that have it, ``parts``; the first is the coordinator's.
 
     Its latest run is the largest number in any of them; a partition with an earlier one
     has no pages of it yet. ``listed_bytes``: size limit of its domains in an answer.
@@ -55,11 +55,13 @@ def merge_crawl(
     )
 
 
-def as_home_says(state: CrawlState | None, crawl: CrawlKey, said: RunAtHome) -> CrawlState:
-    """Return a crawl with the latest run and state of its home.
+def as_coordinator_says(
+    state: CrawlState | None, crawl: CrawlKey, said: RegisteredRun
+) -> CrawlState:
+    """Return a crawl with the latest run and state of its coordinator.
 
     ``state`` is merged from partitions, None: no data; counters of an earlier run do not count for
-    the latest, of which no partition has pages yet. A home that has gone back knows less.
+    the latest, of which no partition has pages yet. A coordinator that has gone back knows less.
     """
     if state is not None and state.run > said.run:
         return state
@@ -114,7 +116,7 @@ def merge_frontier(
 ) -> FrontierState:
     """The counters of all partitions that answered.
 
-    ``crawls`` is the number of running runs by their homes, ``workers`` the number
+    ``crawls`` is the number of running runs by their coordinators, ``workers`` the number
     registered in any; ``servers`` has the server of each partition: the memory of one counts once.
     """
     states = [parts[p] for p in sorted(parts)]

@@ -9,12 +9,12 @@ from dataclasses import replace
 from crawlstream.errors import NoFrontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.partitions.messages import ContextKey, Look, RunAtHome
+from crawlstream.model.partitions.messages import ContextKey, Look, RegisteredRun
 from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.partitions.answers import Answers, Queryable, T
 from crawlstream_frontier.partitions.merging import (
-    as_home_says,
+    as_coordinator_says,
     in_transit,
     merge_crawl,
     merge_frontier,
@@ -39,11 +39,11 @@ class DividedQueries(FrontierQueries):
         )
         known = {p: state for p, state in answers.by_partition.items() if state is not None}
         merged = self._merged(crawl, known, answers) if known else None
-        said = (await self._at_homes([crawl])).get(crawl)
+        said = (await self._at_coordinators([crawl])).get(crawl)
         if said is None:
             return merged
         in_transit = await self._in_transit(ContextKey(crawl, said.generation))
-        return replace(as_home_says(merged, crawl, said), in_transit=in_transit)
+        return replace(as_coordinator_says(merged, crawl, said), in_transit=in_transit)
 
     async def crawls(
         self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
@@ -94,7 +94,7 @@ class DividedQueries(FrontierQueries):
                 workers = await scripts.redis.zrange(scripts.keys.workers(), 0, -1)
                 if not await scripts.redis.exists(scripts.keys.meta()):
                     raise NoFrontier("it has no data")
-            return await frontier.queries.state(), workers, await frontier.home.under_way()
+            return await frontier.queries.state(), workers, await frontier.coordinator.under_way()
 
         answers = await self._frontiers.ask(look)
         return merge_frontier(
@@ -114,22 +114,30 @@ class DividedQueries(FrontierQueries):
             for state in states:
                 found[state.crawl][p] = state
         merged = {crawl: self._merged(crawl, found[crawl], answers) for crawl in found}
-        said = await self._at_homes({*found, *also})
+        said = await self._at_coordinators({*found, *also})
         every = merged | {
-            crawl: as_home_says(merged.get(crawl), crawl, run) for crawl, run in said.items()
+            crawl: as_coordinator_says(merged.get(crawl), crawl, run) for crawl, run in said.items()
         }
         return [every[crawl] for crawl in sorted(every, key=FrontierKeys.crawl_field)]
 
-    async def _at_homes(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, RunAtHome]:
-        """Return the runs of crawls by their homes, except homes that do not answer."""
-        by_home = defaultdict[Frontier, list[CrawlKey]](list)
+    async def _at_coordinators(
+        self, crawls: Iterable[CrawlKey]
+    ) -> Mapping[CrawlKey, RegisteredRun]:
+        """Return the runs of crawls, except those whose coordinators do not answer."""
+        by_coordinator = defaultdict[Frontier, list[CrawlKey]](list)
         for crawl in crawls:
-            by_home[self._frontiers[self._frontiers.partitions.home(crawl)]].append(crawl)
-        if not by_home:
+            by_coordinator[self._frontiers[self._frontiers.partitions.coordinator(crawl)]].append(
+                crawl
+            )
+        if not by_coordinator:
             return {}
 
-        async def look(frontier: Frontier) -> Mapping[CrawlKey, RunAtHome]:
-            return await frontier.home.runs(by_home[frontier]) if frontier in by_home else {}
+        async def look(frontier: Frontier) -> Mapping[CrawlKey, RegisteredRun]:
+            return (
+                await frontier.coordinator.runs(by_coordinator[frontier])
+                if frontier in by_coordinator
+                else {}
+            )
 
         answers = await self._frontiers.ask(look)
         return {crawl: run for said in answers.values for crawl, run in said.items()}
@@ -138,7 +146,7 @@ class DividedQueries(FrontierQueries):
         """Return the number of link records from a crawl's pages that partitions must read."""
 
         async def look(frontier: Frontier) -> tuple[Look, Collection[str]]:
-            requests = {topic for topic, _ in await frontier.home.enrolled()}
+            requests = {topic for topic, _ in await frontier.coordinator.enrolled()}
             return await frontier.contexts.look([context]), requests
 
         answers = await self._frontiers.ask(look)
@@ -147,6 +155,6 @@ class DividedQueries(FrontierQueries):
     def _merged(
         self, crawl: CrawlKey, parts: Mapping[int, CrawlState], answers: Answers[T]
     ) -> CrawlState:
-        home = self._frontiers.partitions.home(crawl)
-        in_order = sorted(parts, key=lambda p: (p != home, p))
+        coordinator = self._frontiers.partitions.coordinator(crawl)
+        in_order = sorted(parts, key=lambda p: (p != coordinator, p))
         return merge_crawl([parts[p] for p in in_order], answers.missing, listed_bytes=LISTED_BYTES)

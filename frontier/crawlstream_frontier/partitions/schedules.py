@@ -1,4 +1,4 @@
-"""Schedules of a frontier of several partitions: stored in the first, occasions at homes."""
+"""Schedules of a frontier of several partitions: stored in the first, occasions at coordinators."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ log = structlog.get_logger()
 
 
 class DividedSchedules(Schedules):
-    """As ``Schedules``; homes know whether the last seed of a firing has taken effect."""
+    """As ``Schedules``; coordinators know whether the last seed of a firing has taken effect."""
 
     def __init__(self, frontiers: Queryable) -> None:
         super().__init__(frontiers[0].scripts)
         self._frontiers = frontiers
 
     async def due(self, by: str, *, most: int) -> DueSchedules:
-        """Lend due schedules; seeds are awaited as long as no home has had the last one."""
+        """Lend due schedules; seeds are awaited as long as no coordinator has had the last one."""
         found = await super().due(by, most=most)
-        return replace(found, due=[await self._as_homes_say(state) for state in found.due])
+        return replace(found, due=[await self._as_coordinators_say(state) for state in found.due])
 
-    async def _as_homes_say(self, state: ScheduleState) -> ScheduleState:
+    async def _as_coordinators_say(self, state: ScheduleState) -> ScheduleState:
         if not state.is_awaited:
             return state
         has_had = await self.has_had(state.schedule, state.fired_at, state.last_number)
         return replace(state, is_awaited=not has_had)
 
     async def has_had(self, schedule: Schedule, at: int, number: int) -> bool:
-        """Return whether a home says that a seed of the firing at a time has taken effect."""
+        """Return True if a seed of the firing at a time took effect, by any coordinator."""
         answers = await self._frontiers.ask(
             lambda each: each.schedules.has_had(schedule, at, number)
         )

@@ -1,7 +1,7 @@
 """A partition of the frontier that was left behind reads what the others have read without it.
 
 It goes on from its own positions, by a reader of its own, until it is where the others are. Where
-it was away as a home, the seeds of its crawls are taken by the other partitions on the way.
+it was away as a coordinator, the seeds of its crawls are taken by the other partitions on the way.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class CatchUp:
         away = cursors.away - {partition}
 
         async def its_own(frontier: Frontier) -> int:
-            enrolled = await frontier.home.begin(*place, oldest)
+            enrolled = await frontier.coordinator.begin(*place, oldest)
             reached = await frontier.reading.reached(*place, oldest)
             cursors.enrolled[partition] = enrolled
             cursors.taken[partition] = reached.of_all(but=away)
@@ -175,45 +175,48 @@ class CatchUp:
     async def _bring_on(
         self, cursors: Cursors, partition: int, batch: IntakeBatch
     ) -> Mapping[int, str]:
-        """Let records take effect in it, and in others as far as it is their home.
+        """Let records take effect in it, and in others as far as it is their coordinator.
 
         Answers what was refused, by offset. Errors as of `DividedIntake.apply`.
         """
-        homes, away = self._steps.homes_of(batch.records), cursors.away - {partition}
+        coordinators, away = self._steps.coordinators_of(batch.records), cursors.away - {partition}
         is_asked_first = cursors.left[partition].is_away
         takers = {partition, *self._others(cursors, partition)}
-        by_home, by_taker = defaultdict[int, list[Effect]](list), defaultdict[int, list[Seed]](list)
+        by_coordinator, by_taker = (
+            defaultdict[int, list[Effect]](list),
+            defaultdict[int, list[Seed]](list),
+        )
         for record in batch.records:
-            home = homes[record.offset]
+            coordinator = coordinators[record.offset]
             taker = self._frontiers.partitions.of(record.domain) if isinstance(record, Seed) else -1
-            is_its_own = partition in {home, taker}
-            if is_its_own and home not in away:
-                by_home[home].append(record)
+            is_its_own = partition in {coordinator, taker}
+            if is_its_own and coordinator not in away:
+                by_coordinator[coordinator].append(record)
                 if isinstance(record, Seed) and taker in takers:
                     by_taker[taker].append(record)
-        by_home[partition] += []
+        by_coordinator[partition] += []
         enrolling = {
-            home: self._steps.enroll(home, replace(batch, records=records), cursors)
-            for home, records in by_home.items()
+            coordinator: self._steps.enroll(coordinator, replace(batch, records=records), cursors)
+            for coordinator, records in by_coordinator.items()
         }
         enrolled = await self._leaving.each(cursors, enrolling, waits_for=partition)
         failpoint("late_enrolled")
         stamps = {at: stamp for one in enrolled.values() for at, stamp in one.stamps.items()}
-        away |= by_home.keys() - enrolled.keys()
+        away |= by_coordinator.keys() - enrolled.keys()
         others = frozenset(range(len(self._frontiers))) - {partition}
         untold = cursors.told_elsewhere(but=partition)
 
         def take(taker: int) -> Awaitable[Taken]:
             seeds = [each for each in by_taker[taker] if each.offset in stamps]
             absent = away if taker == partition else others
-            seeds_of = SeedsOf(len(self._frontiers), homes, absent, untold)
+            seeds_of = SeedsOf(len(self._frontiers), coordinators, absent, untold)
             return self._steps.take(taker, replace(batch, records=seeds), stamps, seeds_of)
 
         left = cursors.left.keys() - {partition}
         taking = {taker: take(taker) for taker in takers - left}
         taken = await self._leaving.each(cursors, taking, waits_for=partition)
         failpoint("late_taken")
-        # Refusals by other homes have been reported before.
+        # Refusals by other coordinators have been reported before.
         stopped = enrolled[partition].stopped if is_asked_first else ()
         return {
             **dict.fromkeys(stopped, "stopped"),

@@ -17,7 +17,7 @@ class LeftBehind:
     """A partition of the frontier without which the others go on, until it has caught up."""
 
     is_away: bool
-    """It does not answer, and is not asked as a home; else it only has no room for seeds."""
+    """It does not answer, and is not asked as a coordinator; else it only has no room for seeds."""
     catching_up: asyncio.Task[None] | None = None
     telling: tuple[int, int] = (0, 0)
     """Offsets of the records in progress: their refusals are reported with them."""
@@ -33,9 +33,9 @@ class Cursors:
     settled_before: int
     """Up to here all has taken effect, as the group has told Kafka."""
     enrolled: dict[int, int] = field(default_factory=dict)
-    """By home."""
+    """By coordinator."""
     taken: dict[int, int] = field(default_factory=dict)
-    """By partition: up to here it has the seeds of all homes that are not away."""
+    """By partition: up to here it has the seeds of all coordinators that are not away."""
     left: dict[int, LeftBehind] = field(default_factory=dict)
     """Partitions that are away or full."""
     untold: set[int] = field(default_factory=set)
@@ -44,7 +44,7 @@ class Cursors:
     """The batch, without its records, that all have to come to."""
     moving: asyncio.Task[None] | None = None
     again_below: int = 0
-    """Seeds may enter once more below it, as homes say."""
+    """Seeds may enter once more below it, as coordinators say."""
     past: int = 0
     """Offset below which schedule changes were made, perhaps in a Redis that was lost."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -57,17 +57,17 @@ class Cursors:
 
     @property
     def away(self) -> frozenset[int]:
-        """Partitions that are not asked as homes."""
+        """Partitions that are not asked as coordinators."""
         return frozenset(p for p, each in self.left.items() if each.is_away)
 
     def is_even_at(self, offset: int) -> bool:
         """Return whether all have come exactly to an offset, but for those left behind."""
-        positions = [*self._of_homes.values(), *self._of_others.values()]
+        positions = [*self._of_coordinators.values(), *self._of_others.values()]
         return all(position == offset for position in positions)
 
     def are_all_at(self, offset: int) -> bool:
         """Return whether all have come so far, but for those left behind."""
-        positions = [*self._of_homes.values(), *self._of_others.values()]
+        positions = [*self._of_coordinators.values(), *self._of_others.values()]
         return all(position >= offset for position in positions)
 
     def settled(self, reached: int) -> int:
@@ -82,7 +82,7 @@ class Cursors:
         return [each.telling for p, each in self.left.items() if p != but and each.telling[1]]
 
     @property
-    def _of_homes(self) -> Mapping[int, int]:
+    def _of_coordinators(self) -> Mapping[int, int]:
         away = self.away
         return {p: position for p, position in self.enrolled.items() if p not in away}
 
@@ -90,9 +90,9 @@ class Cursors:
     def _of_others(self) -> Mapping[int, int]:
         return {p: position for p, position in self.taken.items() if p not in self.left}
 
-    def homes_behind(self, offset: int) -> list[int]:
-        """Homes that have to come to an offset, but for those left behind."""
-        return [p for p, position in self._of_homes.items() if position < offset]
+    def coordinators_behind(self, offset: int) -> list[int]:
+        """Coordinators that have to come to an offset, but for those left behind."""
+        return [p for p, position in self._of_coordinators.items() if position < offset]
 
     def partitions_behind(self, offset: int) -> list[int]:
         """Partitions that have to come to an offset, but for those left behind."""

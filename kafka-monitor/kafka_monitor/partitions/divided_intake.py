@@ -1,9 +1,9 @@
 """Intake of requests into a frontier of several partitions.
 
-Homes enroll the seeds and commands of their crawls, in record order. With the homes' answer for
-each seed, the partitions of the domains take the seeds. Every home and every partition has a
-position of its own. The position of one that a batch does not concern is moved shortly after the
-batch. One that is unavailable or full is left behind, and catches up.
+Coordinators enroll the seeds and commands of their crawls, in record order. With the coordinators'
+answer for each seed, the partitions of the domains take the seeds. Every coordinator and every
+partition has a position of its own. The position of one that a batch does not concern is moved
+shortly after the batch. One that is unavailable or full is left behind, and catches up.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class DividedIntake:
         place = topic_id, kafka_partition
 
         async def positions(frontier: Frontier) -> tuple[int, Reached, int | None]:
-            enrolled = await frontier.home.begin(*place, oldest)
-            again = (await frontier.home.again()).get(place)
+            enrolled = await frontier.coordinator.begin(*place, oldest)
+            again = (await frontier.coordinator.again()).get(place)
             return enrolled, await frontier.reading.reached(*place, oldest), again
 
         answers = await self._frontiers.ask(positions)
@@ -102,7 +102,9 @@ class DividedIntake:
 
         async def positions(frontier: Frontier) -> list[tuple[int, int]]:
             enrolled, taken, again = await asyncio.gather(
-                frontier.home.enrolled(), frontier.positions.known(), frontier.home.again()
+                frontier.coordinator.enrolled(),
+                frontier.positions.known(),
+                frontier.coordinator.again(),
             )
             return [
                 (-1 if place in again else enrolled.get(place, -1), taken.get(place, -1))
@@ -122,7 +124,7 @@ class DividedIntake:
         ]
 
     def pack(self, batch: IntakeBatch) -> IntakeBatch:
-        """Nothing is packed ahead: what a home says of a seed comes first."""
+        """Nothing is packed ahead: what a coordinator says of a seed comes first."""
         return batch
 
     def settled(self, place: Place, reached: int) -> int:
@@ -139,12 +141,12 @@ class DividedIntake:
         async with cursors.turn:
             if cursors.is_even_at(batch.start):
                 await self._refuse_while_moved(cursors)
-            homes = self._steps.homes_of(batch.records)
-            enrolled = await self._enroll(batch, cursors, homes)
+            coordinators = self._steps.coordinators_of(batch.records)
+            enrolled = await self._enroll(batch, cursors, coordinators)
             stamps = {offset: stamp for one in enrolled for offset, stamp in one.stamps.items()}
-            taken = await self._take(batch, stamps, cursors, homes)
+            taken = await self._take(batch, stamps, cursors, coordinators)
             if batch.start < cursors.again_below and not cursors.left:
-                await together(each.home.reread(batch) for each in self._frontiers)
+                await together(each.coordinator.reread(batch) for each in self._frontiers)
             cursors.next = replace(batch, records=())
         if cursors.moving is None:
             cursors.moving = asyncio.create_task(self._move(cursors))
@@ -180,15 +182,15 @@ class DividedIntake:
         return repeated.total()
 
     async def _enroll(
-        self, batch: IntakeBatch, cursors: Cursors, homes: Mapping[int, int]
+        self, batch: IntakeBatch, cursors: Cursors, coordinators: Mapping[int, int]
     ) -> Sequence[Enrolled]:
-        by_home, away = defaultdict[int, list[Effect]](list), cursors.away
+        by_coordinator, away = defaultdict[int, list[Effect]](list), cursors.away
         for record in batch.records:
-            if (home := homes[record.offset]) not in away:
-                by_home[home].append(record)
+            if (coordinator := coordinators[record.offset]) not in away:
+                by_coordinator[coordinator].append(record)
         work = {
-            home: self._steps.enroll(home, replace(batch, records=records), cursors)
-            for home, records in by_home.items()
+            coordinator: self._steps.enroll(coordinator, replace(batch, records=records), cursors)
+            for coordinator, records in by_coordinator.items()
         }
         return [*(await self._leaving.each(cursors, work)).values()]
 
@@ -197,12 +199,12 @@ class DividedIntake:
         batch: IntakeBatch,
         stamps: Mapping[int, Stamp],
         cursors: Cursors,
-        homes: Mapping[int, int],
+        coordinators: Mapping[int, int],
     ) -> Sequence[Taken]:
         by_partition = defaultdict[int, list[Effect]](list)
-        seeds_of = self._seeds_of(cursors, homes)
+        seeds_of = self._seeds_of(cursors, coordinators)
         for record in batch.records:
-            if isinstance(record, Seed) and homes[record.offset] not in seeds_of.absent:
+            if isinstance(record, Seed) and coordinators[record.offset] not in seeds_of.absent:
                 by_partition[self._frontiers.partitions.of(record.domain)].append(record)
         for partition in cursors.untold:
             by_partition[partition] += []
@@ -215,8 +217,8 @@ class DividedIntake:
         }
         return [*(await self._leaving.each(cursors, work)).values()]
 
-    def _seeds_of(self, cursors: Cursors, homes: Mapping[int, int]) -> SeedsOf:
-        return SeedsOf(len(self._frontiers), homes, cursors.away, cursors.told_elsewhere())
+    def _seeds_of(self, cursors: Cursors, coordinators: Mapping[int, int]) -> SeedsOf:
+        return SeedsOf(len(self._frontiers), coordinators, cursors.away, cursors.told_elsewhere())
 
     async def _take_at(
         self,
@@ -244,7 +246,10 @@ class DividedIntake:
                 return
             seeds_of = self._seeds_of(cursors, {})
             moves = [
-                *(self._steps.enroll(p, batch, cursors) for p in cursors.homes_behind(batch.next)),
+                *(
+                    self._steps.enroll(p, batch, cursors)
+                    for p in cursors.coordinators_behind(batch.next)
+                ),
                 *(
                     self._take_at(p, batch, {}, cursors, seeds_of=seeds_of)
                     for p in cursors.partitions_behind(batch.next)

@@ -63,11 +63,11 @@ class DividedPositions:
         return offset < self._committed.get(partition, 0)
 
     def is_over(self, _crawl: CrawlKey, _record: Record) -> bool:
-        """Never: homes say so."""
+        """Never: coordinators say so."""
         return False
 
     def steer_again(self, effect: Command | ScheduleChange) -> Effect | None:
-        """Return the effect again if a home has forgotten it.
+        """Return the effect again if a coordinator has forgotten it.
 
         An old query has been answered long ago; a recent one may not have been.
         """
@@ -77,4 +77,4 @@ class DividedPositions:
         return replace(effect, request=b"") if is_late else effect
 
     async def note_steering(self, _batch: Batch, _effects: Sequence[object]) -> None:
-        """Homes note their stops themselves."""
+        """Coordinators note their stops themselves."""

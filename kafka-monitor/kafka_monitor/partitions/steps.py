@@ -1,4 +1,4 @@
-"""Calls of homes and partitions with records: one home, one partition at a time."""
+"""Calls of coordinators and partitions with records: one coordinator, one partition at a time."""
 
 from __future__ import annotations
 
@@ -29,37 +29,43 @@ DRAW_AGAIN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 class Steps:
     """Each call can be repeated; RedisUnavailable: the server that was called does not answer."""
 
-    def __init__(self, frontiers: Frontiers, homes: Coordinators, labelling: Labelling) -> None:
+    def __init__(
+        self, frontiers: Frontiers, coordinators: Coordinators, labelling: Labelling
+    ) -> None:
         self._frontiers = frontiers
-        self._homes = homes
+        self._coordinators = coordinators
         self._labelling = labelling
 
-    def homes_of(self, records: Sequence[Effect]) -> Mapping[int, int]:
+    def coordinators_of(self, records: Sequence[Effect]) -> Mapping[int, int]:
         """By offset. Schedules are in partition 0; what else concerns no crawl, any could do."""
-        home_of = self._frontiers.partitions.home
+        coordinator_of = self._frontiers.partitions.coordinator
         return {
-            record.offset: home_of(record.crawl)
+            record.offset: coordinator_of(record.crawl)
             if isinstance(record, Seed | Command) and record.crawl
             else 0
             for record in records
         }
 
-    async def enroll(self, home: int, batch: IntakeBatch, cursors: Cursors) -> Enrolled:
-        """Have one home learn of its records; what Kafka is to remember is noted on the way."""
+    async def enroll(self, coordinator: int, batch: IntakeBatch, cursors: Cursors) -> Enrolled:
+        """Give one coordinator its records; note on the way what Kafka must remember."""
         records = [
             record
             for record in batch.records
             if not isinstance(record, ScheduleChange) or record.offset >= cursors.past
         ]
-        start = min(batch.start, cursors.enrolled.get(home, batch.start))
+        start = min(batch.start, cursors.enrolled.get(coordinator, batch.start))
         batch = replace(batch, start=start, records=records)
         times = {record.offset: record.timestamp_ms for record in batch.records}
         noted: dict[int, ToNote] = {}
         begun: list[Begun] = []
         while True:
-            done = await self._homes.ask(home, lambda its: its.enroll(batch, noted, begun))
+            done = await self._coordinators.ask(
+                coordinator, lambda its: its.enroll(batch, noted, begun)
+            )
             if done.note is None and not done.begun:
-                cursors.enrolled[home] = max(cursors.enrolled.get(home, 0), batch.next)
+                cursors.enrolled[coordinator] = max(
+                    cursors.enrolled.get(coordinator, 0), batch.next
+                )
                 return done
             begun[:] = done.begun
             marks = [one.mark() for one in begun]
@@ -67,7 +73,7 @@ class Steps:
                 assert done.note.offset is not None
                 noted[done.note.offset] = done.note
                 marks.append(done.note.mark(times[done.note.offset]))
-            await self._homes.note(home, marks)
+            await self._coordinators.note(coordinator, marks)
 
     async def take(
         self, partition: int, batch: IntakeBatch, stamps: Mapping[int, Stamp], seeds_of: SeedsOf
@@ -89,5 +95,7 @@ class Steps:
                 return
             await asyncio.sleep(pause_s)
         name = self._frontiers.name(partition)
-        home = self._frontiers.partitions.home(short.crawl)
-        raise CoordinatorUnavailable(f"a seed of {short.crawl} waits for credits in {name}", home)
+        coordinator = self._frontiers.partitions.coordinator(short.crawl)
+        raise CoordinatorUnavailable(
+            f"a seed of {short.crawl} waits for credits in {name}", coordinator
+        )

@@ -22,11 +22,11 @@ log = structlog.get_logger()
 
 
 class CoordinatorUnavailable(RedisUnavailable):
-    """A home does not answer, although the partition that was called does."""
+    """A coordinator does not answer, although the partition that was called does."""
 
-    def __init__(self, text: str, home: int) -> None:
+    def __init__(self, text: str, coordinator: int) -> None:
         super().__init__(text)
-        self.home = home
+        self.coordinator = coordinator
 
 
 class UnavailablePartitions:
@@ -58,8 +58,8 @@ class UnavailablePartitions:
             elif not isinstance(answer, RedisUnavailable | FrontierFull):
                 raise answer
             elif isinstance(answer, CoordinatorUnavailable):
-                # The partition is up: retry without the seeds whose home is down.
-                self._may_leave(cursors, answer.home, answer, began=began)
+                # The partition is up: retry without the seeds whose coordinator is down.
+                self._may_leave(cursors, answer.coordinator, answer, began=began)
                 waiting.append(answer)
             elif partition == waits_for or not self._may_leave(
                 cursors, partition, answer, began=began

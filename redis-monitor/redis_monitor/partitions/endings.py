@@ -29,7 +29,7 @@ from crawlstream_frontier.partitions.labelling import Labelling
 from crawlstream_frontier.wake import Sleeper
 
 IDLE_S, BUSY_S = 1.0, 0.1
-"""Pause between two looks of a home: where it has no run that might be over, and where it has."""
+"""Pause between two looks of a coordinator: with no run that might be over, and with one."""
 TIMES = 4
 """Factor: a pause lasts this many times as long as the step before it, up to IDLE_S."""
 RUNS_A_LOOK = 200
@@ -56,7 +56,7 @@ class _Busy(NamedTuple):
 
 
 class Endings:
-    """Duty of one home; several instances may run.
+    """Duty of one coordinator; several instances may run.
 
     A run is over if one look at all partitions shows it, in any order; a partition that does not
     answer leaves all runs open. A run that had work in some partition is looked at there first, and
@@ -77,7 +77,7 @@ class Endings:
         dedupe_ms: int,
         links_topic: Callable[[], Awaitable[str]],
     ) -> None:
-        """Keep the clients; ``sleeper`` is woken when the home has something new.
+        """Keep the clients; ``sleeper`` is woken when the coordinator has something new.
 
         ``links_topic`` returns the UUID of the topic of links, and is called once.
         """
@@ -85,7 +85,7 @@ class Endings:
         self._dedupe_ms = dedupe_ms
         self._partition = partition
         self._frontiers = frontiers
-        self._home = frontiers[partition].home
+        self._coordinator = frontiers[partition].coordinator
         self._labelling = labelling
         self._sleeper = sleeper
         self._grace_ms = grace_ms
@@ -103,7 +103,9 @@ class Endings:
         """Notify partitions, and look at some runs; return the seconds to wait then."""
         began = time.monotonic()
         told = await self._tell()
-        runs, passed = await self._home.quiet(self._grace_ms, start=self._start, most=RUNS_A_LOOK)
+        runs, passed = await self._coordinator.quiet(
+            self._grace_ms, start=self._start, most=RUNS_A_LOOK
+        )
         await self._look(await self._perhaps_over(runs))
         self._go_on(passed)
         next_s = await self._lapse()
@@ -149,8 +151,8 @@ class Endings:
             self._confirm(partition, runs, look)
         for number, run in enumerate(runs):
             self._note_busy(run, looks, number)
-            if is_over(run, looks, number, self._topic_id, home=self._partition):
-                ended = await self._home.finish(run, summed(run, looks, number))
+            if is_over(run, looks, number, self._topic_id, coordinator=self._partition):
+                ended = await self._coordinator.finish(run, summed(run, looks, number))
                 log.info(
                     "homes", outcome="over", crawl=str(run.context.crawl), run=run.run, ended=ended
                 )
@@ -176,12 +178,12 @@ class Endings:
         self._labelling.ask(partition, [*unconfirmed, *short])
 
     async def _lapse(self) -> float:
-        """Let end what the home's clock ends; seconds until there may be more."""
-        to_note, next_ms = await self._home.overdue(READ_WITHIN_MS, self._dedupe_ms)
+        """Let end what the coordinator's clock ends; seconds until there may be more."""
+        to_note, next_ms = await self._coordinator.overdue(READ_WITHIN_MS, self._dedupe_ms)
         if to_note:
             await self._outbound.send([self._record(note) for note in to_note])
         for note in to_note:
-            ended = await self._home.lapse(note)
+            ended = await self._coordinator.lapse(note)
             log.info("homes", outcome=note.how, crawl=str(note.crawl), run=note.run, ended=ended)
         if to_note or next_ms is None:
             return BUSY_S if to_note else IDLE_S
@@ -189,16 +191,16 @@ class Endings:
 
     def _record(self, note: ToNote) -> Out:
         mark, topic = note.mark(), self._outbound.topics.runs
-        key = Topics.home_key(self._partition, mark)
-        return Out(topic, wire.encode_home(self._partition, mark), key, partition=0)
+        key = Topics.coordinator_key(self._partition, mark)
+        return Out(topic, wire.encode_coordinator_mark(self._partition, mark), key, partition=0)
 
     async def _tell(self) -> int:
-        """Notify partitions of news, and return their answers to their home; how many were sent.
+        """Send news to partitions, and their answers to the coordinator; return the number of news.
 
         Partitions that do not answer, or still have pages in flight, are notified the next time.
         """
         by_partition = defaultdict[int, list[Tell]](list)
-        for tell in await self._home.tells():
+        for tell in await self._coordinator.tells():
             by_partition[tell.partition].append(tell)
         told = 0
         for partition, tells in by_partition.items():
@@ -208,7 +210,7 @@ class Endings:
                 name = self._frontiers.name(partition)
                 log.warning("homes", outcome="waiting", partition=name, error=str(error))
                 continue
-            await self._home.told(answers)
+            await self._coordinator.told(answers)
             told += len(answers)
             # Changed contexts are requested at once: a paused crawl, for example, delays no worker.
             changed = [Question(tell.context) for tell in tells if tell.what == "changed"]

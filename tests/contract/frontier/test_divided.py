@@ -117,8 +117,8 @@ async def test_what_takes_effect_during_a_look_is_not_read_again(
     """Positions that partitions had before it are no sign that they have gone back."""
     again, domains = Coordinator.again, whole.domains()
 
-    async def and_then_move(home: Coordinator) -> Mapping[tuple[str, int], int]:
-        found = await again(home)
+    async def and_then_move(coordinator: Coordinator) -> Mapping[tuple[str, int], int]:
+        found = await again(coordinator)
         if domains:
             await whole.seeds(f"{domains.pop()}/1")
         return found

@@ -31,11 +31,11 @@ from crawlstream.model.effects import (
     Requeue,
     Settle,
 )
-from crawlstream.model.partitions.messages import HomeMark, survivors
+from crawlstream.model.partitions.messages import CoordinatorMark, survivors
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.tasks import wait_until
-from crawlstream.wire.run_marks import decode_home
+from crawlstream.wire.run_marks import decode_coordinator_mark
 from crawlstream_frontier.codec.link_records import pack_links, read_links
 from crawlstream_frontier.partition_calls.coordinator import Coordinator
 from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
@@ -52,37 +52,37 @@ LINKS = "links"
 DEDUPE_MS = 600_000
 PLACE = "topic", 0
 ASKED_AGAIN_MS = 50
-"""After so long a domain is looked at again whose home had to be asked."""
+"""After so long a domain is looked at again whose coordinator had to be asked."""
 
 T = TypeVar("T")
 Positions = Callable[[], Awaitable[Mapping[tuple[str, int], int]]]
 
 
-class _Homes:
+class _Coordinators:
     """As kafka-monitor's, with a list for the topic that remembers for them."""
 
     def __init__(self, frontiers: Frontiers) -> None:
         self._frontiers = frontiers
-        self._marks: defaultdict[int, list[HomeMark]] = defaultdict(list)
+        self._marks: defaultdict[int, list[CoordinatorMark]] = defaultdict(list)
 
     async def ask(self, partition: int, question: Callable[[Coordinator], Awaitable[T]]) -> T:
-        home = self._frontiers[partition].home
+        coordinator = self._frontiers[partition].coordinator
         try:
-            return await question(home)
+            return await question(coordinator)
         except NotRestored as error:
-            await home.restore(
+            await coordinator.restore(
                 error.redis_epoch, survivors((partition, mark) for mark in self._marks[partition])
             )
-        return await question(home)
+        return await question(coordinator)
 
-    async def note(self, partition: int, marks: Sequence[HomeMark]) -> None:
+    async def note(self, partition: int, marks: Sequence[CoordinatorMark]) -> None:
         self._marks[partition] += marks
 
     async def send(self, records: Sequence[Out]) -> None:
-        """What the clocks of homes end is noted by redis-monitor."""
+        """What the clocks of coordinators end is noted by redis-monitor."""
         for record in records:
-            home, mark = decode_home(record.value)
-            self._marks[home].append(mark)
+            coordinator, mark = decode_coordinator_mark(record.value)
+            self._marks[coordinator].append(mark)
 
 
 class Whole:
@@ -94,10 +94,10 @@ class Whole:
         self.every = range(len(frontiers))
         self.is_one = len(frontiers) == 1
         self._labelling = Labelling(frontiers)
-        self._homes = _Homes(frontiers)
-        homes: Any = self._homes
-        self._topic: Any = self._homes
-        steps = Steps(frontiers, homes, self._labelling)
+        self._coordinators = _Coordinators(frontiers)
+        coordinators: Any = self._coordinators
+        self._topic: Any = self._coordinators
+        steps = Steps(frontiers, coordinators, self._labelling)
         self._divided = DividedIntake(frontiers, steps, UnavailablePartitions(len(frontiers)))
         self._sessions: dict[tuple[str, int], WorkerSession] = {}
         self._logs: list[list[bytes]] = [[] for _ in self.every]
@@ -130,7 +130,7 @@ class Whole:
             return
         for p, frontier in enumerate(self.frontiers):
             await frontier.reading.begin(LINKS, p, 0)
-            await self._homes.ask(p, lambda home: home.labels([]))
+            await self._coordinators.ask(p, lambda coordinator: coordinator.labels([]))
         await self._divided.begin(*PLACE, 0)
 
     async def end(self) -> None:
@@ -189,7 +189,7 @@ class Whole:
                 if isinstance(one, OutboxRecord):
                     found.append(one)
                     if one.generation is not None:
-                        await self.frontiers[p].home.published(one.crawl, one.run)
+                        await self.frontiers[p].coordinator.published(one.crawl, one.run)
         return found
 
     async def endings(self) -> list[tuple[str, int]]:
@@ -215,7 +215,7 @@ class Whole:
         return leases
 
     async def lease_at(self, partition: int, want: int = 1, worker: str = "w1") -> Sequence[Lease]:
-        """Up to so many of one partition; what it has to ask homes for before is asked."""
+        """Up to so many of one partition; what it has to ask coordinators for before is asked."""
         session = self.session(partition, worker)
         answer = await session.exchange(want=want)
         if not answer.unconfirmed:
@@ -289,7 +289,7 @@ class Whole:
 
     async def _positions_move(self) -> None:
         for frontier in self.frontiers:
-            for known in (frontier.positions.known, frontier.home.enrolled):
+            for known in (frontier.positions.known, frontier.coordinator.enrolled):
                 await wait_until(partial(self._has_come, known), every_s=0.002)
 
     async def _has_come(

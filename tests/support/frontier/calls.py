@@ -89,7 +89,7 @@ async def _expire(redis: Redis) -> None:
     two = await open_two(redis)
     two.records = [replace(seed, expires=1) for seed in two.records if isinstance(seed, Seed)]
     await two.feed()
-    home = two.parts[0].home
+    home = two.parts[0].coordinator
     for note in (await home.overdue(0, 0)).to_note:
         await home.lapse(note)
     await home.runs([two.crawl])

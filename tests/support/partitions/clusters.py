@@ -18,11 +18,11 @@ class Explored(NamedTuple):
 _PAIR = Cluster({"a": 1, "b": 1}, {}, "ab")
 """Two seeds; the second may come after the run of the first has ended."""
 _HOP = Cluster({"a": 1, "b": 0, "c": 1}, {"a": "b"}, "ac")
-"""A link from another partition to the home, and a second seed."""
+"""A link from another partition to the coordinator, and a second seed."""
 _TWO = Cluster({"a": 0, "b": 1, "c": 0, "d": 1}, {"a": "b", "b": "ca", "d": "c"}, "a")
 """Links to and fro between two partitions."""
 _THREE = Cluster({"a": 1, "b": 2, "c": 1}, {"a": "b", "b": "c"}, "a", partitions=3)
-"""Links to and fro beside the home."""
+"""Links to and fro beside the coordinator."""
 _RING = Cluster({"a": 2, "b": 1, "c": 0}, {"a": "b", "b": "c", "c": "a"}, "a", partitions=3)
 
 CLUSTERS = {
@@ -62,7 +62,7 @@ EXPIRING = {
         Cluster({"a": 0}, {}, "a", partitions=1, lapses=1, crashes=1), 15_780
     ),
 }
-"""Clusters in which the home's clock ends a run at any moment; no second program has seen them."""
+"""Clusters whose coordinators' clocks end runs at any moment; no second program has seen them."""
 
 LEAVING_OUT = {
     "one of two goes back": Explored(_TWO._replace(crashes=1, leaves_out=True), 25_540),
@@ -96,7 +96,7 @@ LATE_ENDING = (
 )
 """How `NO_FENCE` shows, in too many states for a search.
 
-An ending is on its way when the home goes back and opens the run again, with one more seed. Then
-the ending arrives, and the home goes back again.
+An ending is on its way when the coordinator goes back and opens the run again, with one more seed.
+Then the ending arrives, and the coordinator goes back again.
 """
 LATE_ENDING_CLUSTER = Cluster({"a": 0, "b": 0}, {}, "ab", partitions=1, crashes=2)

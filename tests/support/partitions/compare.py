@@ -14,7 +14,7 @@ from crawlstream_frontier.codec.entries import split_entry
 from support.frontier.bench import fingerprint
 from support.partitions import values as model
 from support.partitions.real import INCOMING, LINKS, PRIORITY, Part
-from support.partitions.values import HOME
+from support.partitions.values import COORDINATOR
 
 if TYPE_CHECKING:
     from support.partitions.replay import Replay
@@ -125,7 +125,7 @@ def _assert_context(replay: Replay, context: model.Context, kept: Kept) -> None:
     _, known_life, known_number, hint_life, hint_number, *_ = kept.label
     assert (hint_life, hint_number) == replay.version(context.hint)
     if (known_life, known_number) == (0, 0) and context.label == 0:
-        return  # It has come to be after the home had told something.
+        return  # It has come to be after the coordinator had told something.
     assert (known_life, known_number) == replay.version(context.known)
     assert int(kept.ledger["run"]) == context.label
 
@@ -139,13 +139,13 @@ def _assert_balance(kept: Kept) -> None:
 
 
 async def _assert_registry(replay: Replay) -> None:
-    home = replay.real.parts[HOME]
+    coordinator = replay.real.parts[COORDINATOR]
     name = FrontierKeys.crawl_field(replay.real.crawl)
-    packed, position, restored, told = await _read_home(home, name)
+    packed, position, restored, told = await _read_coordinator(coordinator, name)
     registry, state = replay.state.registry, replay.state
     assert int(position) == registry.position
-    is_restored = registry.restored == state.partitions[HOME].life
-    assert (int(restored) == home.epochs[state.partitions[HOME].life]) == is_restored
+    is_restored = registry.restored == state.partitions[COORDINATOR].life
+    assert (int(restored) == coordinator.epochs[state.partitions[COORDINATOR].life]) == is_restored
     assert told == len(registry.tell)
     if packed is None:
         assert (registry.run, registry.number, registry.generation) == (0, 0, 0)
@@ -159,10 +159,10 @@ async def _assert_registry(replay: Replay) -> None:
     assert known.get("owed") == (registry.owed.run if registry.owed else None)
 
 
-async def _read_home(home: Part, name: str) -> Any:
-    async with home.redis.pipeline() as pipe:
-        pipe.hget(home.keys.tag + "reg", name)
-        pipe.hget(home.keys.enrolled(), f"{INCOMING}:0")
-        pipe.hget(home.keys.meta(), "restored")
-        pipe.scard(home.keys.tag + "tell")
+async def _read_coordinator(coordinator: Part, name: str) -> Any:
+    async with coordinator.redis.pipeline() as pipe:
+        pipe.hget(coordinator.keys.tag + "reg", name)
+        pipe.hget(coordinator.keys.enrolled(), f"{INCOMING}:0")
+        pipe.hget(coordinator.keys.meta(), "restored")
+        pipe.scard(coordinator.keys.tag + "tell")
         return await pipe.execute()

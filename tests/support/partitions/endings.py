@@ -1,4 +1,4 @@
-"""Whether a run is over: one look at every partition, in any order, then the home decides.
+"""Whether a run is over: one look at every partition, in any order, then the coordinator decides.
 
 Each partition is asked at one moment whether it is idle, what it needs others to have read, and how
 far it has read itself. Whatever wakes a partition after its look is a record behind the position it
@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from support.partitions.system import Step
-from support.partitions.values import HOME, Bug, Cluster, Look, Mark, Report, State, Tell, Version
+from support.partitions.values import (
+    COORDINATOR,
+    Bug,
+    Cluster,
+    Look,
+    Mark,
+    Report,
+    State,
+    Tell,
+    Version,
+)
 
 
 def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
@@ -31,7 +41,7 @@ def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
 
 
 def _begin(state: State) -> Iterator[Step[State]]:
-    registry, life = state.registry, state.partitions[HOME].life
+    registry, life = state.registry, state.partitions[COORDINATOR].life
     is_ready = registry.restored == life and registry.is_published
     if registry.is_open and is_ready and not registry.has_lapsed:
         look = Look(state.version, registry.generation, registry.run, registry.position)
@@ -62,7 +72,7 @@ def _is_over(cluster: Cluster, state: State, look: Look) -> bool:
 
 def _is_unchanged(cluster: Cluster, state: State, look: Look) -> bool:
     """Compare and set: whatever was enrolled or stopped since the look has another version."""
-    registry, life = state.registry, state.partitions[HOME].life
+    registry, life = state.registry, state.partitions[COORDINATOR].life
     if registry.has_lapsed:
         return False
     if cluster.bug is Bug.NO_COMPARE_AND_SET:

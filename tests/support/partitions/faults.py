@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from support.partitions.system import Step
-from support.partitions.values import HOME, Bug, Cluster, Job, Snapshot, State
+from support.partitions.values import COORDINATOR, Bug, Cluster, Job, Snapshot, State
 
 
 def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
@@ -50,7 +50,7 @@ def _crashes(cluster: Cluster, state: State, place: int) -> Iterator[Step[State]
     A power cut with `appendfsync everysec`, a failover to a replica that lags, an empty disk.
     """
     partition, registry = state.partitions[place], state.registry
-    now = Snapshot(partition, registry if place == HOME else None)
+    now = Snapshot(partition, registry if place == COORDINATOR else None)
     kept = state.snapshots[place]
     if kept is None and sum(s is not None for s in state.snapshots) < state.crashes:
         yield Step("freeze", _with_snapshot(state, place, now), is_fault=True)

@@ -1,15 +1,15 @@
-"""Which run a partition works for: it asks the home, and hears of endings."""
+"""Which run a partition works for: it asks the coordinator, and hears of endings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from support.partitions.system import Step
-from support.partitions.values import HOME, Answer, Bug, Cluster, Question, State, Tell
+from support.partitions.values import COORDINATOR, Answer, Bug, Cluster, Question, State, Tell
 
 
 def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
-    """A partition with pages that it may not lease has the home asked."""
+    """A partition with pages that it may not lease has the coordinator asked."""
     asked = {(q.partition, q.generation) for q in state.questions}
     asked |= {(a.question.partition, a.question.generation) for a in state.answers}
     for place, partition in enumerate(state.partitions):
@@ -18,7 +18,7 @@ def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
             if not is_asking and not partition.may_lease(generation):
                 question = Question(place, partition.life, generation)
                 yield Step("ask", state._replace(questions=state.questions | {question}))
-    if state.registry.restored == state.partitions[HOME].life:
+    if state.registry.restored == state.partitions[COORDINATOR].life:
         for question in state.questions:
             yield Step("labels", _answered(state, question))
     for answer in state.answers:
@@ -44,7 +44,8 @@ def _answered(state: State, question: Question) -> State:
 def told(cluster: Cluster, state: State, tell: Tell, run: int, *, is_dead: bool) -> State:
     """A partition hears which run is open (0: none), or that the generation is over.
 
-    What an ended run has left behind waits for the next run: the home may have forgotten a seed.
+    What an ended run has left behind waits for the next run: the coordinator may have forgotten a
+    seed.
     """
     place, generation, version = tell
     partition = state.partitions[place]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from support.partitions import endings, faults, labels, reading, registry, working
 from support.partitions.system import Step
-from support.partitions.values import HOME, Cluster, State, beginning
+from support.partitions.values import COORDINATOR, Cluster, State, beginning
 
 
 class Crawl:
@@ -36,14 +36,14 @@ class Crawl:
 
     def is_done(self, state: State) -> bool:
         """All is read, told, delivered and over; leftovers of a crash wait for a next run."""
-        home = state.registry
+        coordinator = state.registry
         return (
-            home.restored == state.partitions[HOME].life
-            and home.position == len(self.cluster.incoming)
-            and not home.is_open
-            and home.is_published
-            and home.owed is None
-            and not home.tell
+            coordinator.restored == state.partitions[COORDINATOR].life
+            and coordinator.position == len(self.cluster.incoming)
+            and not coordinator.is_open
+            and coordinator.is_published
+            and coordinator.owed is None
+            and not coordinator.tell
             and not any(state.jobs)
             and all(_is_read(self.cluster, state, p) for p in range(self.cluster.partitions))
             and self.cluster.due(len(self.cluster.incoming), _expired(state)) <= state.results
@@ -58,12 +58,16 @@ def _ended_early(cluster: Cluster, before: State) -> str | None:
 
 
 def _leased_late(before: State, step: Step[State]) -> str | None:
-    """Without crashes, nothing is leased for a run that the home knows to be over."""
-    home = before.registry
+    """Without crashes, nothing is leased for a run that the coordinator knows to be over."""
+    coordinator = before.registry
     for partition in before.partitions:
-        context = partition.contexts[home.generation]
-        is_open = home.is_open and context.label == home.run
-        if step.url in context.queue and partition.may_lease(home.generation) and not is_open:
+        context = partition.contexts[coordinator.generation]
+        is_open = coordinator.is_open and context.label == coordinator.run
+        if (
+            step.url in context.queue
+            and partition.may_lease(coordinator.generation)
+            and not is_open
+        ):
             return f"{step.url} was leased for run {context.label}, which was over"
     return None
 

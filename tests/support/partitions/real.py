@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.effects import Command, IntakeBatch, Links, Outcome, Seed, Settle
-from crawlstream.model.partitions.messages import ContextKey, HomeMark, Label, Stamp, Version
+from crawlstream.model.partitions.messages import ContextKey, CoordinatorMark, Label, Stamp, Version
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.wire.stored import encode_entry, encode_profile
 from crawlstream_frontier.codec.entries import hash_of_profile
@@ -25,7 +25,7 @@ from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from crawlstream_frontier.revocation import reap_all
 from crawlstream_frontier.worker.session import WorkerSession
 from support.frontier.bench import WIDE_OPEN, fingerprint
-from support.partitions.values import HOME, Cluster
+from support.partitions.values import COORDINATOR, Cluster
 
 PRIORITY = 50
 INCOMING, LINKS = "incoming", "links"
@@ -57,7 +57,7 @@ class Part:
         self.keys = partitions.keys(place)
         self.frontier = Frontier(redis, self.keys)
         self.redis: Any = redis
-        self.home = self.frontier.home
+        self.coordinator = self.frontier.coordinator
         self.reading = self.frontier.reading
         self.contexts = self.frontier.contexts
         self.holders: dict[tuple[int, str, int], str] = {}
@@ -70,7 +70,7 @@ class Part:
         await self.frontier.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
         await self.reading.begin(INCOMING, 0, first_seed)
         await self.reading.begin(LINKS, self.number, 0)
-        await self.home.begin(INCOMING, 0, 0)
+        await self.coordinator.begin(INCOMING, 0, 0)
         self.epochs[1] = await self.contexts.epoch()
 
     @property
@@ -129,12 +129,12 @@ class RealCluster:
         self.redis: Any = redis
         self.cluster = cluster
         self.partitions = Partitions("cs", cluster.partitions)
-        self.crawl = self._crawl_at_home()
+        self.crawl = self._crawl_at_coordinator()
         self.parts = [Part(redis, self.partitions, p) for p in range(cluster.partitions)]
         self.domains = {url: self._domain_of(url, at) for url, at in cluster.places.items()}
         self.urls = {fingerprint(f"http://{self.domains[url]}/"): url for url in self.domains}
         self.logs: list[list[bytes]] = [[] for _ in self.parts]
-        self.marks: list[HomeMark] = []
+        self.marks: list[CoordinatorMark] = []
         self._names = count()
         self.records = [*map(self._record, range(len(cluster.incoming)))]
 
@@ -144,12 +144,12 @@ class RealCluster:
         await create_partitions(self.redis, self.partitions)
         for place, part in enumerate(self.parts):
             await part.begin(self.cluster.next_seed(place, 0))
-        home = self.parts[HOME]
-        assert await home.home.restore(home.epochs[1], [])
+        coordinator = self.parts[COORDINATOR]
+        assert await coordinator.coordinator.restore(coordinator.epochs[1], [])
 
-    def _crawl_at_home(self) -> CrawlKey:
+    def _crawl_at_coordinator(self) -> CrawlKey:
         crawls = (CrawlKey("link", "app", f"crawl{n}") for n in count())
-        return next(crawl for crawl in crawls if self.partitions.home(crawl) == HOME)
+        return next(crawl for crawl in crawls if self.partitions.coordinator(crawl) == COORDINATOR)
 
     def _domain_of(self, url: str, place: int) -> str:
         domains = (f"{url}{n}.example" for n in count())

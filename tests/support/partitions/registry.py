@@ -1,4 +1,4 @@
-"""The home of a crawl: opens runs, ends generations, and tells the other partitions."""
+"""The coordinator of a crawl: opens runs, ends generations, and tells the other partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from support.partitions.labels import told
 from support.partitions.system import Step
 from support.partitions.values import (
-    HOME,
+    COORDINATOR,
     NEVER,
     Bug,
     Cluster,
@@ -21,9 +21,9 @@ from support.partitions.values import (
 
 
 def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
-    """What the home may do; in a new life it restores what others know, before all else."""
+    """What the coordinator may do; in a new life it restores what others know, before all else."""
     registry = state.registry
-    if registry.restored != state.partitions[HOME].life:
+    if registry.restored != state.partitions[COORDINATOR].life:
         yield Step("restore", _restored(cluster, state))
         return
     if _may_enroll(cluster, registry):
@@ -140,7 +140,7 @@ def _restored(cluster: Cluster, state: State) -> State:
             state = _stopped(state, mark.generation, mark.offset)
         elif mark.kind == "end":
             state = _ended(state, mark)
-    life = state.partitions[HOME].life
+    life = state.partitions[COORDINATOR].life
     state = state.with_registry(state.registry._replace(restored=life))
     return state._replace(runs=(*state.runs, Mark("life", life)))
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from crawlstream.errors import NotRestored
 from crawlstream.model.partitions.messages import (
+    CoordinatorMark,
     Ending,
-    HomeMark,
     Label,
     Look,
     OpenRun,
@@ -25,7 +25,7 @@ from support.partitions.compare import assert_same
 from support.partitions.protocol import Crawl
 from support.partitions.real import LINKS, PLACE, Moment, RealCluster, Work
 from support.partitions.system import Step
-from support.partitions.values import HOME, State
+from support.partitions.values import COORDINATOR, State
 
 _KINDS: dict[str, Ending | Literal["end"]] = {
     "stop": "stopped",
@@ -82,14 +82,14 @@ class Replay:
         """What a version of the model is in reality."""
         if version == model.NEVER:
             return 0, 0
-        return self.real.parts[HOME].epochs[version.life], version.number
+        return self.real.parts[COORDINATOR].epochs[version.life], version.number
 
-    def _mark(self, mark: model.Mark) -> HomeMark:
-        epoch = self.real.parts[HOME].epochs[mark.life]
+    def _mark(self, mark: model.Mark) -> CoordinatorMark:
+        epoch = self.real.parts[COORDINATOR].epochs[mark.life]
         if mark.kind == "life":
-            return HomeMark(kind="life", redis_epoch=epoch)
+            return CoordinatorMark(kind="life", redis_epoch=epoch)
         offset = mark.offset + (mark.kind == "stop")
-        return HomeMark(
+        return CoordinatorMark(
             kind=_KINDS[mark.kind],
             redis_epoch=epoch,
             crawl=self.real.crawl,
@@ -100,17 +100,17 @@ class Replay:
         )
 
     def _note(self, mark: model.Mark) -> ToNote:
-        epoch = self.real.parts[HOME].epochs[mark.life]
+        epoch = self.real.parts[COORDINATOR].epochs[mark.life]
         return ToNote(self.real.crawl, mark.generation, "stopped", epoch)
 
-    # The home.
+    # The coordinator.
 
     async def _enroll(self, before: State, after: State) -> None:
         offset = before.registry.position
         noted = [self._note(m) for m in before.runs if m.kind == "stop" and m.offset == offset]
         batch = self.real.batch(offset, offset + 1)
-        home = self.real.parts[HOME].home
-        done = await home.enroll(batch, {offset: noted[-1]} if noted else {})
+        coordinator = self.real.parts[COORDINATOR].coordinator
+        done = await coordinator.enroll(batch, {offset: noted[-1]} if noted else {})
         if after.registry.position == offset:
             assert done.note
             assert done.note.generation == after.runs[-1].generation
@@ -123,7 +123,7 @@ class Replay:
     async def _repeat_stamp(self, before: State, after: State) -> None:
         (stamp,) = after.stamps - before.stamps
         batch = self.real.batch(stamp.offset, stamp.offset + 1)
-        done = await self.real.parts[HOME].home.enroll(batch)
+        done = await self.real.parts[COORDINATOR].coordinator.enroll(batch)
         self._check_stamps(before, after, done.stamps)
 
     def _check_stamps(self, before: State, after: State, stamps: Mapping[int, Stamp]) -> None:
@@ -144,27 +144,29 @@ class Replay:
 
     async def _ending_is_published(self, before: State, _after: State) -> None:
         assert before.registry.owed
-        await self.real.parts[HOME].home.published(self.real.crawl, before.registry.owed.run)
+        await self.real.parts[COORDINATOR].coordinator.published(
+            self.real.crawl, before.registry.owed.run
+        )
 
     async def _restore(self, before: State, _after: State) -> None:
-        epoch = self.real.parts[HOME].epochs[before.version.life]
-        marks = survivors((HOME, mark) for mark in self.real.marks)
-        assert await self.real.parts[HOME].home.restore(epoch, marks)
+        epoch = self.real.parts[COORDINATOR].epochs[before.version.life]
+        marks = survivors((COORDINATOR, mark) for mark in self.real.marks)
+        assert await self.real.parts[COORDINATOR].coordinator.restore(epoch, marks)
 
     async def _label_ended(self, before: State, after: State) -> None:
         (tell,) = before.registry.tell - after.registry.tell
-        home = self.real.parts[HOME].home
+        coordinator = self.real.parts[COORDINATOR].coordinator
         (real,) = [
             told
-            for told in await home.tells()
+            for told in await coordinator.tells()
             if (told.partition, told.context.generation) == (tell.partition, tell.generation)
             and told.version == self.version(tell.version)
         ]
         assert real.is_dead == (tell.generation < before.registry.generation)
         (told,) = await self.real.parts[tell.partition].contexts.tell([real])
-        assert await home.told([told]) == told.is_drained
+        assert await coordinator.told([told]) == told.is_drained
         if not told.is_drained:  # The model has no more to do with it.
-            await home.told([told._replace(is_drained=True)])
+            await coordinator.told([told._replace(is_drained=True)])
 
     # Labels.
 
@@ -179,7 +181,9 @@ class Replay:
 
     async def _labels(self, before: State, after: State) -> None:
         (asked,) = before.questions - after.questions
-        (label,) = await self.real.parts[HOME].home.labels([self.questions.pop(asked)])
+        (label,) = await self.real.parts[COORDINATOR].coordinator.labels(
+            [self.questions.pop(asked)]
+        )
         (answer,) = after.answers - before.answers
         assert (label.run, label.state == "dead") == (answer.run, answer.is_dead)
         assert label.version == self.version(answer.version)
@@ -235,17 +239,17 @@ class Replay:
     def _label_of(self, job: model.Job) -> int:
         return self.state.partitions[job.partition].contexts[job.generation].label
 
-    async def ask_home(self) -> None:
-        """A home answers if it has been restored in this life, and only then."""
-        home = self.real.parts[HOME].home
+    async def ask_coordinator(self) -> None:
+        """A coordinator answers if it has been restored in this life, and only then."""
+        coordinator = self.real.parts[COORDINATOR].coordinator
         try:
-            await home.labels([])
-            await home.quiet(0)
-            await home.tells()
+            await coordinator.labels([])
+            await coordinator.quiet(0)
+            await coordinator.tells()
         except NotRestored:
-            assert self.state.registry.restored != self.state.partitions[HOME].life
+            assert self.state.registry.restored != self.state.partitions[COORDINATOR].life
         else:
-            assert self.state.registry.restored == self.state.partitions[HOME].life
+            assert self.state.registry.restored == self.state.partitions[COORDINATOR].life
 
     async def lease_nothing(self, place: int) -> None:
         """What the model does not give is not given."""
@@ -285,7 +289,7 @@ class Replay:
     # Endings.
 
     async def _look(self, _before: State, after: State) -> None:
-        (self.look,), _ = await self.real.parts[HOME].home.quiet(0)
+        (self.look,), _ = await self.real.parts[COORDINATOR].coordinator.quiet(0)
         assert after.look
         assert self.look.version == self.version(after.look.version)
         assert self.look.run == after.look.run
@@ -305,16 +309,16 @@ class Replay:
 
     async def _finish(self, before: State, after: State) -> None:
         assert self.look
-        assert is_over(self.look, self.looks, 0, LINKS, home=0)
+        assert is_over(self.look, self.looks, 0, LINKS, coordinator=0)
         ledger = summed(self.look, self.looks, 0)
         assert not Counter(ledger)["queued"] + Counter(ledger)["held"]
-        assert await self.real.parts[HOME].home.finish(self.look, ledger)
+        assert await self.real.parts[COORDINATOR].coordinator.finish(self.look, ledger)
         assert after.registry.owed
 
     async def _give_up(self, _before: State, _after: State) -> None:
         assert self.look
-        if is_over(self.look, self.looks, 0, LINKS, home=0):
-            assert not await self.real.parts[HOME].home.finish(self.look, {})
+        if is_over(self.look, self.looks, 0, LINKS, coordinator=0):
+            assert not await self.real.parts[COORDINATOR].coordinator.finish(self.look, {})
 
     # What fails.
 

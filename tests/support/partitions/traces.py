@@ -59,7 +59,7 @@ async def _walk(replay: Replay, random: Random, calm_after: int) -> Trace:
 async def _tempt(replay: Replay, random: Random, steps: Sequence[Step[State]]) -> None:
     """Now and then ask for what the model does not give, or remove what is over."""
     if random.random() < 0.1:
-        await replay.ask_home()
+        await replay.ask_coordinator()
         place = random.randrange(len(replay.real.parts))
         await replay.real.parts[place].sweep()
         leased = {_place_of(step) for step in steps if step.name == "lease"}

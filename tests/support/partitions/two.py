@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Command, IntakeBatch, OutboxRecord, Seed
 from crawlstream.model.partitions.messages import (
+    CoordinatorMark,
     Enrolled,
-    HomeMark,
     LinkOrigin,
     Question,
     Stamp,
@@ -32,7 +32,7 @@ class Two(RealCluster):
 
     async def feed(self) -> dict[int, Stamp]:
         """Enroll and take all seeds."""
-        stamps = dict((await self.parts[0].home.enroll(self.batch(0, 2))).stamps)
+        stamps = dict((await self.parts[0].coordinator.enroll(self.batch(0, 2))).stamps)
         for place, part in enumerate(self.parts):
             await part.reading.begin("incoming", 0, 0)
             records = [r for r in self.records if isinstance(r, Seed) and self._is_in(r, place)]
@@ -42,11 +42,11 @@ class Two(RealCluster):
 
     async def enroll(self, batch: IntakeBatch) -> Enrolled:
         """Enroll records; what has to be noted of one of them is."""
-        home = self.parts[0].home
-        done = await home.enroll(batch)
+        coordinator = self.parts[0].coordinator
+        done = await coordinator.enroll(batch)
         if done.note is not None and done.note.offset is not None:
             self.marks.append(done.note.mark())
-            done = await home.enroll(batch, {done.note.offset: done.note})
+            done = await coordinator.enroll(batch, {done.note.offset: done.note})
         assert done.note is None
         return done
 
@@ -54,11 +54,11 @@ class Two(RealCluster):
         return self.partitions.of(seed.domain) == place
 
     async def confirm(self, place: int) -> int:
-        """Ask the home for a partition's label."""
+        """Ask the coordinator for a partition's label."""
         contexts = self.parts[place].contexts
         question = Question(self.context(self.generation), await self.wanted(place))
         epoch = await contexts.epoch()
-        return await confirm(lambda _: self.parts[0].home, contexts, epoch, [question])
+        return await confirm(lambda _: self.parts[0].coordinator, contexts, epoch, [question])
 
     async def page(self, place: int) -> tuple[Lease, LinkOrigin]:
         """Some page of a partition, and what its links carry."""
@@ -85,9 +85,9 @@ class Two(RealCluster):
             offset=offset, timestamp_ms=offset, name="stop", request=b"{}", crawl=self.crawl
         )
 
-    def end_mark(self, owed: OutboxRecord) -> HomeMark:
+    def end_mark(self, owed: OutboxRecord) -> CoordinatorMark:
         """How Kafka remembers an ending."""
-        return HomeMark(
+        return CoordinatorMark(
             kind="end",
             redis_epoch=owed.redis_epoch,
             crawl=owed.crawl,
@@ -99,11 +99,13 @@ class Two(RealCluster):
 
     async def tell(self) -> int:
         """What redis-monitors do again and again; answers how many tells are left."""
-        home = self.parts[0].home
-        tells = await home.tells()
+        coordinator = self.parts[0].coordinator
+        tells = await coordinator.tells()
         for place, part in enumerate(self.parts):
-            await home.told(await part.contexts.tell([t for t in tells if t.partition == place]))
-        return len(await home.tells())
+            await coordinator.told(
+                await part.contexts.tell([t for t in tells if t.partition == place])
+            )
+        return len(await coordinator.tells())
 
 
 async def open_two(redis: Redis) -> Two:

@@ -1,7 +1,8 @@
 """A small frontier of several partitions, as a value: Redis, Kafka, processes, their messages.
 
-One crawl, some partitions of which partition 0 is its home, workers, one monitor. What is in Redis
-can go back to an earlier moment; what is in Kafka cannot. `docs/partitions.md` has the protocol.
+One crawl, some partitions of which partition 0 is its coordinator, workers, one monitor. What is in
+Redis can go back to an earlier moment; what is in Kafka cannot. `docs/partitions.md` has the
+protocol.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Literal, NamedTuple
 
-HOME = 0
+COORDINATOR = 0
 """The partition that has the registry of the crawl."""
 
 
@@ -39,7 +40,7 @@ class Context(NamedTuple):
     hint: Version = NEVER
     """The latest version that any of its pages came with."""
     confirmed_in: int = 0
-    """Life of this partition in which the home said so."""
+    """Life of this partition in which the coordinator said so."""
     queue: frozenset[str] = frozenset()
     held: frozenset[tuple[str, int]] = frozenset()
     """Pages in flight, each with its worker."""
@@ -78,7 +79,7 @@ class Partition(NamedTuple):
         return self._replace(contexts=(*ended[:generation], *self.contexts[generation:]))
 
     def may_lease(self, generation: int) -> bool:
-        """Whether the home has confirmed, in this life, a run that is recent enough."""
+        """Whether the coordinator has confirmed, in this life, a run that is recent enough."""
         context = self.contexts[generation]
         return (
             not context.is_dead
@@ -93,7 +94,7 @@ class Mark(NamedTuple):
 
     kind: Literal["stop", "lapse", "end", "life"]
     life: int
-    """Life of the home in which it was written."""
+    """Life of the coordinator in which it was written."""
     generation: int = 0
     """Of a stop, or a lapse, the one that it begins."""
     run: int = 0
@@ -110,10 +111,10 @@ class Tell(NamedTuple):
 
 
 class Registry(NamedTuple):
-    """What the home knows of the crawl."""
+    """What the coordinator knows of the crawl."""
 
     restored: int = 1
-    """Life of the home in which it has read `runs`."""
+    """Life of the coordinator in which it has read `runs`."""
     position: int = 0
     """Next record of `incoming`."""
     over: int = 0
@@ -141,7 +142,7 @@ class Record(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """The home tells to what a seed belongs."""
+    """The coordinator tells to what a seed belongs."""
 
     offset: int
     generation: int | None
@@ -158,7 +159,7 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The home answers it."""
+    """The coordinator answers it."""
 
     question: Question
     version: Version
@@ -195,7 +196,7 @@ class Look(NamedTuple):
     generation: int
     run: int
     seeds_position: int
-    """As the home has them when the look begins."""
+    """As the coordinator has them when the look begins."""
     reports: tuple[Report, ...] = ()
     positions: tuple[int, ...] = ()
     """Asked for afterwards, which is a bug."""
@@ -223,7 +224,7 @@ class State(NamedTuple):
     jobs: tuple[Job | None, ...]
     """By worker."""
     lapses: int = 0
-    """How often the home's clock may still end a run."""
+    """How often the coordinator's clock may still end a run."""
     runs: tuple[Mark, ...] = ()
     results: frozenset[str] = frozenset()
     look: Look | None = None
@@ -236,7 +237,7 @@ class State(NamedTuple):
     @property
     def version(self) -> Version:
         """Of the registry as it is."""
-        return Version(self.partitions[HOME].life, self.registry.number)
+        return Version(self.partitions[COORDINATOR].life, self.registry.number)
 
     def with_registry(self, registry: Registry) -> State:
         """The same with another registry."""
@@ -313,7 +314,7 @@ class Cluster(NamedTuple):
     """Whether workers leave out what Kafka has from them, or all others, for the generation."""
     follows: bool = False
     """Whether what comes of a later generation ends the earlier ones, as in the scripts; else only
-    the home does."""
+    the coordinator does."""
 
     def next_seed(self, partition: int, offset: int) -> int:
         """Where a partition's next seed is; other records do not concern it."""

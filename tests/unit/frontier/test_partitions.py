@@ -18,7 +18,11 @@ def test_one_partition_has_all() -> None:
     partitions = Partitions("cs")
     assert partitions.keys(0) == partitions.root == FrontierKeys("cs")
     assert partitions.root.tag == "{cs0}"
-    assert {partitions.of("a.example"), partitions.of("b.example"), partitions.home(CRAWL)} == {0}
+    assert {
+        partitions.of("a.example"),
+        partitions.of("b.example"),
+        partitions.coordinator(CRAWL),
+    } == {0}
 
 
 def test_a_domain_stays_where_it_is() -> None:
@@ -26,7 +30,7 @@ def test_a_domain_stays_where_it_is() -> None:
     partitions = Partitions("cs", 16)
     places = [partitions.of(domain) for domain in ("example.com", "10.0.0.1", "münchen.example")]
     assert places == [9, 3, 3]
-    assert partitions.home(CRAWL) == 13
+    assert partitions.coordinator(CRAWL) == 13
     tags = [partitions.keys(partition).tag for partition in (0, 7, 15)]
     assert tags == ["{cs0.11}", "{cs7.2}", "{cs15.22}"]
 
@@ -41,13 +45,15 @@ def test_tags_are_in_equal_ranges_of_slots(number: int) -> None:
     assert len({*tags}) == number
 
 
-def test_domains_and_homes_are_spread() -> None:
+def test_domains_and_coordinators_are_spread() -> None:
     """No partition has more than a tenth above its share of ten thousand."""
     partitions = Partitions("cs", 16)
     domains = Counter(partitions.of(f"site-{n}.example") for n in range(10_000))
-    homes = Counter(partitions.home(CrawlKey("link", "app", f"{n}")) for n in range(10_000))
+    coordinators = Counter(
+        partitions.coordinator(CrawlKey("link", "app", f"{n}")) for n in range(10_000)
+    )
     assert max(domains.values()) < 10_000 / 16 * 1.1
-    assert max(homes.values()) < 10_000 / 16 * 1.1
+    assert max(coordinators.values()) < 10_000 / 16 * 1.1
 
 
 @pytest.mark.parametrize("number", [0, -1, MOST_PARTITIONS + 1])

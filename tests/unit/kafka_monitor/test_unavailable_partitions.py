@@ -46,7 +46,7 @@ async def answering(partition: int) -> int:
 
 
 async def test_who_lacks_a_home_is_asked_again(three: UnavailablePartitions) -> None:
-    """It has not taken the seeds of other homes either: the batch may not go on without it."""
+    """It lacks the seeds of other coordinators too: the batch may not go on without it."""
     cursors = Cursors(("topic", 0), 0, 0)
     with pytest.raises(CoordinatorUnavailable):
         await three.each(
@@ -58,7 +58,7 @@ async def test_who_lacks_a_home_is_asked_again(three: UnavailablePartitions) -> 
 
 
 async def test_the_last_one_is_waited_for(three: UnavailablePartitions) -> None:
-    """One that is full is asked as a home; where nobody else is left, all wait."""
+    """One that is full is asked as a coordinator; where nobody else is left, all wait."""
     cursors = Cursors(("topic", 0), 0, 0)
     work = {0: answering(0), 1: failing(FrontierFull("full"))}
     assert await three.each(cursors, work) == {0: 0}

@@ -116,7 +116,7 @@ def marks_of(records: Sequence[Record]) -> list[RunMark]:
 
 
 def _is_of_another_kind(key: bytes) -> bool:
-    return key == run_marks.EPOCH_KEY or key.startswith(Topics.HOME_KEYS)
+    return key == run_marks.EPOCH_KEY or key.startswith(Topics.COORDINATOR_KEYS)
 
 
 async def _asked(call: Callable[[], T]) -> T:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from crawlstream.model.crawl import CrawlKey, FiringKey
-from crawlstream.model.partitions.messages import HomeMark, survivors
+from crawlstream.model.partitions.messages import CoordinatorMark, survivors
 from crawlstream.model.run_marks import RunMark
 from crawlstream.wire import jsontext
 
@@ -63,10 +63,10 @@ def decode(value: bytes) -> RunMark:
         raise ValueError(f"not a run state: {value[:40]!r}") from error
 
 
-def encode_home(home: int, mark: HomeMark) -> bytes:
-    """Return a mark of the coordinator in partition ``home`` as UTF-8 JSON."""
+def encode_coordinator_mark(coordinator: int, mark: CoordinatorMark) -> bytes:
+    """Return a mark of the coordinator in partition ``coordinator`` as UTF-8 JSON."""
     record: dict[str, Any] = {
-        "home": home,
+        "home": coordinator,
         "kind": mark.kind,
         "redis_epoch": mark.redis_epoch,
         "generation": mark.generation,
@@ -81,19 +81,19 @@ def encode_home(home: int, mark: HomeMark) -> bytes:
     return jsontext.dumps(record)
 
 
-def surviving(values: Iterable[bytes]) -> list[HomeMark]:
+def surviving(values: Iterable[bytes]) -> list[CoordinatorMark]:
     """Return the valid marks of all coordinators, in their order; raise ValueError for others."""
-    return survivors(map(decode_home, values))
+    return survivors(map(decode_coordinator_mark, values))
 
 
-def decode_home(value: bytes) -> tuple[int, HomeMark]:
+def decode_coordinator_mark(value: bytes) -> tuple[int, CoordinatorMark]:
     """Return the partition of a coordinator, and its mark; raise ValueError for other bytes."""
     record: Any = jsontext.loads(value)
     try:
         crawl = None
         if "spiderid" in record:
             crawl = CrawlKey(record["spiderid"], record["appid"], record["crawlid"])
-        return int(record["home"]), HomeMark(
+        return int(record["home"]), CoordinatorMark(
             kind=record["kind"],
             redis_epoch=int(record["redis_epoch"]),
             crawl=crawl,
@@ -104,4 +104,4 @@ def decode_home(value: bytes) -> tuple[int, HomeMark]:
             remember=record.get("remember"),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not what a home is told: {value[:40]!r}") from error
+        raise ValueError(f"not a mark for a coordinator: {value[:40]!r}") from error

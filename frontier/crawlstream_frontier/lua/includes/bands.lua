@@ -94,8 +94,8 @@ local function may_lease(c)
   return false
 end
 
--- Return true if crawl c may be leased from once its home has confirmed it: its bands stay in the index.
-local function waits_for_home(c)
+-- Return true if crawl c may be leased from once its coordinator has confirmed it: its bands stay in the index.
+local function waits_for_coordinator(c)
   local crawl = crawl_of(c)
   return crawl.context and is_open(c) and not crawl.paused and standings().is_unconfirmed(crawl.context)
 end
@@ -372,7 +372,7 @@ local function prune(V, domain, o)
   for _ = 1, DROPS_A_DOMAIN do
     local tag = o and first_tag(V, domain, o)
     local c = tag and split_tag(tag)
-    if not o or (may_lease(c) or waits_for_home(c)) and band_parts().has_entries(spider_of(V), tag, domain) then
+    if not o or (may_lease(c) or waits_for_coordinator(c)) and band_parts().has_entries(spider_of(V), tag, domain) then
       break
     end
     o = drop_tag(V, domain, o, tag)

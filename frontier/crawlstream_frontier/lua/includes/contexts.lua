@@ -1,10 +1,10 @@
--- Contexts of a partition: created, labelled by their home, closed.
+-- Contexts of a partition: created, labelled by their coordinator, closed.
 -- Guarantee: a partition has at most one open context per crawl, of one generation; a page of a later generation
 --   ends it, because generations only follow each other. Late pages of an earlier one are ignored.
--- `names` has "<c> <generation> <does it take anything>" here: runs belong to the home.
+-- `names` has "<c> <generation> <does it take anything>" here: runs belong to the coordinator.
 -- `closed` HASH "<name> <generation>" -> c of contexts that are over, as long as their ledgers are kept.
 -- Needs: clock, ledger, crawls, steer. Cost: three commands for a new context.
--- Close the context of a name: its queued pages leave the ledger at once, and are swept in steps. The home
+-- Close the context of a name: its queued pages leave the ledger at once, and are swept in steps. The coordinator
 -- publishes its ending.
 local function close_context(name)
   local record = load_name(name)
@@ -18,7 +18,7 @@ local function close_context(name)
   redis.call('UNLINK', limbo_key, K.limbo_marks(record.c), K.limbo_domains(record.c), K.credit(record.c))
 end
 
--- Count a closed context as expired, as its home reports: a page of a later generation may have closed it.
+-- Count a closed context as expired, as its coordinator reports: a page of a later generation may have closed it.
 local function note_expired(c)
   local key, states = K.ledger(c), { stopping = 'expiring', stopped = 'expired' }
   local x = redis.call('HMGET', key, 'state', STOPPED)
@@ -50,7 +50,7 @@ local function context_for(name, generation)
   return record.c
 end
 
--- Note a version of the registry that a page or the home names: a label from an earlier one is outdated.
+-- Note a version of the registry that a page or the coordinator names: a label from an earlier one is outdated.
 local function raise_hint(c, version_life, version_number)
   local context = crawl_of(c).context
   if standings().is_before(context.hint_life, context.hint_number, version_life, version_number) then
@@ -62,7 +62,7 @@ local function raise_hint(c, version_life, version_number)
   end
 end
 
--- Return the questions of some contexts whose homes must confirm them.
+-- Return the questions of some contexts whose coordinators must confirm them.
 local function unconfirmed_of(contexts)
   local found = {}
   for c in pairs(contexts) do
@@ -73,7 +73,7 @@ local function unconfirmed_of(contexts)
 end
 
 -- Drop the final counters of a context's last run, kept until another run opens: `kept` is its number, `kept:<field>`
--- are its counters. Queries return them, and a home that goes back to before the ending requests them again.
+-- are its counters. Queries return them, and a coordinator that goes back to before the ending requests them again.
 local function drop_kept(c)
   for _, field in ipairs(redis.call('HKEYS', K.ledger(c))) do
     if string.find(field, '^kept') then
@@ -104,8 +104,8 @@ local function drop_counters(c, run)
   redis.call('HSET', key, 'admitted', int(tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0)))
 end
 
--- Set the run that a context works for (0: none is open), as of a version of its home's registry. `is_sure`: confirmed
--- until a newer version is known.
+-- Set the run that a context works for (0: none is open), as of a version of its coordinator's registry. `is_sure`:
+-- confirmed until a newer version is known.
 local function relabel(c, version_life, version_number, run, is_sure)
   local crawl = crawl_of(c)
   local context, former = crawl.context, tonumber(crawl.run)

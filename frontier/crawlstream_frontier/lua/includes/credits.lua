@@ -1,5 +1,6 @@
 -- Credits of a page limit in a frontier of several partitions: a counted link is admitted with a credit of its
--- own partition. Others wait, in limbo, until the home of their crawl grants some, or reports that none are left.
+-- own partition. Others wait, in limbo, until the coordinator of their crawl grants some, or reports that none are
+-- left.
 -- Guarantee: a credit is spent once, in the script that admits its link. Unspent credits are lost when the
 --   partition restarts, because they may have been returned since. A link is in limbo once. There are no more links
 --   in limbo than credits may still come, so that each can still be admitted.
@@ -118,7 +119,7 @@ local function limbo()
     return redis.call('LLEN', K.limbo(c))
   end
 
-  -- Note that a context must request credits from its home.
+  -- Note that a context must request credits from its coordinator.
   function of.note_short(c)
     crawl_of(c).context.is_short, of.short[c] = true, true
   end
@@ -175,7 +176,7 @@ local function let_in(terms, domain, counted, group)
   return taken, 'max_pages'
 end
 
--- Return an account in the form sent to the home: {life, number, drawn, unspent, limit, wanted, ready},
+-- Return an account in the form sent to the coordinator: {life, number, drawn, unspent, limit, wanted, ready},
 -- and the number of unspent credits with a waiting link. limit: that of the link that has waited longest; wanted:
 -- needed credits that are not available; ready: links that could be admitted, or refused, at once.
 local function draw_of(c)

@@ -50,7 +50,7 @@ function K.own_set(c, domain, i) return P .. 'e:' .. c .. ':' .. domain .. ':' .
 function K.spills(c) return P .. 'spills:' .. c end
 function K.stop(name) return P .. 'stop:' .. name end
 
--- Partitions: the registry at the home of crawls, and the additional data of a context.
+-- Partitions: the registry at the coordinator of crawls, and the additional data of a context.
 K.registry = P .. 'reg'
 K.open = P .. 'open'
 K.expiring = P .. 'expiring'

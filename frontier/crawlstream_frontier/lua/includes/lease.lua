@@ -6,7 +6,7 @@
 --   16 entries.
 -- Needs: clock, ledger, views, throttle, bands, holds, grants. Cost: O(log D) per granted entry.
 local lease
-local unconfirmed = {}  -- Contexts that have entries, and need a label from their home.
+local unconfirmed = {}  -- Contexts that have entries, and need a label from their coordinator.
 
 -- A block hides the following names: a function in Lua has 200 names at most.
 do
@@ -25,7 +25,7 @@ local function offer_of(V, tag)
     lot = lot_of(V, tag)
     lot.standing, lot.is_open = lot.priority + shift_of(lot.c), may_lease(lot.c)
     lot.band, lot.has_parts = K.band(lot.spider, tag, ''), crawl_of(lot.c).parts
-    lot.waits = not lot.is_open and waits_for_home(lot.c)
+    lot.waits = not lot.is_open and waits_for_coordinator(lot.c)
     unconfirmed[lot.c] = lot.waits or nil
     offers[tag] = lot
   end

@@ -38,7 +38,7 @@ function crawl_of(c)
 end
 
 -- Return true if entries of crawl c may still be admitted; `bands` decides whether they may be leased. With several
--- partitions, only the home decides that the time of a run is over.
+-- partitions, only the coordinator decides that the time of a run is over.
 local function is_open(c)
   local crawl = crawl_of(c)
   return crawl.state == 'running' and (crawl.expires == 0 or crawl.context ~= nil or not has_come(crawl.expires))

@@ -1,4 +1,4 @@
--- Profiles of contexts, by their hashes: pages of other partitions refer to them, and the home stores them.
+-- Profiles of contexts, by their hashes: pages of other partitions refer to them, and the coordinator stores them.
 -- Guarantee: an entry whose profile is missing here is admitted; its context leases nothing
 --   until the profile is there.
 -- Needs: clock, ledger. Cost: one command per profile and call if it is known.

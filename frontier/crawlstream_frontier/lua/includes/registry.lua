@@ -1,13 +1,13 @@
--- The registry at the home of a crawl: its present generation, and the run that is open.
--- Guarantee: every change makes a new version, (life of the home, number), larger than all before, even
---   if the home goes back: its epoch is another one then. In a new epoch of the home nothing is reported or
---   changed before `recover` has restored the reports of earlier ones.
+-- The registry at the coordinator of a crawl: its present generation, and the run that is open.
+-- Guarantee: every change makes a new version, (life of the coordinator, number), larger than all before, even
+--   if the coordinator goes back: its epoch is another one then. In a new epoch of the coordinator nothing is reported
+--   or changed before `recover` has restored the reports of earlier ones.
 -- `reg` HASH name -> packed {g, run, is_open, number, is_published, `owed`, over {place -> offset}, seeds {place ->
 --   offset}, first {place -> {ms, offset}}, latest {place -> ms}, passed {place -> {from, behind …}}, paused,
 --   until_s, shift, top, started, expires, remember, occasion, ending, lapsed, forget_at, is_bare, is_unsaid,
 --   is_new}. is_published: Kafka has the ending of the run before; `owed`: the run whose ending it lacks. over: seeds
 --   below belong to runs that are over; seeds: behind the last enrolled seed; first, latest: of the open run's
---   seeds; passed: repetitions among them. g: generation; a stop ends it, and so does the home's clock: `lapsed`
+--   seeds; passed: repetitions among them. g: generation; a stop ends it, and so does the coordinator's clock: `lapsed`
 --   (expired, forgotten) marks a generation that is about to end by the clock; nothing enters meanwhile. started: wall
 --   ms at which the open run began. expires, remember: {value, place in time of its record}, as of `told` in a
 --   frontier of one partition. ending: how the latest run ended. is_bare: its generation has had no run. is_unsaid:
@@ -137,7 +137,7 @@ local function note_of(name, crawl, offset, how, covered)
   return { offset, name, crawl.g + 1, how, crawl.is_open and crawl.run or 0, covered }
 end
 
--- Return the note for an end by the home's clock: nothing is enrolled meanwhile, so that it covers all seeds.
+-- Return the note for an end by the coordinator's clock: nothing is enrolled meanwhile, so that it covers all seeds.
 local function note_of_lapsed(name, crawl, offset)
   local covered = {}
   for place, behind in pairs(crawl.seeds) do

@@ -1,6 +1,6 @@
 -- Contexts during leasing: a context is the part of one generation of a crawl in one partition, if the frontier has
--- several. The home of the crawl decides which run it works for.
--- Guarantee: pages of a context are leased only for a run that the home has confirmed in this epoch of the
+-- several. The coordinator of the crawl decides which run it works for.
+-- Guarantee: pages of a context are leased only for a run that the coordinator has confirmed in this epoch of the
 --   partition, with a version of its registry no older than the latest that came with a page.
 -- `x:<c>` has `label`, "<generation> <known life> <known number> <hint life> <hint number> <confirmed>
 --   <since> <wants> <dropped>": the version of the registry that the label comes from; the latest that came
@@ -12,7 +12,7 @@
 --   created when needed, because defining one takes time in every call.
 local made_standings, made_waits
 
--- Return true if a run's time is over by this partition's clock: it leases nothing then, and the home ends it.
+-- Return true if a run's time is over by this partition's clock: it leases nothing then, and the coordinator ends it.
 local function is_late(crawl)
   return crawl.expires > 0 and has_come(crawl.expires)
 end
@@ -45,13 +45,13 @@ local function standings()
     return a_life < b_life or a_life == b_life and a_number < b_number
   end
 
-  -- Return true if the home must confirm a context before anything of it is leased.
+  -- Return true if the coordinator must confirm a context before anything of it is leased.
   function of.is_unconfirmed(context)
     return context.confirmed ~= life or context.wants
       or of.is_before(context.known_life, context.known_number, context.hint_life, context.hint_number)
   end
 
-  -- Note that a band left the index while its crawl waits for its home: others use the domain meanwhile.
+  -- Note that a band left the index while its crawl waits for its coordinator: others use the domain meanwhile.
   function of.note_dropped(c)
     local context = crawl_of(c).context
     if not context.dropped then
@@ -67,7 +67,7 @@ local function standings()
   return of
 end
 
--- Return functions for contexts that wait for their home, and for the needs of their pages.
+-- Return functions for contexts that wait for their coordinator, and for the needs of their pages.
 local function home_waits()
   if made_waits then
     return made_waits
@@ -82,7 +82,7 @@ local function home_waits()
     return now + math.max(math.min(waited, ASK_SELDOM_MS), ASK_AGAIN_MS)
   end
 
-  -- Return the questions for the homes of these contexts: {name, generation, hashes of profiles} for a label,
+  -- Return the questions for the coordinators of these contexts: {name, generation, hashes of profiles} for a label,
   -- with a fourth field, true, for credits.
   function waits.questions(crawls)
     local asked = {}

@@ -27,12 +27,12 @@ BUGS = {
         wrong="account.drawn = life, account.drawn",
         first=55,
     ),
-    "a home that has gone back does not count": WalkBug(
+    "a coordinator that has gone back does not count": WalkBug(
         right="if book.life ~= life then",
         wrong="if not book.life then",
         first=14,
     ),
-    "answers of a former home count": WalkBug(
+    "answers of a former coordinator count": WalkBug(
         right="if home_life < account.home_life or account_life",
         wrong="if account_life",
         first=1519,
@@ -90,7 +90,7 @@ BUGS = {
 
 @pytest.mark.usefixtures("still")
 async def test_scripts_do_what_the_model_does(redis: Redis) -> None:
-    """Accounts, what waits, what has entered, and what the home knows, also after faults."""
+    """Accounts, what waits, what has entered, and what the coordinator knows, also after faults."""
     finished = 0
     for seed in range(WALKS):
         finished += await replay_credits(redis, Random(seed))

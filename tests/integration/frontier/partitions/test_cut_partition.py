@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from crawlstream.errors import NotRestored
 from crawlstream.model.effects import OutboxRecord, Seed
-from crawlstream.model.partitions.messages import HomeMark, Question, survivors
+from crawlstream.model.partitions.messages import CoordinatorMark, Question, survivors
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.layout import Layout, create_frontier
@@ -29,7 +29,7 @@ from crawlstream_frontier.streams import Streams
 from support.frontier.aof import Unit, file_of, replay, units_in
 from support.frontier.bench import WIDE_OPEN
 from support.partitions.real import INCOMING, LINKS, RealCluster
-from support.partitions.values import HOME, Cluster
+from support.partitions.values import COORDINATOR, Cluster
 
 pytest_plugins = ("support.frontier.fixtures",)
 pytestmark = pytest.mark.usefixtures("still")
@@ -101,16 +101,18 @@ class Crawl(RealCluster):
             await reap_all(part.frontier.scripts.run, worker, "")
 
     async def _enroll(self) -> None:
-        """Homes hear of the seeds, and partitions take them."""
-        home = self.parts[HOME].home
+        """Coordinators hear of the seeds, and partitions take them."""
+        coordinator = self.parts[COORDINATOR].coordinator
         try:
-            await home.labels([])
+            await coordinator.labels([])
         except NotRestored as error:
-            self.marks.append(HomeMark(kind="life", redis_epoch=error.redis_epoch))
-            await home.restore(error.redis_epoch, survivors((HOME, mark) for mark in self.marks))
+            self.marks.append(CoordinatorMark(kind="life", redis_epoch=error.redis_epoch))
+            await coordinator.restore(
+                error.redis_epoch, survivors((COORDINATOR, mark) for mark in self.marks)
+            )
         end = len(self.records)
-        await home.begin(INCOMING, 0, 0)
-        stamps = (await home.enroll(self.batch(0, end))).stamps
+        await coordinator.begin(INCOMING, 0, 0)
+        stamps = (await coordinator.enroll(self.batch(0, end))).stamps
         for place, part in enumerate(self.parts):
             start = await part.reading.begin(INCOMING, 0, 0)
             own = [
@@ -132,7 +134,9 @@ class Crawl(RealCluster):
         for place, part in enumerate(self.parts):
             question = Question(self.context(0), await self.wanted(place))
             epoch = await part.contexts.epoch()
-            await confirm(lambda _: self.parts[HOME].home, part.contexts, epoch, [question])
+            await confirm(
+                lambda _: self.parts[COORDINATOR].coordinator, part.contexts, epoch, [question]
+            )
             await part.advance()
             found = await self.lease(place)
             if found is None:
@@ -150,28 +154,30 @@ class Crawl(RealCluster):
             assert await self.settle(work, children[place], need)
 
     async def _is_over(self) -> bool:
-        home = self.parts[HOME].home
-        tells = await home.tells()
+        coordinator = self.parts[COORDINATOR].coordinator
+        tells = await coordinator.tells()
         for place, part in enumerate(self.parts):
-            await home.told(await part.contexts.tell([t for t in tells if t.partition == place]))
-        runs, _ = await home.quiet(0)
+            await coordinator.told(
+                await part.contexts.tell([t for t in tells if t.partition == place])
+            )
+        runs, _ = await coordinator.quiet(0)
         for run in runs:
             looks = [await part.contexts.look([run.context]) for part in self.parts]
-            if is_over(run, looks, 0, LINKS, home=0):
-                assert await home.finish(run, summed(run, looks, 0))
+            if is_over(run, looks, 0, LINKS, coordinator=0):
+                assert await coordinator.finish(run, summed(run, looks, 0))
                 return True
         return bool(self._endings())
 
     async def _publish(self) -> None:
-        """What the home owes is in Kafka."""
-        streams = Streams(self.redis, self.parts[HOME].keys, "reader")
+        """What the coordinator owes is in Kafka."""
+        streams = Streams(self.redis, self.parts[COORDINATOR].keys, "reader")
         owed = await streams.owed(count=20, block_ms=0)
         for one in owed:
             assert isinstance(one, OutboxRecord)
             self.told.append(one)
             if one.generation is not None:
                 self.marks.append(
-                    HomeMark(
+                    CoordinatorMark(
                         kind="end",
                         redis_epoch=one.redis_epoch,
                         crawl=one.crawl,
@@ -180,7 +186,7 @@ class Crawl(RealCluster):
                         positions=one.positions,
                     )
                 )
-                await self.parts[HOME].home.published(one.crawl, one.run)
+                await self.parts[COORDINATOR].coordinator.published(one.crawl, one.run)
         await streams.published([one.id for one in owed])
 
     def _endings(self) -> list[OutboxRecord]:
@@ -205,7 +211,7 @@ class Moment:
     size: int
     fetched: Sequence[str]
     logs: Sequence[Sequence[bytes]]
-    marks: Sequence[HomeMark]
+    marks: Sequence[CoordinatorMark]
     told: Sequence[OutboxRecord]
 
 

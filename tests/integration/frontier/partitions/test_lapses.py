@@ -1,4 +1,4 @@
-"""What the clock of a home ends: runs that expire, and what crawls have seen."""
+"""What the clock of a coordinator ends: runs that expire, and what crawls have seen."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def seeds_of(two: Two) -> list[Seed]:
 
 
 async def overdue(two: Two) -> Sequence[ToNote]:
-    """What the home's clock ends, a second after its last seed."""
-    return (await two.parts[0].home.overdue(0, DEDUPE_MS)).to_note
+    """What the coordinator's clock ends, a second after its last seed."""
+    return (await two.parts[0].coordinator.overdue(0, DEDUPE_MS)).to_note
 
 
 async def endings(two: Two, redis: Redis) -> list[OutboxRecord]:
-    """What the home has told the world of the ends of runs."""
+    """What the coordinator has told the world of the ends of runs."""
     streams = Streams(redis, two.parts[0].keys, "reader")
     owed = await streams.owed(count=100, block_ms=0)
     return [one for one in owed if isinstance(one, OutboxRecord) and one.kind != "crawl_started"]
@@ -76,9 +76,9 @@ async def test_a_run_expires_everywhere_and_is_told_once(two: Two, redis: Redis)
         1,
         {"incoming:0": 2},
     )
-    assert (await two.parts[0].home.quiet(0))[0] == []
-    assert await two.parts[0].home.lapse(note)
-    assert not await two.parts[0].home.lapse(note)
+    assert (await two.parts[0].coordinator.quiet(0))[0] == []
+    assert await two.parts[0].coordinator.lapse(note)
+    assert not await two.parts[0].coordinator.lapse(note)
     assert await overdue(two) == []
     assert await two.tell() == 1
     assert await two.lease(1) is None
@@ -100,20 +100,20 @@ async def test_a_run_expires_everywhere_and_is_told_once(two: Two, redis: Redis)
 async def test_a_seed_does_not_prolong_what_is_over(two: Two) -> None:
     """It opens the next run, of another generation, once Kafka has that the first one ends."""
     expiring(two, PAST, 0)
-    home = two.parts[0].home
-    assert (await home.enroll(two.batch(0, 1))).note is None
-    waiting = await home.enroll(two.batch(1, 2))
+    coordinator = two.parts[0].coordinator
+    assert (await coordinator.enroll(two.batch(0, 1))).note is None
+    waiting = await coordinator.enroll(two.batch(1, 2))
     assert waiting.note is not None
     assert (waiting.note.offset, waiting.note.how) == (1, "expired")
     assert not waiting.stamps
     assert [note.generation for note in await overdue(two)] == [1]
     stamps = (await two.enroll(two.batch(1, 2))).stamps
     assert (stamps[1].generation, stamps[1].run) == (1, 2)
-    again = (await home.enroll(two.batch(0, 2))).stamps
+    again = (await coordinator.enroll(two.batch(0, 2))).stamps
     assert [again[n].generation for n in (0, 1)] == [None, 1]
 
 
-async def test_a_home_whose_clock_is_ahead_for_moments_ends_no_run(redis: Redis) -> None:
+async def test_a_coordinator_whose_clock_is_briefly_ahead_ends_no_run(redis: Redis) -> None:
     """It ends them after a minute if its clock is still ahead; meanwhile partitions lease."""
     times = Times()
     async with timed(redis, times) as client:
@@ -122,7 +122,7 @@ async def test_a_home_whose_clock_is_ahead_for_moments_ends_no_run(redis: Redis)
         await two.feed()
         await two.confirm(0)
         times.ahead += DAY_MS
-        to_note, next_ms = await two.parts[0].home.overdue(0, DEDUPE_MS)
+        to_note, next_ms = await two.parts[0].coordinator.overdue(0, DEDUPE_MS)
         assert (to_note, next_ms) == ([], 60_000)
         assert await two.lease(0)
         for passes_ms, ends in ((59_999, []), (1, ["expired"])):
@@ -139,8 +139,8 @@ async def test_the_latest_seed_says_when_a_run_expires(two: Two, redis: Redis) -
         replace(second, timestamp_ms=8, expires=PAST),
         replace(second, offset=2, timestamp_ms=7, expires=FUTURE),
     ]
-    home = two.parts[0].home
-    assert (await home.enroll(two.batch(0, 2))).note is None
+    coordinator = two.parts[0].coordinator
+    assert (await coordinator.enroll(two.batch(0, 2))).note is None
     assert [note.run for note in await overdue(two)] == [1]
     two = await open_two(redis)
     expiring(two, FUTURE, 0)
@@ -156,17 +156,17 @@ async def test_a_seed_with_more_time_is_heard_of_everywhere(two: Two) -> None:
     """Partitions that lease nothing any more by their own clocks go on."""
     now = int(time.time())
     expiring(two, now + 2, FUTURE)
-    home, other = two.parts[0].home, two.parts[1]
+    coordinator, other = two.parts[0].coordinator, two.parts[1]
     first, second = seeds_of(two)
-    stamps = dict((await home.enroll(two.batch(0, 1))).stamps)
+    stamps = dict((await coordinator.enroll(two.batch(0, 1))).stamps)
     moved = replace(first, domain=second.domain)
     await other.reading.take(replace(two.batch(0, 1), records=[moved]), stamps)
     await two.confirm(1)
-    (await home.enroll(two.batch(1, 2)))
+    (await coordinator.enroll(two.batch(1, 2)))
     await wait_until(lambda: time.time() > now + 2)
     await other.frontier.session("nobody", "link").exchange(want=10)
     assert await overdue(two) == []
-    assert {tell.partition for tell in await home.tells()} == {0, 1}
+    assert {tell.partition for tell in await coordinator.tells()} == {0, 1}
     assert await two.tell() == 0
     assert await two.lease(1) is None
     await two.confirm(1)
@@ -175,17 +175,17 @@ async def test_a_seed_with_more_time_is_heard_of_everywhere(two: Two) -> None:
     assert await two.lease(1) is not None
 
 
-async def test_an_expiry_that_the_home_forgets_is_restored(two: Two, redis: Redis) -> None:
+async def test_an_expiry_that_the_coordinator_forgets_is_restored(two: Two, redis: Redis) -> None:
     """Kafka has it; what an earlier life notes behind a later one does not count."""
     expiring(two, PAST)
     await two.feed()
-    part, home = two.parts[0], two.parts[0].home
+    part, coordinator = two.parts[0], two.parts[0].coordinator
     moment = await part.moment()
     (note,) = await overdue(two)
     await part.go_back(moment, 2)
-    assert await home.restore(part.epochs[2], survivors([(0, note.mark())]))
-    assert not await home.lapse(note)
-    (again,) = (await home.enroll(two.batch(1, 2))).stamps.values()
+    assert await coordinator.restore(part.epochs[2], survivors([(0, note.mark())]))
+    assert not await coordinator.lapse(note)
+    (again,) = (await coordinator.enroll(two.batch(1, 2))).stamps.values()
     assert again.generation is None
     assert await two.tell() == 0
     (ended,) = await endings(two, redis)
@@ -193,20 +193,20 @@ async def test_an_expiry_that_the_home_forgets_is_restored(two: Two, redis: Redi
 
 
 async def test_a_note_of_an_earlier_life_ends_nothing(two: Two) -> None:
-    """The home has to say so again: nobody knows whether Kafka's record counts."""
+    """The coordinator has to say so again: nobody knows whether Kafka's record counts."""
     expiring(two, PAST, 0)
-    await two.parts[0].home.enroll(two.batch(0, 1))
-    note = (await two.parts[0].home.enroll(two.batch(1, 2))).note
+    await two.parts[0].coordinator.enroll(two.batch(0, 1))
+    note = (await two.parts[0].coordinator.enroll(two.batch(1, 2))).note
     assert note is not None
     await two.parts[0].go_back(await two.parts[0].moment(), 2)
-    await two.parts[0].home.restore(two.parts[0].epochs[2], [])
-    assert not await two.parts[0].home.lapse(note)
-    again = (await two.parts[0].home.enroll(two.batch(1, 2), {1: note})).note
+    await two.parts[0].coordinator.restore(two.parts[0].epochs[2], [])
+    assert not await two.parts[0].coordinator.lapse(note)
+    again = (await two.parts[0].coordinator.enroll(two.batch(1, 2), {1: note})).note
     assert again is not None
     assert again.redis_epoch == two.parts[0].epochs[2]
 
 
-async def test_an_emptied_home_tells_what_kafka_has_of_it(two: Two, redis: Redis) -> None:
+async def test_an_emptied_coordinator_reports_what_kafka_has_of_it(two: Two, redis: Redis) -> None:
     """A run that was noted to be over, and not told, is told; its seeds do not enter again."""
     part = two.parts[0]
     empty = await part.moment()
@@ -214,7 +214,7 @@ async def test_an_emptied_home_tells_what_kafka_has_of_it(two: Two, redis: Redis
     await two.feed()
     (note,) = await overdue(two)
     await part.go_back(empty, 2)
-    assert await part.home.restore(part.epochs[2], survivors([(0, note.mark())]))
+    assert await part.coordinator.restore(part.epochs[2], survivors([(0, note.mark())]))
     assert await two.tell() == 0
     (ended,) = await endings(two, redis)
     assert (ended.kind, ended.run, ended.counters["expired"]) == ("crawl_expired", 1, 1)
@@ -225,26 +225,26 @@ async def test_an_emptied_home_tells_what_kafka_has_of_it(two: Two, redis: Redis
 async def test_what_closed_before_it_was_heard_is_counted_as_expired(two: Two) -> None:
     """A page of the next generation tells a partition that the one before is over, not why."""
     expiring(two, PAST, 0)
-    home = two.parts[0].home
-    stamps = dict((await home.enroll(two.batch(0, 1))).stamps)
+    coordinator = two.parts[0].coordinator
+    stamps = dict((await coordinator.enroll(two.batch(0, 1))).stamps)
     first, second = seeds_of(two)
     moved = replace(first, domain=second.domain)
     await two.parts[1].reading.take(replace(two.batch(0, 1), records=[moved]), stamps)
     stamps = dict((await two.enroll(two.batch(1, 2))).stamps)
     await two.parts[1].reading.take(two.batch(1, 2), stamps)
     (report,) = await two.parts[1].contexts.tell(
-        [tell for tell in await home.tells() if tell.partition == 1]
+        [tell for tell in await coordinator.tells() if tell.partition == 1]
     )
     assert (report.purged, report.ledger["expired"]) == (1, 1)
     assert "stopped" not in report.ledger
 
 
 async def test_a_seed_of_a_run_that_has_expired_since_is_stamped_again(two: Two) -> None:
-    """A home that went back may have given it to the next run; a stamp from before drops it not."""
+    """A coordinator that went back may give it to the next run; an earlier stamp keeps it."""
     expiring(two, PAST)
     stamps = await two.feed()
     (note,) = await overdue(two)
-    await two.parts[0].home.lapse(note)
+    await two.parts[0].coordinator.lapse(note)
     await two.tell()
     late = replace(two.batch(1, 2), start=2, next=3, records=[replace(two.records[1], offset=2)])
     with pytest.raises(OutdatedStamp):
@@ -257,9 +257,9 @@ async def test_a_seed_of_a_run_that_has_expired_since_is_stamped_again(two: Two)
 
 
 async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -> None:
-    """Its pages are fetched again; an hour later the home has nothing of it, and its runs go on."""
+    """Its pages are fetched again; an hour later its coordinator forgets it, and its runs go on."""
     await two.feed()
-    home, redis = two.parts[0].home, two.parts[0].redis
+    coordinator, redis = two.parts[0].coordinator, two.parts[0].redis
     for place in (0, 1):
         await two.confirm(place)
         found = await two.lease(place)
@@ -267,12 +267,12 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
         settle = Settle(token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx")
         await found[0].session.exchange(settles=[settle])
     assert await overdue(two) == []
-    (run,), _ = await home.quiet(0)
+    (run,), _ = await coordinator.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
-    assert is_over(run, looks, 0, LINKS, home=0)
-    assert await home.finish(run, summed(run, looks, 0))
-    assert (await home.runs([two.crawl]))[two.crawl].state == "finished"
-    await home.published(two.crawl, 1)
+    assert is_over(run, looks, 0, LINKS, coordinator=0)
+    assert await coordinator.finish(run, summed(run, looks, 0))
+    assert (await coordinator.runs([two.crawl]))[two.crawl].state == "finished"
+    await coordinator.published(two.crawl, 1)
     await two.tell()
     await two.parts[0].advance(DEDUPE_MS - 1)
     assert await overdue(two) == []
@@ -281,8 +281,8 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
     assert (note.how, note.run, note.generation) == ("forgotten", 0, 1)
     profiles = two.parts[0].keys.tag + "profiles:*"
     assert await redis.keys(profiles)
-    assert await home.lapse(note)
-    await home.enroll(two.batch(0, 2))
+    assert await coordinator.lapse(note)
+    await coordinator.enroll(two.batch(0, 2))
     assert not await redis.keys(profiles)
     assert await two.tell() == 0
     assert await redis.scard(two.parts[1].keys.tag + "sweep") == 1
@@ -290,24 +290,24 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
     assert await overdue(two) == []
     assert await redis.hlen(two.parts[0].keys.tag + "reg") == 0
     assert not await redis.exists(two.parts[0].keys.tag + "forgetting")
-    again = (await home.enroll(two.batch(0, 2))).stamps
+    again = (await coordinator.enroll(two.batch(0, 2))).stamps
     assert {stamp.generation for stamp in again.values()} == {None}
     two.records.append(replace(two.records[1], offset=2))
-    (stamp,) = (await home.enroll(two.batch(2, 3))).stamps.values()
+    (stamp,) = (await coordinator.enroll(two.batch(2, 3))).stamps.values()
     assert (stamp.generation, stamp.run) == (2, 2)
-    (label,) = await home.labels([Question(two.context(0))])
+    (label,) = await coordinator.labels([Question(two.context(0))])
     assert label.state == "dead"
 
 
 async def ended(two: Two, *, remember: int) -> Coordinator:
-    """End the first run of a crawl that remembers for so many seconds; its home."""
+    """End the first run of a crawl that remembers for so many seconds; its coordinator."""
     two.records = [replace(seed, remember=remember) for seed in seeds_of(two)]
-    home = two.parts[0].home
-    await home.enroll(two.batch(0, 2))
-    (run,), _ = await home.quiet(0)
-    assert await home.finish(run, {})
-    await home.published(two.crawl, 1)
-    return home
+    coordinator = two.parts[0].coordinator
+    await coordinator.enroll(two.batch(0, 2))
+    (run,), _ = await coordinator.quiet(0)
+    assert await coordinator.finish(run, {})
+    await coordinator.published(two.crawl, 1)
+    return coordinator
 
 
 async def test_seeds_say_how_long_a_crawl_remembers(two: Two) -> None:
@@ -320,36 +320,36 @@ async def test_seeds_say_how_long_a_crawl_remembers(two: Two) -> None:
 
 
 async def test_a_seed_after_the_time_of_what_was_seen_begins_with_nothing(two: Two) -> None:
-    """Whether or not the home's clock was looked at in between; Kafka has it first."""
-    home = await ended(two, remember=60)
+    """Whether or not the coordinator's clock was looked at in between; Kafka has it first."""
+    coordinator = await ended(two, remember=60)
     await two.parts[0].advance(60_001)
     two.records.append(replace(two.records[1], offset=2))
-    note = (await home.enroll(two.batch(2, 3))).note
+    note = (await coordinator.enroll(two.batch(2, 3))).note
     assert note is not None
     assert (note.how, note.run, note.generation) == ("forgotten", 0, 1)
-    (stamp,) = (await home.enroll(two.batch(2, 3), {2: note})).stamps.values()
+    (stamp,) = (await coordinator.enroll(two.batch(2, 3), {2: note})).stamps.values()
     assert (stamp.generation, stamp.run) == (1, 2)
 
 
 async def test_a_seed_within_the_time_of_what_was_seen_goes_on_with_it(two: Two) -> None:
     """The next run knows the pages of the one before."""
-    home = await ended(two, remember=60)
+    coordinator = await ended(two, remember=60)
     await two.parts[0].advance(59_000)
     two.records.append(replace(two.records[1], offset=2))
-    (stamp,) = (await home.enroll(two.batch(2, 3))).stamps.values()
+    (stamp,) = (await coordinator.enroll(two.batch(2, 3))).stamps.values()
     assert (stamp.generation, stamp.run) == (0, 2)
 
 
 BUGS = {
-    "a home expires runs by a clock that has leapt": Bug(
+    "a coordinator expires runs by a clock that has leapt": Bug(
         right="due_in(K.expiring, math.floor(trusted(wall) / 1000))",
         wrong="due_in(K.expiring, math.floor(wall / 1000))",
-        found_by=test_a_home_whose_clock_is_ahead_for_moments_ends_no_run,
+        found_by=test_a_coordinator_whose_clock_is_briefly_ahead_ends_no_run,
     ),
     "a clock that has leapt is trusted": Bug(
         right="at_s * 1000 <= wall and at_s * 1000 <= trusted(wall)",
         wrong="at_s * 1000 <= wall",
-        found_by=test_a_home_whose_clock_is_ahead_for_moments_ends_no_run,
+        found_by=test_a_coordinator_whose_clock_is_briefly_ahead_ends_no_run,
     ),
     "a seed goes on with what should be forgotten": Bug(
         right="crawl.forget_at and crawl.forget_at <= now then",
@@ -391,10 +391,10 @@ BUGS = {
         wrong="      if false and was_open and before ~= expires then",
         found_by=test_a_seed_with_more_time_is_heard_of_everywhere,
     ),
-    "an emptied home forgets whom it owes an ending": Bug(
+    "an emptied coordinator forgets whom it owes an ending": Bug(
         right="    crawl.g, crawl.run, crawl.is_open = generation - 1, run, true",
         wrong="    crawl.g, crawl.run = generation - 1, run",
-        found_by=test_an_emptied_home_tells_what_kafka_has_of_it,
+        found_by=test_an_emptied_coordinator_reports_what_kafka_has_of_it,
     ),
     "a seed is dropped with a run that it may not belong to": Bug(
         right="return state == 'expiring' or state == 'expired'",

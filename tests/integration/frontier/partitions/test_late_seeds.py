@@ -1,4 +1,4 @@
-"""Seeds of homes that are away are read later: each once, in whatever order they are brought."""
+"""Seeds of unavailable coordinators are read later: each once, in any order."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from support.partitions.two import Two, open_two
 pytest_plugins = ("support.frontier.fixtures",)
 pytestmark = pytest.mark.usefixtures("still")
 
-HOMES = 3
+COORDINATORS = 3
 SEEDS = 12
 
 
 class Log:
-    """Seeds of several homes for one partition, and how they are brought to it."""
+    """Seeds of several coordinators for one partition, and how they are brought to it."""
 
     def __init__(self, two: Two, stamp: Stamp) -> None:
         self._two = two
@@ -35,17 +35,17 @@ class Log:
             for n in range(SEEDS)
         ]
         self.stamps = dict.fromkeys(range(SEEDS), stamp)
-        self.homes = {n: n % HOMES for n in range(SEEDS)}
+        self.coordinators = {n: n % COORDINATORS for n in range(SEEDS)}
 
     async def bring(self, start: int, end: int, *absent: int) -> int:
-        """Some of them, without those of some homes; answers how many entered."""
-        seeds = [s for s in self.seeds[start:end] if self.homes[s.offset] not in absent]
+        """Some of them, without those of some coordinators; answers how many entered."""
+        seeds = [s for s in self.seeds[start:end] if self.coordinators[s.offset] not in absent]
         batch = replace(self._two.batch(0, 1), start=start, next=end, records=seeds)
-        seeds_of = SeedsOf(HOMES, self.homes, frozenset(absent))
+        seeds_of = SeedsOf(COORDINATORS, self.coordinators, frozenset(absent))
         return (await self.part.reading.take(batch, self.stamps, seeds_of)).applied
 
     async def positions(self) -> tuple[int, dict[int, int]]:
-        """The position, and those of homes that are late."""
+        """The position, and those of coordinators that are late."""
         reached = await self.part.reading.reached("incoming", 0, 0)
         return reached.position, dict(reached.late)
 
@@ -53,7 +53,7 @@ class Log:
 async def opened(redis: Redis) -> Log:
     """Nothing has been read of it."""
     two = await open_two(redis)
-    stamps = (await two.parts[0].home.enroll(two.batch(0, 2))).stamps
+    stamps = (await two.parts[0].coordinator.enroll(two.batch(0, 2))).stamps
     return Log(two, stamps[0])
 
 
@@ -63,7 +63,7 @@ async def log(redis: Redis) -> Log:
     return await opened(redis)
 
 
-async def test_seeds_of_a_home_that_is_away_are_read_later(log: Log) -> None:
+async def test_seeds_of_an_unavailable_coordinator_are_read_later(log: Log) -> None:
     """Its position stays, the others go on, and it is forgotten once it is where they are."""
     assert await log.bring(0, 6, 1) == 4
     assert await log.positions() == (6, {1: 0})
@@ -81,26 +81,26 @@ async def test_seeds_of_a_home_that_is_away_are_read_later(log: Log) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_each_enters_once_in_any_order(log: Log, seed: int) -> None:
-    """Whoever brings them, from wherever, without whichever homes: what is missing is a gap."""
+    """Missing records are a gap, from any offset and without any coordinators."""
     await bring_at_random(log, random.Random(seed))
 
 
 BUGS = {
-    "seeds of a home that is away are passed": WalkBug(
-        right="local after = is_absent[home] and before or math.max(before, offset)",
+    "seeds of a coordinator that is away are passed": WalkBug(
+        right="local after = is_absent[coordinator] and before or math.max(before, offset)",
         wrong="local after = math.max(before, offset)",
     ),
-    "seeds of a late home may be missing": WalkBug(
+    "seeds of a late coordinator may be missing": WalkBug(
         right="if start > reading.lowest() then",
         wrong="if start > reading.position then",
     ),
-    "seeds of a late home count as read with the others": WalkBug(
-        right="record[OFFSET] >= reading.of(record[HOME])",
+    "seeds of a late coordinator count as read with the others": WalkBug(
+        right="record[OFFSET] >= reading.of(record[COORDINATOR])",
         wrong="record[OFFSET] >= reading.position",
     ),
-    "a home that has caught up stays late": WalkBug(
-        right="elseif after == position and late_of[home] then",
-        wrong="elseif after == position and not late_of[home] then",
+    "a coordinator that has caught up stays late": WalkBug(
+        right="elseif after == position and late_of[coordinator] then",
+        wrong="elseif after == position and not late_of[coordinator] then",
     ),
     "the position goes back": WalkBug(
         right="local position = math.max(reading.position, offset)",
@@ -125,24 +125,25 @@ async def bring_at_random(log: Log, chosen: random.Random) -> None:
     for _ in range(60):
         start = chosen.randrange(SEEDS)
         end = chosen.randrange(start + 1, SEEDS + 1)
-        absent = chosen.sample(range(HOMES), chosen.randrange(HOMES))
+        absent = chosen.sample(range(COORDINATORS), chosen.randrange(COORDINATORS))
         before = await log.positions()
         try:
             entered += await log.bring(start, end, *absent)
         except PositionGap:
             assert await log.positions() == before
         after = await log.positions()
-        for home in range(HOMES):
-            was, now = (at[1].get(home, at[0]) for at in (before, after))
+        for coordinator in range(COORDINATORS):
+            was, now = (at[1].get(coordinator, at[0]) for at in (before, after))
             assert now >= was
-            assert now == was or (start <= was and home not in absent)
+            assert now == was or (start <= was and coordinator not in absent)
         assert entered == sum(
-            offset < after[1].get(home, after[0]) for offset, home in log.homes.items()
+            offset < after[1].get(coordinator, after[0])
+            for offset, coordinator in log.coordinators.items()
         )
-    for home in sorted((await log.positions())[1]):
-        others = [other for other in range(HOMES) if other != home]
+    for coordinator in sorted((await log.positions())[1]):
+        others = [other for other in range(COORDINATORS) if other != coordinator]
         position, late = await log.positions()
-        entered += await log.bring(late[home], position, *others)
+        entered += await log.bring(late[coordinator], position, *others)
     position, late = await log.positions()
     assert not late
     entered += await log.bring(position, SEEDS) if position < SEEDS else 0

@@ -1,7 +1,7 @@
-"""The numbers of crawls that begin after others were forgotten, and homes that lose their data.
+"""Numbers of crawls that begin after others were forgotten, and of coordinators that lose data.
 
 A name begins above all numbers that any name has had. What partitions have of a crawl is of no use
-to a home that begins it again with other ones: they have passed its seeds.
+to a coordinator that begins it again with other ones: they have passed its seeds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
-from crawlstream.model.partitions.messages import HomeMark
+from crawlstream.model.partitions.messages import CoordinatorMark
 from crawlstream_frontier.partitions.confirm import is_over, summed
 from crawlstream_frontier.streams import Streams
 from support.partitions.planting import Bug, assert_found
@@ -23,7 +23,7 @@ pytest_plugins = ("support.frontier.fixtures",)
 pytestmark = pytest.mark.usefixtures("still")
 GENERATION, RUN = 5, 8
 FORGOTTEN = {"generation_floor": GENERATION, "run_floor": RUN - 1}
-"""What a home knows of crawls that it has forgotten."""
+"""What a coordinator knows of crawls that it has forgotten."""
 DEDUPE_MS = 20_000
 
 
@@ -33,14 +33,14 @@ async def two(redis: Redis) -> Two:
     return await open_two(redis)
 
 
-async def _begin(two: Two) -> list[HomeMark]:
+async def _begin(two: Two) -> list[CoordinatorMark]:
     """Other crawls are forgotten, partitions have all seeds; what Kafka remembers of that."""
-    home = two.parts[0]
+    coordinator = two.parts[0]
     two.generation = GENERATION
-    await home.redis.hset(home.keys.meta(), mapping=FORGOTTEN)
-    done = await home.home.enroll(two.batch(0, 2))
+    await coordinator.redis.hset(coordinator.keys.meta(), mapping=FORGOTTEN)
+    done = await coordinator.coordinator.enroll(two.batch(0, 2))
     assert [(one.generation, one.run) for one in done.begun] == [(GENERATION, RUN)]
-    assert not (await home.home.enroll(two.batch(0, 2), {}, done.begun)).begun
+    assert not (await coordinator.coordinator.enroll(two.batch(0, 2), {}, done.begun)).begun
     await two.feed()
     return [one.mark() for one in done.begun]
 
@@ -58,80 +58,84 @@ async def _finish(two: Two, redis: Redis) -> OutboxRecord:
         assert found
         settle = Settle(token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx")
         assert not (await found[0].session.exchange(settles=[settle])).stale
-    (run,), _ = await two.parts[0].home.quiet(0)
+    (run,), _ = await two.parts[0].coordinator.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
-    assert is_over(run, looks, 0, LINKS, home=0)
-    assert await two.parts[0].home.finish(run, summed(run, looks, 0))
+    assert is_over(run, looks, 0, LINKS, coordinator=0)
+    assert await two.parts[0].coordinator.finish(run, summed(run, looks, 0))
     owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
     return [one for one in owed if isinstance(one, OutboxRecord)][-1]
 
 
-async def test_a_crawl_keeps_its_numbers_when_its_home_loses_everything(
+async def test_a_crawl_keeps_its_numbers_when_its_coordinator_is_emptied(
     two: Two, redis: Redis
 ) -> None:
     """Its seeds are where they were, and it ends once, with all pages counted."""
-    home, nothing = two.parts[0], await two.parts[0].moment()
+    coordinator, nothing = two.parts[0], await two.parts[0].moment()
     marks = await _begin(two)
-    await home.go_back(nothing, 2)
-    assert await home.home.restore(home.epochs[2], marks)
+    await coordinator.go_back(nothing, 2)
+    assert await coordinator.coordinator.restore(coordinator.epochs[2], marks)
     await _read_again(two)
     ended = await _finish(two, redis)
     assert (ended.kind, ended.run, ended.counters["done"]) == ("crawl_finished", RUN, 2)
 
 
-async def test_a_crawl_keeps_its_numbers_when_its_home_goes_back(two: Two, redis: Redis) -> None:
+async def test_a_crawl_keeps_its_numbers_when_its_coordinator_goes_back(
+    two: Two, redis: Redis
+) -> None:
     """To before it began; and another crawl is forgotten before its seeds are read again."""
-    home, before = two.parts[0], await two.parts[0].moment()
+    coordinator, before = two.parts[0], await two.parts[0].moment()
     marks = await _begin(two)
-    await home.go_back(before, 2)
-    await home.redis.hset(home.keys.meta(), mapping={"generation_floor": 9, "run_floor": 9})
-    assert await home.home.restore(home.epochs[2], marks)
+    await coordinator.go_back(before, 2)
+    await coordinator.redis.hset(
+        coordinator.keys.meta(), mapping={"generation_floor": 9, "run_floor": 9}
+    )
+    assert await coordinator.coordinator.restore(coordinator.epochs[2], marks)
     await _read_again(two)
     assert (await _finish(two, redis)).run == RUN
 
 
 async def test_a_crawl_is_told_as_begun_until_kafka_has_it_in_this_life(two: Two) -> None:
     """Whoever was told by an earlier life has to ask again."""
-    home = two.parts[0]
-    first = (await home.home.enroll(two.batch(0, 1))).begun
-    assert (await home.home.enroll(two.batch(0, 1))).begun == first
-    await home.go_back(None, 2)
-    assert await home.home.restore(home.epochs[2], [])
-    (again,) = (await home.home.enroll(two.batch(0, 1), {}, first)).begun
-    assert again == first[0]._replace(redis_epoch=home.epochs[2])
-    assert not (await home.home.enroll(two.batch(0, 1), {}, [again])).begun
-    assert not (await home.home.enroll(two.batch(0, 2))).begun
+    coordinator = two.parts[0]
+    first = (await coordinator.coordinator.enroll(two.batch(0, 1))).begun
+    assert (await coordinator.coordinator.enroll(two.batch(0, 1))).begun == first
+    await coordinator.go_back(None, 2)
+    assert await coordinator.coordinator.restore(coordinator.epochs[2], [])
+    (again,) = (await coordinator.coordinator.enroll(two.batch(0, 1), {}, first)).begun
+    assert again == first[0]._replace(redis_epoch=coordinator.epochs[2])
+    assert not (await coordinator.coordinator.enroll(two.batch(0, 1), {}, [again])).begun
+    assert not (await coordinator.coordinator.enroll(two.batch(0, 2))).begun
 
 
 @pytest.mark.parametrize(("remember", "for_ms"), [(None, DEDUPE_MS), (50, 50_000)])
 async def test_an_ended_crawl_is_remembered_as_long_as_before(
     two: Two, redis: Redis, remember: int | None, for_ms: int
 ) -> None:
-    """By what Kafka has of its ending, as its home has lost everything since."""
-    home, nothing = two.parts[0], await two.parts[0].moment()
+    """By what Kafka has of its ending, as its coordinator has lost everything since."""
+    coordinator, nothing = two.parts[0], await two.parts[0].moment()
     seeds = [one for one in two.records if isinstance(one, Seed)]
     two.records[:] = [replace(seed, remember=remember) for seed in seeds]
     marks = await _begin(two)
     marks.append(two.end_mark(await _finish(two, redis)))
-    await home.go_back(nothing, 2)
-    assert await home.home.restore(home.epochs[2], marks, dedupe_ms=DEDUPE_MS)
-    await home.advance(for_ms - 1_000)
-    assert not (await home.home.overdue(0, DEDUPE_MS)).to_note
-    await home.advance(2_000)
-    (note,) = (await home.home.overdue(0, DEDUPE_MS)).to_note
+    await coordinator.go_back(nothing, 2)
+    assert await coordinator.coordinator.restore(coordinator.epochs[2], marks, dedupe_ms=DEDUPE_MS)
+    await coordinator.advance(for_ms - 1_000)
+    assert not (await coordinator.coordinator.overdue(0, DEDUPE_MS)).to_note
+    await coordinator.advance(2_000)
+    (note,) = (await coordinator.coordinator.overdue(0, DEDUPE_MS)).to_note
     assert (note.how, note.generation) == ("forgotten", GENERATION + 1)
 
 
 BUGS = {
-    "a home without data begins crawls with other numbers": Bug(
+    "a coordinator without data begins crawls with other numbers": Bug(
         right="    begin_again(name, generation, run)\n",
         wrong="",
-        found_by=test_a_crawl_keeps_its_numbers_when_its_home_loses_everything,
+        found_by=test_a_crawl_keeps_its_numbers_when_its_coordinator_is_emptied,
     ),
-    "a home that has gone back gives numbers that grew since": Bug(
+    "a coordinator that has gone back gives numbers that grew since": Bug(
         right="if crawl.is_new or generation > crawl.g and not crawl.is_open then",
         wrong="if generation > crawl.g and not crawl.is_open then",
-        found_by=test_a_crawl_keeps_its_numbers_when_its_home_goes_back,
+        found_by=test_a_crawl_keeps_its_numbers_when_its_coordinator_goes_back,
     ),
     "numbers are said that Kafka does not have": Bug(
         right="crawl.is_unsaid = nil, nil, wall, crawl.is_new or crawl.is_unsaid",

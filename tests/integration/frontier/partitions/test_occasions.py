@@ -1,4 +1,4 @@
-"""Occasions and schedules at homes: of all records that name one, the first takes effect."""
+"""Occasions and schedules at coordinators: of all records that name one, the first takes effect."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ async def test_the_first_of_an_occasion_enters_whoever_asks_again(two: Two) -> N
 
 async def test_a_repetition_opens_no_run(two: Two, redis: Redis) -> None:
     """Also when its run is over; it is over as well."""
-    home = two.parts[0].home
+    coordinator = two.parts[0].coordinator
     assert await stamped(two, [record(two, 0, 0)]) == {0: 0}
-    (run,), _ = await home.quiet(0)
-    assert await home.finish(run, {})
+    (run,), _ = await coordinator.quiet(0)
+    assert await coordinator.finish(run, {})
     assert await stamped(two, [record(two, 1, 0)]) == {1: None}
     assert await stamped(two, [record(two, 0, 0), record(two, 1, 0)]) == {0: None, 1: None}
-    assert (await home.quiet(0))[0] == []
+    assert (await coordinator.quiet(0))[0] == []
     owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
     ended = [one for one in owed if isinstance(one, OutboxRecord)][-1]
     assert ended.firing is not None
@@ -83,18 +83,18 @@ async def test_a_repetition_opens_no_run(two: Two, redis: Redis) -> None:
 
 
 async def test_a_seed_of_the_past_leaves_its_occasion(two: Two) -> None:
-    """A home that was emptied reads it again: it does not enter, and its repetition does not."""
+    """An emptied coordinator reads it again: it does not enter, nor does its repetition."""
     part = two.parts[0]
     empty = await part.moment()
     assert await stamped(two, [record(two, 0, 0)]) == {0: 0}
-    (run,), _ = await part.home.quiet(0)
-    await part.home.finish(run, {})
+    (run,), _ = await part.coordinator.quiet(0)
+    await part.coordinator.finish(run, {})
     owed = await Streams(part.redis, part.keys, "reader").owed(count=10, block_ms=0)
     ended = [one for one in owed if isinstance(one, OutboxRecord)][-1]
     await part.go_back(empty, 2)
-    assert await part.home.restore(part.epochs[2], [two.end_mark(ended)])
+    assert await part.coordinator.restore(part.epochs[2], [two.end_mark(ended)])
     assert await stamped(two, [record(two, 0, 0), record(two, 1, 0)]) == {0: None, 1: None}
-    assert (await part.home.quiet(0))[0] == []
+    assert (await part.coordinator.quiet(0))[0] == []
 
 
 async def test_the_stop_of_a_firing_takes_effect_once(two: Two) -> None:

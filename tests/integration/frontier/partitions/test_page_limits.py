@@ -59,10 +59,10 @@ class Limited:
         )
 
     async def stamp(self, *seeds: Seed) -> dict[int, Stamp]:
-        """Have the home enroll them."""
+        """Have the coordinator enroll them."""
         start = seeds[0].offset
         batch = replace(self.two.batch(0, 0), start=start, next=seeds[-1].offset + 1, records=seeds)
-        return dict((await self.two.parts[0].home.enroll(batch)).stamps)
+        return dict((await self.two.parts[0].coordinator.enroll(batch)).stamps)
 
     async def take(self, place: int, *seeds: Seed) -> Taken:
         """Enroll seeds, and let a partition take them, with credits if it needs any."""
@@ -167,9 +167,9 @@ async def test_what_waits_is_refused_with_its_generation(limited: Limited) -> No
     assert await limited.waiting(1) == 2
     stop = two.stop(1)
     batch = replace(two.batch(0, 0), start=1, next=2, records=[stop])
-    note = (await two.parts[0].home.enroll(batch)).note
+    note = (await two.parts[0].coordinator.enroll(batch)).note
     assert note is not None
-    await two.parts[0].home.enroll(batch, {1: note})
+    await two.parts[0].coordinator.enroll(batch, {1: note})
     await two.tell()
     assert not await limited.redis.keys("*limbo*")
     assert await limited.redis.hgetall(two.parts[0].keys.tag + "credits") == {}

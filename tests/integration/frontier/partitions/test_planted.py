@@ -93,12 +93,12 @@ BUGS = {
         wrong="if false and (run > crawl.run or",
         first=14,
     ),
-    "a home answers before it was restored": WalkBug(
+    "a coordinator answers before it was restored": WalkBug(
         right="return redis.call('HGET', K.meta, 'restored') == int(life)",
         wrong="return true",
         first=4,
     ),
-    "endings are told to the home's own partition only": WalkBug(
+    "endings are told to the coordinator's own partition only": WalkBug(
         right="for partition = 0, amount_of_partitions() - 1 do",
         wrong="for partition = 0, 0 do",
     ),

@@ -50,7 +50,7 @@ async def test_a_reprioritized_run_is_shifted_everywhere(two: Two, redis: Redis)
 
 
 async def test_a_run_ends_once_with_the_counters_of_all(two: Two, redis: Redis) -> None:
-    """The world is told by the home's outbox; the next run is labelled when Kafka has that."""
+    """The coordinator's outbox has the event; the next run is labelled when Kafka has that."""
     await two.feed()
     for place, part in enumerate(two.parts):
         await two.confirm(place)
@@ -59,35 +59,35 @@ async def test_a_run_ends_once_with_the_counters_of_all(two: Two, redis: Redis) 
         settle = Settle(token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx")
         await found[0].session.exchange(settles=[settle])
         assert not (await part.frontier.maintenance.tend()).ended
-    home = two.parts[0].home
-    (run,), _ = await home.quiet(0)
+    coordinator = two.parts[0].coordinator
+    (run,), _ = await coordinator.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
-    assert is_over(run, looks, 0, LINKS, home=0)
-    assert await home.finish(run, summed(run, looks, 0))
-    assert not await home.finish(run, summed(run, looks, 0))
+    assert is_over(run, looks, 0, LINKS, coordinator=0)
+    assert await coordinator.finish(run, summed(run, looks, 0))
+    assert not await coordinator.finish(run, summed(run, looks, 0))
     owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
     (started, ended) = [one for one in owed if isinstance(one, OutboxRecord)]
     assert (started.kind, started.run) == ("crawl_started", 1)
     assert (ended.kind, ended.run, ended.reasons["done"]) == ("crawl_finished", 1, {"2xx": 2})
     assert (ended.counters["admitted"], ended.counters["done"]) == (2, 2)
     assert ended.positions == {"incoming:0": 2}
-    assert await home.quiet(0) == ([], 0)
+    assert await coordinator.quiet(0) == ([], 0)
 
 
 async def test_what_comes_during_a_look_keeps_the_run_open(two: Two) -> None:
-    """A seed that was enrolled since, or another life of the home: compare and set."""
-    home = two.parts[0].home
-    await home.enroll(two.batch(0, 1))
-    (run,), _ = await home.quiet(0)
-    await home.enroll(two.batch(1, 2))
-    assert not await home.finish(run, {})
-    (run,), _ = await home.quiet(0)
+    """A seed that was enrolled since, or another life of the coordinator: compare and set."""
+    coordinator = two.parts[0].coordinator
+    await coordinator.enroll(two.batch(0, 1))
+    (run,), _ = await coordinator.quiet(0)
+    await coordinator.enroll(two.batch(1, 2))
+    assert not await coordinator.finish(run, {})
+    (run,), _ = await coordinator.quiet(0)
     await two.parts[0].go_back(None, 2)
-    assert not await home.finish(run, {})
-    assert await home.restore(two.parts[0].epochs[2], [])
-    assert not await home.finish(run, {})
-    (run,), _ = await home.quiet(0)
-    assert await home.finish(run, {})
+    assert not await coordinator.finish(run, {})
+    assert await coordinator.restore(two.parts[0].epochs[2], [])
+    assert not await coordinator.finish(run, {})
+    (run,), _ = await coordinator.quiet(0)
+    assert await coordinator.finish(run, {})
 
 
 async def test_a_generation_that_is_over_takes_nothing(two: Two) -> None:
@@ -107,7 +107,7 @@ async def test_a_generation_that_is_over_takes_nothing(two: Two) -> None:
     look = await two.parts[1].contexts.look([two.context(0)])
     assert look.reports[0].is_idle
     assert look.positions == {("incoming", 0): 4, (LINKS, 1): 1}
-    again = await two.parts[0].home.enroll(two.batch(0, 2))
+    again = await two.parts[0].coordinator.enroll(two.batch(0, 2))
     assert {stamp.generation for stamp in again.stamps.values()} == {None}
 
 
@@ -129,19 +129,19 @@ async def test_a_later_generation_ends_the_one_before_it(two: Two) -> None:
 
 
 async def test_what_an_ended_run_has_left_waits_for_the_next(two: Two) -> None:
-    """As it may after a home went back. It is counted there, and its bands are found again."""
+    """After a coordinator went back. It is counted there, and its bands are found again."""
     await two.feed()
     await two.confirm(1)
-    home = two.parts[0].home
-    (run,), _ = await home.quiet(0)
-    assert await home.finish(run, {})
+    coordinator = two.parts[0].coordinator
+    (run,), _ = await coordinator.quiet(0)
+    assert await coordinator.finish(run, {})
     assert await two.tell() == 0
     for _ in range(2):
         assert await two.lease(1) is None
         await two.parts[1].advance()
-    await home.published(two.crawl, 1)
+    await coordinator.published(two.crawl, 1)
     two.records.append(replace(two.records[0], offset=2))
-    assert (await home.enroll(two.batch(2, 3))).stamps[2].run == 2
+    assert (await coordinator.enroll(two.batch(2, 3))).stamps[2].run == 2
     (left,) = (await two.parts[1].contexts.look([two.context(0)])).reports
     assert (left.is_idle, left.is_leasable) == (False, False)
     assert await two.confirm(1) == 1
@@ -155,16 +155,16 @@ async def test_what_an_ended_run_has_left_waits_for_the_next(two: Two) -> None:
 async def test_the_next_run_waits_for_the_ending_of_the_last(two: Two) -> None:
     """Its label is pending, and so the partition asks again."""
     await two.feed()
-    home = two.parts[0].home
-    (run,), _ = await home.quiet(0)
-    assert await home.finish(run, {})
+    coordinator = two.parts[0].coordinator
+    (run,), _ = await coordinator.quiet(0)
+    assert await coordinator.finish(run, {})
     two.records.append(replace(two.records[1], offset=2))
-    stamps = (await home.enroll(two.batch(2, 3))).stamps
+    stamps = (await coordinator.enroll(two.batch(2, 3))).stamps
     assert stamps[2].run == 2
     await two.parts[1].reading.take(two.batch(2, 3), stamps)
     for is_published in (False, True):
         if is_published:
-            await home.published(two.crawl, 1)
+            await coordinator.published(two.crawl, 1)
         assert await two.confirm(1) == 1
         await two.parts[1].advance()
         found = await two.lease(1)
@@ -176,31 +176,31 @@ async def test_the_next_run_waits_for_the_ending_of_the_last(two: Two) -> None:
 async def test_seeds_wait_for_their_grace(two: Two) -> None:
     """A run that has just had a seed is not looked at."""
     await two.feed()
-    home = two.parts[0].home
-    assert await home.quiet(5_000) == ([], 0)
+    coordinator = two.parts[0].coordinator
+    assert await coordinator.quiet(5_000) == ([], 0)
     await two.parts[0].advance(5_001)
-    assert [run.run for run in (await home.quiet(5_000))[0]] == [1]
-    assert await home.quiet(5_000, start=1) == ([], 0)
+    assert [run.run for run in (await coordinator.quiet(5_000))[0]] == [1]
+    assert await coordinator.quiet(5_000, start=1) == ([], 0)
 
 
 async def test_another_life_is_not_restored_by_an_old_answer(two: Two) -> None:
-    """Who read what Kafka knew before the home went back once more has read too little."""
-    home = two.parts[0].home
-    assert not await home.restore(two.parts[0].epochs[1] - 1, [])
+    """Who read what Kafka knew before the coordinator went back once more has read too little."""
+    coordinator = two.parts[0].coordinator
+    assert not await coordinator.restore(two.parts[0].epochs[1] - 1, [])
     await two.parts[0].go_back(None, 2)
     with pytest.raises(NotRestored) as error:
-        await home.enroll(two.batch(0, 2))
+        await coordinator.enroll(two.batch(0, 2))
     assert error.value.redis_epoch == two.parts[0].epochs[2]
-    assert await home.restore(error.value.redis_epoch, [])
-    assert len((await home.enroll(two.batch(0, 2))).stamps) == 2
+    assert await coordinator.restore(error.value.redis_epoch, [])
+    assert len((await coordinator.enroll(two.batch(0, 2))).stamps) == 2
 
 
 async def test_a_stop_of_a_crawl_that_nobody_knows_changes_nothing(two: Two) -> None:
     """It begins no generation, nor is anybody told: such requests are cheap to send."""
     stop = two.stop(0)
     batch = replace(two.batch(0, 1), records=[stop])
-    assert (await two.parts[0].home.enroll(batch)).note is None
-    assert await two.parts[0].home.tells() == []
+    assert (await two.parts[0].coordinator.enroll(batch)).note is None
+    assert await two.parts[0].coordinator.tells() == []
 
 
 async def _say(two: Two, offset: int, action: str, priority: int | None = None) -> None:
@@ -213,7 +213,7 @@ async def _say(two: Two, offset: int, action: str, priority: int | None = None) 
         priority=priority,
     )
     batch = replace(two.batch(0, 2), start=offset, next=offset + 1, records=[command])
-    assert (await two.parts[0].home.enroll(batch)).note is None
+    assert (await two.parts[0].coordinator.enroll(batch)).note is None
 
 
 async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flight(
@@ -226,11 +226,11 @@ async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flig
     assert found
     stop = two.stop(2)
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
-    home = two.parts[0].home
-    note = (await home.enroll(batch)).note
+    coordinator = two.parts[0].coordinator
+    note = (await coordinator.enroll(batch)).note
     epoch = two.parts[0].epochs[1]
     assert note == ToNote(two.crawl, 1, "stopped", epoch, offset=2, run=1, covers={"incoming:0": 3})
-    assert (await home.enroll(batch, {2: note})).note is None
+    assert (await coordinator.enroll(batch, {2: note})).note is None
     streams = Streams(redis, two.parts[0].keys, "reader")
     assert not await streams.actions(count=10, block_ms=0)
     assert [await two.tell(), await two.tell()] == [1, 1]
@@ -249,7 +249,7 @@ async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flig
 
 async def test_seeds_that_a_late_stop_does_not_mean_enter_the_next_run(two: Two) -> None:
     """They were written after it, and read before it: asked again they enter once."""
-    home, redis = two.parts[0].home, two.redis
+    coordinator, redis = two.parts[0].coordinator, two.redis
     for part in two.parts:
         await redis.hset(part.keys.enrolled(), "incoming:1", 0)
         await redis.hset(part.keys.positions(), "incoming:1", 0)
@@ -259,30 +259,30 @@ async def test_seeds_that_a_late_stop_does_not_mean_enter_the_next_run(two: Two)
     late = replace(two.batch(0, 1), kafka_partition=1, records=[stop])
     await two.enroll(late)
     await two.tell()
-    assert await home.again() == {("incoming", 0): 0}
+    assert await coordinator.again() == {("incoming", 0): 0}
     for _ in range(2):
-        stamps = (await home.enroll(two.batch(0, 2))).stamps
+        stamps = (await coordinator.enroll(two.batch(0, 2))).stamps
         assert [stamps[n].generation for n in (0, 1)] == [None, 1]
         assert [stamps[n].is_again for n in (0, 1)] == [False, True]
         batch = replace(two.batch(0, 2), records=[two.records[1]])
         await two.parts[1].reading.take(batch, stamps)
-    await home.reread(two.batch(0, 2))
-    assert await home.again() == {}
+    await coordinator.reread(two.batch(0, 2))
+    assert await coordinator.again() == {}
     (report,) = (await two.parts[1].contexts.look([two.context(1)])).reports
     assert report.ledger["queued"] == 1
 
 
 async def test_a_stop_that_is_older_than_all_seeds_means_older_ones_only(two: Two) -> None:
     """The run was fed after it, and read before; what is older and comes now is refused."""
-    home = two.parts[0].home
+    coordinator = two.parts[0].coordinator
     await two.redis.hset(two.parts[0].keys.enrolled(), "incoming:1", 0)
     two.records = [replace(two.records[n], timestamp_ms=at) for n, at in enumerate((9, 3))]
-    await home.enroll(two.batch(0, 1))
+    await coordinator.enroll(two.batch(0, 1))
     stop = replace(two.stop(0), timestamp_ms=7)
-    done = await home.enroll(replace(two.batch(0, 1), kafka_partition=1, records=[stop]))
+    done = await coordinator.enroll(replace(two.batch(0, 1), kafka_partition=1, records=[stop]))
     assert done.note is None
-    assert (await home.runs([two.crawl]))[two.crawl].state == "running"
-    late = await home.enroll(two.batch(1, 2))
+    assert (await coordinator.runs([two.crawl]))[two.crawl].state == "running"
+    late = await coordinator.enroll(two.batch(1, 2))
     assert late.stopped == [1]
     assert late.stamps[1].generation is None
 

@@ -25,10 +25,10 @@ async def two(redis: Redis) -> Two:
 async def test_a_seed_is_stamped_again_and_taken_once(two: Two) -> None:
     """Whoever is behind asks again; whoever is ahead takes nothing."""
     stamps = await two.feed()
-    again = await two.parts[0].home.enroll(two.batch(0, 2))
+    again = await two.parts[0].coordinator.enroll(two.batch(0, 2))
     assert {offset: stamp.run for offset, stamp in again.stamps.items()} == {0: 1, 1: 1}
     assert [again.stamps[0].version.number, stamps[0].version.number] == [2, 1]
-    assert await two.parts[0].home.enrolled() == {("incoming", 0): 2}
+    assert await two.parts[0].coordinator.enrolled() == {("incoming", 0): 2}
     taken = await two.parts[1].reading.take(replace(two.batch(0, 2), records=[]), {})
     assert taken.applied == 0
     taken = await two.parts[1].reading.take(replace(two.batch(1, 2)), again.stamps)
@@ -38,12 +38,12 @@ async def test_a_seed_is_stamped_again_and_taken_once(two: Two) -> None:
 
 
 async def test_a_gap_writes_nothing(two: Two, redis: Redis) -> None:
-    """Neither at the home nor where a seed or a link belongs; the position is said."""
+    """Neither at the coordinator nor where a seed or a link belongs; the position is said."""
     two.records = [replace(record, offset=record.offset + 5) for record in two.records]
     batch = replace(two.batch(0, 2), start=5, next=7)
     before = sorted(await redis.keys("*"))
     with pytest.raises(PositionGap) as gap:
-        await two.parts[0].home.enroll(batch)
+        await two.parts[0].coordinator.enroll(batch)
     assert gap.value.position == 0
     stamps = {record.offset: Stamp(0, Version(1, 1), 1) for record in two.records}
     with pytest.raises(PositionGap):
@@ -56,7 +56,7 @@ async def test_a_gap_writes_nothing(two: Two, redis: Redis) -> None:
 async def test_an_unknown_topic_has_no_position(two: Two) -> None:
     """Nobody may guess where to begin."""
     with pytest.raises(PositionGap) as gap:
-        await two.parts[0].home.enroll(replace(two.batch(0, 2), topic_id="another"))
+        await two.parts[0].coordinator.enroll(replace(two.batch(0, 2), topic_id="another"))
     assert gap.value.position == -1
 
 
@@ -102,7 +102,7 @@ async def test_links_wait_while_redis_is_crowded(two: Two, redis: Redis) -> None
     assert (await two.parts[1].reading.apply(batch)).admitted == 1
 
 
-async def test_nothing_is_leased_before_the_home_was_asked(two: Two) -> None:
+async def test_nothing_is_leased_before_the_coordinator_has_answered(two: Two) -> None:
     """The exchange names the context, and its domain is asked for again soon."""
     await two.feed()
     session = two.parts[1].frontier.session("w", "link")
@@ -117,7 +117,7 @@ async def test_nothing_is_leased_before_the_home_was_asked(two: Two) -> None:
 
 
 async def test_links_wait_for_the_profile_of_their_page(two: Two) -> None:
-    """A partition that never saw the seed asks its home for the profile, and has it then."""
+    """A partition that never saw the seed asks its coordinator for the profile, and has it then."""
     await two.feed()
     await two.confirm(0)
     await two.confirm(1)

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.partitions.messages import HomeMark
+from crawlstream.model.partitions.messages import CoordinatorMark
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.wire import run_marks
@@ -119,17 +119,17 @@ async def homes_know_what_has_ended(cluster: MonitorCluster, new: Frontiers) -> 
     marks = run_marks.surviving(value for value in values if b'"home"' in value)
     ends = {mark for mark in map(_ending, marks) if mark}
     assert ends == {(ENDED, 1, ("topic:0", 41))}
-    home = new.home(ENDED)
+    home = new.coordinator(ENDED)
     await home.scripts.redis.delete(home.scripts.keys.meta(), home.scripts.keys.tag + "reg")
     await create_frontier(home.scripts, Layout(partitions=3))
     epoch = await home.contexts.epoch()
-    await home.home.restore(epoch, [mark for mark in marks if mark.crawl == ENDED])
+    await home.coordinator.restore(epoch, [mark for mark in marks if mark.crawl == ENDED])
     feed = Feed(home)
     seed = feed.seed("ended.example/", crawl=ENDED)
-    assert (await home.home.enroll(feed.batch(seed))).stamps[0].generation is None
+    assert (await home.coordinator.enroll(feed.batch(seed))).stamps[0].generation is None
 
 
-def _ending(mark: HomeMark) -> tuple[CrawlKey, int, tuple[str, int]] | None:
+def _ending(mark: CoordinatorMark) -> tuple[CrawlKey, int, tuple[str, int]] | None:
     if mark.crawl is None:
         return None
     return mark.crawl, mark.run, next(iter(mark.positions.items()))

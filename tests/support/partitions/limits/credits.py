@@ -1,14 +1,14 @@
 """The page limit of a crawl in several partitions: exact, whatever is late or goes back in time.
 
 A partition admits a link only with a credit of its own; other links wait in its limbo, as many as
-credits may still come. It asks the home with all it knows of its account, and the home answers with
-the total that it may have drawn: what is waited for, and some ahead. Every message may be late,
-come again, or get lost. What a partition does not need it gives back when others do, and its
-account gets the next number.
+credits may still come. It asks the coordinator with all it knows of its account, and the
+coordinator answers with the total that it may have drawn: what is waited for, and some ahead. Every
+message may be late, come again, or get lost. What a partition does not need it gives back when
+others do, and its account gets the next number.
 
 A partition that has gone back in time has lost its unspent credit, for it may have given it back. A
-home that has gone back first counts the accounts of all partitions, which take no older answers
-from then on.
+coordinator that has gone back first counts the accounts of all partitions, which take no older
+answers from then on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CreditBug(Enum):
 
 
 class Account(NamedTuple):
-    """What a partition has drawn, as it or the home knows it."""
+    """What a partition has drawn, as it or the coordinator knows it."""
 
     life: int
     """Of the partition."""
@@ -48,17 +48,17 @@ class Holder(NamedTuple):
     """A partition."""
 
     account: Account
-    home_life: int
-    """Answers of an older life of the home are refused."""
+    coordinator_life: int
+    """Answers of an older life of the coordinator are refused."""
     admitted: int
     links: int
     """That will be found."""
     limbo: int
     """Links that wait for a credit."""
     elsewhere: int
-    """Credits that others have spent, as the home has last said."""
+    """Credits that others have spent, as the coordinator has last said."""
     is_refused: bool
-    """Whether the home has said that there will be none."""
+    """Whether the coordinator has said that there will be none."""
 
     def draw(self, amount: int, unspent: int) -> Holder:
         """With more credits, or fewer, than before."""
@@ -70,8 +70,8 @@ class Holder(NamedTuple):
         return self.draw(0, self.account.unspent - amount)._replace(admitted=self.admitted + amount)
 
 
-class Home(NamedTuple):
-    """The home of the crawl."""
+class Coordinator(NamedTuple):
+    """The coordinator of the crawl."""
 
     life: int
     counted: frozenset[int]
@@ -88,10 +88,10 @@ class Draw(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """The home answers."""
+    """The coordinator answers."""
 
     partition: int
-    home_life: int
+    coordinator_life: int
     life: int
     number: int
     total: int
@@ -104,16 +104,16 @@ class CreditState(NamedTuple):
     """Everything. Answers stay: they may come late, and again."""
 
     holders: tuple[Holder, ...]
-    home: Home
+    coordinator: Coordinator
     lives: tuple[int, ...]
-    """Of the partitions, then of the home."""
+    """Of the partitions, then of the coordinator."""
     draws: frozenset[Draw]
     """Those that come late, and again; others are heard at once."""
     grants: frozenset[Granted]
     crashes: int
     late: int
     """So many more draws may come late."""
-    snapshots: tuple[Holder | Home | None, ...]
+    snapshots: tuple[Holder | Coordinator | None, ...]
 
     def with_holder(self, place: int, holder: Holder) -> CreditState:
         """The same with another partition."""
@@ -121,10 +121,10 @@ class CreditState(NamedTuple):
         return self._replace(holders=(*before, holder, *after))
 
     def with_account(self, place: int, account: Account) -> CreditState:
-        """The same with what the home knows of a partition."""
-        accounts = self.home.accounts
+        """The same with what the coordinator knows of a partition."""
+        accounts = self.coordinator.accounts
         changed = (*accounts[:place], account, *accounts[place + 1 :])
-        return self._replace(home=self.home._replace(accounts=changed))
+        return self._replace(coordinator=self.coordinator._replace(accounts=changed))
 
 
 class PageLimit:
@@ -156,7 +156,7 @@ class PageLimit:
             holders=tuple(
                 Holder(account, 1, 0, amount, 0, 0, is_refused=False) for amount in self._links
             ),
-            home=Home(1, frozenset(range(n)), (account,) * n),
+            coordinator=Coordinator(1, frozenset(range(n)), (account,) * n),
             lives=(1,) * (n + 1),
             draws=frozenset(),
             grants=frozenset(),
@@ -179,7 +179,7 @@ class PageLimit:
         return (is_exact or is_short) and not is_waiting
 
     def steps(self, state: CreditState) -> Iterator[Step[CreditState]]:
-        """What partitions, home and time may do."""
+        """What partitions, coordinator and time may do."""
         for place in range(len(state.holders)):
             yield from self._of_holder(state, place)
         for draw in state.draws:
@@ -204,7 +204,7 @@ class PageLimit:
         if state.late:
             late = after._replace(draws=state.draws | {draw}, late=state.late - 1)
             yield Step(name + "_late", late, about=draw)
-        if place not in state.home.counted:
+        if place not in state.coordinator.counted:
             yield Step("count", self._counted(state, place), about=place)
 
     def _found(self, holder: Holder) -> Holder:
@@ -219,22 +219,24 @@ class PageLimit:
         return found._replace(limbo=holder.limbo + 1)
 
     def _counted(self, state: CreditState, place: int) -> CreditState:
-        """A home in a new life asks a partition what it has."""
-        home, holder = state.home, state.holders[place]
-        state = state._replace(home=home._replace(counted=home.counted | {place}))
+        """A coordinator in a new life asks a partition what it has."""
+        coordinator, holder = state.coordinator, state.holders[place]
+        state = state._replace(
+            coordinator=coordinator._replace(counted=coordinator.counted | {place})
+        )
         state = state.with_account(place, holder.account)
         if self._bug is CreditBug.OLD_ANSWERS:
             return state
-        fenced = holder._replace(home_life=max(holder.home_life, home.life))
+        fenced = holder._replace(coordinator_life=max(holder.coordinator_life, coordinator.life))
         return state.with_holder(place, fenced)
 
     def _draw(
         self, state: CreditState, draw: Draw, name: str = "draw"
     ) -> Iterator[Step[CreditState]]:
-        if len(state.home.counted) < len(state.holders):
+        if len(state.coordinator.counted) < len(state.holders):
             return
         place, asked, wanted = draw
-        known = state.home.accounts[place]
+        known = state.coordinator.accounts[place]
         is_numbered = self._bug is not CreditBug.NO_NUMBER
         if is_numbered and asked[:2] < known[:2]:
             return
@@ -243,20 +245,20 @@ class PageLimit:
         elif asked.drawn == known.drawn:
             known = known._replace(unspent=min(known.unspent, asked.unspent))
         state = state.with_account(place, known)
-        left = self._limit - sum(account.drawn for account in state.home.accounts)
+        left = self._limit - sum(account.drawn for account in state.coordinator.accounts)
         more = 0
         if wanted and asked.drawn == known.drawn:
             more = min(wanted, left)
             more += (left - more) // self._ahead
         known = known._replace(drawn=known.drawn + more, unspent=known.unspent + more)
         state = state.with_account(place, known)
-        is_spent = not any(account.unspent for account in state.home.accounts)
+        is_spent = not any(account.unspent for account in state.coordinator.accounts)
         is_over = left == 0 and (is_spent or self._bug is CreditBug.OVER_TOO_SOON) and wanted > 0
-        others = [each for p, each in enumerate(state.home.accounts) if p != place]
+        others = [each for p, each in enumerate(state.coordinator.accounts) if p != place]
         is_tight = self._bug is CreditBug.TIGHT_LIMBO
         elsewhere = sum(each.drawn - (0 if is_tight else each.unspent) for each in others)
         elsewhere = elsewhere if self._tells else 0
-        granted = Granted(place, state.home.life, *known[:3], elsewhere, is_over)
+        granted = Granted(place, state.coordinator.life, *known[:3], elsewhere, is_over)
         grants = {g for g in state.grants if self._may_count(state, g)} | {granted}
         after = state._replace(grants=frozenset(grants))
         yield Step(name, after, about=(draw, granted))
@@ -272,13 +274,13 @@ class PageLimit:
         account = holder.account
         is_of_life = granted.life == account.life or self._bug is CreditBug.NO_LIFE
         is_current = granted.number == account.number or self._bug is CreditBug.NO_NUMBER
-        if granted.home_life < holder.home_life or not is_of_life or not is_current:
+        if granted.coordinator_life < holder.coordinator_life or not is_of_life or not is_current:
             return state
         more = max(granted.total - account.drawn, 0)
         is_refused = granted.is_over and not more and not account.unspent
         is_latest = granted.total >= account.drawn
         holder = holder.draw(more, account.unspent + more)._replace(
-            home_life=max(granted.home_life, holder.home_life),
+            coordinator_life=max(granted.coordinator_life, holder.coordinator_life),
             elsewhere=granted.elsewhere if is_latest else holder.elsewhere,
             is_refused=holder.is_refused or is_refused,
         )
@@ -287,9 +289,9 @@ class PageLimit:
         return state.with_holder(granted.partition, holder.spend(ready)._replace(limbo=left))
 
     def _crash(self, state: CreditState, place: int) -> Iterator[Step[CreditState]]:
-        """As in `faults.py`; behind the partitions comes the home."""
-        is_home = place == len(state.holders)
-        now = state.home if is_home else state.holders[place]
+        """As in `faults.py`; behind the partitions comes the coordinator."""
+        is_coordinator = place == len(state.holders)
+        now = state.coordinator if is_coordinator else state.holders[place]
         kept = state.snapshots[place]
         if kept is None and sum(s is not None for s in state.snapshots) < state.crashes:
             frozen = _with_snapshot(state, place, now)
@@ -302,18 +304,20 @@ class PageLimit:
         gone_back = self._gone_back(after, place, kept or now)
         yield Step("crash", gone_back, is_fault=True, about=place)
 
-    def _gone_back(self, state: CreditState, place: int, kept: Holder | Home) -> CreditState:
+    def _gone_back(self, state: CreditState, place: int, kept: Holder | Coordinator) -> CreditState:
         life = state.lives[place]
-        if isinstance(kept, Home):
+        if isinstance(kept, Coordinator):
             is_counted = self._bug is CreditBug.NOT_COUNTED
             counted = frozenset(range(len(state.holders))) if is_counted else frozenset[int]()
-            return state._replace(home=kept._replace(life=life, counted=counted))
+            return state._replace(coordinator=kept._replace(life=life, counted=counted))
         account = kept.account
         if self._bug is not CreditBug.CREDIT_SURVIVES:
             account = account._replace(drawn=account.drawn - account.unspent, unspent=0)
         return state.with_holder(place, kept._replace(account=account._replace(life=life)))
 
 
-def _with_snapshot(state: CreditState, place: int, kept: Holder | Home | None) -> CreditState:
+def _with_snapshot(
+    state: CreditState, place: int, kept: Holder | Coordinator | None
+) -> CreditState:
     snapshots = state.snapshots
     return state._replace(snapshots=(*snapshots[:place], kept, *snapshots[place + 1 :]))

@@ -1,6 +1,6 @@
 """Steps of the model of page limits, taken on the real scripts as well: both must come to the same.
 
-The home has hash tags of its own, so that it goes back by itself, as in the model.
+The coordinator has hash tags of its own, so that it goes back by itself, as in the model.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CreditReplay:
         self.path: list[str] = []
         self.layouts = [Partitions("cs", partitions), Partitions("home", partitions)]
         self.parts = [Part(redis, self.layouts[0], place) for place in range(partitions)]
-        self.home = Part(redis, self.layouts[1], 0)
+        self.coordinator = Part(redis, self.layouts[1], 0)
         self._draws: dict[Draw, real.Draw] = {}
         self._grants: dict[Granted, real.Grant] = {}
         self._moments: dict[int, Moment] = {}
@@ -81,13 +81,13 @@ class CreditReplay:
         return False
 
     async def _begin(self) -> None:
-        """An empty Redis gets the frontier, and the home counts what nobody has drawn."""
+        """An empty Redis gets the frontier, and the coordinator counts what nobody has drawn."""
         await self.redis.flushdb()
         for layout in self.layouts:
             await create_partitions(self.redis, layout)
-        for part in [*self.parts, self.home]:
+        for part in [*self.parts, self.coordinator]:
             await part.begin(0)
-        await self.home.home.restore(self.home.epochs[1], [])
+        await self.coordinator.coordinator.restore(self.coordinator.epochs[1], [])
         for place in range(len(self.parts)):
             await self._counted(place)
 
@@ -98,9 +98,9 @@ class CreditReplay:
         self.state = step.after
         for place in range(len(self.parts)):
             await self._compare(place)
-        if len(self.state.home.counted) == len(self.parts):
+        if len(self.state.coordinator.counted) == len(self.parts):
             await self._repeat_an_old_draw()
-            await self._compare_home()
+            await self._compare_coordinator()
 
     # What partitions do.
 
@@ -141,7 +141,7 @@ class CreditReplay:
         return next(name for name in names if self.layouts[0].of(name) == place)
 
     async def _ask(self, step: Step[CreditState]) -> None:
-        """A partition asks, or gives back what it does not need, and the home hears it at once."""
+        """A partition requests or returns credits, and the coordinator receives that at once."""
         about: Any = step.about
         draw, _ = about
         self._draws[draw] = await self._drawn(draw)
@@ -167,13 +167,13 @@ class CreditReplay:
         while (await contexts.granted(CONTEXT, self._grants[granted])).ready:
             pass
 
-    # What the home does.
+    # What the coordinator does.
 
     async def _draw(self, step: Step[CreditState]) -> None:
         about: Any = step.about
         draw, granted = about
         asked = {draw.partition: self._draws[draw]._replace(limit=self.limit)}
-        grant = await self.home.home.draw(CONTEXT, asked, asker=draw.partition)
+        grant = await self.coordinator.coordinator.draw(CONTEXT, asked, asker=draw.partition)
         assert isinstance(grant, real.Grant)
         assert grant.total == granted.total
         assert grant.elsewhere == granted.elsewhere
@@ -182,11 +182,11 @@ class CreditReplay:
 
     async def _repeat_an_old_draw(self) -> None:
         """What the model does not even hear changes nothing."""
-        known = self.state.home.accounts
+        known = self.state.coordinator.accounts
         for draw, asked in self._draws.items():
             if draw.account[:2] < known[draw.partition][:2]:
                 draws = {draw.partition: asked._replace(limit=self.limit)}
-                await self.home.home.draw(CONTEXT, draws, asker=draw.partition)
+                await self.coordinator.coordinator.draw(CONTEXT, draws, asker=draw.partition)
                 return
 
     async def _count(self, step: Step[CreditState]) -> None:
@@ -194,15 +194,15 @@ class CreditReplay:
         await self._counted(place)
 
     async def _counted(self, place: int) -> None:
-        epoch = max(self.home.epochs.values())
-        draw = await self.parts[place].contexts.count(CONTEXT, home_epoch=epoch)
+        epoch = max(self.coordinator.epochs.values())
+        draw = await self.parts[place].contexts.count(CONTEXT, coordinator_epoch=epoch)
         draws = {place: draw._replace(limit=self.limit, wanted=0)}
-        await self.home.home.draw(CONTEXT, draws, asker=place, counted_in=epoch)
+        await self.coordinator.coordinator.draw(CONTEXT, draws, asker=place, counted_in=epoch)
 
     # What time does.
 
     def _part(self, place: int) -> Part:
-        return [*self.parts, self.home][place]
+        return [*self.parts, self.coordinator][place]
 
     async def _freeze(self, step: Step[CreditState]) -> None:
         place: Any = step.about
@@ -212,10 +212,10 @@ class CreditReplay:
         place: Any = step.about
         part = self._part(place)
         await part.go_back(self._moments.pop(place, None), step.after.lives[place])
-        if part is self.home:
-            assert await part.home.restore(max(part.epochs.values()), [])
+        if part is self.coordinator:
+            assert await part.coordinator.restore(max(part.epochs.values()), [])
             asked = {0: (await self.parts[0].contexts.count(CONTEXT))._replace(limit=self.limit)}
-            assert isinstance(await part.home.draw(CONTEXT, asked, asker=0), real.NoGrant)
+            assert isinstance(await part.coordinator.draw(CONTEXT, asked, asker=0), real.NoGrant)
 
     # Whether both are the same.
 
@@ -234,13 +234,13 @@ class CreditReplay:
         assert int(await self.redis.hget(part.keys.tag + "x:1", "admitted") or 0) == holder.admitted
         assert (values.get("over", 0) == self.limit) == holder.is_refused
 
-    async def _compare_home(self) -> None:
-        packed = await self.redis.hget(self.home.keys.tag + "credits", f"{NAME} 0")
+    async def _compare_coordinator(self) -> None:
+        packed = await self.redis.hget(self.coordinator.keys.tag + "credits", f"{NAME} 0")
         accounts = unpack(packed)[b"accounts"]
         pairs = accounts.items() if isinstance(accounts, dict) else enumerate(accounts, 1)
         epochs = [{epoch: life for life, epoch in part.epochs.items()} for part in self.parts]
         known = {place: Account(epochs[place][life], *rest) for place, (life, *rest) in pairs}
-        assert known == dict(enumerate(self.state.home.accounts))
+        assert known == dict(enumerate(self.state.coordinator.accounts))
 
 
 def _choice(random: Random, steps: list[Step[CreditState]]) -> Step[CreditState]:

@@ -68,7 +68,7 @@ class Divided:
 
     def home(self, crawlid: str) -> int:
         """The partition that knows which run of a crawl is open."""
-        return Partitions(self.cluster.prefix, 3).home(CrawlKey("link", APP, crawlid))
+        return Partitions(self.cluster.prefix, 3).coordinator(CrawlKey("link", APP, crawlid))
 
     def wipe(self, partition: int) -> None:
         """Its disk is lost, and an empty one takes its place."""

@@ -1,6 +1,6 @@
 """Credits of a page limit, as partitions and coordinators exchange them.
 
-See docs/partitions.md. The coordinator of a crawl is its *home* in code.
+See docs/partitions.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Draw(NamedTuple):
 class Grant(NamedTuple):
     """Answer of the coordinator to an account."""
 
-    home_epoch: int
+    coordinator_epoch: int
     redis_epoch: int
     number: int
     total: int
@@ -62,7 +62,7 @@ NOTHING = Grant(0, 0, 0, 0, 0, 0, 0, ())
 class NoGrant(NamedTuple):
     """Answer of a coordinator that grants nothing, with the reason."""
 
-    home_epoch: int
+    coordinator_epoch: int
     why: Literal["COUNT", "OVER", "PENDING"]
     """``COUNT``: all partitions must be counted first. ``OVER``: the generation has ended.
     ``PENDING``: the generation is not known yet."""

@@ -1,7 +1,6 @@
 """Messages between the partitions of a frontier and the coordinators of crawls.
 
-The coordinator of a crawl (in code: its *home*) is the partition that has its registry; see
-docs/partitions.md.
+The coordinator of a crawl is the partition that has its registry; see docs/partitions.md.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Stamp(NamedTuple):
 class SeedsOf(NamedTuple):
     """Coordinators of the seeds in a batch for one partition."""
 
-    homes: int = 1
+    coordinators: int = 1
     """Number of coordinators."""
     by_offset: Mapping[int, int] = {}
     """Coordinator of each seed; 0 for seeds that are not listed."""
@@ -73,9 +72,9 @@ class ToNote(NamedTuple):
     covers: Mapping[str, int] = {}
     """Offset up to which its seeds have ended, by place: ``<topic UUID>:<partition>``."""
 
-    def mark(self, at_ms: int = 0) -> HomeMark:
+    def mark(self, at_ms: int = 0) -> CoordinatorMark:
         """Return the mark to store in Kafka; ``at_ms`` is the time of a stop's record."""
-        return HomeMark(
+        return CoordinatorMark(
             kind=self.how,
             redis_epoch=self.redis_epoch,
             crawl=self.crawl,
@@ -106,9 +105,9 @@ class Begun(NamedTuple):
     redis_epoch: int
     """Redis epoch of the coordinator when it answered."""
 
-    def mark(self) -> HomeMark:
+    def mark(self) -> CoordinatorMark:
         """Return the mark to store in Kafka."""
-        return HomeMark(
+        return CoordinatorMark(
             kind="begun",
             redis_epoch=self.redis_epoch,
             crawl=self.crawl,
@@ -234,13 +233,13 @@ class Look(NamedTuple):
     """Next offset of the seeds of coordinators that were unavailable, by topic UUID, Kafka
     partition and coordinator."""
 
-    def reached(self, place: tuple[str, int], home: int) -> int:
+    def reached(self, place: tuple[str, int], coordinator: int) -> int:
         """Return the offset up to which the seeds of a coordinator have been read."""
-        return self.late.get((*place, home), self.positions.get(place, 0))
+        return self.late.get((*place, coordinator), self.positions.get(place, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HomeMark:
+class CoordinatorMark:
     """Mark in Kafka for a coordinator that may be restored to an earlier state."""
 
     kind: Ending | Literal["begun", "end", "life"]
@@ -261,17 +260,17 @@ class HomeMark:
     """Seconds for which the crawl remembers its pages after ``end``; None: the default."""
 
 
-def survivors(marks: Iterable[tuple[int, HomeMark]]) -> list[HomeMark]:
+def survivors(marks: Iterable[tuple[int, CoordinatorMark]]) -> list[CoordinatorMark]:
     """Return the marks that are valid, without those of kind ``life``.
 
     A mark of an earlier epoch that follows a ``life`` of a later one is not valid. ``marks`` are
     pairs of coordinator and mark, in the order of the log.
     """
     latest, counting = dict[int, int](), []
-    for home, mark in marks:
+    for coordinator, mark in marks:
         if mark.kind == "life":
-            latest[home] = max(latest.get(home, 0), mark.redis_epoch)
-        elif mark.redis_epoch >= latest.get(home, 0):
+            latest[coordinator] = max(latest.get(coordinator, 0), mark.redis_epoch)
+        elif mark.redis_epoch >= latest.get(coordinator, 0):
             counting.append(mark)
     return counting
 
@@ -317,7 +316,7 @@ class Applied:
     unconfirmed: Sequence[Question]
 
 
-class RunAtHome(NamedTuple):
+class RegisteredRun(NamedTuple):
     """Latest run of a crawl according to its coordinator."""
 
     run: int

@@ -29,7 +29,7 @@ local function visit(domain, bands)
   for priority, S in string.gmatch(bands, ',(-?%d+)@?([^,]*)') do
     S = S ~= '' and S or own_spider
     local tag = c .. '/' .. priority
-    if (may_lease(c) or waits_for_home(c)) and band_parts().has_entries(S, tag, domain) then
+    if (may_lease(c) or waits_for_coordinator(c)) and band_parts().has_entries(S, tag, domain) then
       local _, now_at = standing(tag)
       index_band(S, domain, tag, now_at)
     end

@@ -3,8 +3,9 @@
 -- Guarantee: a run ends once, decided here: only while it has no page queued, delayed or held. A
 --   running one ends only after `grace_ms` of idleness by the frontier clock, and if it was restored after the
 --   loss of a Redis, not before all seeds are read again, or an hour has passed. A paused one does not end; its
---   idleness begins again when it is resumed. With several partitions only the home ends runs. If work is due while
---   workers sleep (a wake-up got lost), one is woken. Delayed entries are queued when due, without a worker's call.
+--   idleness begins again when it is resumed. With several partitions only the coordinator ends runs. If work is due
+--   while workers sleep (a wake-up got lost), one is woken. Delayed entries are queued when due, without a worker's
+--   call.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run, unless its seeds set it), 3 limit per kind,
 --   4 most waiting entries of a crawl, 5 in all (0: any number), which `admit` obeys.

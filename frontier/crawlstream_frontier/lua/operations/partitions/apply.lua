@@ -2,7 +2,7 @@
 -- apply: admit links from pages in other partitions, together with this partition's position in its topic.
 -- Guarantee: each record takes effect once, in spite of repeated and concurrent calls: records below the position
 --   are skipped, a gap writes nothing, nor does a group of records of which some are below. A dead generation takes
---   nothing; an unknown one gets a context, which leases nothing until its home has confirmed it. While Redis is
+--   nothing; an unknown one gets a context, which leases nothing until its coordinator has confirmed it. While Redis is
 --   crowded nothing is admitted.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, {groups of records in these offsets …}}

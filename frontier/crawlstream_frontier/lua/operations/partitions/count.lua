@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- count: report a partition's credits of a page limit to the home of the crawl.
--- Guarantee: from now on answers from an earlier epoch of the home than the given one are ignored. Credits that
+-- count: report a partition's credits of a page limit to the coordinator of the crawl.
+-- Guarantee: from now on answers from an earlier epoch of the coordinator than the given one are ignored. Credits that
 --   nothing here waits for are returned on request; the account then gets a new number.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {name, generation, life of the home|0, is anything to be given back}
+-- ARGV: 1 packed {name, generation, life of the coordinator|0, is anything to be given back}
 -- Returns: packed {life, number, drawn, unspent, limit, wanted, ready} as of `draw_of`; without a context
 --   all but life are 0
 -- Cost: four commands.

@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
--- draw: record accounts of credits in the home of a crawl, and grant credits to one partition.
+-- draw: record accounts of credits in the coordinator of a crawl, and grant credits to one partition.
 -- Guarantee: safe to repeat, in any order: an account counts if it is not older than the known one, and
---   more is granted only to a partition that has received all earlier grants. In a new epoch of the home
+--   more is granted only to a partition that has received all earlier grants. In a new epoch of the coordinator
 --   nothing is granted before all partitions were counted. A limit is reported as reached only when all of it is
 --   spent: unspent credits can still be returned.
 -- `credits` HASH "<name> <generation>" -> packed {life, accounts {partition -> {life, number, drawn, unspent}}}
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {name, generation, life of the home in which these were counted|0, accounts, caller, limit, wanted}
+-- ARGV: 1 packed {name, generation, life of the coordinator in which these were counted|0, accounts, caller, limit,
+--   wanted}
 --   account {partition, life, number, drawn, unspent}; the caller's is among them
 -- Returns: packed {'OK', life, grant}, {'COUNT', life} if partitions must be counted first, {'OVER', life} if
 --   the generation is over, {'PENDING', life} if that is not known yet, or {'RESTORE', life}

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- enroll: register consecutive records of one Kafka partition in the home of their crawls: a seed opens its run, or
---   keeps it open, and is stamped with generation and run; a stop ends a generation.
+-- enroll: register consecutive records of one Kafka partition in the coordinator of their crawls: a seed opens its run,
+--   or keeps it open, and is stamped with generation and run; a stop ends a generation.
 -- Guarantee: each record takes effect once, in record order: records below the position change nothing, a gap
 --   writes nothing. A seed below the position gets its current stamp again: partitions may have
 --   gone back. Some records end a generation: a stop; a seed that comes after the time of the run before it, or after
 --   the time for which the crawl remembers its pages. Such a record takes effect under the generation that Kafka has
 --   for it in this epoch; without one it is answered, to be written to Kafka first, and the records after it wait.
 --   `told` answers a client's stop. A record that names an occasion takes effect if it is the first to name it.
---   A crawl that is new to the home is answered as begun, until Kafka has it in this epoch: its stamps must not
+--   A crawl that is new to the coordinator is answered as begun, until Kafka has it in this epoch: its stamps must not
 --   be used before.
 --   Seeds that were written after a stop in another Kafka partition, but read before it, enter the run after it: they
 --   are read again, see `again`, until `reread` reports that partitions have them.
@@ -280,7 +280,7 @@ do
     note_stop(name, place, timestamp, offset)
   end
 
-  -- Return true if a stop, which the home knows from Kafka since an earlier epoch, still needs its reply.
+  -- Return true if a stop, which the coordinator knows from Kafka since an earlier epoch, still needs its reply.
   local function is_closing(name, crawl, request)
     local field = name .. ' ' .. int(crawl.g - 1)
     local packed = redis.call('HGET', K.closing, field)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- finish: finish a run that is idle in all partitions.
 -- Guarantee: compare and set: a no-op if the registry of the crawl has changed since the partitions were read, the
---   epoch of the home has changed, or the frontier is being moved. The same script notes that the ending must be
+--   epoch of the coordinator has changed, or the frontier is being moved. The same script notes that the ending must be
 --   published and sent to all partitions. Later seeds of the run belong to an ended run. A run whose time
 --   is over expires instead.
 -- KEYS: 1 prefix of all keys.

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- granted: record the credits that the home has granted to a partition, and admit the links waiting for them.
+-- granted: record the credits that the coordinator has granted to a partition, and admit the links waiting for them.
 -- Guarantee: safe to repeat, in any order: an answer to another account than the present one, or from an earlier
---   epoch of the home, changes nothing. Waiting links are refused only when the home reports the limit as reached.
+--   epoch of the coordinator, changes nothing. Waiting links are refused only when the coordinator reports the limit as
+--   reached.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {name, generation, life of the home, grant as of `draw`, most links}
+-- ARGV: 1 packed {name, generation, life of the coordinator, grant as of `draw`, most links}
 -- Returns: as `count`
 -- Cost: as the children of a settle.
 --- include: clock

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- label: apply labels from homes to the contexts of a partition: the run they work for, or that they are over.
+-- label: apply labels from coordinators to the contexts of a partition: the run they work for, or that they are over.
 -- Guarantee: safe to repeat, in any order: a label older than the known one changes nothing, nor does an answer to a
 --   request from another epoch of the partition. A generation without a context gets none.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {life in which the labels were requested|0, labels}; 0: sent by the homes without a request, only
---   for something that has ended or changed
+-- ARGV: 1 packed {life in which the labels were requested|0, labels}; 0: sent by the coordinators without a request,
+--   only for something that has ended or changed
 --   label   {name, generation, life of its version, number of its version, run or 0, state, paused until|-1,
 --            shift, expires_s|0, occasion|'', {hash, bytes …}}; state as of `labels`, or changed: request the
---            label from the home
+--            label from the coordinator
 -- Returns: packed {labels that took effect, reports}
 --   report  {pages that were removed, is nothing in flight, ledger {field, value …}} per label with state
 --           dead or expired, in their order

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- labels: return the labels of crawls from their home to partitions with contexts of them: which run is open.
--- Guarantee: changes nothing, and answers nothing in an epoch of the home that was not restored. A run is open to
---   partitions only when Kafka has the ending of the run before it.
+-- labels: return the labels of crawls from their coordinator to partitions with contexts of them: which run is open.
+-- Guarantee: changes nothing, and answers nothing in an epoch of the coordinator that was not restored. A run is open
+--   to partitions only when Kafka has the ending of the run before it.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {questions}
 --   question {name, generation, {hash of a missing profile …}}

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- lapse: end a generation of a crawl whose time is over, after Kafka has the record of it.
--- Guarantee: safe to repeat: ends only what `overdue` or `enroll` has answered in this epoch of the home, and only
---   while the generation is the present one, and the frontier is not being moved. All partitions are notified.
+-- Guarantee: safe to repeat: ends only what `overdue` or `enroll` has answered in this epoch of the coordinator, and
+--   only while the generation is the present one, and the frontier is not being moved. All partitions are notified.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {name, generation that begins, life in which the end was answered}
 -- Returns: 1 if it has ended with this call, else 0.

@@ -3,7 +3,7 @@
 -- Guarantee: changes nothing; the whole answer is of one moment.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {{name, generation …}}
--- Returns: packed {life, positions {place, offset …}, reports, late {"<place> <home>", offset …}}
+-- Returns: packed {life, positions {place, offset …}, reports, late {"<place> <coordinator>", offset …}}
 --   report  {is it idle, may it be leased from, need {partition, offset …}, run of its ledger|0, ledger
 --           {field, value …}, does anything wait for credits}
 -- Cost: four commands per context.

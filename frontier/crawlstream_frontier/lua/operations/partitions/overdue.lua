@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- overdue: return the ends that are due in a home: open runs whose time is over, and crawls whose memory of pages is,
---   some time after their last run. The caller writes them to Kafka, then calls `lapse`.
+-- overdue: return the ends that are due in a coordinator: open runs whose time is over, and crawls whose memory of
+--   pages is, some time after their last run. The caller writes them to Kafka, then calls `lapse`.
 -- Guarantee: an end that was answered once is final: until then the crawl takes no seed, and the end is answered
 --   again. This script forgets crawls whose generation had no run for an hour. Nothing ends while the frontier moves.
 -- KEYS: 1 prefix of all keys.

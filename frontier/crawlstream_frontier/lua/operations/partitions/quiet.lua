@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- quiet: return open runs of a home without a recent seed; the caller looks whether they are over.
+-- quiet: return open runs of a coordinator without a recent seed; the caller looks whether they are over.
 -- Guarantee: changes nothing. Leaves out runs whose predecessor's ending is not in Kafka yet, and
 --   runs whose time is over.
 -- KEYS: 1 prefix of all keys.

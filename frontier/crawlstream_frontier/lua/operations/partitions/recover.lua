@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- recover: restore from Kafka, first in a new epoch of a home, the records of runs that the home may have
+-- recover: restore from Kafka, first in a new epoch of a coordinator, the records of runs that the coordinator may have
 --   forgotten.
--- Guarantee: safe to repeat. A crawl that the home does not know begins again with its former numbers.
---   The end of a generation (by a stop or by time) takes effect if the home has that generation as the
---   present one; an ending of a run takes effect if the home has the run as open, or does not know it;
---   nothing else changes. A run that ended so, but is not published yet, is reported by `told`, also if the home
+-- Guarantee: safe to repeat. A crawl that the coordinator does not know begins again with its former numbers.
+--   The end of a generation (by a stop or by time) takes effect if the coordinator has that generation as the
+--   present one; an ending of a run takes effect if the coordinator has the run as open, or does not know it;
+--   nothing else changes. A run that ended so, but is not published yet, is reported by `told`, also if the coordinator
 --   does not know it. No-op unless the given epoch is the current one.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {life, fates, dedupe_ms, is this the last of several calls}; fates in the order of the log, without
---   records that an earlier epoch of the home wrote after a later one had begun; dedupe_ms: as of `overdue`
+--   records that an earlier epoch of the coordinator wrote after a later one had begun; dedupe_ms: as of `overdue`
 --   fate    {kind, name, generation, run, {place, offset …}, timestamp_ms, remember_s|-1}; kind: stopped, expired or
 --           forgotten, with the generation that begins, the run that ends or 0, and the offsets up to which it
 --           covers seeds (a stop: in its own place); end, with the run whose ending is published, and for how long

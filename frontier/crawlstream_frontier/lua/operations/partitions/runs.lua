@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- runs: return the latest runs of crawls, as their home has them, for queries.
+-- runs: return the latest runs of crawls, as their coordinator has them, for queries.
 -- Guarantee: nothing is changed.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: names of crawls.
 -- Returns: packed {{run, state, paused until|-1, expires_s|0, remember_s|-1, generation} or {} …}; state: running,
---   paused, stopping, expiring, finished, stopped, expired; {}: the home knows no run; paused until 0: until resumed
+--   paused, stopping, expiring, finished, stopped, expired; {}: the coordinator knows no run; paused until 0: until
+--   resumed
 -- Cost: two commands per crawl.
 --- include: clock
 --- include: ledger

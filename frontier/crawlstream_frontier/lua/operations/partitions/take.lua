@@ -2,20 +2,22 @@
 -- take: admit seeds of consecutive records of one Kafka partition to the partition of their domain, together with
 --   the position of that partition.
 -- Guarantee: each enters once, in spite of repeated and concurrent calls: records below the position are skipped, a
---   gap writes nothing. A seed of an ended generation only moves the position. Seeds of unavailable homes are read
---   later: until then each of these homes has a position of its own. Seeds wait while Redis is full, and
+--   gap writes nothing. A seed of an ended generation only moves the position. Seeds of unavailable coordinators are
+--   read later: until then each of these coordinators has a position of its own. Seeds wait while Redis is full, and
 --   for the credits of a page limit. Refusals are answered as by `intake`.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, seeds, number of homes,
---         homes {home …} whose seeds are left out, offsets {from, to …} of refusals that are being published}
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, seeds, number of coordinators,
+--         coordinators {coordinator …} whose seeds are left out, offsets {from, to …} of refusals that are being
+--         published}
 --   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
 --            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
---            does it enter once more, home}: once more: one time, although it is below the position
+--            does it enter once more, coordinator}: once more: one time, although it is below the position
 -- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} whose seed
 --   waits for credits with all seeds after it}, {'FULL', used, limit in bytes} if a seed must wait,
---   {'OUTDATED'} if the home must stamp it again because its run has expired, or
+--   {'OUTDATED'} if the coordinator must stamp it again because its run has expired, or
 --   {'GAP', position}: -1 if none is known
---   unconfirmed {name, generation, {hash of a missing profile …}} of contexts that need a label from their homes,
+--   unconfirmed {name, generation, {hash of a missing profile …}} of contexts that need a label from their
+--            coordinators,
 --               see `label`
 -- Cost: the work of about two commands per seed, eight with caps or times.
 --- include: clock
@@ -35,12 +37,12 @@
 --- include: refusals
 --- include: late
 
-local topic, kafka_partition, start, next_offset, profiles, records, homes, absent, untold =
+local topic, kafka_partition, start, next_offset, profiles, records, coordinators, absent, untold =
   unpack(cmsgpack.unpack(ARGV[1]))
-local OFFSET, NAME, GENERATION, DOMAIN, LIMIT, AGAIN, HOME = 1, 2, 3, 7, 14, 18, 19
+local OFFSET, NAME, GENERATION, DOMAIN, LIMIT, AGAIN, COORDINATOR = 1, 2, 3, 7, 14, 18, 19
 local REMEMBER_MS = 24 * 3600 * 1000
 local place = topic .. ':' .. int(kafka_partition)
-local reading = reading_of(place, absent, homes)
+local reading = reading_of(place, absent, coordinators)
 if start > reading.lowest() then
   return cmsgpack.pack({ 'GAP', reading.lowest() })
 end
@@ -94,8 +96,8 @@ local function note_taken(offset)
   redis.call('PEXPIRE', K.taken, int(REMEMBER_MS))
 end
 
--- Return true if a seed was stamped before its run expired, perhaps by a home that went back since: the home
--- must stamp it again, for another run or as ended.
+-- Return true if a seed was stamped before its run expired, perhaps by a coordinator that went back since: the
+-- coordinator must stamp it again, for another run or as ended.
 local function is_outdated(name, generation)
   local c = redis.call('HGET', K.closed, name .. ' ' .. int(generation))
   local state = c and redis.call('HGET', K.ledger(c), 'state')
@@ -136,7 +138,7 @@ end
 local used, limit = memory()
 local reached, is_waiting, short, outdated = next_offset, false, nil, false
 for at, record in ipairs(records) do
-  if record[OFFSET] >= reading.of(record[HOME]) or record[AGAIN] and is_first_again(record[OFFSET]) then
+  if record[OFFSET] >= reading.of(record[COORDINATOR]) or record[AGAIN] and is_first_again(record[OFFSET]) then
     is_waiting = is_full(used, limit)
     short = not is_waiting and wait_for_credit(at) or nil
     if is_waiting or short then

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- `tells`: return the label changes that a home must deliver to partitions; the caller delivers them with `label`.
+-- `tells`: return the label changes that a coordinator must deliver to partitions; the caller delivers them with
+--   `label`.
 -- Guarantee: changes nothing; delivered changes are removed under their own key, so that later ones stay.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 at most

@@ -26,7 +26,7 @@
 --   repeat   tokens whose puts a restart may have lost: put again, then settle
 --   refused  tokens whose children have no room: spill them, then settle; this call did nothing for them
 --   capped   tokens that have ended, although not all of their children were admitted or known
---   unconfirmed  contexts that have work and need a label from their homes, in the form of `take`
+--   unconfirmed  contexts that have work and need a label from their coordinators, in the form of `take`
 -- Cost: per page the work of about 12 commands, in one round trip for the whole call.
 --- include: clock
 --- include: views

@@ -1,7 +1,7 @@
-"""A home goes back to an earlier moment, or loses all: what the world is told stays true.
+"""A coordinator goes back to an earlier moment, or loses all: what the world is told stays true.
 
-Partitions have heard of an ending that their home has forgotten; or Kafka has a stop of which the
-home knows nothing, not even the run.
+Partitions have heard of an ending that their coordinator has forgotten; or Kafka has a stop of
+which the coordinator knows nothing, not even the run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Command, OutboxRecord, Outcome, Settle
-from crawlstream.model.partitions.messages import HomeMark
+from crawlstream.model.partitions.messages import CoordinatorMark
 from crawlstream_frontier.layout import Layout, create_frontier
 from crawlstream_frontier.partitions.confirm import is_over, summed
 from crawlstream_frontier.scripts import Scripts
@@ -44,18 +44,18 @@ async def _crawl(two: Two) -> None:
 
 async def _end(two: Two) -> None:
     """One look, and the run is over."""
-    home = two.parts[0].home
-    (run,), _ = await home.quiet(0)
+    coordinator = two.parts[0].coordinator
+    (run,), _ = await coordinator.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
-    assert is_over(run, looks, 0, LINKS, home=0)
-    assert await home.finish(run, summed(run, looks, 0))
+    assert is_over(run, looks, 0, LINKS, coordinator=0)
+    assert await coordinator.finish(run, summed(run, looks, 0))
 
 
-async def _go_back(two: Two, moment: Moment | None, *marks: HomeMark) -> None:
-    """The home is in another epoch, and is told what Kafka has."""
-    home = two.parts[0]
-    await home.go_back(moment, 2)
-    assert await home.home.restore(home.epochs[2], marks)
+async def _go_back(two: Two, moment: Moment | None, *marks: CoordinatorMark) -> None:
+    """The coordinator is in another epoch, and is told what Kafka has."""
+    coordinator = two.parts[0]
+    await coordinator.go_back(moment, 2)
+    assert await coordinator.coordinator.restore(coordinator.epochs[2], marks)
 
 
 async def _told(two: Two, redis: Redis) -> list[OutboxRecord]:
@@ -64,7 +64,7 @@ async def _told(two: Two, redis: Redis) -> list[OutboxRecord]:
 
 
 @pytest.mark.parametrize("is_told", [False, True])
-async def test_an_ending_that_the_home_forgot_is_told_with_all_counters(
+async def test_an_ending_that_the_coordinator_forgot_comes_with_all_counters(
     two: Two, redis: Redis, *, is_told: bool
 ) -> None:
     """Partitions that have heard of it still know what the run had come to, there."""
@@ -87,26 +87,26 @@ async def test_what_a_run_had_come_to_is_forgotten_when_the_next_is_open(two: Tw
     await _crawl(two)
     await _end(two)
     assert await two.tell() == 0
-    await two.parts[0].home.published(two.crawl, 1)
+    await two.parts[0].coordinator.published(two.crawl, 1)
     two.records.append(replace(two.records[1], offset=2))
-    stamps = (await two.parts[0].home.enroll(two.batch(2, 3))).stamps
+    stamps = (await two.parts[0].coordinator.enroll(two.batch(2, 3))).stamps
     await two.parts[1].reading.take(two.batch(2, 3), stamps)
     await two.confirm(1)
-    (run,), _ = await two.parts[0].home.quiet(0)
+    (run,), _ = await two.parts[0].coordinator.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
     assert [look.reports[0].kept_run for look in looks] == [1, 0]
     assert summed(run, looks, 0)["done"] == 0
 
 
-async def _stopped(two: Two, stop: Command) -> tuple[HomeMark, Lease]:
+async def _stopped(two: Two, stop: Command) -> tuple[CoordinatorMark, Lease]:
     """A run is stopped while one of its pages is in flight."""
     await two.feed()
     await two.confirm(1)
     lease, _ = await two.page(1)
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
-    note = (await two.parts[0].home.enroll(batch)).note
+    note = (await two.parts[0].coordinator.enroll(batch)).note
     assert note
-    assert (await two.parts[0].home.enroll(batch, {2: note})).note is None
+    assert (await two.parts[0].coordinator.enroll(batch, {2: note})).note is None
     return note.mark(at_ms=2), lease
 
 
@@ -119,19 +119,19 @@ async def _settle(two: Two, lease: Lease) -> None:
 
 
 @pytest.mark.parametrize("has_lost_all", [False, True])
-async def test_a_stop_that_the_home_forgot_is_answered_and_its_run_ends_once(
+async def test_a_stop_that_the_coordinator_forgot_is_answered_and_its_run_ends_once(
     two: Two, redis: Redis, *, has_lost_all: bool
 ) -> None:
-    """By what Kafka has of it, with the number of its run, whatever the home still knows."""
+    """By what Kafka has of it, with the number of its run, whatever the coordinator still knows."""
     nothing = await two.parts[0].moment()
     stop = two.stop(2)
     mark, lease = await _stopped(two, stop)
     await _go_back(two, nothing if has_lost_all else None, mark)
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
     if has_lost_all:
-        again = await two.parts[0].home.enroll(two.batch(0, 2))
+        again = await two.parts[0].coordinator.enroll(two.batch(0, 2))
         assert {stamp.generation for stamp in again.stamps.values()} == {None}
-    assert (await two.parts[0].home.enroll(batch)).note is None
+    assert (await two.parts[0].coordinator.enroll(batch)).note is None
     while await two.tell() > 1:
         pass
     streams = Streams(redis, two.parts[0].keys, "reader")
@@ -145,14 +145,14 @@ async def test_a_stop_that_the_home_forgot_is_answered_and_its_run_ends_once(
 
 
 async def test_what_was_asked_long_ago_is_not_answered_again(two: Two, redis: Redis) -> None:
-    """A home that has lost all learns again of a stop and a pause, and tells nobody."""
+    """A coordinator that has lost all learns again of a stop and a pause, and tells nobody."""
     nothing = await two.parts[0].moment()
     mark, _ = await _stopped(two, two.stop(2))
     await _go_back(two, nothing, mark)
     pause = replace(two.stop(3), name="pause", request=b"")
     records = [*two.records, replace(two.stop(2), request=b""), pause]
     batch = replace(two.batch(0, 2), start=0, next=4, records=records)
-    assert (await two.parts[0].home.enroll(batch)).note is None
+    assert (await two.parts[0].coordinator.enroll(batch)).note is None
     while await two.tell() > 1:
         pass
     assert not await Streams(redis, two.parts[0].keys, "reader").actions(count=10, block_ms=0)
