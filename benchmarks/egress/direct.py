@@ -66,7 +66,7 @@ class Counter:
 async def fetch(client: FetchClient, leases: Leases, url: str, numbers: count[int]) -> None:
     """Download one page, from its lease on."""
     number, now = next(numbers), time.monotonic()
-    leases.heard(0, now, 1)
+    leases.note_answer(0, now, 1)
     lease = Lease(
         token=f"1-{number}",
         crawl=CrawlKey("link", "bench", "crawl"),

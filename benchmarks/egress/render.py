@@ -127,7 +127,7 @@ class _Crawler:
     async def fetch(self, url: str) -> None:
         """Download one complete page."""
         now = time.monotonic()
-        self.leases.heard(0, now, 1)
+        self.leases.note_answer(0, now, 1)
         lease = Lease(
             token=f"1-{next(self._numbers)}",
             crawl=CrawlKey("link", "bench", "bench"),

@@ -50,7 +50,7 @@ class Observed:
         A partition that does not answer keeps what it had: its pages count as in flight.
         """
         try:
-            answers = await self.frontiers.ask(
+            answers = await self.frontiers.query(
                 lambda frontier: _soon(frontier.queries.state()), within_s=_ANSWER_S
             )
         except (CrawlstreamError, RedisError, OSError, TimeoutError):

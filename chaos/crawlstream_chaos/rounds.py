@@ -185,7 +185,7 @@ class Round:
         """Ask something about a crawl; the id of the question."""
         request = {"action": action, "appid": APP, "spiderid": fed.spiderid}
         uuid = await asyncio.to_thread(
-            lambda: self.cluster.recorder.ask(crawlid=fed.crawlid, **request)
+            lambda: self.cluster.recorder.feed_request(crawlid=fed.crawlid, **request)
         )
         self.asked.add(uuid)
         return uuid

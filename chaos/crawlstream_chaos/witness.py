@@ -130,7 +130,7 @@ class Witness:
         replies = self.records("outbound_firehose", uuid=uuid_)
         return replies[0].value if replies else None
 
-    def ask(self, **request: object) -> str:
+    def feed_request(self, **request: object) -> str:
         """Feed a request under a new uuid, and return that."""
         name = str(uuid.uuid4())
         self.feed({"uuid": name, **request})

@@ -10,7 +10,7 @@ from crawlstream.errors import ConfigError
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import living_in
 from crawlstream_cli.common.client import explained
-from crawlstream_cli.common.console import say, stderr_console
+from crawlstream_cli.common.console import print_line, stderr_console
 from crawlstream_frontier.opening.identity import adopt_cluster
 from crawlstream_frontier.opening.servers import open_frontiers
 
@@ -25,7 +25,7 @@ def adopt() -> None:
     Redis has a copy of another cluster's data. First stop all processes that use the old values.
     """
     for name, value in asyncio.run(_adopt()).items():
-        say(f"{name}: {value}")
+        print_line(f"{name}: {value}")
 
 
 async def _adopt() -> Mapping[str, str]:

@@ -20,8 +20,8 @@ from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.stats.proxies import bytes_over
 from crawlstream_cli.common.client import cluster_frontier
-from crawlstream_cli.common.cluster_requests import APPID, ask, refusal
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.cluster_requests import APPID, refusal, request_reply
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.prices import EXAMPLE, Prices, read_prices
 
 HOURS_A_MONTH = 730
@@ -106,10 +106,10 @@ def cost(
     Example: crawlstream cost prices.yaml --over 1d
     """
     if example:
-        say(EXAMPLE, end="")
+        print_line(EXAMPLE, end="")
         return
     table = _table_of(prices)
-    reply = asyncio.run(ask(load_settings(), {"stats": "all", "appid": APPID}))
+    reply = asyncio.run(request_reply(load_settings(), {"stats": "all", "appid": APPID}))
     if why := refusal(reply):
         raise CrawlstreamError(why)
     running, pages_per_hour = counted(reply, _SECONDS[over])
@@ -122,7 +122,7 @@ def cost(
     prices_in_all = replace(table, per_million_pages={**table.per_million_pages, **proxies})
     found = cost_of(prices_in_all, running, pages_per_hour)
     if as_json:
-        say(orjson.dumps(asdict(found)).decode())
+        print_line(orjson.dumps(asdict(found)).decode())
     else:
         stdout_console().print(_shown(found))
 

@@ -17,7 +17,7 @@ from crawlstream.model.words.condition import badge
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.columns import TableColumn, cell, print_columns
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.times import moment, until
 from crawlstream_cli.common.which import with_crawlers
 
@@ -70,11 +70,11 @@ def show_crawls(
 ) -> None:
     """A table for people, or a list of objects; ``spiders`` are those that crawlers run."""
     if as_json:
-        say(orjson.dumps([views.crawl(crawl, spiders) for crawl in found]).decode())
+        print_line(orjson.dumps([views.crawl(crawl, spiders) for crawl in found]).decode())
     elif found:
         print_columns(stdout_console(), [*_columns(found, spiders)])
     else:
-        say("No such crawl found.")
+        print_line("No such crawl found.")
 
 
 def _columns(found: Sequence[CrawlState], spiders: Collection[str] | None) -> Iterator[TableColumn]:

@@ -25,7 +25,7 @@ from crawlstream.bus.topics import list_topics
 from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
 from crawlstream_cli.common.cluster_requests import kafka_is_silent
-from crawlstream_cli.common.console import say
+from crawlstream_cli.common.console import print_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ async def _dump(
         record = await anext(records, None)
         if record is None:
             return shown - 1
-        say(render(record, view))
+        print_line(render(record, view))
         sys.stdout.flush()
     return shown
 
@@ -172,7 +172,7 @@ def kafkadump() -> int:
 
 async def _list(settings: Settings, _: argparse.Namespace) -> None:
     for topic in await _topics(settings):
-        say(topic)
+        print_line(topic)
 
 
 async def _dump_as_before(settings: Settings, options: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from crawlstream.model.event import PageFailed
 from crawlstream.model.words.quantities import by_reason
 from crawlstream.runs.failed_pages import Failures, read_failures
 from crawlstream_cli.common.cluster_requests import ends_of
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.which import AppId, Spider, which_crawl
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl.ending import REMEDIES
@@ -48,7 +48,7 @@ def failures(
     settings = load_settings()
     found = asyncio.run(_read(settings, crawlid, run=run, limit=limit, appid=appid, spider=spider))
     if as_json:
-        say(orjson.dumps(_record(found)).decode())
+        print_line(orjson.dumps(_record(found)).decode())
     else:
         _show(found)
 
@@ -80,7 +80,7 @@ async def _read(
 def _show(found: Failures) -> None:
     one, console = found.run, stdout_console()
     failed = counted(found.counts.total(), "page")
-    say(f"Crawl {one.crawl.crawlid}, run {one.run} ({one.state}): {failed} failed.")
+    print_line(f"Crawl {one.crawl.crawlid}, run {one.run} ({one.state}): {failed} failed.")
     for reason, count in found.counts.most_common():
         remedy = f"  {REMEDIES[reason]}" if reason in REMEDIES else ""
         console.print(f"[bold]{escape(reason)}[/] {count:,}{remedy}", soft_wrap=True)
@@ -89,9 +89,9 @@ def _show(found: Failures) -> None:
         if more := count - len(found.examples.get(reason, ())):
             console.print(f"  [dim]… {more:,} more[/]")
     if errors := _error_statuses(found):
-        say(f"Results with an error status: {by_reason(errors)}.")
+        print_line(f"Results with an error status: {by_reason(errors)}.")
     if not found.is_complete:
-        say("There may be more: only the latest events were read.")
+        print_line("There may be more: only the latest events were read.")
 
 
 def _line(page: PageFailed) -> str:

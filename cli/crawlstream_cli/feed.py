@@ -29,7 +29,7 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import CrawlstreamError, InvalidRequest, KafkaUnavailable
 from crawlstream.model.request import Refusal
 from crawlstream_cli.common.cluster_requests import APPID, as_record, open_sink
-from crawlstream_cli.common.console import say, stderr_console
+from crawlstream_cli.common.console import print_line, stderr_console
 from crawlstream_cli.common.seed_check import Checked, FoundSeed, read_found
 from crawlstream_cli.common.words import counted
 
@@ -202,7 +202,7 @@ class _Fed:
 def _tell(fed: _Fed, *, as_json: bool) -> None:
     lines = [orjson.dumps(fed.as_json()).decode()] if as_json else fed.sentences()
     for line in lines:
-        say(line)
+        print_line(line)
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.model.words.condition import pace
 from crawlstream.model.words.quantities import by_reason, duration
 from crawlstream.wire import jsontext
-from crawlstream_cli.common.cluster_requests import ask, refusal
-from crawlstream_cli.common.console import say
+from crawlstream_cli.common.cluster_requests import refusal, request_reply
+from crawlstream_cli.common.console import print_line
 from crawlstream_cli.common.times import moment, until
 from crawlstream_cli.common.which import (
     AppId,
@@ -56,7 +56,7 @@ def info(
         show_crawls(*asyncio.run(with_crawlers(settings, found)), as_json=as_json)
         return
     crawl = asyncio.run(which_crawl(settings, crawlid, appid=appid, spider=spider))
-    reply = asyncio.run(ask(settings, {"action": "info", **asdict(crawl)}))
+    reply = asyncio.run(request_reply(settings, {"action": "info", **asdict(crawl)}))
     if why := refusal(reply):
         raise CrawlstreamError(why)
     if reply.get("state") == "unknown":
@@ -64,10 +64,10 @@ def info(
     known = dict(asyncio.run(condition_of(settings, crawl)))
     badge = str(known.pop("badge", reply["state"]))
     if as_json:
-        say(jsontext.dumps({**reply, **known}).decode())
+        print_line(jsontext.dumps({**reply, **known}).decode())
         return
     for name, value in rows_of(reply, now=time.time(), badge=badge):
-        say(f"{name:<9} {value}")
+        print_line(f"{name:<9} {value}")
 
 
 def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ from crawlstream.model.url import fold_host, seed_url
 from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.which import AppId, Spider, unknown_crawl, which_crawl
 from crawlstream_frontier.inspector import MOST_CRAWLS
 from crawlstream_frontier.opening.servers import shelf_of
@@ -138,17 +138,17 @@ def _show_url(what: str, report: UrlReport, *, as_json: bool) -> None:
     told: Any = views.url(report)
     if as_json:
         return _write_json(told)
-    say(f"address {told['url']}")
+    print_line(f"address {told['url']}")
     if told["identity"] != told["url"]:
-        say(f"identity {told['identity']} (all its spellings are one page)")
+        print_line(f"identity {told['identity']} (all its spellings are one page)")
     if not report.crawls:
-        say(f"No known crawl has admitted {what}.")
+        print_line(f"No known crawl has admitted {what}.")
     for page, shown in zip(report.crawls, told["crawls"], strict=True):
-        say(f"{page.crawl.crawlid}, run {page.run}, {page.state}: {shown['summary']}")
+        print_line(f"{page.crawl.crawlid}, run {page.run}, {page.state}: {shown['summary']}")
         for sighting in shown["sightings"]:
-            say(f"  {sighting['summary']}")
+            print_line(f"  {sighting['summary']}")
     if report.domain:
-        say(f"{report.domain.domain}: {told['limits']}")
+        print_line(f"{report.domain.domain}: {told['limits']}")
     return None
 
 
@@ -156,14 +156,14 @@ def _show_domain(report: DomainReport, *, as_json: bool) -> None:
     if as_json:
         return _write_json(views.domain(report))
     for name, value in _domain_rows(report):
-        say(f"{name:<14} {value}")
+        print_line(f"{name:<14} {value}")
     table = Table(box=None, header_style="bold")
     for name in ("spider", "index", "crawl", "app", "priority", "queued"):
         table.add_column(name, justify="right" if name in {"priority", "queued"} else "left")
     for queue in report.queues:
-        for band in queue.first:
-            crawl = (band.crawl.crawlid, band.crawl.appid) if band.crawl else ("(ended)", "")
-            counts = (str(band.standing), str(band.queued))
+        for each in queue.first:
+            crawl = (each.crawl.crawlid, each.crawl.appid) if each.crawl else ("(ended)", "")
+            counts = (str(each.standing), str(each.queued))
             table.add_row(queue.spiderid, queue.place, *crawl, *counts)
     stdout_console().print(table if report.queues else "No pages are queued for this domain.")
     return None
@@ -199,13 +199,13 @@ def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
         "held back": by_reason(state.held_back) or "none",
     }
     for name, value in rows.items():
-        say(f"{name:<14} {value}")
+        print_line(f"{name:<14} {value}")
     for domain in state.domains:
         blocked = ", blocked" if domain.is_blocked else ""
         at = f"priority {domain.low_priority} to {domain.high_priority}{blocked}"
-        say(f"{'queued at':<14} {domain.domain}: {domain.total}, {at}")
+        print_line(f"{'queued at':<14} {domain.domain}: {domain.total}, {at}")
     return None
 
 
 def _write_json(value: Mapping[str, Any]) -> None:
-    say(orjson.dumps(value).decode())
+    print_line(orjson.dumps(value).decode())

@@ -19,7 +19,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.run_marks import Past, RunMark
 from crawlstream.model.statuses import ENDED
 from crawlstream_cli.common.cluster_requests import ends_of
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.lost_log import recover_partition
 from crawlstream_cli.common.words import counted
 
@@ -86,7 +86,7 @@ def recover(
         )
     outlook = asyncio.run(_outlook(load_settings()))
     if as_json:
-        say(orjson.dumps(_as_json(outlook), default=str).decode())
+        print_line(orjson.dumps(_as_json(outlook), default=str).decode())
     else:
         _show(outlook)
 

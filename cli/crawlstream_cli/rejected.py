@@ -32,7 +32,7 @@ from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import jsontext, rejects, requests
 from crawlstream_cli.common.cluster_requests import ends_of, open_sink
 from crawlstream_cli.common.columns import TableColumn, cell, print_columns
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.times import moment
 from crawlstream_cli.common.words import counted, in_words
 
@@ -117,7 +117,7 @@ def show(
     # In no table: to lay out a megabyte takes rich minutes.
     for key, value in fields.items():
         for line in value if isinstance(value, list) else [value]:
-            say(f"{key:<{_NAME_WIDTH}}{line}")
+            print_line(f"{key:<{_NAME_WIDTH}}{line}")
 
 
 @rejected.command("replay")
@@ -253,14 +253,14 @@ def _tell(fed: _Fed, settings: Settings, *, as_json: bool) -> None:
     if as_json:
         _write_json({**asdict(fed), "topic": topic})
         return
-    say(f"Replayed {counted(fed.replayed, 'record')} to {topic}.")
+    print_line(f"Replayed {counted(fed.replayed, 'record')} to {topic}.")
     if fed.without_bytes:
-        say(f"{fed.without_bytes:,} cannot be replayed: their content was not stored.")
+        print_line(f"{fed.without_bytes:,} cannot be replayed: their content was not stored.")
 
 
 def _show_table(counts: Counter[str], latest: Sequence[Item]) -> None:
     if not latest:
-        say("No rejected records.")
+        print_line("No rejected records.")
         return
     console, columns = _plain_console(), _columns(latest)
     if sum(column.width for column in columns) <= console.width:
@@ -302,4 +302,4 @@ def _time(at_ms: int) -> str:
 
 
 def _write_json(value: Mapping[str, object]) -> None:
-    say(jsontext.dumps(value).decode())
+    print_line(jsontext.dumps(value).decode())

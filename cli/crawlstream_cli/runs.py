@@ -20,7 +20,7 @@ from crawlstream.runs.compare import compare as compare_runs
 from crawlstream.runs.history import read_history
 from crawlstream.wire import views
 from crawlstream_cli.common.cluster_requests import ends_of
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.times import moment
 from crawlstream_cli.common.which import AppId, Spider, which_crawl
 
@@ -50,11 +50,11 @@ def runs(
     found = asyncio.run(work())
     if as_json:
         told = {"runs": [views.run(one) for one in found.runs], "is_complete": found.is_complete}
-        say(orjson.dumps(told).decode())
+        print_line(orjson.dumps(told).decode())
         return
     stdout_console().print(_table_of(found))
     if not found.is_complete:
-        say("There may be older runs: only the latest events were read.")
+        print_line("There may be older runs: only the latest events were read.")
 
 
 def compare(
@@ -96,7 +96,7 @@ def compare(
 
     found = asyncio.run(work())
     if as_json:
-        say(orjson.dumps(views.comparison(found)).decode())
+        print_line(orjson.dumps(views.comparison(found)).decode())
     else:
         _show(found)
 
@@ -163,11 +163,11 @@ def _show(found: Comparison) -> None:
     counts = found.counts
     told = ", ".join(f"{counts[name]:,} {_NAMES[name]}" for name in CHANGES)
     before, after = _named(found.before), _named(found.after)
-    say(f"Before: {before}")
-    say(f"After:  {after}")
-    say(f"{told}, {counts['same']:,} unchanged.")
+    print_line(f"Before: {before}")
+    print_line(f"After:  {after}")
+    print_line(f"{told}, {counts['same']:,} unchanged.")
     if found.share < 1:
-        say(f"The runs are large: a sample was compared, {found.share:.2%} of all URLs.")
+        print_line(f"The runs are large: a sample was compared, {found.share:.2%} of all URLs.")
     console = stdout_console()
     for name in CHANGES:
         for page in found.changes[name]:

@@ -25,8 +25,8 @@ from crawlstream.model.request import ScheduleRequest
 from crawlstream.model.scope import Scope
 from crawlstream.wire import jsontext, requests, views
 from crawlstream_cli.common.client import cluster_frontier
-from crawlstream_cli.common.cluster_requests import APPID, ask, refusal
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.cluster_requests import APPID, refusal, request_reply
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.option_sets import has_options_of
 from crawlstream_cli.common.times import moment
 from crawlstream_cli.common.words import counted, in_words
@@ -106,11 +106,11 @@ def list_schedules(
     found = asyncio.run(_all(load_settings(), appid))
     now = int(time.time())
     if as_json:
-        say(jsontext.dumps([views.schedule(one, now) for one in found]).decode())
+        print_line(jsontext.dumps([views.schedule(one, now) for one in found]).decode())
     elif found:
         stdout_console().print(_table(found, now))
     else:
-        say("No schedule found.")
+        print_line("No schedule found.")
 
 
 @schedule.command("show")
@@ -119,7 +119,7 @@ def show(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
     del as_json
     state = asyncio.run(_one(load_settings(), name, appid))
     told = views.schedule(state, int(time.time()))
-    say(jsontext.dumps(told, indent=True).decode())
+    print_line(jsontext.dumps(told, indent=True).decode())
 
 
 @schedule.command("rm")
@@ -232,7 +232,7 @@ def _ask(
 ) -> Mapping[str, Any]:
     """The cluster's reply; CrawlstreamError says why it refused."""
     asked = {**(definition or {}), **_names(do, name, appid)}
-    reply = asyncio.run(ask(load_settings(), asked))
+    reply = asyncio.run(request_reply(load_settings(), asked))
     if why := refusal(reply):
         hint = "; `crawlstream schedule list` lists them" if "no such" in why else ""
         raise CrawlstreamError(f"{name}: {why}{hint}")
@@ -241,11 +241,11 @@ def _ask(
 
 def _tell(reply: Mapping[str, Any], sentence: str, *, as_json: bool) -> None:
     if as_json:
-        say(jsontext.dumps(reply).decode())
+        print_line(jsontext.dumps(reply).decode())
         return
-    say(sentence)
+    print_line(sentence)
     for warning in reply.get("warnings", ()):
-        say(f"Note: {warning}.")
+        print_line(f"Note: {warning}.")
 
 
 def _reach(told: Schedule) -> str:
@@ -280,12 +280,12 @@ def _in_zone(at: int, zone: str) -> str:
 def _show_times(told: Schedule, *, count: int, as_json: bool) -> None:
     times = [due_at(told, at) for at in islice(times_of(told, int(time.time())), count)]
     if as_json:
-        say(orjson.dumps(times).decode())
+        print_line(orjson.dumps(times).decode())
         return
     for at in times:
-        say(_in_zone(at, told.zone))
+        print_line(_in_zone(at, told.zone))
     if not times:
-        say("It does not fire any more.")
+        print_line("It does not fire any more.")
 
 
 async def _all(settings: Settings, appid: str | None) -> Sequence[ScheduleState]:

@@ -14,8 +14,8 @@ from rich.table import Table
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
-from crawlstream_cli.common.cluster_requests import APPID, ask, refusal
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.cluster_requests import APPID, refusal, request_reply
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.words import counted
 
 WINDOWS = {
@@ -82,11 +82,11 @@ def stats(
 
     Example: crawlstream stats spider
     """
-    reply = asyncio.run(ask(load_settings(), {"stats": kind.value, "appid": appid}))
+    reply = asyncio.run(request_reply(load_settings(), {"stats": kind.value, "appid": appid}))
     if why := refusal(reply):
         raise CrawlstreamError(why)
     if as_json:
-        say(jsontext.dumps(reply).decode())
+        print_line(jsontext.dumps(reply).decode())
         return
     console = stdout_console()
     for table in tables(kind, reply):

@@ -13,8 +13,8 @@ import typer
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
-from crawlstream_cli.common.cluster_requests import ask, refusal
-from crawlstream_cli.common.console import say
+from crawlstream_cli.common.cluster_requests import refusal, request_reply
+from crawlstream_cli.common.console import print_line
 from crawlstream_cli.common.times import seconds_of, until
 from crawlstream_cli.common.which import AppId, Spider, which_crawl
 from crawlstream_cli.common.words import counted
@@ -117,11 +117,11 @@ def _ask(
     """The reply to an action; CrawlstreamError says why it was refused."""
     settings = load_settings()
     crawl = asyncio.run(which_crawl(settings, crawlid, appid=appid, spider=spider))
-    reply = asyncio.run(ask(settings, {"action": action, **asdict(crawl), **fields}))
+    reply = asyncio.run(request_reply(settings, {"action": action, **asdict(crawl), **fields}))
     if why := refusal(reply):
         raise CrawlstreamError(f"{crawlid}: {why}; `./crawlstream crawls` lists the known ones")
     return reply
 
 
 def _show(reply: Mapping[str, Any], sentence: str, as_json: bool) -> None:
-    say(jsontext.dumps(reply).decode() if as_json else sentence)
+    print_line(jsontext.dumps(reply).decode() if as_json else sentence)

@@ -22,7 +22,7 @@ from crawlstream.model.url import domain_key, fold_host
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.times import seconds_of
 from crawlstream_frontier.throttle_rules import SCOPES
 
@@ -168,10 +168,10 @@ def show(
         source = table.source_of(report.domain) if table else "none"
         shown = {**views.domain(report), "source": source, "mzxid": table.mzxid if table else None}
         del shown["queues"]
-        say(orjson.dumps(shown).decode())
+        print_line(orjson.dumps(shown).decode())
         return
     for name, value in standing_rows(report, why(table, host)):
-        say(f"{name:<13} {value}")
+        print_line(f"{name:<13} {value}")
 
 
 @throttle.command("adopt")
@@ -196,7 +196,7 @@ def rescope() -> None:
     """
     scope = load_settings().throttle_scope
     asyncio.run(_rescope(scope))
-    say(f"limits are now kept {SCOPES[scope]}")
+    print_line(f"limits are now kept {SCOPES[scope]}")
 
 
 async def _rescope(scope: str) -> None:
@@ -287,7 +287,7 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
     """Print the rules, or the one that applies to a domain."""
     asked = _asked(table, domain)
     if as_json:
-        say(orjson.dumps(views.throttle_table(asked)).decode())
+        print_line(orjson.dumps(views.throttle_table(asked)).decode())
         return
     rules = dict(sorted(asked.rules.items()))
     if domain in {None, DEFAULT}:
@@ -302,7 +302,7 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
         shown.add_row(name, *[""] * len(fields), "blocked")
     stdout_console().print(shown)
     for line in explanations(table, domain):
-        say(line)
+        print_line(line)
 
 
 def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:

@@ -31,7 +31,7 @@ from crawling.background import Tasks
 from crawling.engine.downloader import granted
 from crawling.page.page import Page
 from crawling.response.media_type import class_of
-from crawling.response.site_feedback import heard_in
+from crawling.response.site_feedback import reaction_to
 from crawling.runtime.assembly import assemble
 from crawling.runtime.clients import Clients
 from crawling.runtime.preemption import Watcher
@@ -238,7 +238,7 @@ class _Trial:
         await crawler.signals.send_catch_log_async(signals.spider_opened, spider=spider)
         await scraper.open_spider_async()
         lease = _lease(fields, given, self._settings.request_limits)
-        self._parts.leases.heard(0, lease.issued_at, 1)
+        self._parts.leases.note_answer(0, lease.issued_at, 1)
         page = self._parts.leases.admit(lease)
         request = request_of(page, spider, self._parts.outcomes)
         if request is not None:
@@ -266,7 +266,7 @@ class _Trial:
             leases.set_out(page, sent.url)
             leases.depart(page)
             response = answer.response(sent.url)
-            leases.receive(page, heard_in(response))
+            leases.receive(page, reaction_to(response))
             return response
 
         came: Response | Request = request
@@ -287,7 +287,7 @@ class _Trial:
             ]
             for topic in (topics.crawled, topics.events)
         }
-        (end,) = self._parts.leases.of(0).take_owed().ends
+        (end,) = self._parts.leases.of(0).take_report().ends
         groups = end.links if isinstance(end, Settle) else ()
         return CrawledPage(
             outcome=end.outcome.value if isinstance(end, Settle) else "retried",

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import (
-    BandReport,
+    CrawlQueueReport,
     DomainReport,
     PagePlace,
     PageReport,
@@ -37,7 +37,7 @@ MOST_ENTRIES = 5_000
 MOST_WORKERS = 200
 MOST_CRAWLS = 200
 """Crawls searched for a page if none is named."""
-MOST_BANDS = 100
+MOST_QUEUES = 100
 _PHASES = ("granted", "sent", "received")
 
 
@@ -69,8 +69,8 @@ class Inspector:
         if not answer or state is None:
             return None
         run, run_state, is_known, *places, is_complete = answer
-        places[0] = [(*band[:4], await self._entries(*band[4:])) for band in places[0]]
-        is_complete &= all(len(band[4]) == band[3] for band in places[0])
+        places[0] = [(*place[:4], await self._entries(*place[4:])) for place in places[0]]
+        is_complete &= all(len(place[4]) == place[3] for place in places[0])
         sightings = [*_held(places[2], mark), *_queued(places[0], mark), *_delayed(places[1], mark)]
         return PageReport(
             crawl=crawl,
@@ -80,7 +80,7 @@ class Inspector:
                 sightings, is_known=is_known, is_complete=is_complete, spilled=state.spilled
             ),
             sightings=sightings,
-            looked_at=sum(len(band[4]) for band in places[0]) + sum(map(len, places[1:])),
+            looked_at=sum(len(place[4]) for place in places[0]) + sum(map(len, places[1:])),
             failed_by_reason=state.failed_by_reason,
             filtered_by_reason=state.filtered_by_reason,
         )
@@ -132,7 +132,7 @@ class Inspector:
         """
         spider, at, group = view.partition("@")
         name = encode_id(spider) + at + encode_id(group)
-        answer = unpack(await self._scripts.run("survey", domain, MOST_BANDS, name))
+        answer = unpack(await self._scripts.run("survey", domain, MOST_QUEUES, name))
         rule, unreported, under_way, not_before_ms, next_ms, queues, kept_for, *care = answer
         strikes, silences, unanswered_ms, crawl_delay_ms = map(int, care)
         applied = ThrottleRule.of_applied(rule.decode()) if rule else None
@@ -174,9 +174,9 @@ def _page_of(entry: bytes, mark: str) -> dict[str, Any] | None:
     return {"url": kept.url, "attempt": retries + 1} if found == mark else None
 
 
-def _queued(bands: Sequence[Any], mark: str) -> Iterator[Sighting]:
+def _queued(queues: Sequence[Any], mark: str) -> Iterator[Sighting]:
     ahead: dict[bytes, int] = {}
-    for spider, priority, _, length, entries in bands:
+    for spider, priority, _, length, entries in queues:
         for place, entry in enumerate(entries):
             page = _page_of(entry, mark)
             if page is not None:
@@ -227,7 +227,9 @@ def _queue(queue: Sequence[Any]) -> QueueReport:
         due_ms=None if due_ms < 0 else int(due_ms),
         bands=bands,
         first=[
-            BandReport(crawl=crawl_from(name) if name else None, standing=standing, queued=queued)
+            CrawlQueueReport(
+                crawl=crawl_from(name) if name else None, standing=standing, queued=queued
+            )
             for name, standing, queued in zip(*[iter(flat)] * 3, strict=True)
         ],
     )

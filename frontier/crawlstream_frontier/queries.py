@@ -14,7 +14,7 @@ from crawlstream_frontier.codec import state as codec
 from crawlstream_frontier.codec.values import unpack, unpack_text
 from crawlstream_frontier.scripts import Run, Scripts, our_errors
 
-BANDS_PER_CALL = 200
+QUEUES_PER_CALL = 200
 """Bands whose lengths are read in one script: keeps it below 2 ms of CPU."""
 LEDGERS_PER_CALL = 100
 """Crawls whose counters are read in one script, for the same reason."""
@@ -150,4 +150,4 @@ def _state(record: Sequence[str], domains: Mapping[str, DomainBacklog]) -> Crawl
 
 
 def _page(run: Run, name: str, cursor: str) -> asyncio.Future[object]:
-    return asyncio.ensure_future(run("info", name, cursor, BANDS_PER_CALL))
+    return asyncio.ensure_future(run("info", name, cursor, QUEUES_PER_CALL))

@@ -17,9 +17,9 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.effects import OutboxRecord, OwedSchedule, PendingAction
+from crawlstream.model.effects import OutboxRecord, OutboxSchedule, PendingAction
 from crawlstream.tasks import beside
-from crawlstream_frontier.codec.streams import Fields, unpack_action, unpack_owed
+from crawlstream_frontier.codec.streams import Fields, unpack_action, unpack_outbox_record
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 GROUP = "redis-monitor"
@@ -61,11 +61,11 @@ class Streams:
         """Delete actions whose replies are in Kafka."""
         await self._finish(self._keys.actions(), ids)
 
-    async def owed(
+    async def records(
         self, *, count: int = 100, block_ms: int = 2_000
-    ) -> Sequence[OutboxRecord | OwedSchedule]:
+    ) -> Sequence[OutboxRecord | OutboxSchedule]:
         """Return records to publish: those of a dead reader first, then new ones; may wait."""
-        return await self._read(self._keys.outbox(), count, block_ms, unpack_owed)
+        return await self._read(self._keys.outbox(), count, block_ms, unpack_outbox_record)
 
     async def published(self, ids: Sequence[str]) -> None:
         """Delete records that are in Kafka."""
@@ -78,7 +78,7 @@ class Streams:
             yield
 
     @contextlib.asynccontextmanager
-    async def keeping_owed(self, ids: Sequence[str]) -> AsyncIterator[None]:
+    async def keeping_records(self, ids: Sequence[str]) -> AsyncIterator[None]:
         """Keep these records to be published from being taken over during the block."""
         async with beside(self._keep(self._keys.outbox(), ids)):
             yield

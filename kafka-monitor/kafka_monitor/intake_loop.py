@@ -208,7 +208,7 @@ class IntakeLoop:
         if answer.refused:
             refused = not_admitted(judged.batch.records, answer.refused)
             await self.liveness.retry(partial(self._rejects.publish, refused))
-            await self.liveness.retry(partial(self._intake.note_told, judged.batch))
+            await self.liveness.retry(partial(self._intake.note_published, judged.batch))
         self._count(judged, answer)
         log.info(
             "put",

@@ -18,7 +18,7 @@ from crawlstream.boot.metrics import total_of
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
-from crawlstream.boot.variables import told
+from crawlstream.boot.variables import values_of
 from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
@@ -120,7 +120,7 @@ def _rights(settings: Settings, partitions: int) -> Rights:
 
 def _heartbeat(settings: Settings, frontiers: Frontiers) -> Heartbeat:
     first, *also = frontiers.heartbeats
-    values = told(settings, "max_depth", "max_schedules", "schedule_min_s", "max_remember")
+    values = values_of(settings, "max_depth", "max_schedules", "schedule_min_s", "max_remember")
     process = Process(kind="kafka-monitor", values=values)
     return Heartbeat(*first, process, work=lambda: Work(total_of(RECORDS)), also=also)
 

@@ -169,7 +169,7 @@ class RequestIntake:
             packed = self._pack(judged.batch, judged.effects)
         return await _thrice("put", lambda: self._frontier.apply(packed))
 
-    async def note_told(self, batch: Batch) -> None:
+    async def note_published(self, batch: Batch) -> None:
         """Note that rejections of a batch are published; PositionGap, Unavailable: not noted."""
         try:
             await self._frontier.apply(self._pack(replace(batch, start=batch.next), ()))

@@ -83,7 +83,7 @@ class Flow:
         """Records that were stored, or accounted for, since the process began."""
         return self.sink.stored
 
-    def told(self, topics: Topics) -> Mapping[str, Any]:
+    def report(self, topics: Topics) -> Mapping[str, Any]:
         """Return its state for other processes: see `stats.pipelines`."""
         standings = self.sink.standings
         return {

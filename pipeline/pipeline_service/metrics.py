@@ -154,7 +154,7 @@ def note_records(pipeline: str, tally: RecordTally) -> None:
             counter.labels(pipeline, reason).inc(count)
 
 
-def note_heard(pipeline: str, outcomes: Mapping[str, int]) -> None:
+def note_learnt(pipeline: str, outcomes: Mapping[str, int]) -> None:
     """Count what a memory has learnt."""
     for outcome, count in outcomes.items():
         PAGES_HEARD.labels(pipeline, outcome).inc(count)

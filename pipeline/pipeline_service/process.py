@@ -194,7 +194,7 @@ async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Hear
         settings.keys,
         Process(kind="pipeline", values=values),
         work=lambda: Work(sum(each.stored for each in flows)),
-        pipelines=lambda: {each.pipeline.name: each.told(settings.topics) for each in flows},
+        pipelines=lambda: {each.pipeline.name: each.report(settings.topics) for each in flows},
     )
     try:
         await heartbeat.join()

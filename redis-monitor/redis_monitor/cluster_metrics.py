@@ -99,7 +99,7 @@ class ClusterMetrics:
                 metrics.PROXY_BUDGET.labels(state.pool.name).set(state.budget_left)
 
     async def _writes(self) -> None:
-        metrics.WRITES.set(all((await self._frontier.ask(_writes)).values))
+        metrics.WRITES.set(all((await self._frontier.query(_writes)).values))
 
     async def _lag(self) -> None:
         try:

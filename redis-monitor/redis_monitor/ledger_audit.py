@@ -55,7 +55,7 @@ class LedgerAudit:
     async def step(self) -> float:
         """Add up some thousand ledgers of each partition, where the step before ended."""
         try:
-            answers = await self._frontier.ask(self._add_up)
+            answers = await self._frontier.query(self._add_up)
         except RedisUnavailable:
             self._show_missing(range(len(self._frontier)))
             raise

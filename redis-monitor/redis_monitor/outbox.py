@@ -15,7 +15,7 @@ from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.keys import FrontierKeys, Topics
-from crawlstream.model.effects import OutboxRecord, OwedSchedule
+from crawlstream.model.effects import OutboxRecord, OutboxSchedule
 from crawlstream.model.event import CrawlEvent
 from crawlstream.model.run_marks import RUNNING, RunMark
 from crawlstream.stats.tally import Tally
@@ -66,12 +66,12 @@ class OutboxPublisher:
 
     async def step(self) -> float:
         """Publish the records of the outbox, in order, then let the frontier delete them."""
-        owed = await self._streams.owed(count=COUNT, block_ms=BLOCK_MS)
+        owed = await self._streams.records(count=COUNT, block_ms=BLOCK_MS)
         if not owed:
             return 0.0
         records = [record for one in owed for record in self._records(one)]
         ids = [one.id for one in owed]
-        async with self._streams.keeping_owed(ids):
+        async with self._streams.keeping_records(ids):
             await self._publish(records)
             if self._coordinators:
                 await self._liveness.retry(partial(self._coordinators.published, owed))
@@ -101,8 +101,8 @@ class OutboxPublisher:
             else:
                 return
 
-    def _records(self, owed: OutboxRecord | OwedSchedule) -> Sequence[Out]:
-        if isinstance(owed, OwedSchedule):
+    def _records(self, owed: OutboxRecord | OutboxSchedule) -> Sequence[Out]:
+        if isinstance(owed, OutboxSchedule):
             return records_of(owed, self._topics)
         if owed.kind == "accepted":
             body = replies.accepted(
@@ -158,9 +158,9 @@ class OutboxPublisher:
         return self._outbound.reply(owed.crawl.appid, body)
 
 
-def _count(owed: Sequence[OutboxRecord | OwedSchedule]) -> None:
+def _count(owed: Sequence[OutboxRecord | OutboxSchedule]) -> None:
     for one in owed:
-        if isinstance(one, OwedSchedule):
+        if isinstance(one, OutboxSchedule):
             continue
         if one.kind in _STATES:
             RUNS.labels(one.kind).inc()

@@ -20,7 +20,7 @@ from crawlstream.boot.log import configure
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
-from crawlstream.boot.variables import told
+from crawlstream.boot.variables import values_of
 from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
@@ -98,7 +98,7 @@ async def run(settings: Settings) -> None:
     configure(settings, "redis-monitor")
     stop = Stop()
     async with AsyncExitStack() as stack:
-        values = {**told(settings, *SHARED), "CRAWLSTREAM_SHELF": settings.shelf_address}
+        values = {**values_of(settings, *SHARED), "CRAWLSTREAM_SHELF": settings.shelf_address}
         process = Process(kind="redis-monitor", values=values)
         resources, missing = await _resources(settings, process.node, stop=stop, stack=stack)
         first, *also = resources.frontier.heartbeats

@@ -128,7 +128,7 @@ class Service:
         except TimeoutError as error:
             raise KafkaUnavailable from error
 
-    async def ask(self, client: Client, raw: bytes, uuid: str) -> bytes | None:
+    async def request(self, client: Client, raw: bytes, uuid: str) -> bytes | None:
         """Feed a request and return the reply with its uuid; None: the client has to poll for it.
 
         Raises like ``feed``.

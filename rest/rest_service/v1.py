@@ -103,7 +103,7 @@ async def _feed(service: Service, client: Client, raw: bytes) -> Response:
         if not uuid:
             await service.feed([raw])
             return success(None)
-        reply = await service.ask(client, raw, uuid)
+        reply = await service.request(client, raw, uuid)
     except KafkaUnavailable as error:
         raise RequestRefused(500, NO_KAFKA) from error
     except RecordTooLarge as error:

@@ -29,7 +29,7 @@ from pathlib import Path
 import structlog
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 logging.disable()
-from support.dear_pages import DearPage, dear_pages, what_becomes_of
+from support.expensive_pages import ExpensivePage, expensive_pages, what_becomes_of
 
 def known_work():
     began = time.process_time()
@@ -42,15 +42,15 @@ def peak():
     return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 folder = Path(sys.argv[1])
-pages = dear_pages()
-what_becomes_of(DearPage(b"<a href=/x>"), folder)
+pages = expensive_pages()
+what_becomes_of(ExpensivePage(b"<a href=/x>"), folder)
 for name in sys.argv[3:] or pages:
-    dear = pages[name]
+    expensive = pages[name]
     read, write = os.pipe()
     child = os.fork()
     if not child:
         before, began = peak(), time.process_time()
-        end = what_becomes_of(dear, folder)
+        end = what_becomes_of(expensive, folder)
         cpu_s, mib = time.process_time() - began, peak() - before
         slower = max(1, known_work() / float(sys.argv[2]))
         os.write(write, json.dumps([name, end, cpu_s / slower, mib]).encode())
@@ -76,7 +76,7 @@ def costs(folder: Path, *names: str) -> dict[str, tuple[str, float, float]]:
     return {name: (end, cpu_s, mib) for name, end, cpu_s, mib in lines}
 
 
-def too_dear(found: dict[str, tuple[str, float, float]]) -> list[str]:
+def too_expensive(found: dict[str, tuple[str, float, float]]) -> list[str]:
     """The names of those beyond the budget."""
     return [name for name, (_, cpu_s, mib) in found.items() if cpu_s > CPU_S or mib > MEMORY_MIB]
 
@@ -87,7 +87,7 @@ def test_no_page_costs_more_than_its_budget(tmp_path: Path) -> None:
     log.info("\n".join(f"{cost} {name}" for name, cost in sorted(found.items(), key=itemgetter(1))))
     ends = {end for end, _cpu_s, _mib in found.values()}
     assert ends == {"done", "redirected", "too_large", "bad_encoding"}
-    if dear := too_dear(found):
+    if expensive := too_expensive(found):
         # Others may have come and gone amid one of them; what is really too dear stays so.
-        found |= costs(tmp_path, *dear)
-    assert not too_dear(found)
+        found |= costs(tmp_path, *expensive)
+    assert not too_expensive(found)

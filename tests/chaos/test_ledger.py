@@ -79,7 +79,9 @@ async def steer(crawl: Crawl, witness: Witness, random: Random) -> None:
     )
 
     async def ask(action: str) -> dict[str, Any]:
-        return await witness.answered(witness.ask(action=action, **crawl.name), timeout_s=120)
+        return await witness.answered(
+            witness.feed_request(action=action, **crawl.name), timeout_s=120
+        )
 
     if crawl.fate == "stopped":
         crawl.was_stopped = "error" not in await ask("stop")

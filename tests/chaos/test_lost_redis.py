@@ -28,7 +28,7 @@ async def test_crawls_survive_the_loss_of_redis(
         witness.feed({**name, "url": served.url("/"), "crawlid": under_way, "maxdepth": 9})
         witness.feed({**name, "url": served.url("/", 1), "crawlid": stopped, "maxdepth": 9})
         await wait_until(lambda: len(witness.results(stopped)) > 0, timeout_s=60)
-        stop = witness.ask(action="stop", crawlid=stopped, **name)
+        stop = witness.feed_request(action="stop", crawlid=stopped, **name)
         assert (await witness.ended(stopped))["event"] == "crawl_stopped"
         await wait_until(lambda: len(witness.results(under_way)) >= 10, timeout_s=60)
         assert not witness.ending(under_way)

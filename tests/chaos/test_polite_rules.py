@@ -113,7 +113,7 @@ async def test_limits_hold_whatever_becomes_of_zookeeper(
         await asyncio.gather(*lower)
         await wait_until(lambda: is_in_force(node, served, HITS - 1))
         await goes_on()
-        witness.ask(action="stop", appid="chaos", crawlid=name, spiderid="link")
+        witness.feed_request(action="stop", appid="chaos", crawlid=name, spiderid="link")
         await witness.ended(name)
 
 

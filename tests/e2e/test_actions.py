@@ -39,7 +39,7 @@ async def test_info_and_stop_of_a_crawl_under_way(
         await wait_until(lambda: len(witness.results("held-back")) >= 3, timeout_s=90)
 
         async def ask(**request: Any) -> dict[str, Any]:
-            uuid = witness.ask(**request)
+            uuid = witness.feed_request(**request)
             return await witness.answered(uuid)
 
         crawl = await ask(action="info", **name)
@@ -114,7 +114,7 @@ async def is_quiet(say: Callable[[str], Awaitable[dict[str, Any]]]) -> bool:
 @pytest.mark.parametrize("action", ["stop", "info"])
 async def test_an_unknown_crawl_is_answered_too(action: str, witness: Witness) -> None:
     """Whoever asks about a crawl that nobody knows gets an answer, not silence."""
-    uuid = witness.ask(action=action, appid="e2e", spiderid="link", crawlid="never-was")
+    uuid = witness.feed_request(action=action, appid="e2e", spiderid="link", crawlid="never-was")
     reply = await witness.answered(uuid)
     assert reply["crawlid"] == "never-was"
     if action == "stop":
@@ -127,7 +127,7 @@ async def test_two_requests_of_the_same_ids_are_both_answered(
     witness: Witness, wait_until: WaitUntil
 ) -> None:
     """Twenty equal questions under twenty uuids get twenty answers."""
-    uuids = [witness.ask(action="info", appid="e2e", spiderid="link") for _ in range(20)]
+    uuids = [witness.feed_request(action="info", appid="e2e", spiderid="link") for _ in range(20)]
     await wait_until(lambda: all(witness.reply(uuid) for uuid in uuids))
 
 

@@ -46,7 +46,7 @@ async def test_bad_records_are_rejected_with_their_reason(
     witness.feed_raw(raw)
     await wait_until(lambda: len(witness.records("rejected")) > known)
     # A later record has been judged too, so a second rejection would be here by now.
-    uuid = witness.ask(action="info", appid="e2e", spiderid="link")
+    uuid = witness.feed_request(action="info", appid="e2e", spiderid="link")
     await witness.answered(uuid)
     (seen,) = witness.records("rejected")[known:]
     assert seen.value["reason"] == reason, seen.value["errors"]

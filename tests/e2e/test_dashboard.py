@@ -143,7 +143,7 @@ async def _crawl_under_way(
         seed = {"url": served.web.seed_url, "appid": APP, "crawlid": crawlid, "maxdepth": 9}
         witness.feed(seed, {"appid": APP, "crawlid": crawlid, "nonsense": 1})
         yield crawlid, domain
-        witness.ask(appid=APP, spiderid="link", crawlid=crawlid, action="stop")
+        witness.feed_request(appid=APP, spiderid="link", crawlid=crawlid, action="stop")
 
 
 async def test_a_person_walks_every_screen(
@@ -336,7 +336,7 @@ async def _wait_for_a_crawler(screens: Screens, witness: Witness) -> None:
     for path in ("/", f"/ui/crawls?appid={APP}", f"/ui/crawl?{urlencode(name)}"):
         await screens.open(path)
         await screens.reads(badge, "No crawler of spider unheard-of", remedy)
-    witness.ask(**name, action="stop")
+    witness.feed_request(**name, action="stop")
 
 
 SHORT, BREAKING = "<script>alert(1)</script>", '"><svg/onload=alert(1)>'
@@ -403,7 +403,7 @@ async def test_what_strangers_wrote_is_read_and_never_runs(
         await tab.go(address)
         await screens.reads("alert(1)")
         await _touch_everything(tab)
-    witness.ask(appid=BREAKING, spiderid="link", crawlid=BREAKING, action="stop")
+    witness.feed_request(appid=BREAKING, spiderid="link", crawlid=BREAKING, action="stop")
     # That it would have been heard is part of the proof.
     await tab.run("alert('heard')")
     assert tab.dialogs == ["heard"]

@@ -218,7 +218,7 @@ def ask(witness: Witness) -> Ask:
     """Feed a request of one application and wait for its reply."""
 
     async def ask(**request: Any) -> dict[str, Any]:
-        return await witness.answered(witness.ask(**{"appid": APP, **request}))
+        return await witness.answered(witness.feed_request(**{"appid": APP, **request}))
 
     return ask
 

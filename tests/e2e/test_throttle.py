@@ -42,7 +42,7 @@ async def test_a_domain_update_changes_the_rate_at_the_site_live(
 
         async def update(hits: int) -> None:
             rule = {"action": "domain-update", "domain": host, "window": 1, "hits": hits}
-            reply = await witness.answered(witness.ask(appid="e2e", **rule))
+            reply = await witness.answered(witness.feed_request(appid="e2e", **rule))
             assert (reply["action"], reply["domain"]) == ("domain-update", host)
             assert "error" not in reply
 
@@ -60,7 +60,7 @@ async def test_a_domain_update_changes_the_rate_at_the_site_live(
         await wait_until(lambda: visits_since(served, lowered_ms) >= 8)
         late = [visit for visit in served.visits() if visit.mono >= lowered_ms]
         assert busiest_windows(late, 1.0)[host] <= 4
-        witness.ask(action="stop", spiderid="link", **name)
+        witness.feed_request(action="stop", spiderid="link", **name)
         await witness.ended(crawlid)
 
 
@@ -103,7 +103,7 @@ async def test_a_blocked_domain_is_left_alone_until_it_is_unblocked(
         witness.feed({"url": served.web.seed_url, **name, "maxdepth": 3})
 
         async def only_the_blocked_wait() -> bool:
-            uuid = witness.ask(action="info", spiderid="link", **name)
+            uuid = witness.feed_request(action="info", spiderid="link", **name)
             info = await witness.answered(uuid)
             return set(info["domains"]) == {blocked}
 

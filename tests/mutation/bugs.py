@@ -34,17 +34,17 @@ BUGS = FETCH_BUGS | {
         module="kafka_monitor.intake_loop",
         right=(
             "            await self.liveness.retry(partial(self._rejects.publish, refused))\n"
-            "            await self.liveness.retry(partial(self._intake.note_told, judged.batch))\n"
+            "            await self.liveness.retry(partial(self._intake.note_published, judged.batch))\n"
         ),
         wrong=(
-            "            await self.liveness.retry(partial(self._intake.note_told, judged.batch))\n"
+            "            await self.liveness.retry(partial(self._intake.note_published, judged.batch))\n"
             "            await self.liveness.retry(partial(self._rejects.publish, refused))\n"
         ),
         test="integration/kafka_monitor/test_order_of_effects.py::refuses_is_told",
     ),
     "a refusal is never noted as told": Bug(
         module="kafka_monitor.intake_loop",
-        right="            await self.liveness.retry(partial(self._intake.note_told, judged.batch))\n",
+        right="            await self.liveness.retry(partial(self._intake.note_published, judged.batch))\n",
         wrong="",
         test="integration/kafka_monitor/test_order_of_effects.py::refuses_is_told",
     ),
@@ -102,7 +102,7 @@ BUGS = FETCH_BUGS | {
     ),
     "a monitor does not keep what it is telling": Bug(
         module="redis_monitor.outbox",
-        right="async with self._streams.keeping_owed(ids):",
+        right="async with self._streams.keeping_records(ids):",
         wrong="async with self._streams.keeping([]):",
         test="integration/redis_monitor/test_outbox.py::no_other",
     ),

@@ -366,12 +366,12 @@ def _bad_expressions() -> Iterator[Hostile]:
         for expression in _EXPRESSIONS:
             raw = _json(CRAWL, **{field: [expression]})
             yield Hostile(f"{field} {expression[:30]!r}", raw, "bad_regex")
-        dear = [
+        expensive = [
             "(?i)" + "[\x01-\ufffe]" * 190,
             "[\x01-\ufffe]" * 190,
             "[a\u3042\u4e00\uffff]" * 160,
         ]
-        for number, expression in enumerate(dear):
+        for number, expression in enumerate(expensive):
             lists = [f"{expression}{each}" for each in range(20)]
             raw = _json(CRAWL, **{field: lists})
             yield Hostile(f"{field} that is dear to compile, {number}", raw, "bad_regex")

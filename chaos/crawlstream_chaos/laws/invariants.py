@@ -85,7 +85,7 @@ async def check(redis: Redis, keys: FrontierKeys | None = None) -> Dump:
             _check_views(state, spider, index)
         else:
             _check_indexes(state, spider, index)
-    _check_bands(state)
+    _check_queues(state)
     _check_parts(state)
     _check_throttle(state)
     _check_pauses(state)
@@ -201,7 +201,7 @@ def _check_views(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:
             _require(seen >= set(index), view, seen, index)
 
 
-def _check_bands(state: Dump) -> None:
+def _check_queues(state: Dump) -> None:
     """Every band of a run that takes part can be found from its domain."""
     for (spider, tag, *rest), _ in (*state.named("b"), *_tails_of_nothing(state)):
         domain, c = ":".join(rest), tag.split("/")[0]
@@ -258,8 +258,8 @@ def _noted_parts(state: Dump) -> Iterator[tuple[str, int]]:
     for (c,), domains in state.named("parts"):
         for domain, text in domains.items():
             for part in text.decode().split():
-                band, _, amount = part.partition("=")
-                spider, _, priority = band.partition("/")
+                queue, _, amount = part.partition("=")
+                spider, _, priority = queue.partition("/")
                 yield f"{spider}:{c}/{priority}:{domain.decode()}", int(amount)
 
 

@@ -135,7 +135,9 @@ class _FiredSchedule:
 
     async def _ask(self, do: str, **more: object) -> str:
         name = {"appid": APP, "schedule": self.firings.schedule, "do": do}
-        return await asyncio.to_thread(lambda: self.round_.cluster.recorder.ask(**name, **more))
+        return await asyncio.to_thread(
+            lambda: self.round_.cluster.recorder.feed_request(**name, **more)
+        )
 
     async def fire(self) -> None:
         """Have it fire; wait for the report of the firing or of its failure, and for its pages."""

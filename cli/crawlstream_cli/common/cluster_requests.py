@@ -77,7 +77,7 @@ async def send(settings: Settings, requests: Iterable[Mapping[str, object]]) -> 
         await sink.send([as_record(topics, request) for request in requests])
 
 
-async def ask(
+async def request_reply(
     settings: Settings, request: Mapping[str, object], *, timeout_s: float = 15.0
 ) -> Mapping[str, Any]:
     """Send a request under a uuid of its own and return the reply of the same uuid.

@@ -39,6 +39,6 @@ def stderr_console() -> Console:
     return PrintableConsole(stderr=True)
 
 
-def say(text: str, *, end: str = "\n") -> None:
+def print_line(text: str, *, end: str = "\n") -> None:
     """Write to standard output: as it is for a program, printable for a person."""
     sys.stdout.write((printable(text) if sys.stdout.isatty() else text) + end)

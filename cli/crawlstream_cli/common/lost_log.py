@@ -18,7 +18,7 @@ from crawlstream.bus.history import (
 )
 from crawlstream.errors import CrawlstreamError
 from crawlstream_cli.common.cluster_requests import ends_of
-from crawlstream_cli.common.console import say
+from crawlstream_cli.common.console import print_line
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.positions import Positions
 
@@ -78,13 +78,13 @@ async def recover_partition(
                 "no record of this partition has taken effect, so no decision is needed"
             )
         if not begin:
-            say(orjson.dumps(asdict(state)).decode() if as_json else state.sentence())
+            print_line(orjson.dumps(asdict(state)).decode() if as_json else state.sentence())
             return
         offset = state.offset(begin)
         await _go_on(settings, positions, state, offset)
     told = {"partition": partition, "was": state.position, "position": offset}
     sentence = f"partition {partition} continues at offset {offset} instead of {state.position}"
-    say(orjson.dumps(told).decode() if as_json else sentence)
+    print_line(orjson.dumps(told).decode() if as_json else sentence)
 
 
 async def lost_logs(settings: Settings) -> Sequence[str]:

@@ -15,9 +15,9 @@ from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.wire import jsontext
 from crawlstream_cli.common.cluster_requests import APPID
-from crawlstream_cli.common.console import say, stderr_console
+from crawlstream_cli.common.console import print_line, stderr_console
 from crawlstream_cli.common.option_sets import has_options_of
-from crawlstream_cli.crawl.ending import Summary, exit_code, tell, tell_json
+from crawlstream_cli.crawl.ending import Summary, exit_code, print_json, print_result
 from crawlstream_cli.crawl.interruption import until_signal
 from crawlstream_cli.crawl.recurring import Recurring, cron_of, definition_of, name_of
 from crawlstream_cli.crawl.request_options import RequestOptions, hosts_of, seed
@@ -112,9 +112,9 @@ def crawl(
 def _tell(summary: Summary, *, as_json: bool) -> None:
     """Print how the crawl went."""
     if as_json:
-        tell_json(summary)
+        print_json(summary)
     else:
-        tell(summary, stderr_console())
+        print_result(summary, stderr_console())
 
 
 def _again(wished: Mapping[str, Any], every: str, spider: str, *, waits: bool) -> Recurring:
@@ -133,11 +133,11 @@ def _crawl_again(urls: Sequence[str], wishes: Recurring, appid: str, *, as_json:
     reply, sentence = put(name, definition_of(name, urls, wishes), appid=appid)
     start(name, appid=appid)
     if as_json:
-        say(jsontext.dumps(reply).decode())
+        print_line(jsontext.dumps(reply).decode())
         return
-    say(f"{sentence} It fires now, too.")
+    print_line(f"{sentence} It fires now, too.")
     of_app = "" if appid == APPID else f" --appid {appid}"
-    say(f"`crawlstream schedule show {name}{of_app}` shows it, `schedule rm` removes it.")
+    print_line(f"`crawlstream schedule show {name}{of_app}` shows it, `schedule rm` removes it.")
 
 
 def _check_use(

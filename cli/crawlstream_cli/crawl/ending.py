@@ -11,7 +11,7 @@ from rich.console import Console
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.words.quantities import by_reason, duration, size
-from crawlstream_cli.common.console import say
+from crawlstream_cli.common.console import print_line
 from crawlstream_cli.common.follow import CrawlProgress
 from crawlstream_cli.common.words import counted
 
@@ -59,7 +59,7 @@ def exit_code(progress: CrawlProgress) -> int:
     return 0 if progress.finished and progress.has_fetched else 1
 
 
-def tell_json(summary: Summary) -> None:
+def print_json(summary: Summary) -> None:
     """Print one line for programs."""
     progress = summary.progress
     told = {
@@ -73,10 +73,10 @@ def tell_json(summary: Summary) -> None:
         "silent": progress.silent,
         "refused": progress.refused,
     }
-    say(orjson.dumps(told).decode())
+    print_line(orjson.dumps(told).decode())
 
 
-def tell(summary: Summary, console: Console) -> None:
+def print_result(summary: Summary, console: Console) -> None:
     """Print the failures with their reasons, and the result of the crawl in the last line."""
     for sentence, style in _sentences(summary):
         console.print(sentence, style=style, markup=False, highlight=False, soft_wrap=True)

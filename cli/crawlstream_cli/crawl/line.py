@@ -45,17 +45,17 @@ async def living_line(console: Console, watch: CrawlWatch) -> AsyncIterator[None
 async def _repeat(console: Console, watch: CrawlWatch) -> None:
     while True:
         await asyncio.sleep(EVERY_S)
-        console.print(told(watch), markup=False, highlight=False, soft_wrap=True)
+        console.print(progress_text(watch), markup=False, highlight=False, soft_wrap=True)
 
 
 async def _tick(bar: Bar, watch: CrawlWatch) -> None:
     task = bar.add_task("", total=None, line="")
     while True:
-        bar.update(task, line=told(watch))
+        bar.update(task, line=progress_text(watch))
         await asyncio.sleep(_TICK_S)
 
 
-def told(watch: CrawlWatch) -> str:
+def progress_text(watch: CrawlWatch) -> str:
     """How far a crawl is: done, waiting, failed, the pace, when it will end, what it waits for."""
     return printable(", ".join(_parts(watch)))
 

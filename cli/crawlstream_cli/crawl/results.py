@@ -16,7 +16,7 @@ from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.formats.files import FORMATS, Crawl, format_of, load_format
 from crawlstream.formats.output import whole_file
 from crawlstream.wire.delivered import decode
-from crawlstream_cli.common.console import say
+from crawlstream_cli.common.console import print_line
 from crawlstream_cli.common.follow import OnResult
 from crawlstream_cli.common.words import counted
 
@@ -66,7 +66,7 @@ def _print_record(record: bytes, _: Mapping[str, Any]) -> None:
 
 
 def _say_record(record: bytes, _: Mapping[str, Any]) -> None:
-    say(record.decode("utf-8", "replace"))
+    print_line(record.decode("utf-8", "replace"))
 
 
 def describe(result: Mapping[str, Any]) -> Text:

@@ -21,15 +21,15 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.state import CrawlState
 from crawlstream.tasks import beside
-from crawlstream_cli.common.cluster_requests import APPID, ask, refusal
-from crawlstream_cli.common.console import say, stderr_console
+from crawlstream_cli.common.cluster_requests import APPID, refusal, request_reply
+from crawlstream_cli.common.console import print_line, stderr_console
 from crawlstream_cli.common.follow import Follower
 from crawlstream_cli.common.user_agent import placeholder_warning
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl.ending import Summary
 from crawlstream_cli.crawl.line import living_line
 from crawlstream_cli.crawl.results import results_to
-from crawlstream_cli.crawl.watch import CrawlWatch, rules_told
+from crawlstream_cli.crawl.watch import CrawlWatch, rule_lines
 from crawlstream_cli.crawls import read_crawls
 
 BUNDLED = ("link", "sitemap", "wandering")
@@ -107,9 +107,9 @@ class CrawlSession:
             self._tell(f"Rejected: {why}", style="red")
         if as_json:
             told = {"crawlid": self._crawl.crawlid, "refused": progress.refused}
-            say(orjson.dumps(told).decode())
+            print_line(orjson.dumps(told).decode())
         else:
-            say(self._crawl.crawlid)
+            print_line(self._crawl.crawlid)
         if progress.accepted:
             self._tell(f"follow it: {self._command('crawl --attach')}")
             self._tell(f"look at it: {self._command('info')}")
@@ -145,7 +145,7 @@ class CrawlSession:
         """Print the facts to know before the first page."""
         seeds = counted(len(requests), "seed")
         self._tell(f"Crawl {self._crawl.crawlid}: {seeds}, {reach(requests[0])}")
-        for sentence in await rules_told(self._settings, self._hosts):
+        for sentence in await rule_lines(self._settings, self._hosts):
             self._tell(sentence)
         if not all(map(is_loopback, self._hosts)) and self._crawl.spiderid in BUNDLED:
             self._tell(placeholder_warning(self._settings), style="yellow")
@@ -160,7 +160,7 @@ class CrawlSession:
             "spiderid": crawl.spiderid,
         }
         try:
-            reply = await ask(self._settings, request)
+            reply = await request_reply(self._settings, request)
             why = refusal(reply)
         except (CrawlstreamError, asyncio.CancelledError) as error:
             reply, why = {}, str(error) or "interrupted again"

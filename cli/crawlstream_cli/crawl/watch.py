@@ -125,7 +125,7 @@ def sites_of(hosts: Sequence[str], table: ThrottleTable | None) -> list[str]:
     return list(dict.fromkeys(site_of(table, host) for host in hosts))
 
 
-async def rules_told(settings: Settings, hosts: Sequence[str]) -> Sequence[str]:
+async def rule_lines(settings: Settings, hosts: Sequence[str]) -> Sequence[str]:
     """Lines about the rule of each of the first sites; none where Redis does not answer."""
     try:
         async with open_frontiers(settings) as frontier, asyncio.timeout(_PATIENCE_S):
@@ -135,7 +135,7 @@ async def rules_told(settings: Settings, hosts: Sequence[str]) -> Sequence[str]:
     if table is None:
         return ("No throttle rules are known yet, so nothing is fetched: ./crawlstream status",)
     sites = sites_of(hosts, table)
-    told = [line for site in sites[:_SITES_TOLD] for line in _rule_told(site, table)]
+    told = [line for site in sites[:_SITES_TOLD] for line in _lines_of_rule(site, table)]
     more = len(sites) - _SITES_TOLD
     return [*told, f"{more} more sites: ./crawlstream throttle get"] if more > 0 else told
 
@@ -143,7 +143,7 @@ async def rules_told(settings: Settings, hosts: Sequence[str]) -> Sequence[str]:
 _SITES_TOLD = 3
 
 
-def _rule_told(site: str, table: ThrottleTable) -> Sequence[str]:
+def _lines_of_rule(site: str, table: ThrottleTable) -> Sequence[str]:
     """The rule, and on a line of its own what changes it."""
     if (block := table.block_of(site)) is not None:
         remedy = f"  to allow it: ./crawlstream throttle unblock {block}"

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from crawlstream.boot.local_note import note_in, told_to, write_note
+from crawlstream.boot.local_note import note_for, note_in, write_note
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import SetupError
 from crawlstream_cli.local import servers
@@ -73,7 +73,7 @@ class LocalCluster:
         return self._layout.addresses()
 
     @property
-    def told(self) -> Mapping[str, str]:
+    def client_settings(self) -> Mapping[str, str]:
         """Settings for commands that run later: addresses, credentials, the User-Agent."""
         given, layout = self.environment(), self._layout
         agent = {name: given[name] for name in ("USER_AGENT",) if name in given}
@@ -120,7 +120,7 @@ class LocalCluster:
             self._layout.check_access(load_settings(**self.environment()))
             self._render()
             try:
-                write_note(self.home.path, self.told)
+                write_note(self.home.path, self.client_settings)
                 self._supervisor.start(self.environment(), tied=tied)
                 Readiness(self._layout, self._supervisor, progress, patience_s=patience_s).wait()
             except BaseException as error:
@@ -289,8 +289,8 @@ def adopt_running_cluster() -> None:
 
     What the environment names already is left alone.
     """
-    absent = LocalCluster().told if _names_a_port() else None
-    for name, value in told_to(os.environ, absent).items():
+    absent = LocalCluster().client_settings if _names_a_port() else None
+    for name, value in note_for(os.environ, absent).items():
         os.environ.setdefault(name, value)
 
 

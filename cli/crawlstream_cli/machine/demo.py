@@ -27,7 +27,7 @@ from crawlstream.errors import SetupError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.tether import die_with_parent
 from crawlstream.throttle.edit import ThrottleEditor
-from crawlstream_cli.common.console import PrintableConsole, say
+from crawlstream_cli.common.console import PrintableConsole, print_line
 from crawlstream_cli.common.follow import CrawlProgress, Follower
 from crawlstream_cli.crawl.interruption import ends_as_interrupt
 from crawlstream_cli.crawl.request_options import seed
@@ -135,7 +135,7 @@ class _Demo:
             "results": str(self._results),
             "files": str(self._files),
         }
-        say(orjson.dumps(summary).decode())
+        print_line(orjson.dumps(summary).decode())
         return not problems
 
     def _begin_anew(self) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from crawlstream.errors import SetupError
-from crawlstream_cli.common.console import say
+from crawlstream_cli.common.console import print_line
 from crawlstream_cli.local.home import checkout
 
 
@@ -39,4 +39,4 @@ def install(
     noted = checkout(".venv/.sets").read_text().split()
     if missing := [each for each in sets or () if each not in noted]:
         raise SetupError(f"only ./crawlstream itself installs: ./crawlstream install {missing[0]}")
-    say(f"Installed: {', '.join(['what all commands need', *noted])}")
+    print_line(f"Installed: {', '.join(['what all commands need', *noted])}")

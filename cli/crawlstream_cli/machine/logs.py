@@ -18,7 +18,7 @@ import orjson
 import typer
 
 from crawlstream.errors import SetupError
-from crawlstream_cli.common.console import say
+from crawlstream_cli.common.console import print_line
 from crawlstream_cli.local.home import default_home
 
 _LOOK_EVERY_S = 0.2
@@ -94,7 +94,7 @@ def _chosen(folder: Path, name: str | None) -> Sequence[Path]:
 
 def _write(lines: Iterable[str]) -> None:
     for line in lines:
-        say(line)
+        print_line(line)
     sys.stdout.flush()
 
 

@@ -27,7 +27,7 @@ from crawlstream.model.words.quantities import ago, duration
 from crawlstream.runs.deliveries import Run, last_runs
 from crawlstream.stats.heartbeat import living_in
 from crawlstream.wire import views
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.lost_log import lost_logs
 from crawlstream_cli.common.retention import retention_warnings
 from crawlstream_cli.common.words import counted
@@ -46,7 +46,7 @@ _START_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _RedisState:
     """State of the cluster according to Redis."""
 
     counters: FrontierState
@@ -71,11 +71,11 @@ class _Told:
 
 
 @dataclass(frozen=True, slots=True)
-class _Says:
+class _Conditions:
     """Conditions of the processes, and the cluster's state from Redis."""
 
     conditions: Mapping[str, str]
-    told: _Told | None
+    told: _RedisState | None
     ended: Sequence[Run]
     """The last run of each pipeline that no process runs now."""
 
@@ -92,9 +92,9 @@ def status(
     cluster = LocalCluster()
     processes = cluster.processes()
     told, ended, warnings = asyncio.run(_ask_all()) if processes else (None, (), ())
-    says = _Says(cluster.conditions(processes), told, ended)
+    says = _Conditions(cluster.conditions(processes), told, ended)
     if as_json:
-        say(json.dumps({**_as_json(cluster, processes, says), "warnings": list(warnings)}))
+        print_line(json.dumps({**_as_json(cluster, processes, says), "warnings": list(warnings)}))
     else:
         _show(cluster, processes, says)
         for warning in warnings:
@@ -103,7 +103,7 @@ def status(
         raise typer.Exit(_NOT_RUNNING)
 
 
-async def _ask_all() -> tuple[_Told | None, Sequence[Run], Sequence[str]]:
+async def _ask_all() -> tuple[_RedisState | None, Sequence[Run], Sequence[str]]:
     settings, now_ms = load_settings(), int(time.time() * 1000)
     told, ended, lost, near = await asyncio.gather(
         _ask(),
@@ -126,7 +126,7 @@ async def _runs(settings: Settings) -> Mapping[str, Run]:
         return {}
 
 
-def _without_process(runs: Mapping[str, Run], told: _Told | None) -> Sequence[Run]:
+def _without_process(runs: Mapping[str, Run], told: _RedisState | None) -> Sequence[Run]:
     """Return the last runs of pipelines that no process runs now."""
     there = {name for one in (told.heard if told else ()) for name in one.pipelines}
     return [run for name, run in sorted(runs.items()) if name not in there]
@@ -144,14 +144,14 @@ async def _warnings(asked: Awaitable[Sequence[str]]) -> Sequence[str]:
         return ()
 
 
-async def _ask() -> _Told | None:
+async def _ask() -> _RedisState | None:
     """Return the state from Redis, None if it does not answer in time."""
     try:
         async with open_frontiers(load_settings()) as frontiers, asyncio.timeout(_PATIENCE_S):
             state, heard = await asyncio.gather(frontiers.queries.state(), _heard(frontiers))
             by_name = sorted(heard, key=lambda process: process.name)
             servers = [frontiers.machine(p) for p in range(len(frontiers))]
-            return _Told(state, by_name, await _warnings_of(frontiers, state), servers)
+            return _RedisState(state, by_name, await _warnings_of(frontiers, state), servers)
     except (CrawlstreamError, RedisError, TimeoutError):
         return None
 
@@ -187,7 +187,7 @@ async def _moved(frontiers: Frontiers) -> list[str]:
 
 
 def _as_json(
-    cluster: LocalCluster, processes: Sequence[ProcessInfo], says: _Says
+    cluster: LocalCluster, processes: Sequence[ProcessInfo], says: _Conditions
 ) -> Mapping[str, object]:
     told = says.told
     return {
@@ -215,7 +215,7 @@ def _as_json(
     }
 
 
-def _partitions(told: _Told) -> Sequence[Mapping[str, object]]:
+def _partitions(told: _RedisState) -> Sequence[Mapping[str, object]]:
     missing = told.counters.missing_partitions
     return [
         {"partition": p, "server": server, "state": "unavailable" if p in missing else "ready"}
@@ -231,7 +231,7 @@ def _itself(process: Process | None) -> Mapping[str, str | None]:
     }
 
 
-def _show(cluster: LocalCluster, processes: Sequence[ProcessInfo], says: _Says) -> None:
+def _show(cluster: LocalCluster, processes: Sequence[ProcessInfo], says: _Conditions) -> None:
     console, told = stdout_console(), says.told
     if not processes:
         console.print(_absence(cluster), highlight=False, soft_wrap=True)

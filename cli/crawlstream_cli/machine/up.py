@@ -205,7 +205,7 @@ def _tell_addresses(console: Console, cluster: LocalCluster) -> None:
     for name in ("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT", "REDIS_HOSTS"):
         if name in addresses:
             console.print(f"  export {name}={addresses[name]}", highlight=False)
-    password = cluster.told.get("REDIS_PASSWORD")
+    password = cluster.client_settings.get("REDIS_PASSWORD")
     if password and password == cluster.home.redis_password:
         file = shlex.quote(str(cluster.home.password_file))
         console.print(f"  export REDIS_PASSWORD=$(cat {file})", highlight=False, soft_wrap=True)

@@ -11,7 +11,7 @@ import orjson
 import typer
 from rich.text import Text
 
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.migrate.finding import UNTOLD, Finding, Remedy
 from crawlstream_cli.migrate.project import ProjectReport, check_project
@@ -60,7 +60,7 @@ def check(
     """
     report = check_project(project)
     if as_json:
-        say(orjson.dumps(_as_json(project, report), option=orjson.OPT_INDENT_2).decode())
+        print_line(orjson.dumps(_as_json(project, report), option=orjson.OPT_INDENT_2).decode())
     else:
         _show(report, only_to_do=to_do)
     raise typer.Exit(1 if report.to_do else 0)

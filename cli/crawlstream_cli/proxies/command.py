@@ -23,7 +23,7 @@ from crawlstream.model.egress.proxy_reports import ALL_SITES, ProxyBan
 from crawlstream.model.egress.proxy_states import PoolState, pool_named, why
 from crawlstream.model.url import fold_host
 from crawlstream_cli.common.client import cluster_frontier
-from crawlstream_cli.common.console import say, stderr_console, stdout_console
+from crawlstream_cli.common.console import print_line, stderr_console, stdout_console
 from crawlstream_cli.common.option_sets import has_options_of
 from crawlstream_cli.common.proxy_check import check_all
 from crawlstream_cli.common.times import seconds_of
@@ -165,11 +165,11 @@ def ban(
         raise ConfigError("a ban for one site needs an end: --for 1h")
     if for_s is None:
         _run(_editor().disable(pool, [proxy]))
-        say(f"{proxy} is banned until `crawlstream proxies unban {proxy}`")
+        print_line(f"{proxy} is banned until `crawlstream proxies unban {proxy}`")
         return
     banned = asyncio.run(_ban(proxy, site, for_s))
     where = f" for {banned}" if site else ""
-    say(f"{proxy} is banned{where} for {for_s} s")
+    print_line(f"{proxy} is banned{where} for {for_s} s")
 
 
 @proxies.command("unban")
@@ -188,7 +188,7 @@ def unban(
     asyncio.run(_ban(proxy, site, 0))
     if site is None:
         _run(_editor().disable(pool, [proxy], disabled=False))
-    say(f"{proxy} is not banned any more")
+    print_line(f"{proxy} is not banned any more")
 
 
 @proxies.command("stats")
@@ -225,14 +225,14 @@ def why_not(
     states, counted = asyncio.run(_states()), asyncio.run(_site_of(host))
     name = pool or _run(_editor().read()).pool_for(host)
     if name == DIRECT:
-        say(orjson.dumps([]).decode() if as_json else f"{host} is fetched directly")
+        print_line(orjson.dumps([]).decode() if as_json else f"{host} is fetched directly")
         return
     found = pool_named(states, name)
     rows = why(found, counted)
     if as_json:
-        say(orjson.dumps(rows).decode())
+        print_line(orjson.dumps(rows).decode())
         return
-    say(f"pool {name}: the first {found.pool.spread} that are fit are used")
+    print_line(f"pool {name}: the first {found.pool.spread} that are fit are used")
     shown = Table("", "id", "proxy", "not used because", box=None)
     for row in rows:
         shown.add_row(str(row["place"]), row["id"], row["url"], row["why"])
@@ -288,7 +288,7 @@ def check(
         if kept:
             _run(_editor().set_pool(add, kept, policy={}))
     if as_json:
-        say(orjson.dumps(verdicts).decode())
+        print_line(orjson.dumps(verdicts).decode())
     else:
         shown = Table("id", "proxy", "result", "ms", box=None)
         for verdict in verdicts:

@@ -12,9 +12,9 @@ from crawlstream.egress.edit import DEFAULT
 from crawlstream.egress.shown import pool_shown, pool_table
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
-from crawlstream.model.egress.proxy_states import PoolState, ProxyState, pool_told
+from crawlstream.model.egress.proxy_states import PoolState, ProxyState, pool_json
 from crawlstream.model.words.quantities import duration
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 
 _MOST_RESTS = 3
 
@@ -31,7 +31,7 @@ def pool_of(table: PoolTable, name: str) -> Pool:
 def show_table(table: PoolTable, *, as_json: bool) -> None:
     """All pools, and what they are for."""
     if as_json:
-        say(orjson.dumps(pool_table(table)).decode())
+        print_line(orjson.dumps(pool_table(table)).decode())
         return
     shown = Table("pool", "proxies", "used by", "", box=None)
     for name in (DIRECT, *sorted(table.pools)):
@@ -54,11 +54,11 @@ def show_pool(table: PoolTable, name: str, *, as_json: bool) -> None:
     pool = pool_of(table, name)
     told = pool_shown(pool)
     if as_json:
-        say(orjson.dumps({"pool": name, **told}).decode())
+        print_line(orjson.dumps({"pool": name, **told}).decode())
         return
     for field, value in told.items():
         if field != "proxies":
-            say(f"{field:<11} {_plain(value)}")
+            print_line(f"{field:<11} {_plain(value)}")
     shown = Table("id", "proxy", "weight", "labels", "", box=None)
     for proxy in told["proxies"]:
         state = "disabled" if proxy["disabled"] else ""
@@ -76,10 +76,10 @@ def _plain(value: Any) -> str:
 def show_states(states: Sequence[PoolState], *, as_json: bool) -> None:
     """How the proxies of pools do."""
     if as_json:
-        say(orjson.dumps([pool_told(state) for state in states]).decode())
+        print_line(orjson.dumps([pool_json(state) for state in states]).decode())
         return
     for state in states:
-        say(_summary(state))
+        print_line(_summary(state))
         shown = Table(*_COLUMNS, box=None)
         for each in state.proxies:
             shown.add_row(*_row(each))

@@ -16,7 +16,7 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import ConfigError
 from crawlstream.keys import MOST_PARTITIONS
 from crawlstream_cli.common.client import cluster_frontier
-from crawlstream_cli.common.console import say, stderr_console
+from crawlstream_cli.common.console import print_line, stderr_console
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.local.cluster import adopt_running_cluster
 from crawlstream_cli.repartition.local import LocalMove, local_cluster
@@ -219,7 +219,7 @@ class _Task:
                     f"{counted(moved.lost, 'page')} failed: the shelf has lost them (shelf_lost)"
                 )
         for line in self._local.after() if self._local else _after(self._new):
-            say(line)
+            print_line(line)
 
 
 def _after(new: Settings) -> list[str]:
@@ -243,9 +243,9 @@ def _named(new: Settings) -> str:
 
 def _show(plan: MovePlan, to: int, *, as_json: bool) -> None:
     if as_json:
-        say(orjson.dumps(plan).decode())
+        print_line(orjson.dumps(plan).decode())
         return
-    say(
+    print_line(
         f"From {counted(plan.partitions, 'partition')} to {to}:"
         f" {counted(plan.crawls, 'crawl')} with {counted(plan.domains, 'domain')},"
         f" {counted(plan.waiting, 'waiting page')} ({plan.shelved:,} on the shelf,"

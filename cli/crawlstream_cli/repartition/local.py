@@ -18,7 +18,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.boot.failpoints import failpoint
-from crawlstream.boot.local_note import home_path, told_to
+from crawlstream.boot.local_note import home_path, note_for
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.tether import die_with_parent
@@ -40,7 +40,7 @@ _LOADING_S, _ENDING_S = 600.0, 60.0
 
 def local_cluster(environment: Mapping[str, str]) -> LocalCluster:
     """The cluster in the home, where it listens if it runs."""
-    told = told_to(environment)
+    told = note_for(environment)
     ports = {name: text for name, text in told.items() if name.endswith("_PORT")}
     own = {name: text for name, text in ports.items() if name.startswith("CRAWLSTREAM_")}
     return LocalCluster(home_path(environment), env={**own, **environment})

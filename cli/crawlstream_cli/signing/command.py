@@ -15,7 +15,7 @@ from crawlstream.signing import directory
 from crawlstream.signing.keys import Key, load_keys, new_key
 from crawlstream.signing.rotation import next_step
 from crawlstream.signing.signer import DIRECTORY_PATH
-from crawlstream_cli.common.console import say
+from crawlstream_cli.common.console import print_line
 from crawlstream_cli.common.times import until
 from crawlstream_cli.signing.checks import Checks
 
@@ -38,9 +38,9 @@ def make_key(
 ) -> None:
     """Make a key and write it to a new file that only you can read."""
     key = new_key(file)
-    say(f"keyid: {key.keyid}")
-    say(f"public key: {orjson.dumps(_jwk(key)).decode()}")
-    say(
+    print_line(f"keyid: {key.keyid}")
+    print_line(f"public key: {orjson.dumps(_jwk(key)).decode()}")
+    print_line(
         f"Next: set CRAWLSTREAM_SIGNING_KEYS={file} and CRAWLSTREAM_SIGNATURE_AGENT=https://HOST,"
         " run `crawlstream signing directory`, and publish the file; restart the crawlers last."
     )
@@ -60,16 +60,16 @@ def show(as_json: AsJson = False) -> None:
         "expires": found.expires if found else None,
     }
     if as_json:
-        say(orjson.dumps(shown).decode())
+        print_line(orjson.dumps(shown).decode())
         return
     if not keys:
-        say("Nothing is signed: CRAWLSTREAM_SIGNING_KEYS is empty.")
+        print_line("Nothing is signed: CRAWLSTREAM_SIGNING_KEYS is empty.")
         return
     for number, key in enumerate(keys):
-        say(f"key: {key.keyid} ({'published' if number else 'signs'})")
-    say(f"agent: {settings.signature_agent}, form {settings.signature_form}")
-    say(f"directory: {shown['directory']}")
-    say(f"its signatures are valid {until(found.expires) if found else 'no file yet'}")
+        print_line(f"key: {key.keyid} ({'published' if number else 'signs'})")
+    print_line(f"agent: {settings.signature_agent}, form {settings.signature_form}")
+    print_line(f"directory: {shown['directory']}")
+    print_line(f"its signatures are valid {until(found.expires) if found else 'no file yet'}")
 
 
 @signing.command("directory")
@@ -95,10 +95,10 @@ def make_directory(
     agent, now = settings.signature_agent, int(time.time())
     made = directory.made(keys, agent, now=now, days=days, before=before)
     directory.write(made, path)
-    say(f"{path}: {len(keys)} keys, valid {until(made.expires)}")
+    print_line(f"{path}: {len(keys)} keys, valid {until(made.expires)}")
     if plain is not None:
         directory.write_plain(made, plain)
-        say(f"{plain}: body and headers for {DIRECTORY_PATH}")
+        print_line(f"{plain}: body and headers for {DIRECTORY_PATH}")
 
 
 @signing.command("rotate")
@@ -121,7 +121,7 @@ def rotate(
             f"too early: verifiers may keep the directory of before"
             f" {until(step.not_before)}. Then: {step.sentence}"
         )
-    say(step.sentence)
+    print_line(step.sentence)
 
 
 @signing.command("check")
@@ -139,7 +139,7 @@ def check(
     if url:
         checks.request(url, settings.user_agent)
     for line in checks.lines:
-        say(line)
+        print_line(line)
     if not checks.all_hold:
         raise typer.Exit(1)
 

@@ -11,7 +11,7 @@ from scrapy import Request
 from scrapy.http import Headers, Response
 
 from crawling.failures import TransferFailed
-from crawling.response.codings import Undecoded, says_enough, undecoded
+from crawling.response.codings import Undecoded, is_status_enough, undecoded
 from crawling.response.media_type import class_of
 from crawling.robots.request import ROBOTS
 
@@ -53,7 +53,7 @@ def response_of(
 def for_its_status(request: Request, head: Sequence[bytes], problem: Exception) -> Undecoded | None:
     """Return a response whose body was not taken, if its status says enough without."""
     status = _status(head[0])[1]
-    if not says_enough(status, is_robots=ROBOTS in request.meta):
+    if not is_status_enough(status, is_robots=ROBOTS in request.meta):
         return None
     return undecoded(response_of(request, head, b"", "", flags=[]), problem)
 

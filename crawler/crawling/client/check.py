@@ -71,7 +71,7 @@ class Check:
 
         async def speak() -> None:
             while True:
-                self._leases.heard(0, time.monotonic(), 1)
+                self._leases.note_answer(0, time.monotonic(), 1)
                 await asyncio.sleep(_WORD_EVERY_S)
 
         speaking = asyncio.create_task(speak())

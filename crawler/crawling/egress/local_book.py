@@ -174,7 +174,7 @@ class LocalBook:
         if self._blind.pop(site, None) or had_rest:
             self.notes.answered(proxy, site)
 
-    def hear(self, news: ProxyNews) -> None:
+    def receive(self, news: ProxyNews) -> None:
         """Something that the cluster knows of; of this process' own news what all go by."""
         if news.proxy not in self._known:
             return

@@ -74,9 +74,9 @@ class Patience:
         """Report repeatedly."""
         while True:
             await asyncio.sleep(_FLUSH_EVERY_S)
-            await self.tell()
+            await self.drop_served()
 
-    async def tell(self) -> None:
+    async def drop_served(self) -> None:
         """Drop the notes of what was served."""
         pairs, self._to_tell = self._to_tell, set()
         try:

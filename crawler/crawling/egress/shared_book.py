@@ -50,10 +50,10 @@ class SharedBook:
                     await self._book.notes.is_waiting.wait()
             except TimeoutError:
                 pass
-            await self.tell()
+            await self.exchange()
             await asyncio.sleep(PAUSE_S)
 
-    async def tell(self) -> None:
+    async def exchange(self) -> None:
         """Send and fetch everything; if Redis does not answer, later."""
         while self._is_needed():
             if self.untold is _NOTHING:
@@ -68,7 +68,7 @@ class SharedBook:
             self.latest = answer
             self._book.place, self._book.workers = answer.place, answer.workers
             for news in answer.news:
-                self._book.hear(news)
+                self._book.receive(news)
             if not answer.is_more:
                 return
 

@@ -37,7 +37,7 @@ from crawling.page.body_budget import LARGE, BodyBudget
 from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE
 from crawling.parts import Parts
-from crawling.response.codings import says_enough, undecoded
+from crawling.response.codings import is_status_enough, undecoded
 from crawling.response.media_type import typed
 from crawling.response.site_feedback import reported
 from crawling.robots.request import ROBOTS
@@ -173,7 +173,7 @@ class GatedHandler(HTTP11DownloadHandler):
 
 def _for_its_status(request: Request, head: Any, problem: Exception) -> Response | None:
     """Return a response whose body is too large, if its status says enough without."""
-    if head is None or not says_enough(head.code, is_robots=ROBOTS in request.meta):
+    if head is None or not is_status_enough(head.code, is_robots=ROBOTS in request.meta):
         return None
     headers = dict(head.headers.getAllRawHeaders())
     return undecoded(Response(request.url, head.code, headers), problem)

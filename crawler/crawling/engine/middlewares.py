@@ -27,7 +27,7 @@ from crawling.response.codings import (
     MOST_CODINGS,
     Undecoded,
     codings_of,
-    says_enough,
+    is_status_enough,
     undecoded,
     unpacked,
     without_codings,
@@ -99,7 +99,7 @@ class WatchedCompression:
         try:
             return await self._plain(page, response, codings)
         except (BadEncoding, TooLarge) as problem:
-            if not says_enough(response.status, is_robots=ROBOTS in request.meta):
+            if not is_status_enough(response.status, is_robots=ROBOTS in request.meta):
                 raise
             if isinstance(problem, TooLarge):
                 page.cpu_s += self._most * BODY_S_PER_BYTE

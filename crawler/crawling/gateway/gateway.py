@@ -127,7 +127,7 @@ class Gateway:
         if monotonic() - self._ticked_at > LONGEST_GAP_S:
             self._end_all("frozen")
             return False
-        return self._leases.hears
+        return self._leases.is_in_contact
 
     def _tick(self) -> None:
         self.may_pass()

@@ -40,23 +40,24 @@ class Shares:
         now, charged_at = self._clock(), self._charged_at
         charged_at[domain] = now
         charged_at.move_to_end(domain)
-        eldest, at = next(iter(charged_at.items()))
+        oldest, at = next(iter(charged_at.items()))
         if at < now - LONGEST_REST_S or len(charged_at) > _DOMAINS:
-            del charged_at[eldest]
-            self._rests_until.pop(eldest, None)
+            del charged_at[oldest]
+            self._rests_until.pop(oldest, None)
         if cpu_s > FREE_S:
             until = max(self._rests_until.get(domain, now), now) + cpu_s * (len(charged_at) - 1)
             self._rests_until[domain] = min(until, now + LONGEST_REST_S)
 
-    def dear(self, pages: Sequence[Page], *, but: int) -> list[tuple[Page, float]]:
+    def expensive(self, pages: Sequence[Page], *, but: int) -> list[tuple[Page, float]]:
         """Return pages of domains that should rest, each with its least seconds of rest.
 
         The ``but`` cheapest of them stay and are not returned.
         """
         rests = [(page, self.rest_s(page.lease.domain)) for page in pages]
-        dear = sorted((pair for pair in rests if pair[1]), key=itemgetter(1))
+        expensive = sorted((pair for pair in rests if pair[1]), key=itemgetter(1))
         return [
-            (page, min(rest_s, LOOK_AGAIN_S)) for page, rest_s in dear[max(len(dear) - but, 0) :]
+            (page, min(rest_s, LOOK_AGAIN_S))
+            for page, rest_s in expensive[max(len(expensive) - but, 0) :]
         ]
 
     def rest_s(self, domain: str) -> float:

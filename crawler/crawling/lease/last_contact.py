@@ -19,7 +19,7 @@ class LastContact:
         self._heard_at = clock()
         self._redis_epoch: int | None = None
 
-    def heard(self, at: float, redis_epoch: int) -> bool:
+    def note_answer(self, at: float, redis_epoch: int) -> bool:
         """Note the answer to a call sent at ``at``; return whether Redis is the same as before."""
         is_same = self._redis_epoch in {None, redis_epoch}
         self._redis_epoch = redis_epoch

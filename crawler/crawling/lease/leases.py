@@ -29,7 +29,7 @@ from crawling.page.page import Page, Phase
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Lease
 from crawlstream.model.effects import Outcome, Release, Requeue, SentRequest, Settle
-from crawlstream.model.throttle_table import Heard
+from crawlstream.model.throttle_table import SiteReaction
 from crawlstream.model.url import entry_id, fingerprint
 
 START_BY_S = 0.5
@@ -49,18 +49,18 @@ class LinkSpiller(Protocol):
 
 
 class Leases:
-    """All leases of this process; ``on_owed`` is called when there is news for the frontier."""
+    """All leases of this process; ``on_report`` is called when there is news for the frontier."""
 
     def __init__(
         self,
         slots: int,
-        on_owed: Callable[[], None],
+        on_report: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         *,
         body_budget: BodyBudget | None = None,
         slow_per_slot: int = SLOW_PER_SLOT,
     ) -> None:
-        self._on_owed, self._clock = on_owed, clock
+        self._on_report, self._clock = on_report, clock
         self._partitions: defaultdict[int, PartitionLeases] = defaultdict(
             lambda: PartitionLeases(LastContact(clock))
         )
@@ -90,7 +90,7 @@ class Leases:
         Half of the pages stay, however expensive: there must be something to do where
         every domain has had its share.
         """
-        for page, rest_s in self._shares.dear(pages, but=len(self) // 2):
+        for page, rest_s in self._shares.expensive(pages, but=len(self) // 2):
             self.release(page, delay_ms=int(rest_s * 1000))
         return [page for page in pages if page.is_open]
 
@@ -119,13 +119,13 @@ class Leases:
 
     # In progress.
 
-    def heard(self, partition: int, at: float, redis_epoch: int) -> bool:
+    def note_answer(self, partition: int, at: float, redis_epoch: int) -> bool:
         """A partition answered a call that left at ``at``, so the deadline there has moved.
 
         Whether it is the same as before. One that was restarted need not know what it granted.
         """
         held = self._partitions[partition]
-        is_same = held.word.heard(at, redis_epoch)
+        is_same = held.word.note_answer(at, redis_epoch)
         if not is_same:
             self.release_unsent(partition)
         return is_same
@@ -135,7 +135,7 @@ class Leases:
         return self._of(page).word.came_within(within_s)
 
     @property
-    def hears(self) -> bool:
+    def is_in_contact(self) -> bool:
         """Return whether a partition answered so recently that its leases are surely valid."""
         words = [held.word for held in self._partitions.values()]
         return not words or any(word.came_within(FENCE_S) for word in words)
@@ -172,7 +172,7 @@ class Leases:
         if page.phase is Phase.SENT:
             self._note_sent(page, received=False)
 
-    def receive(self, page: Page, heard: Heard | None = None) -> None:
+    def receive(self, page: Page, heard: SiteReaction | None = None) -> None:
         """The response is there, or none will come; the site was ``heard`` of, if only refusing."""
         if page.phase is Phase.SENT:
             self._move(page, Phase.RECEIVED)
@@ -188,13 +188,13 @@ class Leases:
             self._move(page, Phase.RECEIVED)
             page.received_at = time.time()
 
-    def _note_sent(self, page: Page, *, received: bool, heard: Heard | None = None) -> None:
+    def _note_sent(self, page: Page, *, received: bool, heard: SiteReaction | None = None) -> None:
         if page.is_lent:
             return
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1
         self._of(page).report.note_sent(SentRequest(page.token, page.sent_ms, received, heard))
-        self._on_owed()
+        self._on_report()
 
     def _age_of(self, page: Page) -> float:
         """Seconds since the page's grant was asked for."""
@@ -217,7 +217,7 @@ class Leases:
         if held.pages.get(page.token) is page:
             self._move(page, Phase.ENDED)
         held.report.add(end)
-        self._on_owed()
+        self._on_report()
 
     def requeue(self, page: Page, delay_ms: int) -> None:
         """Another attempt later, at a lower priority."""
@@ -253,7 +253,7 @@ class Leases:
             if page.cpu_s:
                 self._shares.charge(page.lease.domain, page.cpu_s)
             self._of(page).report.end(end)
-            self._on_owed()
+            self._on_report()
 
     def _move(self, page: Page, phase: Phase) -> None:
         self.slots.move(page, phase)
@@ -263,7 +263,7 @@ class Leases:
 
     # To the frontier and back.
 
-    def told(
+    def reported(
         self,
         partition: int,
         owed: LeaseReport,

@@ -34,11 +34,11 @@ class PartitionLeases:
         return list(self.pages)
 
     @property
-    def owes(self) -> bool:
+    def has_report(self) -> bool:
         """Return whether a report is pending."""
         return bool(self.report)
 
-    def take_owed(self) -> LeaseReport:
+    def take_report(self) -> LeaseReport:
         """Take the next report; it must be sent again until it is answered."""
         return self.report.take()
 

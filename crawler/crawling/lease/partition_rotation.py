@@ -25,7 +25,7 @@ class PartitionLoop(Protocol):
     asked_at: float
     """Time of its last request for pages, by the monotonic clock; 0: never."""
 
-    def could_ask(self, now: float) -> bool:
+    def could_request(self, now: float) -> bool:
         """Return whether it would request pages now, if there is room."""
 
     def was_busy(self, since: float) -> bool:
@@ -48,7 +48,7 @@ class PartitionRotation:
     def has(self, loop: PartitionLoop, now: float) -> bool:
         """Return whether it is the turn of ``loop``."""
         return len(self._loops) == 1 or all(
-            other is loop or not other.could_ask(now)
+            other is loop or not other.could_request(now)
             for other in self._loops
             if other.asked_at < loop.asked_at
         )

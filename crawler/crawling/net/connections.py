@@ -39,9 +39,9 @@ class KeptConnections(HTTPConnectionPool):
         super()._putConnection(key, connection)  # type: ignore[no-untyped-call]
         if len(self._timeouts) > self._most:
             # In the order in which they became idle.
-            eldest = next(iter(self._timeouts.values()))
-            args = eldest.args
-            eldest.cancel()
+            oldest = next(iter(self._timeouts.values()))
+            args = oldest.args
+            oldest.cancel()
             self._removeConnection(*args)
 
     def _removeConnection(self, key: Any, connection: Any) -> None:  # noqa: N802

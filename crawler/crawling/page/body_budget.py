@@ -18,7 +18,7 @@ LARGE = 128 * 1024
 """Bytes up to which a body is not weighed: most are far smaller."""
 _SHARED = 16 * 1024 * 1024
 """Bytes of all large bodies together, or of the largest that a crawler accepts."""
-_ELDEST = 2
+_OLDEST = 2
 """Bodies that continue although the budget is exceeded."""
 _STEP = 64 * 1024
 """Bytes that a connection delivers at a time."""
@@ -45,7 +45,7 @@ class BodyBudget:
 
     def may_grow(self, page: Page) -> bool:
         """Return whether the body may take more: there is room, or it is one of the oldest."""
-        return self.total <= self._limit or page in islice(self._sizes, _ELDEST)
+        return self.total <= self._limit or page in islice(self._sizes, _OLDEST)
 
     def wait(self, page: Page, go_on: Callable[[], None]) -> None:
         """Call ``go_on`` once the body may grow again, or has gone."""
@@ -73,6 +73,6 @@ class BodyBudget:
         """Let bodies continue while there is room, the oldest first."""
         room = self._limit - self.total
         for place, page in enumerate(list(self._sizes)):
-            if page in self._waiting and (room >= 0 or place < _ELDEST):
+            if page in self._waiting and (room >= 0 or place < _OLDEST):
                 room -= _STEP
                 self._waiting.pop(page)()

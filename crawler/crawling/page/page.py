@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links
-from crawlstream.model.throttle_table import Heard
+from crawlstream.model.throttle_table import SiteReaction
 
 
 class Phase(Enum):
@@ -88,7 +88,7 @@ class Page:
     """The key that its request was signed with; None: it was not."""
     render: Mapping[str, object] | None = None
     """Time and traffic of the browser that rendered it; None: no browser did."""
-    refused: Heard | None = None
+    refused: SiteReaction | None = None
     """Response of its site to a further request, if that was a refusal (429, 503)."""
     is_lent: bool = False
     """True if its request was reserved without a lease: nothing is reported to the frontier."""

@@ -18,7 +18,7 @@ from crawlstream.model.result import CrawlResult, ResultLimits
 from crawlstream.retry import Backoff, until_available
 from crawlstream.store.bodies import BodyStore
 from crawlstream.wire import events
-from crawlstream.wire.results import encode_and_tell
+from crawlstream.wire.results import encode_page
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
 _HURRY_S = 20.0
@@ -69,7 +69,7 @@ class Publisher:
         """
         limits = self._limits
         while True:
-            value, is_cut = encode_and_tell(result, limits)
+            value, is_cut = encode_page(result, limits)
             if is_cut and self._store and not result.body_ref:
                 result = replace(result, body_ref=await self._keep(self._store, result.body))
                 continue

@@ -65,11 +65,11 @@ class Browser:
         self.under_way += 1
         self.pages += 1
         try:
-            self.pipe.say("Browser.setDownloadBehavior", behavior="deny", browserContextId=context)
+            self.pipe.send("Browser.setDownloadBehavior", behavior="deny", browserContextId=context)
             yield context
         finally:
             self.under_way -= 1
-            closed = self.pipe.ask("Target.disposeBrowserContext", browserContextId=context)
+            closed = self.pipe.begin_call("Target.disposeBrowserContext", browserContextId=context)
             await asyncio.shield(asyncio.ensure_future(self._closed(closed)))
 
     async def _closed(self, answer: asyncio.Future[Any]) -> None:

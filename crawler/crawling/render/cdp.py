@@ -54,7 +54,7 @@ class Pipe:
         """Stop listening to a session."""
         self._listeners.pop(session, None)
 
-    def say(self, method: str, session: str = "", /, **parameters: object) -> int:
+    def send(self, method: str, session: str = "", /, **parameters: object) -> int:
         """Send a command without waiting for its answer; return its number."""
         number = next(self._numbers)
         command: dict[str, object] = {"id": number, "method": method, "params": parameters}
@@ -77,16 +77,18 @@ class Pipe:
         **parameters: object,
     ) -> Any:
         """Send a command and return its answer; BrowserGone, or CommandFailed."""
-        answer = self.ask(method, session, **parameters)
+        answer = self.begin_call(method, session, **parameters)
         try:
             async with asyncio.timeout(within_s):
                 return await answer
         except TimeoutError:
             raise BrowserGone(f"{method}: no answer within {within_s:g} s") from None
 
-    def ask(self, method: str, session: str = "", /, **parameters: object) -> asyncio.Future[Any]:
+    def begin_call(
+        self, method: str, session: str = "", /, **parameters: object
+    ) -> asyncio.Future[Any]:
         """Send a command and return a future of its answer."""
-        number = self.say(method, session, **parameters)
+        number = self.send(method, session, **parameters)
         answer = asyncio.get_running_loop().create_future()
         answer.add_done_callback(_retrieved)
         if self.is_gone:

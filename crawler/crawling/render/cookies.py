@@ -51,7 +51,7 @@ async def set_cookies(pipe: Pipe, context: str, cookies: Sequence[Mapping[str, o
         await pipe.call("Storage.setCookies", cookies=cookies, browserContextId=context)
     except CommandFailed:
         for cookie in cookies:
-            pipe.say("Storage.setCookies", cookies=[cookie], browserContextId=context)
+            pipe.send("Storage.setCookies", cookies=[cookie], browserContextId=context)
 
 
 class SetCookies:
@@ -62,7 +62,7 @@ class SetCookies:
         """Events by request and status: a gateway's challenge comes before the document."""
         self._lines: dict[tuple[str, int], Sequence[str]] = {}
 
-    def heard(self, request: str, status: int, headers: Mapping[str, str]) -> None:
+    def receive(self, request: str, status: int, headers: Mapping[str, str]) -> None:
         """Take the raw headers of an answer; line feeds divide values with one name."""
         told = (value for name, value in headers.items() if name.lower() == _NAME.lower())
         lines = [line for value in told for line in value.split("\n")]

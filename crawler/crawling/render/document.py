@@ -51,7 +51,7 @@ class Document:
 
     async def run(self, expression: str) -> Any:
         """Return the value of an expression, hidden from the page's scripts; None if it fails."""
-        ask, session = self._pipe.ask, self._session
+        ask, session = self._pipe.begin_call, self._session
         world = await ask("Page.createIsolatedWorld", session, frameId=self._frame)
         told = await ask(
             "Runtime.evaluate",
@@ -70,7 +70,7 @@ class Document:
         """
         text = await self._within(_DOM_S, over)
         if text is None:
-            self._pipe.say("Runtime.terminateExecution", self._session)
+            self._pipe.send("Runtime.terminateExecution", self._session)
             text = await self._within(_DOM_S, over)
         if text is None:
             raise RenderFailed("a script of the page does not end")
@@ -93,7 +93,7 @@ class Document:
         return None
 
 
-class Life:
+class LoadStage:
     """The stages of loading that a document has reached."""
 
     def __init__(self) -> None:

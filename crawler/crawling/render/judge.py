@@ -81,7 +81,7 @@ class Rests:
         self._clock = clock
         self._until: dict[str, float] = {}
 
-    def heard(self, site: str, status: int) -> None:
+    def note_status(self, site: str, status: int) -> None:
         """Note the status of a site's answer."""
         if status in REFUSALS:
             if len(self._until) >= _MOST_RESTS:
@@ -222,7 +222,7 @@ class Judge:
             site = self.table.site_of(url)
         except (InvalidUrl, ValueError):
             return False
-        self.rests.heard(site, status)
+        self.rests.note_status(site, status)
         return site == self.site and status in REFUSALS
 
 

@@ -47,7 +47,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.model.credentials import covers
 from crawlstream.model.egress.render import RenderOptions
 from crawlstream.model.statuses import GATEWAY_ERRORS, RETRIED
-from crawlstream.model.throttle_table import Heard, Reaction
+from crawlstream.model.throttle_table import Reaction, SiteReaction
 from crawlstream.model.url import origin_of
 
 _TUNNELS = 256
@@ -301,7 +301,7 @@ def _unsigned(_url: str) -> Mapping[str, str]:
 def _heard(judge: Judge, page: Page, url: str, status: int) -> None:
     """Note the answer to a further request; a refusal by the page's own site counts for it."""
     if judge.answered(url, status):
-        page.refused = Heard(Reaction.REFUSAL)
+        page.refused = SiteReaction(Reaction.REFUSAL)
 
 
 def _failure(error: LoadFailed) -> Exception:

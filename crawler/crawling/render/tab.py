@@ -17,7 +17,7 @@ from scrapy.exceptions import DownloadTimeoutError
 
 from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
 from crawling.render.cookies import SetCookies, cookies_set, set_cookies
-from crawling.render.document import Document, Life, first_of
+from crawling.render.document import Document, LoadStage, first_of
 from crawling.render.judge import Decision, FurtherRequest
 from crawling.render.stand_ins import STAND_INS
 from crawling.render.visit import (
@@ -58,7 +58,7 @@ class Tab:
         self._over: asyncio.Future[str] = loop.create_future()
         """URL that a script leads to, or the error of which the page died."""
         self._cookies = SetCookies()
-        self._life = Life()
+        self._life = LoadStage()
 
     async def make(self, context: str) -> RenderedPage:
         """Fetch and render; GrantExpired, LoadFailed, RenderFailed, or the error of a download."""
@@ -86,7 +86,7 @@ class Tab:
         self._session = attached["sessionId"]
         self._listen(self._session)
         self._page = Document(self.pipe, self._session, self._frame, self.visit)
-        say, session = self.pipe.say, self._session
+        say, session = self.pipe.send, self._session
         say("Inspector.enable", session)
         say("Page.enable", session)
         say("Page.setLifecycleEventsEnabled", session, enabled=True)
@@ -96,9 +96,11 @@ class Tab:
 
     async def _hold(self, session: str) -> None:
         """Have the requests of a target wait; CommandFailed where it cannot."""
-        say = self.pipe.say
+        say = self.pipe.send
         # The page's own process answers: until then a document could begin without the script.
-        is_there = self.pipe.ask("Page.addScriptToEvaluateOnNewDocument", session, source=STAND_INS)
+        is_there = self.pipe.begin_call(
+            "Page.addScriptToEvaluateOnNewDocument", session, source=STAND_INS
+        )
         say("Security.setIgnoreCertificateErrors", session, ignore=not self.visit.must_prove)
         if self.visit.user_agent:
             agent = self.visit.user_agent
@@ -117,14 +119,14 @@ class Tab:
         head = await self._document_head()
         self.visit.on_head()
         headers = await self._cookies.beside_headers(head)
-        self.pipe.say("Network.disable", self._session)
+        self.pipe.send("Network.disable", self._session)
         made = RenderedPage(head["responseStatusCode"], headers)
         named = {name.lower(): value for name, value in headers}
         if not (is_page(made.status, named) and self.visit.is_rendered(made.status, named)):
             if has_body(made.status):
                 made.body = await self._page.raw(head["requestId"])
             return made
-        self.pipe.say("Fetch.continueResponse", self._session, requestId=head["requestId"])
+        self.pipe.send("Fetch.continueResponse", self._session, requestId=head["requestId"])
         made.is_rendered = True
         made.is_complete, moved_to = await self._ready()
         if moved_to:
@@ -138,7 +140,7 @@ class Tab:
         visit = self.visit
         referrer = next((v for n, v in visit.headers.items() if n.lower() == "referer"), "")
         named = {"referrer": referrer, "referrerPolicy": "unsafeUrl"} if referrer else {}
-        navigated = self.pipe.ask("Page.navigate", self._session, url=visit.url, **named)
+        navigated = self.pipe.begin_call("Page.navigate", self._session, url=visit.url, **named)
         waits = first_of(self._head, self._over, navigated)
         try:
             async with asyncio.timeout(visit.first_s):
@@ -178,14 +180,14 @@ class Tab:
 
     def _unveiled(self, session: str, told: Told) -> None:
         if session == self._session:
-            self._cookies.heard(told["requestId"], told["statusCode"], told["headers"])
+            self._cookies.receive(told["requestId"], told["statusCode"], told["headers"])
 
     def _navigates(self, session: str, told: Told) -> None:
         if session == self._session and told["frameId"] == self._frame and not self._is_asked:
             self._loader = told["loaderId"]
 
     def _dialog(self, session: str, _told: Told) -> None:
-        self.pipe.say("Page.handleJavaScriptDialog", session, accept=False)
+        self.pipe.send("Page.handleJavaScriptDialog", session, accept=False)
 
     def _detached(self, _session: str, told: Told) -> None:
         self.pipe.leave(told["sessionId"])
@@ -208,8 +210,8 @@ class Tab:
     def _attached(self, parent: str, told: Told) -> None:
         session, target = told["sessionId"], told["targetInfo"]
         if target["type"] not in _HELD:
-            self.pipe.say("Target.closeTarget", targetId=target["targetId"])
-            self.pipe.say("Target.detachFromTarget", parent, sessionId=session)
+            self.pipe.send("Target.closeTarget", targetId=target["targetId"])
+            self.pipe.send("Target.detachFromTarget", parent, sessionId=session)
             return
         self._listen(session)
         self._spawn(self._start(session))
@@ -217,14 +219,14 @@ class Tab:
     async def _start(self, session: str) -> None:
         """Start a frame or worker once its requests are held; otherwise it never starts."""
         try:
-            self.pipe.say("Page.enable", session)
+            self.pipe.send("Page.enable", session)
             await self._hold(session)
         except (BrowserGone, CommandFailed):
             return
-        self.pipe.say("Runtime.runIfWaitingForDebugger", session)
+        self.pipe.send("Runtime.runIfWaitingForDebugger", session)
 
     def _challenged(self, session: str, told: Told) -> None:
-        self.pipe.say(
+        self.pipe.send(
             "Fetch.continueWithAuth",
             session,
             requestId=told["requestId"],
@@ -241,7 +243,7 @@ class Tab:
         elif is_answered:
             if "responseStatusCode" in told:
                 self.visit.on_answer(told["request"]["url"], told["responseStatusCode"])
-            self.pipe.say("Fetch.continueRequest", session, requestId=told["requestId"])
+            self.pipe.send("Fetch.continueRequest", session, requestId=told["requestId"])
         else:
             self._spawn(self._further(session, told))
 
@@ -255,7 +257,7 @@ class Tab:
             return
         self._is_asked = True
         headers = with_headers(request["headers"], {**visit.headers, **visit.signed(visit.url)})
-        self.pipe.say(
+        self.pipe.send(
             "Fetch.continueRequest", self._session, requestId=told["requestId"], headers=headers
         )
 
@@ -264,7 +266,7 @@ class Tab:
             return
         if "responseErrorReason" in told:
             # Only the answer to the navigation has the precise error (a certificate, say).
-            self.pipe.say("Fetch.continueRequest", self._session, requestId=told["requestId"])
+            self.pipe.send("Fetch.continueRequest", self._session, requestId=told["requestId"])
         else:
             self._head.set_result(told)
 
@@ -277,11 +279,11 @@ class Tab:
             return
         more = self.visit.headers_for(asked) if verdict is Decision.SENT else {}
         named = {"headers": with_headers(asked.headers, more)} if more else {}
-        self.pipe.say("Fetch.continueRequest", session, requestId=told["requestId"], **named)
+        self.pipe.send("Fetch.continueRequest", session, requestId=told["requestId"], **named)
 
     def _refuse(self, session: str, told: Told, reason: str = "BlockedByClient") -> None:
         """Make a request fail; ``Aborted`` leaves the current document as it is."""
-        self.pipe.say(
+        self.pipe.send(
             "Fetch.failRequest",
             session,
             requestId=told["requestId"],

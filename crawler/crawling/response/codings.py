@@ -37,7 +37,7 @@ class Undecoded(Response):
     """Why the page fails if the status does not say what becomes of it after all."""
 
 
-def says_enough(status: int, *, is_robots: bool) -> bool:
+def is_status_enough(status: int, *, is_robots: bool) -> bool:
     """Return whether a status may be acted on without a body.
 
     Redirects and refusals that pass; of a robots.txt also that there is none (RFC 9309, 2.3.1.3).

@@ -17,7 +17,7 @@ from crawling.metrics import SIGNATURES_REFUSED
 from crawling.page.http_date import moment
 from crawling.page.page import Page
 from crawlstream.model.statuses import REFUSALS
-from crawlstream.model.throttle_table import Heard, Reaction
+from crawlstream.model.throttle_table import Reaction, SiteReaction
 
 _SILENCES = frozenset({"connection_lost", "refused", "timeout", "tls", "unreachable"})
 """Reasons after which a site is taken for unreachable, if they repeat. A name without an address is
@@ -30,31 +30,31 @@ _LONGEST_S = 10**8
 """Longer pauses are nonsense; the frontier's own limit is far below."""
 
 
-def heard_in(response: Response) -> Heard:
+def reaction_to(response: Response) -> SiteReaction:
     """Return what a response means for its site."""
     if response.status not in REFUSALS:
-        return Heard(Reaction.ANSWER)
+        return SiteReaction(Reaction.ANSWER)
     wait_s, until_s = retry_after(response)
-    return Heard(Reaction.REFUSAL, int(wait_s * 1000), int(until_s * 1000))
+    return SiteReaction(Reaction.REFUSAL, int(wait_s * 1000), int(until_s * 1000))
 
 
-def heard_from(error: BaseException) -> Heard | None:
+def reaction_to_failure(error: BaseException) -> SiteReaction | None:
     """Return what a failed download means for its site; None: nothing."""
     if isinstance(error, PathFailed):
-        return Heard(Reaction.SILENCE) if error.is_silent else None
-    return Heard(Reaction.SILENCE) if reason_of(error) in _SILENCES else None
+        return SiteReaction(Reaction.SILENCE) if error.is_silent else None
+    return SiteReaction(Reaction.SILENCE) if reason_of(error) in _SILENCES else None
 
 
 async def reported(download: Awaitable[Response], page: Page, leases: Leases) -> Response:
     """Return the response of a download; queue its end and its site's reaction for the frontier."""
-    heard: Heard | None = None
+    heard: SiteReaction | None = None
     try:
         response = await download
         if page.signed and (code := _refused_signature(response)):
             SIGNATURES_REFUSED.labels(code).inc()
-        heard = page.refused or heard_in(response)
+        heard = page.refused or reaction_to(response)
     except BaseException as error:
-        heard = heard_from(error)
+        heard = reaction_to_failure(error)
         # Its failure waits for Kafka, and must not carry what had come in.
         traceback.clear_frames(error.__traceback__)
         leases.body_budget.drop(page)

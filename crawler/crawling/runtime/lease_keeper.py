@@ -34,7 +34,7 @@ class LeaseKeeper:
         self._deadlines.enforce()
         try:
             epoch = await self._session.beat()
-            if not self._leases.heard(self._partition, left_at, epoch):
+            if not self._leases.note_answer(self._partition, left_at, epoch):
                 log.warning("beat", outcome="redis_restarted", life=epoch)
             self._beats += 1
             if self._beats % _BEATS_PER_RECONCILE == 0:

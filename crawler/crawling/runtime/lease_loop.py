@@ -124,12 +124,12 @@ class LeaseLoop:
 
     async def run(self) -> None:
         """Exchange until ``finish`` was called and all reports are answered."""
-        while not (self._finishing and self._is_all_told()):
+        while not (self._finishing and self._is_all_reported()):
             await self._rest()
             await self._exchange()
 
-    def _is_all_told(self) -> bool:
-        return self._unanswered is None and not self._held.owes
+    def _is_all_reported(self) -> bool:
+        return self._unanswered is None and not self._held.has_report
 
     async def _rest(self) -> None:
         """Wait until the next exchange is due."""
@@ -145,26 +145,26 @@ class LeaseLoop:
         if self._unanswered is not None:
             return self._left_at + _NO_ANSWER_PAUSE_S
         due_at = self._left_at + (WORD_EVERY_S if self._leases.slots.unsent else IDLE_S)
-        if self._held.owes or self._finishing:
+        if self._held.has_report or self._finishing:
             hurries = self._leases.slots.are_idle or self._finishing
             due_at = self._left_at + STARVING_S if hurries else self._paused_until
         if self._wants_any():
             room_at = 0.0 if self._leases.room() else self._leases.room_at()
-            ask_at = max(self._may_ask_at(), room_at)
+            ask_at = max(self._may_request_at(), room_at)
             now = time.monotonic()
             if ask_at > now or self._shared.turns.has(self, now):
                 due_at = min(due_at, ask_at)
         return due_at
 
-    def _may_ask_at(self) -> float:
+    def _may_request_at(self) -> float:
         """Return when pages may be requested, if there is room."""
         starves = self._leases.slots.are_idle
         return max(self._nothing_until, self._left_at if starves else self._paused_until)
 
-    def could_ask(self, now: float) -> bool:
+    def could_request(self, now: float) -> bool:
         """Return whether this loop would request pages now, if there is room."""
         is_calling = self._is_asking or self._unanswered is not None
-        return not is_calling and self._wants_any() and self._may_ask_at() <= now
+        return not is_calling and self._wants_any() and self._may_request_at() <= now
 
     def was_busy(self, since: float) -> bool:
         """Return whether an exchange at or after ``since`` has carried anything."""
@@ -178,7 +178,7 @@ class LeaseLoop:
         want = self._leases.room() if self._wants_any() and self._shared.turns.has(self, now) else 0
         if want:
             self.asked_at = now
-        return _Call(self._held.take_owed(), want, now)
+        return _Call(self._held.take_report(), want, now)
 
     async def _exchange(self) -> None:
         call = self._unanswered or self._next_call()
@@ -231,9 +231,9 @@ class LeaseLoop:
         self._meter.exchanged(call.owed, answer, took_s)
         if answer.is_crowded is not None:
             self._held.is_crowded = answer.is_crowded
-        for page in self._leases.told(self._partition, call.owed, answer.stale, answer.refused):
+        for page in self._leases.reported(self._partition, call.owed, answer.stale, answer.refused):
             log.info("settle", outcome="stale", url=page.lease.entry.url, id=page.id)
-        if not self._leases.heard(self._partition, self._left_at, answer.redis_epoch):
+        if not self._leases.note_answer(self._partition, self._left_at, answer.redis_epoch):
             log.warning("lease", outcome="redis_restarted", life=answer.redis_epoch)
         if answer.unconfirmed and (ask := self._shared.on_unconfirmed):
             ask(self._partition, answer.unconfirmed)

@@ -57,7 +57,7 @@ class MachineMetadata:
         """``base`` is ``http://host[:port]``."""
         self._place = urlsplit(base).netloc
 
-    def ask(self, path: str, *, method: str = "GET", **headers: str) -> tuple[int, str]:
+    def request(self, path: str, *, method: str = "GET", **headers: str) -> tuple[int, str]:
         """Return status and text; OSError or HTTPException where there is no answer.
 
         In the names of headers ``_`` stands for ``-``.
@@ -82,13 +82,13 @@ class Amazon:
     def __call__(self) -> bool:
         """Look once; the next look renews an expired token."""
         if not self._token:
-            status, token = self._metadata.ask(
+            status, token = self._metadata.request(
                 "/latest/api/token",
                 method="PUT",
                 X_aws_ec2_metadata_token_ttl_seconds=_TOKEN_LIVES_S,
             )
             self._token = _expect(status, token)
-        status, _action = self._metadata.ask(
+        status, _action = self._metadata.request(
             "/latest/meta-data/spot/instance-action", X_aws_ec2_metadata_token=self._token
         )
         if status == 401:
@@ -106,7 +106,7 @@ class Google:
 
     def __call__(self) -> bool:
         """Look once."""
-        answer = self._metadata.ask(
+        answer = self._metadata.request(
             "/computeMetadata/v1/instance/preempted", Metadata_Flavor="Google"
         )
         return _expect(*answer).strip() == "TRUE"
@@ -134,7 +134,7 @@ class Azure:
         )
 
     def _ask(self, path: str) -> str:
-        return _expect(*self._metadata.ask(path, Metadata="true"))
+        return _expect(*self._metadata.request(path, Metadata="true"))
 
 
 class NoticeFile:

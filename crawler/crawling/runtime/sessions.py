@@ -67,7 +67,7 @@ class Sessions:
             ready=asyncio.Queue(),
             meter=meter,
             may_lease=may_lease,
-            on_unconfirmed=clients.labelling.ask if clients.labelling else None,
+            on_unconfirmed=clients.labelling.request if clients.labelling else None,
         )
         loops = [
             LeaseLoop(session, leases, robots, sleeper, shared=shared)

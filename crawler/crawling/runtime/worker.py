@@ -30,7 +30,7 @@ from crawlstream.boot.garbage import collect_seldom, return_large_blocks
 from crawlstream.boot.metrics import total_of
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
-from crawlstream.boot.variables import told
+from crawlstream.boot.variables import values_of
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.process import Process
@@ -67,7 +67,7 @@ class Worker:
         process = Process(
             kind="crawler",
             spider=lane_of(crawler.spidercls.name, renders=settings.render),
-            values=told(settings, *SHARED, *(SHARED_BY_RENDERERS if settings.render else ())),
+            values=values_of(settings, *SHARED, *(SHARED_BY_RENDERERS if settings.render else ())),
         )
         self.name = process.name
         self.is_broken = False
@@ -209,6 +209,6 @@ class Worker:
 
     def _check(self) -> health.Health:
         leases, waiting_for = self._parts.leases, self._parts.publisher.waits_for
-        if not leases.hears:
+        if not leases.is_in_contact:
             waiting_for = "redis"
         return health.Health(waiting_for=waiting_for, details={"holds": len(leases)})

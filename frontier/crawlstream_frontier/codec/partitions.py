@@ -10,6 +10,8 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import IntakeBatch, Seed
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.partitions.messages import (
+    ChangeAnswer,
+    ContextChange,
     ContextKey,
     ContextReport,
     Label,
@@ -18,8 +20,6 @@ from crawlstream.model.partitions.messages import (
     RegisteredRun,
     SeedsOf,
     Stamp,
-    Tell,
-    Told,
     Version,
 )
 from crawlstream.model.statuses import PAGE_ENDS, UNFINISHED
@@ -60,7 +60,7 @@ def pack_take(
         if isinstance(record, Seed) and stamps[record.offset].generation is not None
     ]
     place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
-    untold = [offset for span in seeds_of.told_elsewhere for offset in span]
+    untold = [offset for span in seeds_of.reported_elsewhere for offset in span]
     whose = [seeds_of.coordinators, sorted(seeds_of.absent), untold]
     return pack([*place, profiles.numbered(), seeds, *whose])
 
@@ -153,7 +153,7 @@ def pack_labels(redis_epoch: int, labels: Iterable[Label]) -> bytes:
     )
 
 
-def pack_tells(tells: Iterable[Tell]) -> bytes:
+def pack_changes(tells: Iterable[ContextChange]) -> bytes:
     """Pack label changes that a partition did not request."""
     labels: list[list[object]] = [
         [
@@ -172,20 +172,22 @@ def pack_tells(tells: Iterable[Tell]) -> bytes:
     return pack([0, labels])
 
 
-def unpack_told(tells: Sequence[Tell], reports: Sequence[Any]) -> list[Told]:
+def unpack_change_answers(
+    tells: Sequence[ContextChange], reports: Sequence[Any]
+) -> list[ChangeAnswer]:
     """Return the answers of a partition; ``reports`` has one for each dead generation, in order."""
     of_dead = iter(reports)
     told = []
     for tell in tells:
         if not tell.is_dead:
-            told.append(Told(tell))
+            told.append(ChangeAnswer(tell))
             continue
         purged, is_drained, ledger = next(of_dead)
-        told.append(Told(tell, purged, bool(is_drained), _counters(ledger)))
+        told.append(ChangeAnswer(tell, purged, bool(is_drained), _counters(ledger)))
     return told
 
 
-def pack_told(answers: Iterable[Told]) -> bytes:
+def pack_change_answers(answers: Iterable[ChangeAnswer]) -> bytes:
     """Pack the answers of partitions for the coordinator."""
     return pack(
         [
@@ -202,15 +204,15 @@ def pack_told(answers: Iterable[Told]) -> bytes:
     )
 
 
-def unpack_tells(flat: Sequence[Any]) -> list[Tell]:
+def unpack_changes(flat: Sequence[Any]) -> list[ContextChange]:
     """Return the label changes that partitions must receive."""
     pairs_of = zip(*[iter(flat)] * 2, strict=True)
     return [_tell(name.decode(), is_dead=bool(is_dead)) for name, is_dead in pairs_of]
 
 
-def _tell(name: str, *, is_dead: bool) -> Tell:
+def _tell(name: str, *, is_dead: bool) -> ContextChange:
     crawl, generation, redis_epoch, number, partition, what = name.split(" ")
-    return Tell(
+    return ContextChange(
         context=ContextKey(crawl_from(crawl.encode()), int(generation)),
         version=Version(int(redis_epoch), int(number)),
         partition=int(partition),

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import FiringKey
-from crawlstream.model.effects import OwedSchedule
+from crawlstream.model.effects import OutboxSchedule
 from crawlstream.model.recurring.schedule import (
     OCCASION_DAYS,
     Fired,
@@ -110,12 +110,12 @@ def is_of_schedule(details: Mapping[bytes, Any]) -> bool:
     return details[b"kind"] in _KINDS
 
 
-def unpack_owed_schedule(id_: str, details: Mapping[bytes, Any]) -> OwedSchedule:
+def unpack_outbox_schedule(id_: str, details: Mapping[bytes, Any]) -> OutboxSchedule:
     """Return a record of the outbox about a schedule."""
     kind, (appid, name) = details[b"kind"].decode(), names_of(details[b"schedule"].decode())
     if kind == "schedule_removed":
         mark = ScheduleMark(appid=appid, name=name, removed_ms=details[b"time"] * 1000)
-        return OwedSchedule(id=id_, kind=kind, mark=mark)
+        return OutboxSchedule(id=id_, kind=kind, mark=mark)
     if kind == "schedule_set":
         mark = ScheduleMark(
             appid=appid,
@@ -125,7 +125,7 @@ def unpack_owed_schedule(id_: str, details: Mapping[bytes, Any]) -> OwedSchedule
             is_paused=details[b"paused"],
             since=details[b"since"],
         )
-        return OwedSchedule(id=id_, kind=kind, mark=mark)
+        return OutboxSchedule(id=id_, kind=kind, mark=mark)
     crawl = crawl_from(details[b"crawl"]) if details[b"crawl"] else None
     mark = ScheduleMark(appid=appid, name=name, last=details[b"last"], last_crawl=crawl)
     event = ScheduleEvent(
@@ -141,7 +141,7 @@ def unpack_owed_schedule(id_: str, details: Mapping[bytes, Any]) -> OwedSchedule
         detail=details.get(b"detail", b"").decode(),
         count=details.get(b"count", 1),
     )
-    return OwedSchedule(id=id_, kind=kind, mark=mark, event=event)
+    return OutboxSchedule(id=id_, kind=kind, mark=mark, event=event)
 
 
 def names_of(field: str) -> tuple[str, str]:

@@ -9,12 +9,12 @@ from urllib.parse import unquote
 import structlog
 
 from crawlstream.model.crawl import Lease
-from crawlstream.model.effects import OutboxRecord, OwedSchedule, PendingAction
+from crawlstream.model.effects import OutboxRecord, OutboxSchedule, PendingAction
 from crawlstream.model.egress.render import spider_of
 from crawlstream.model.statuses import PAGE_ENDS
 from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import profile_from, split_entry
-from crawlstream_frontier.codec.schedules import firing_from, is_of_schedule, unpack_owed_schedule
+from crawlstream_frontier.codec.schedules import firing_from, is_of_schedule, unpack_outbox_schedule
 from crawlstream_frontier.codec.state import by_reason
 from crawlstream_frontier.codec.values import crawl_from, pairs, unpack
 
@@ -39,11 +39,13 @@ def unpack_action(id_: bytes, fields: Fields, attempts: int) -> PendingAction:
     )
 
 
-def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | OwedSchedule:
+def unpack_outbox_record(
+    id_: bytes, fields: Fields, _attempts: int
+) -> OutboxRecord | OutboxSchedule:
     """Return a record of the outbox; the number of reads does not matter."""
     details = unpack(fields[b"record"])
     if is_of_schedule(details):
-        return unpack_owed_schedule(id_.decode(), details)
+        return unpack_outbox_schedule(id_.decode(), details)
     record = pairs(details.get(b"fields", ()))
     counters = {name: int(record.get(name, 0)) for name in COUNTERS} if record else {}
     reasons = {

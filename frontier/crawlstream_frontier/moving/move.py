@@ -17,11 +17,11 @@ from crawlstream_frontier.moving.throttled import shifted
 from crawlstream_frontier.moving.unchanged_keys import copy_keys
 from crawlstream_frontier.moving.unloading import (
     About,
-    Band,
     CrawlPart,
     Domain,
     Fields,
     Lost,
+    MovedQueue,
     Unloading,
 )
 from crawlstream_frontier.partitions.frontiers import Frontiers
@@ -214,14 +214,14 @@ class _Moving:
         items = [
             (
                 *(domain.name, True, domain.counted, self._slab(context, domain.slab)),
-                *(domain.own, _flat(domain.bands, numbers)),
+                *(domain.own, _flat(domain.queues, numbers)),
             )
             for domain in domains
         ]
         left_out = await self._new.adopt(partition, self._crawl, domains=items)
         for domain in domains:
             if domain.name not in left_out:
-                self._count(sum(len(band.entries) for band in domain.bands))
+                self._count(sum(len(queue.entries) for queue in domain.queues))
                 await self._rest(partition, context, domain, numbers)
 
     async def _rest(
@@ -230,19 +230,19 @@ class _Moving:
         """Move the fingerprints and entries of a domain that were not read with it."""
         part = self._move.old.parts[context.partition]
 
-        async def add(own: Sequence[bytes], bands: Sequence[object]) -> None:
-            item = (domain.name, False, 0, 0, own, bands)
+        async def add(own: Sequence[bytes], queues: Sequence[object]) -> None:
+            item = (domain.name, False, 0, 0, own, queues)
             await self._new.adopt(partition, self._crawl, domains=[item])
 
         async for own in part.own(context, domain):
             await add(own, ())
-        for band in domain.bands:
-            async for entries in part.rest(context, domain.name, band):
+        for queue in domain.queues:
+            async for entries in part.rest(context, domain.name, queue):
                 if isinstance(entries, Lost):
                     await self._new.adopt(partition, self._crawl, lost=[entries])
                     self._move.progress.lost += entries.pages
                 else:
-                    more = band._replace(entries=entries)
+                    more = queue._replace(entries=entries)
                     await add((), _flat([more], numbers))
                     self._count(len(entries))
 
@@ -289,14 +289,14 @@ class _Moving:
         self._move.told(self._move.progress)
 
 
-def _flat(bands: Iterable[Band], numbers: Mapping[bytes, bytes]) -> list[object]:
+def _flat(queues: Iterable[MovedQueue], numbers: Mapping[bytes, bytes]) -> list[object]:
     flat: list[object] = []
-    for band in bands:
-        entries = band.entries
+    for queue in queues:
+        entries = queue.entries
         if numbers:
             entries = [_renumbered(entry, numbers) for entry in entries]
         if entries:
-            flat += [band.spider, band.priority, entries]
+            flat += [queue.spider, queue.priority, entries]
     return flat
 
 

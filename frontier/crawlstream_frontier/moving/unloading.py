@@ -66,7 +66,7 @@ class CrawlPart:
         return int(self.ledger.get(name, 0))
 
 
-class Band(NamedTuple):
+class MovedQueue(NamedTuple):
     """Entries of a domain with one priority, and the places of further ones."""
 
     spider: bytes
@@ -87,7 +87,7 @@ class Domain:
     sets: int
     """Number of its own sets; the first is ``own``."""
     own: Sequence[bytes]
-    bands: Sequence[Band] = field(default_factory=list)
+    queues: Sequence[MovedQueue] = field(default_factory=list)
 
 
 class Unloading:
@@ -152,19 +152,19 @@ class Unloading:
             yield part
 
     async def rest(
-        self, context: CrawlPart, domain: bytes, band: Band
+        self, context: CrawlPart, domain: bytes, queue: MovedQueue
     ) -> AsyncIterator[Sequence[bytes] | Lost]:
         """Yield the entries of a band after those that were read with it, in their order."""
-        place = [band.spider, b"%s/%d" % (context.c, band.priority), domain]
-        at = len(band.entries)
-        while at < band.head:
+        place = [queue.spider, b"%s/%d" % (context.c, queue.priority), domain]
+        at = len(queue.entries)
+        while at < queue.head:
             entries = await self._ask("band", "b", *place, at)
             yield entries
             at += len(entries)
-        for chunk in band.chunks:
+        for chunk in queue.chunks:
             yield await self._chunk(domain, chunk)
         at = 0
-        while at < band.tail:
+        while at < queue.tail:
             entries = await self._ask("band", "bt", *place, at)
             yield entries
             at += len(entries)
@@ -232,7 +232,7 @@ def _fields(flat: Sequence[bytes]) -> Fields:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _domain(name: bytes, record: bytes, own: Sequence[bytes], bands: Sequence[Any]) -> Domain:
+def _domain(name: bytes, record: bytes, own: Sequence[bytes], queues: Sequence[Any]) -> Domain:
     counted, slab, size, _ = record.split(b" ", 3)
     sets = 1 if int(size) <= _OWN_SPLIT_FROM else ceil(int(size) / _OWN_PER_SET)
     return Domain(
@@ -241,5 +241,5 @@ def _domain(name: bytes, record: bytes, own: Sequence[bytes], bands: Sequence[An
         slab=int(slab),
         sets=sets,
         own=own,
-        bands=[Band(*band) for band in bands],
+        queues=[MovedQueue(*queue) for queue in queues],
     )

@@ -98,7 +98,7 @@ async def _belong(frontier: Frontier, wanted: Mapping[str, str], mode: Mode) -> 
 async def _belong_all(
     frontiers: Frontiers, wanted: Mapping[str, str], mode: Mode
 ) -> Answers[list[str]]:
-    return await frontiers.ask(lambda frontier: _belong(frontier, wanted, mode))
+    return await frontiers.query(lambda frontier: _belong(frontier, wanted, mode))
 
 
 async def _agree(frontiers: Frontiers, wanted: Mapping[str, str], mode: Mode) -> Answers[list[str]]:

@@ -111,7 +111,7 @@ async def keep_agreeing(
 async def _without_data(frontiers: Frontiers) -> Sequence[int]:
     """Return the partitions that have no data although their server answers."""
     try:
-        answers = await frontiers.ask(lambda frontier: known_layout(frontier.scripts))
+        answers = await frontiers.query(lambda frontier: known_layout(frontier.scripts))
     except RedisUnavailable:
         return []
     return [p for p, layout in answers.by_partition.items() if layout is None]

@@ -7,15 +7,21 @@ from typing import cast
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.partitions.credits import Draw, Grant
-from crawlstream.model.partitions.messages import ContextKey, Label, Look, Tell, Told
+from crawlstream.model.partitions.messages import (
+    ChangeAnswer,
+    ContextChange,
+    ContextKey,
+    Label,
+    Look,
+)
 from crawlstream_frontier.codec.credits import pack_count, pack_grant, unpack_draw
 from crawlstream_frontier.codec.links import GROUPS_PER_CALL
 from crawlstream_frontier.codec.partitions import (
     offsets_in,
+    pack_changes,
     pack_labels,
-    pack_tells,
+    unpack_change_answers,
     unpack_report,
-    unpack_told,
 )
 from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.positions import late_in
@@ -49,12 +55,12 @@ class Contexts:
         applied, _ = unpack(await self._scripts.run("label", packed))
         return cast(int, applied)
 
-    async def tell(self, tells: Sequence[Tell]) -> list[Told]:
+    async def deliver(self, tells: Sequence[ContextChange]) -> list[ChangeAnswer]:
         """Deliver changes from coordinators; return the answers for ``Coordinator.told``."""
         if not tells:
             return []
-        _, reports = unpack(await self._scripts.run("label", pack_tells(tells)))
-        return unpack_told(tells, reports)
+        _, reports = unpack(await self._scripts.run("label", pack_changes(tells)))
+        return unpack_change_answers(tells, reports)
 
     async def count(
         self, context: ContextKey, *, coordinator_epoch: int = 0, give_back: bool = False

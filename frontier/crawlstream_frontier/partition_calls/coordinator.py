@@ -12,6 +12,8 @@ from crawlstream.model.effects import IntakeBatch
 from crawlstream.model.partitions.credits import Draw, Grant, NoGrant
 from crawlstream.model.partitions.messages import (
     Begun,
+    ChangeAnswer,
+    ContextChange,
     ContextKey,
     CoordinatorMark,
     Enrolled,
@@ -20,8 +22,6 @@ from crawlstream.model.partitions.messages import (
     Overdue,
     Question,
     RegisteredRun,
-    Tell,
-    Told,
     ToNote,
 )
 from crawlstream_frontier.codec.coordinator import (
@@ -34,13 +34,13 @@ from crawlstream_frontier.codec.coordinator import (
 )
 from crawlstream_frontier.codec.credits import pack_draws, unpack_grant
 from crawlstream_frontier.codec.partitions import (
+    pack_change_answers,
     pack_finish,
     pack_questions,
-    pack_told,
+    unpack_changes,
     unpack_labels,
     unpack_registered_runs,
     unpack_runs,
-    unpack_tells,
 )
 from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.positions import read_positions
@@ -206,18 +206,18 @@ class Coordinator:
                 return False
         return True
 
-    async def tells(self, most: int = 100) -> list[Tell]:
+    async def changes(self, most: int = 100) -> list[ContextChange]:
         """Return some of the changes to deliver to partitions."""
         _, tells = await self._ask("tells", most)
-        return unpack_tells(tells)
+        return unpack_changes(tells)
 
-    async def told(self, answers: Iterable[Told]) -> int:
+    async def acknowledge(self, answers: Iterable[ChangeAnswer]) -> int:
         """Record the partitions' answers to changes; return how many changes are done.
 
         A stop is answered when all have replied, and its ending is published when nothing of its
         generation is in flight any more; until then its changes stay.
         """
-        _, done = await self._ask("told", pack_told(answers))
+        _, done = await self._ask("told", pack_change_answers(answers))
         return cast(int, done)
 
     async def _ask(self, operation: str, *args: str | bytes | int) -> Sequence[Any]:

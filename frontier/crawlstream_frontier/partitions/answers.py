@@ -51,12 +51,12 @@ class Queryable(Protocol):
         """Return the server that a partition is on now."""
         ...
 
-    async def ask(self, question: Question[T], *, within_s: float = ANSWER_S) -> Answers[T]:
+    async def query(self, question: Question[T], *, within_s: float = ANSWER_S) -> Answers[T]:
         """Query all of them; RedisUnavailable: none answers."""
         ...
 
 
-async def ask_all(
+async def query_all(
     frontiers: Mapping[int, Frontier], question: Question[T], *, within_s: float = ANSWER_S
 ) -> Answers[T]:
     """Query several partitions at once.

@@ -21,7 +21,7 @@ from crawlstream_frontier.egress.proxy_pools import ProxyPools
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.inspector import Inspector
 from crawlstream_frontier.maintenance import FrontierLimits
-from crawlstream_frontier.partitions.answers import ANSWER_S, Answers, Question, T, ask_all
+from crawlstream_frontier.partitions.answers import ANSWER_S, Answers, Question, T, query_all
 from crawlstream_frontier.partitions.inspection import DividedInspector
 from crawlstream_frontier.partitions.queries import DividedQueries
 from crawlstream_frontier.partitions.schedules import DividedSchedules
@@ -178,11 +178,11 @@ class Frontiers:
         """The schedules of all applications."""
         return self.root.schedules if len(self) == 1 else DividedSchedules(self)
 
-    async def ask(self, question: Question[T], *, within_s: float = ANSWER_S) -> Answers[T]:
+    async def query(self, question: Question[T], *, within_s: float = ANSWER_S) -> Answers[T]:
         """Query all partitions at once; a single one may take its time.
 
         RedisUnavailable: none answered. Any other error of one of them is raised.
         """
         if len(self) == 1:
             return Answers({0: await question(self.root)}, {})
-        return await ask_all(dict(enumerate(self._frontiers)), question, within_s=within_s)
+        return await query_all(dict(enumerate(self._frontiers)), question, within_s=within_s)

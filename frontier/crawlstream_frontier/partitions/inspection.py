@@ -22,7 +22,7 @@ class DividedInspector(Inspector):
 
     async def crawls(self, most: int) -> Sequence[CrawlKey]:
         """Return up to ``most`` known crawls."""
-        answers = await self._frontiers.ask(lambda frontier: frontier.inspector.crawls(most))
+        answers = await self._frontiers.query(lambda frontier: frontier.inspector.crawls(most))
         found = {crawl for part in answers.values for crawl in part}
         return sorted(found, key=FrontierKeys.crawl_field)[:most]
 
@@ -43,7 +43,7 @@ class DividedInspector(Inspector):
 
     async def _never(self, crawl: CrawlKey) -> PageReport | None:
         """Return the report of a page that its partition does not know; None: unknown crawl."""
-        answers = await self._frontiers.ask(
+        answers = await self._frontiers.query(
             lambda frontier: frontier.queries.crawl_state(crawl, with_domains=False)
         )
         for state in filter(None, answers.values):

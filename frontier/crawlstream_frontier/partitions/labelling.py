@@ -31,7 +31,7 @@ class Labelling:
         self.credits = CreditTransfers(frontiers)
         """Carries credits for questions about credits."""
 
-    def ask(self, partition: int, questions: Iterable[Question]) -> None:
+    def request(self, partition: int, questions: Iterable[Question]) -> None:
         """Answer these questions soon."""
         for question in questions:
             if question.is_of_credits:

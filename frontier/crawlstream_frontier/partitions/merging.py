@@ -55,9 +55,7 @@ def merge_crawl(
     )
 
 
-def as_coordinator_says(
-    state: CrawlState | None, crawl: CrawlKey, said: RegisteredRun
-) -> CrawlState:
+def with_latest_run(state: CrawlState | None, crawl: CrawlKey, said: RegisteredRun) -> CrawlState:
     """Return a crawl with the latest run and state of its coordinator.
 
     ``state`` is merged from partitions, None: no data; counters of an earlier run do not count for

@@ -14,10 +14,10 @@ from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.partitions.answers import Answers, Queryable, T
 from crawlstream_frontier.partitions.merging import (
-    as_coordinator_says,
     in_transit,
     merge_crawl,
     merge_frontier,
+    with_latest_run,
 )
 from crawlstream_frontier.queries import LISTED_BYTES, FrontierQueries
 from crawlstream_frontier.scripts import our_errors
@@ -34,7 +34,7 @@ class DividedQueries(FrontierQueries):
 
     async def crawl_state(self, crawl: CrawlKey, *, with_domains: bool = True) -> CrawlState | None:
         """Return the ledger of a crawl's latest run, added up; None for an unknown crawl."""
-        answers = await self._frontiers.ask(
+        answers = await self._frontiers.query(
             lambda frontier: frontier.queries.crawl_state(crawl, with_domains=with_domains)
         )
         known = {p: state for p, state in answers.by_partition.items() if state is not None}
@@ -43,13 +43,13 @@ class DividedQueries(FrontierQueries):
         if said is None:
             return merged
         in_transit = await self._in_transit(ContextKey(crawl, said.generation))
-        return replace(as_coordinator_says(merged, crawl, said), in_transit=in_transit)
+        return replace(with_latest_run(merged, crawl, said), in_transit=in_transit)
 
     async def crawls(
         self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
     ) -> Sequence[CrawlState]:
         """Return the crawls of all partitions, sorted by crawl name."""
-        answers = await self._frontiers.ask(
+        answers = await self._frontiers.query(
             lambda frontier: frontier.queries.crawls(
                 spiderid=spiderid, appid=appid, with_domains=with_domains
             )
@@ -67,7 +67,7 @@ class DividedQueries(FrontierQueries):
             return await frontier.queries.with_lanes(own.values(), spiders)
 
         lanes: dict[CrawlKey, set[str]] = defaultdict(set)
-        for part in (await self._frontiers.ask(look)).values:
+        for part in (await self._frontiers.query(look)).values:
             for state in part:
                 lanes[state.crawl].update(state.lanes)
         return [
@@ -82,7 +82,7 @@ class DividedQueries(FrontierQueries):
         async def look(frontier: Frontier) -> Sequence[CrawlState]:
             return list((await frontier.queries.states(asked)).values())
 
-        answers = await self._frontiers.ask(look)
+        answers = await self._frontiers.query(look)
         return {state.crawl: state for state in await self._all(answers, asked)}
 
     async def state(self) -> FrontierState:
@@ -96,7 +96,7 @@ class DividedQueries(FrontierQueries):
                     raise NoFrontier("it has no data")
             return await frontier.queries.state(), workers, await frontier.coordinator.under_way()
 
-        answers = await self._frontiers.ask(look)
+        answers = await self._frontiers.query(look)
         return merge_frontier(
             {p: state for p, (state, _, _) in answers.by_partition.items()},
             answers.missing,
@@ -116,7 +116,7 @@ class DividedQueries(FrontierQueries):
         merged = {crawl: self._merged(crawl, found[crawl], answers) for crawl in found}
         said = await self._at_coordinators({*found, *also})
         every = merged | {
-            crawl: as_coordinator_says(merged.get(crawl), crawl, run) for crawl, run in said.items()
+            crawl: with_latest_run(merged.get(crawl), crawl, run) for crawl, run in said.items()
         }
         return [every[crawl] for crawl in sorted(every, key=FrontierKeys.crawl_field)]
 
@@ -139,7 +139,7 @@ class DividedQueries(FrontierQueries):
                 else {}
             )
 
-        answers = await self._frontiers.ask(look)
+        answers = await self._frontiers.query(look)
         return {crawl: run for said in answers.values for crawl, run in said.items()}
 
     async def _in_transit(self, context: ContextKey) -> int:
@@ -149,7 +149,7 @@ class DividedQueries(FrontierQueries):
             requests = {topic for topic, _ in await frontier.coordinator.enrolled()}
             return await frontier.contexts.look([context]), requests
 
-        answers = await self._frontiers.ask(look)
+        answers = await self._frontiers.query(look)
         return in_transit(answers.by_partition)
 
     def _merged(

@@ -35,7 +35,7 @@ class DividedSchedules(Schedules):
 
     async def has_had(self, schedule: Schedule, at: int, number: int) -> bool:
         """Return True if a seed of the firing at a time took effect, by any coordinator."""
-        answers = await self._frontiers.ask(
+        answers = await self._frontiers.query(
             lambda each: each.schedules.has_had(schedule, at, number)
         )
         return any(answers.values)

@@ -20,21 +20,21 @@ class DividedRules(ThrottleRules):
 
     async def table(self) -> ThrottleTable | None:
         """Return the oldest of the tables in force; None if a partition has none."""
-        tables = (await self._frontiers.ask(lambda frontier: frontier.rules.table())).values
+        tables = (await self._frontiers.query(lambda frontier: frontier.rules.table())).values
         if None in tables:
             return None
         return min(filter(None, tables), key=lambda table: (table.czxid, table.mzxid))
 
     async def copy(self, table: ThrottleTable, *, adopt: bool = False) -> bool:
         """Put a table in force everywhere; False: it is older than one in force."""
-        answers = await self._frontiers.ask(
+        answers = await self._frontiers.query(
             lambda frontier: frontier.rules.copy(table, adopt=adopt), within_s=COPY_S
         )
         return all(answers.values)
 
     async def agree(self, scope: str, *, by_force: bool = False) -> None:
         """Keep limits for each of these words; ConfigError if another value was set before."""
-        await self._frontiers.ask(lambda frontier: frontier.rules.agree(scope, by_force=by_force))
+        await self._frontiers.query(lambda frontier: frontier.rules.agree(scope, by_force=by_force))
 
 
 class DividedPools(ProxyPools):
@@ -45,14 +45,14 @@ class DividedPools(ProxyPools):
 
     async def table(self, known: PoolTable | None = None) -> PoolTable | None:
         """Return the oldest of the pools in force; None if a partition has none."""
-        tables = (await self._frontiers.ask(lambda frontier: frontier.pools.table(known))).values
+        tables = (await self._frontiers.query(lambda frontier: frontier.pools.table(known))).values
         if None in tables:
             return None
         return min(filter(None, tables), key=lambda table: (table.czxid, table.mzxid))
 
     async def copy(self, table: PoolTable, *, adopt: bool = False) -> bool:
         """Put a table in force everywhere; False: it is older than one in force."""
-        answers = await self._frontiers.ask(
+        answers = await self._frontiers.query(
             lambda frontier: frontier.pools.copy(table, adopt=adopt), within_s=COPY_S
         )
         return all(answers.values)

@@ -18,7 +18,7 @@ from crawlstream_frontier.shelves.shelf import Shelf
 
 SHELVE_FROM = 256
 """Number of entries of a band from which its middle is shelved."""
-BANDS_A_STEP = 16
+QUEUES_PER_STEP = 16
 LOST_AFTER_S = 5.0
 """Seconds for which a chunk must be missing on the shelf before it counts as lost."""
 _FORGET_AFTER_S = 60.0
@@ -84,7 +84,7 @@ class Stocking:
         ConfigError: chunks are on another shelf than this.
         """
         address = self._shelf.address if self._shelf else ""
-        request = [self._shelve_from, address, self._name, BANDS_A_STEP]
+        request = [self._shelve_from, address, self._name, QUEUES_PER_STEP]
         done = [self._deleted, self._orphans_of]
         kind, *answer = unpack(await self._scripts.run("shelve", pack([*request, *done])))
         self._deleted, self._orphans_of = (), -1
@@ -120,7 +120,7 @@ class Stocking:
 
     async def _restock(self, *work: Any) -> int:
         """Restock a chunk; return the number of its entries, negative if they are lost."""
-        *band, id_, amount, is_inside, kept = work
+        *queue, id_, amount, is_inside, kept = work
         value = kept if is_inside or not self._shelf else await self._shelf.get(self._key(id_))
         entries: Sequence[bytes] = ()
         try:
@@ -136,17 +136,17 @@ class Stocking:
             entries = ()
             log.error("restock", outcome="lost", chunk=id_.decode(), pages=amount)
         self._missing.pop(id_, None)
-        is_done = await self._scripts.run("restocked", pack([*band, id_, entries]))
+        is_done = await self._scripts.run("restocked", pack([*queue, id_, entries]))
         return int(amount if entries else -amount) if is_done else 0
 
     async def _shelve(self, *work: Any) -> int:
         """Shelve entries; return their number, 0 if they have changed meanwhile."""
-        *band, is_tail, digest, id_, entries = work
+        *queue, is_tail, digest, id_, entries = work
         value, address = pack_chunk(id_, entries), ""
         if self._shelf:
             await self._shelf.put(self._key(id_), value)
             value, address = b"", self._shelf.address
-        request = [*band, is_tail, digest, id_, len(entries), value, address]
+        request = [*queue, is_tail, digest, id_, len(entries), value, address]
         return cast(int, await self._scripts.run("shelved", pack(request))) * len(entries)
 
     async def _delete(self, doomed: Sequence[bytes], orphans: Sequence[int]) -> None:
@@ -157,12 +157,14 @@ class Stocking:
         self._deleted = doomed
         self._orphans_of = orphans[0] if orphans else -1
 
-    async def _delete_orphans(self, shelf: Shelf, life: int, last: int) -> None:
+    async def _delete_orphans(self, shelf: Shelf, epoch: int, last: int) -> None:
         """Delete chunks that Redis, now an older copy, does not know; names are consecutive."""
         empty = 0
         while empty < _EMPTY_PROBES:
             numbers = range(last + 1, last + 1 + _PROBED)
-            found = await shelf.delete([self._key(b"%d.%d" % (life, number)) for number in numbers])
+            found = await shelf.delete(
+                [self._key(b"%d.%d" % (epoch, number)) for number in numbers]
+            )
             empty, last = 0 if found else empty + 1, last + _PROBED
 
     def _key(self, id_: bytes) -> str:

@@ -94,14 +94,14 @@ class CatchUp:
         RedisUnavailable: it is away still.
         """
         place, oldest = cursors.place, cursors.oldest
-        away = cursors.away - {partition}
+        unavailable = cursors.unavailable - {partition}
 
         async def its_own(frontier: Frontier) -> int:
             enrolled = await frontier.coordinator.begin(*place, oldest)
             reached = await frontier.reading.reached(*place, oldest)
             cursors.enrolled[partition] = enrolled
-            cursors.taken[partition] = reached.of_all(but=away)
-            return min(enrolled, reached.lowest(but=away))
+            cursors.taken[partition] = reached.of_all(but=unavailable)
+            return min(enrolled, reached.lowest(but=unavailable))
 
         async def of_its_crawls(frontier: Frontier) -> int:
             reached = await frontier.reading.reached(*place, oldest)
@@ -114,7 +114,7 @@ class CatchUp:
 
     def _others(self, cursors: Cursors, partition: int) -> list[int]:
         """Return partitions that could not take seeds of its crawls, if it was unavailable."""
-        if not cursors.left[partition].is_away:
+        if not cursors.left[partition].is_unavailable:
             return []
         return [p for p in range(len(self._frontiers)) if p not in cursors.left]
 
@@ -179,8 +179,11 @@ class CatchUp:
 
         Answers what was refused, by offset. Errors as of `DividedIntake.apply`.
         """
-        coordinators, away = self._steps.coordinators_of(batch.records), cursors.away - {partition}
-        is_asked_first = cursors.left[partition].is_away
+        coordinators, unavailable = (
+            self._steps.coordinators_of(batch.records),
+            cursors.unavailable - {partition},
+        )
+        is_asked_first = cursors.left[partition].is_unavailable
         takers = {partition, *self._others(cursors, partition)}
         by_coordinator, by_taker = (
             defaultdict[int, list[Effect]](list),
@@ -190,7 +193,7 @@ class CatchUp:
             coordinator = coordinators[record.offset]
             taker = self._frontiers.partitions.of(record.domain) if isinstance(record, Seed) else -1
             is_its_own = partition in {coordinator, taker}
-            if is_its_own and coordinator not in away:
+            if is_its_own and coordinator not in unavailable:
                 by_coordinator[coordinator].append(record)
                 if isinstance(record, Seed) and taker in takers:
                     by_taker[taker].append(record)
@@ -202,13 +205,13 @@ class CatchUp:
         enrolled = await self._leaving.each(cursors, enrolling, waits_for=partition)
         failpoint("late_enrolled")
         stamps = {at: stamp for one in enrolled.values() for at, stamp in one.stamps.items()}
-        away |= by_coordinator.keys() - enrolled.keys()
+        unavailable |= by_coordinator.keys() - enrolled.keys()
         others = frozenset(range(len(self._frontiers))) - {partition}
-        untold = cursors.told_elsewhere(but=partition)
+        untold = cursors.reported_elsewhere(but=partition)
 
         def take(taker: int) -> Awaitable[Taken]:
             seeds = [each for each in by_taker[taker] if each.offset in stamps]
-            absent = away if taker == partition else others
+            absent = unavailable if taker == partition else others
             seeds_of = SeedsOf(len(self._frontiers), coordinators, absent, untold)
             return self._steps.take(taker, replace(batch, records=seeds), stamps, seeds_of)
 

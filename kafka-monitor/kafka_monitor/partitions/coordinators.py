@@ -60,13 +60,13 @@ class Coordinators:
         while True:
             for partition in range(len(self._frontiers)):
                 try:
-                    await self.ask(partition, lambda coordinator: coordinator.labels([]))
+                    await self.call(partition, lambda coordinator: coordinator.labels([]))
                 except Unavailable as error:
                     log.warning("homes", outcome="waiting", partition=partition, error=str(error))
             self.liveness.beat()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def ask(self, partition: int, question: Callable[[Coordinator], Awaitable[T]]) -> T:
+    async def call(self, partition: int, question: Callable[[Coordinator], Awaitable[T]]) -> T:
         """Ask a coordinator, which is restored before if it has to be; Unavailable."""
         coordinator = self._frontiers[partition].coordinator
         try:

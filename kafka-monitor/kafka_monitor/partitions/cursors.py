@@ -16,7 +16,7 @@ Place = tuple[str, int]
 class LeftBehind:
     """A partition of the frontier without which the others go on, until it has caught up."""
 
-    is_away: bool
+    is_unavailable: bool
     """It does not answer, and is not asked as a coordinator; else it only has no room for seeds."""
     catching_up: asyncio.Task[None] | None = None
     telling: tuple[int, int] = (0, 0)
@@ -56,9 +56,9 @@ class Cursors:
         return self.next.next if self.next else 0
 
     @property
-    def away(self) -> frozenset[int]:
+    def unavailable(self) -> frozenset[int]:
         """Partitions that are not asked as coordinators."""
-        return frozenset(p for p, each in self.left.items() if each.is_away)
+        return frozenset(p for p, each in self.left.items() if each.is_unavailable)
 
     def is_even_at(self, offset: int) -> bool:
         """Return whether all have come exactly to an offset, but for those left behind."""
@@ -77,14 +77,14 @@ class Cursors:
         known = [each.get(p, 0) for p in self.left for each in (self.enrolled, self.taken)]
         return max(self.settled_before, min(reached, *known))
 
-    def told_elsewhere(self, but: int = -1) -> list[tuple[int, int]]:
+    def reported_elsewhere(self, but: int = -1) -> list[tuple[int, int]]:
         """Return the offsets whose refusals partitions that catch up are about to report."""
         return [each.telling for p, each in self.left.items() if p != but and each.telling[1]]
 
     @property
     def _of_coordinators(self) -> Mapping[int, int]:
-        away = self.away
-        return {p: position for p, position in self.enrolled.items() if p not in away}
+        unavailable = self.unavailable
+        return {p: position for p, position in self.enrolled.items() if p not in unavailable}
 
     @property
     def _of_others(self) -> Mapping[int, int]:

@@ -68,17 +68,17 @@ class DividedIntake:
             again = (await frontier.coordinator.again()).get(place)
             return enrolled, await frontier.reading.reached(*place, oldest), again
 
-        answers = await self._frontiers.ask(positions)
+        answers = await self._frontiers.query(positions)
         known = self._cursors.get(place)
         if known:
             await self._leaving.end(known)
         cursors = self._cursors[place] = Cursors(place, oldest, committed)
         cursors.past = max(committed, known.enrolled.get(0, 0) if known else 0)
-        away, lowest = answers.missing.keys(), list[int]()
+        unavailable, lowest = answers.missing.keys(), list[int]()
         for p, (enrolled, reached, again) in answers.by_partition.items():
             # Records to bring to a partition may lie before its position.
-            cursors.enrolled[p], cursors.taken[p] = enrolled, reached.of_all(but=away)
-            lowest += [enrolled, reached.lowest(but=away)]
+            cursors.enrolled[p], cursors.taken[p] = enrolled, reached.of_all(but=unavailable)
+            lowest += [enrolled, reached.lowest(but=unavailable)]
             if again is not None:
                 lowest.append(again)
                 cursors.again_below = max(
@@ -89,7 +89,7 @@ class DividedIntake:
             topic_id=topic_id, kafka_partition=kafka_partition, start=begin, next=begin, records=()
         )
         for p, why in answers.missing.items():
-            self._leaving.leave_behind(cursors, p, why, is_away=True)
+            self._leaving.leave_behind(cursors, p, why, is_unavailable=True)
         return begin
 
     async def misplaced(self) -> Sequence[Place]:
@@ -111,7 +111,7 @@ class DividedIntake:
                 for place in known
             ]
 
-        answers = await self._frontiers.ask(positions)
+        answers = await self._frontiers.query(positions)
         return [
             place
             for n, (place, (cursors, enrolled, taken)) in enumerate(known.items())
@@ -163,7 +163,7 @@ class DividedIntake:
 
     async def _refuse_while_moved(self, cursors: Cursors) -> None:
         """FrontierFull while the frontier is being moved; what has begun is brought to its end."""
-        asked = next(p for p in range(len(self._frontiers)) if p not in cursors.away)
+        asked = next(p for p in range(len(self._frontiers)) if p not in cursors.unavailable)
         moved = await self._leaving.each(
             cursors, {asked: self._frontiers[asked].positions.are_moved()}
         )
@@ -184,9 +184,9 @@ class DividedIntake:
     async def _enroll(
         self, batch: IntakeBatch, cursors: Cursors, coordinators: Mapping[int, int]
     ) -> Sequence[Enrolled]:
-        by_coordinator, away = defaultdict[int, list[Effect]](list), cursors.away
+        by_coordinator, unavailable = defaultdict[int, list[Effect]](list), cursors.unavailable
         for record in batch.records:
-            if (coordinator := coordinators[record.offset]) not in away:
+            if (coordinator := coordinators[record.offset]) not in unavailable:
                 by_coordinator[coordinator].append(record)
         work = {
             coordinator: self._steps.enroll(coordinator, replace(batch, records=records), cursors)
@@ -218,7 +218,9 @@ class DividedIntake:
         return [*(await self._leaving.each(cursors, work)).values()]
 
     def _seeds_of(self, cursors: Cursors, coordinators: Mapping[int, int]) -> SeedsOf:
-        return SeedsOf(len(self._frontiers), coordinators, cursors.away, cursors.told_elsewhere())
+        return SeedsOf(
+            len(self._frontiers), coordinators, cursors.unavailable, cursors.reported_elsewhere()
+        )
 
     async def _take_at(
         self,

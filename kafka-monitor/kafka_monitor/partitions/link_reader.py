@@ -134,7 +134,7 @@ class LinkReader:
         # Records applied while the calls run are not a reason to read again.
         before = {**self._reached}
         try:
-            answers = await self._frontiers.ask(lambda frontier: frontier.positions.known())
+            answers = await self._frontiers.query(lambda frontier: frontier.positions.known())
         except Unavailable:
             return
         for partition, known in answers.by_partition.items():
@@ -190,7 +190,7 @@ class LinkReader:
             done = await reading.apply(part)
             admitted += done.admitted
             unconfirmed.update(done.unconfirmed)
-        self._labelling.ask(links.kafka_partition, unconfirmed)
+        self._labelling.request(links.kafka_partition, unconfirmed)
         return admitted
 
     async def _decode(self, batch: Batch) -> LinkBatch:

@@ -59,7 +59,7 @@ class Steps:
         noted: dict[int, ToNote] = {}
         begun: list[Begun] = []
         while True:
-            done = await self._coordinators.ask(
+            done = await self._coordinators.call(
                 coordinator, lambda its: its.enroll(batch, noted, begun)
             )
             if done.note is None and not done.begun:
@@ -82,7 +82,7 @@ class Steps:
         reading, applied = self._frontiers[partition].reading, 0
         while True:
             done = await reading.take(batch, stamps, seeds_of)
-            self._labelling.ask(partition, done.unconfirmed)
+            self._labelling.request(partition, done.unconfirmed)
             applied += done.applied
             if done.short is None:
                 return replace(done, applied=applied)

@@ -81,19 +81,21 @@ class UnavailablePartitions:
 
         ``began``: since when it has been waited for, which may be long until it is an error.
         """
-        is_away = isinstance(error, RedisUnavailable)
+        is_unavailable = isinstance(error, RedisUnavailable)
         since = self._failing_since.setdefault(partition, began)
-        if is_away and time.monotonic() - since < LEAVE_AFTER_S:
+        if is_unavailable and time.monotonic() - since < LEAVE_AFTER_S:
             return False
         if len(cursors.left.keys() | {partition}) == self._partitions:
             return False
-        self.leave_behind(cursors, partition, str(error), is_away=is_away)
+        self.leave_behind(cursors, partition, str(error), is_unavailable=is_unavailable)
         return True
 
-    def leave_behind(self, cursors: Cursors, partition: int, why: str, *, is_away: bool) -> None:
+    def leave_behind(
+        self, cursors: Cursors, partition: int, why: str, *, is_unavailable: bool
+    ) -> None:
         """The others go on without it from now on; one that is full may be away later, too."""
-        left = cursors.left.setdefault(partition, LeftBehind(is_away=is_away))
-        left.is_away = left.is_away or is_away
+        left = cursors.left.setdefault(partition, LeftBehind(is_unavailable=is_unavailable))
+        left.is_unavailable = left.is_unavailable or is_unavailable
         if left.catching_up is None:
             log.warning("put", outcome="left_behind", frontier_partition=partition, why=why)
             left.catching_up = asyncio.create_task(self.catch_up(cursors, partition))

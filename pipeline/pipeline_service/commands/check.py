@@ -10,7 +10,7 @@ from crawlstream.boot.options import EXIT_CONFIG
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import ConfigError, KafkaUnavailable, Unavailable
-from pipeline_service.commands.printing import EXIT_FAILED, complain, say
+from pipeline_service.commands.printing import EXIT_FAILED, complain, print_line
 from pipeline_service.process import load_pipelines
 from pipeline_service.records.rows import Shape
 from pipeline_service.sink_factory import place_of, prove
@@ -40,16 +40,16 @@ async def _status(settings: Settings, pipeline: Pipeline, shape: Shape | None) -
     except Unavailable as error:
         complain(f"pipeline.{pipeline.name}: {error}")
         return EXIT_FAILED
-    say(f"{pipeline.name}: {place_of(pipeline)}")
+    print_line(f"{pipeline.name}: {place_of(pipeline)}")
     if pipeline.stage:
-        say(f"  stages, run by {_runners(pipeline)}: {_labels(pipeline)}")
+        print_line(f"  stages, run by {_runners(pipeline)}: {_labels(pipeline)}")
     topic = pipeline.topic(settings.topics)
     try:
         partitions = len(await end_offsets(kafka_of(settings), topic))
     except KafkaUnavailable as error:
-        say(f"  reads {topic}, which cannot be read now: {error}")
+        print_line(f"  reads {topic}, which cannot be read now: {error}")
     else:
-        say(f"  reads {topic}, {partitions} partitions")
+        print_line(f"  reads {topic}, {partitions} partitions")
     return 0
 
 

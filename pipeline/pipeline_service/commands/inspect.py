@@ -14,8 +14,14 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.tail import end_offsets, topic_id_of
 from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
-from pipeline_service.commands.printing import EXIT_FAILED, complain, say, say_json, say_table
-from pipeline_service.commands.quality import MOST_RUNS, quality_of, say_fields
+from pipeline_service.commands.printing import (
+    EXIT_FAILED,
+    complain,
+    print_json,
+    print_line,
+    print_table,
+)
+from pipeline_service.commands.quality import MOST_RUNS, print_fields, quality_of
 from pipeline_service.process import load_pipeline, load_pipelines
 from pipeline_service.records.account import Account, RecordTally, summed
 from pipeline_service.sink_factory import open_kept
@@ -79,10 +85,10 @@ async def summarize(settings: Settings, names: Sequence[str], *, as_json: bool =
         rows.append(_told(settings, pipeline, found))
     if as_json:
         for told in rows:
-            say_json(told)
+            print_json(told)
         return status
     shown = ("pipeline", "edition", "source", "lag", *_COLUMNS, "path")
-    say_table(shown, [[_cell(told[name]) for name in shown] for told in rows])
+    print_table(shown, [[_cell(told[name]) for name in shown] for told in rows])
     return status
 
 
@@ -115,14 +121,14 @@ async def report(settings: Settings, options: argparse.Namespace) -> int:
             rows.append(told | quality_of(tally, end))
     if options.json:
         for told in rows:
-            say_json(told)
+            print_json(told)
     elif rows:
         of_items = [name for name in _OF_ITEMS if any(name in told for told in rows)]
         names = ("appid", "crawlid", "spiderid", "run", *_COLUMNS, "done", "complete", *of_items)
-        say_table(names, [[_cell(told.get(name)) for name in names] for told in rows])
-        say_fields(rows if options.crawlid else rows[:MOST_RUNS])
+        print_table(names, [[_cell(told.get(name)) for name in names] for told in rows])
+        print_fields(rows if options.crawlid else rows[:MOST_RUNS])
     else:
-        say("No run has been read yet.")
+        print_line("No run has been read yet.")
     if not options.json:
         _tell_rest(account.total)
     is_well = all(told["closed"] and told.get("ok", True) for told in rows)
@@ -163,11 +169,13 @@ def _tell_rest(total: RecordTally) -> None:
     """Why records were not delivered, and what Kafka had deleted."""
     for word, reasons in (("filtered", total.filtered), ("undelivered", total.undelivered)):
         if reasons:
-            say(f"{word}: {_by_reason(reasons)}")
+            print_line(f"{word}: {_by_reason(reasons)}")
     if total.lost:
-        say(f"deleted by Kafka before they were read: {total.lost:,} offsets")
+        print_line(f"deleted by Kafka before they were read: {total.lost:,} offsets")
     if not total.is_closed:
-        say("The account does not close: read is not delivered + repeats + filtered + undelivered.")
+        print_line(
+            "The account does not close: read is not delivered + repeats + filtered + undelivered."
+        )
 
 
 def _by_reason(reasons: Counter[str]) -> str:

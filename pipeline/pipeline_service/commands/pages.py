@@ -15,7 +15,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.url import canonical, seed_url
 from crawlstream.wire import jsontext
-from pipeline_service.commands.printing import say, say_json, say_table
+from pipeline_service.commands.printing import print_json, print_line, print_table
 from pipeline_service.memory.known_page import KnownPage
 from pipeline_service.memory.seen import key_of
 from pipeline_service.memory.sql.visits import VisitStore
@@ -46,7 +46,7 @@ async def pages(settings: Settings, options: argparse.Namespace) -> int:
 def _status(pipeline: Pipeline, store: VisitStore, options: argparse.Namespace) -> int:
     told = store.status()
     if options.json:
-        say_json(told)
+        print_json(told)
         return 0
     fresh = told["fresh"]
     rows = [
@@ -65,9 +65,11 @@ def _status(pipeline: Pipeline, store: VisitStore, options: argparse.Namespace) 
     else:
         rows.append(("interval of a page that changes once a day", _span(told["base_s"])))
     for name, value in rows:
-        say(f"{name:<48}{value}")
+        print_line(f"{name:<48}{value}")
     for domain, count in told["always_changed"].items():
-        say(f"{domain}: {count:,} pages have changed at each visit: does their signature suit?")
+        print_line(
+            f"{domain}: {count:,} pages have changed at each visit: does their signature suit?"
+        )
     return 0
 
 
@@ -75,13 +77,13 @@ def _due(_: Pipeline, store: VisitStore, options: argparse.Namespace) -> int:
     found = store.due(max(options.count, 1))
     if options.json:
         for page in found:
-            say_json(_record(page))
+            print_json(_record(page))
         return 0
     now = datetime.now(UTC).timestamp()
     rows = [
         [_at(page.next_visit, now), _span(page.interval_s), _seen(page), page.url] for page in found
     ]
-    say_table(("due", "interval", "visits, changes", "url"), rows)
+    print_table(("due", "interval", "visits, changes", "url"), rows)
     return 0
 
 
@@ -95,13 +97,13 @@ def _changed(pipeline: Pipeline, store: VisitStore, options: argparse.Namespace)
         change = _change(page, since)
         counts[change] += 1
         if options.json:
-            say_json(_changed_record(page, change, keeps=keeps))
+            print_json(_changed_record(page, change, keeps=keeps))
         elif len(rows) < options.count:
             rows.append([change, _time(_changed_at(page, change)), page.url])
     if not options.json:
-        say_table(("change", "at", "url"), sorted(rows))
+        print_table(("change", "at", "url"), sorted(rows))
         total = ", ".join(f"{counts[name]:,} {name}" for name in _CHANGES)
-        say(f"{total}, since {_time(since)}")
+        print_line(f"{total}, since {_time(since)}")
     return 0
 
 
@@ -160,12 +162,12 @@ def _show(pipeline: Pipeline, store: VisitStore, options: argparse.Namespace) ->
         page = store.page(key)
         if page is None:
             missing += 1
-            say(f"{url} is not in the memory {pipeline.name}")
+            print_line(f"{url} is not in the memory {pipeline.name}")
         elif options.json:
-            say_json(_record(page))
+            print_json(_record(page))
         else:
             for name, value in _record(page).items():
-                say(f"{name:<16}{'-' if value is None else value}")
+                print_line(f"{name:<16}{'-' if value is None else value}")
     return 1 if missing else 0
 
 
@@ -174,10 +176,10 @@ def _now(pipeline: Pipeline, store: VisitStore, options: argparse.Namespace) -> 
     known = set(store.visit_now([key for _, key in keys]))
     for url, key in keys:
         if key not in known:
-            say(f"{url} is not in the memory {pipeline.name}: feed it by a crawl")
-    say(f"{len(known):,} pages are due now")
+            print_line(f"{url} is not in the memory {pipeline.name}: feed it by a crawl")
+    print_line(f"{len(known):,} pages are due now")
     if pipeline.visits is None:
-        say(f"Nothing visits them: there is no table [pipeline.{pipeline.name}.visits].")
+        print_line(f"Nothing visits them: there is no table [pipeline.{pipeline.name}.visits].")
     return 0 if len(known) == len({key for _, key in keys}) else 1
 
 

@@ -13,7 +13,7 @@ from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.formats.columns import COLUMNS, Column, ColumnType
 from crawlstream.model.delivered import Delivered
-from pipeline_service.commands.printing import say, say_json
+from pipeline_service.commands.printing import print_json, print_line
 from pipeline_service.process import load_pipeline
 from pipeline_service.records.judging import judge
 from pipeline_service.records.rows import StoreRow
@@ -37,7 +37,7 @@ async def preview(settings: Settings, options: argparse.Namespace) -> int:
         for record in records:
             await _show(record, stagings[pipeline.name])
     if not records:
-        say(f"{topic} has no records")
+        print_line(f"{topic} has no records")
     return 0
 
 
@@ -48,15 +48,15 @@ async def _show(record: Record, staging: Staging) -> None:
     place = f"{record.partition}-{record.offset}"
     if judged.page is None:
         why = f"{judged.reason}: {'; '.join(judged.errors)}"
-        say(f"{place}: {f'filtered: {judged.filtered}' if judged.filtered else why}")
+        print_line(f"{place}: {f'filtered: {judged.filtered}' if judged.filtered else why}")
         return
     told = {"record": place, **_folder(staging.pipeline, judged.page)}
     for row in (None,) if judged.rows is None else judged.rows:
         if row is None:
-            say_json({**told, **_row(judged.page, COLUMNS)})
+            print_json({**told, **_row(judged.page, COLUMNS)})
         else:
             assert staging.shape is not None
-            say_json({**told, **_row(row, staging.shape.columns)})
+            print_json({**told, **_row(row, staging.shape.columns)})
 
 
 def _folder(pipeline: Pipeline, page: Delivered) -> dict[str, object]:

@@ -15,7 +15,7 @@ from crawlstream.wire import jsontext
 EXIT_FAILED = 1
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print one line on standard output."""
     sys.stdout.write(f"{printable(text)}\n")
 
@@ -25,12 +25,12 @@ def complain(text: str) -> None:
     sys.stderr.write(f"pipeline: {printable(' '.join(text.split()))}\n")
 
 
-def say_json(value: object) -> None:
+def print_json(value: object) -> None:
     """A value as one line of JSON."""
     sys.stdout.write(jsontext.dumps(value).decode() + "\n")
 
 
-def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table; numbers are on the right."""
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for number, name in enumerate(columns):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeline_service.commands.printing import say, say_table
+from pipeline_service.commands.printing import print_line, print_table
 from pipeline_service.records.account import RecordTally
 from pipeline_service.spec.quality.expect import ItemJudge
 
@@ -22,16 +22,16 @@ def quality_of(tally: RecordTally, ending: Mapping[str, Any]) -> dict[str, Any]:
     return {key: counted[key] for key in ("items", "fields") if key in counted}
 
 
-def say_fields(runs: Sequence[Mapping[str, Any]]) -> None:
+def print_fields(runs: Sequence[Mapping[str, Any]]) -> None:
     """A table of the fields that fail, or of which something is expected."""
     rows = [
         [str(run["crawlid"]), str(run["run"]), *cells] for run in runs for cells in _fields(run)
     ]
     if rows:
-        say("")
-        say_table(("crawlid", "run", "field", "present", "valid", "expected", "errors"), rows)
+        print_line("")
+        print_table(("crawlid", "run", "field", "present", "valid", "expected", "errors"), rows)
     elif any(run.get("fields") for run in runs):
-        say("No item has an invalid field.")
+        print_line("No item has an invalid field.")
 
 
 def _fields(run: Mapping[str, Any]) -> Iterator[Sequence[str]]:

@@ -6,10 +6,10 @@ import argparse
 
 from crawlstream.boot.settings import Settings
 from crawlstream.formats.kafka_connect import connect_schema
-from pipeline_service.commands.printing import say_json
+from pipeline_service.commands.printing import print_json
 
 
 async def schema(_: Settings, options: argparse.Namespace) -> int:
     """Print it in one line."""
-    say_json(connect_schema(only_flat=options.flat))
+    print_json(connect_schema(only_flat=options.flat))
     return 0

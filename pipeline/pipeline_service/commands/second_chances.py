@@ -24,7 +24,7 @@ from crawlstream.model.event import Undelivered
 from crawlstream.plugins.sinks import Change, RowsRefused
 from crawlstream.wire import jsontext
 from crawlstream.wire import undelivered as wire
-from pipeline_service.commands.printing import say, say_json, say_table
+from pipeline_service.commands.printing import print_json, print_line, print_table
 from pipeline_service.process import load_pipeline
 from pipeline_service.records.judging import Judged, judge
 from pipeline_service.sink_factory import crawl_of, make_maker, open_rows, open_store, place_of
@@ -100,18 +100,18 @@ def _list(found: Sequence[Undelivered], *, as_json: bool) -> None:
             told = each.rejection
             reasons = {"reason": told.reason, "errors": list(told.errors)}
             named = {"id": _id(each), "url": _url(each) or None}
-            say_json({**named, **reasons, "timestamp": told.timestamp_ms})
+            print_json({**named, **reasons, "timestamp": told.timestamp_ms})
     elif found:
         rows = [[_id(o), _url(o), o.rejection.reason, "; ".join(o.rejection.errors)] for o in found]
-        say_table(("id", "url", "reason", "errors"), rows)
+        print_table(("id", "url", "reason", "errors"), rows)
     else:
-        say("Nothing is undelivered.")
+        print_line("Nothing is undelivered.")
 
 
 def _show(one: Undelivered) -> None:
-    say(f"{_id(one)}: {one.rejection.reason}: {'; '.join(one.rejection.errors)}")
+    print_line(f"{_id(one)}: {one.rejection.reason}: {'; '.join(one.rejection.errors)}")
     raw = one.rejection.raw
-    say("(no value)" if raw is None else raw.decode("utf-8", "backslashreplace"))
+    print_line("(no value)" if raw is None else raw.decode("utf-8", "backslashreplace"))
 
 
 async def _replay(settings: Settings, pipeline: Pipeline, chosen: Sequence[Undelivered]) -> int:
@@ -129,14 +129,14 @@ async def _replay_one(settings: Settings, each: Undelivered, staging: Staging) -
     (judged,) = judge(staging.pipeline, batch)
     judged = await staging.run_one(judged)
     if judged.page is None:
-        say(f"{_id(each)}: {'; '.join(judged.errors) or f'filtered: {judged.filtered}'}")
+        print_line(f"{_id(each)}: {'; '.join(judged.errors) or f'filtered: {judged.filtered}'}")
         return not judged.reason
     try:
         place = await asyncio.to_thread(_write, settings, judged, staging)
     except RowsRefused as refused:
-        say(f"{_id(each)}: {refused}")
+        print_line(f"{_id(each)}: {refused}")
         return False
-    say(f"{_id(each)}: {place}")
+    print_line(f"{_id(each)}: {place}")
     return True
 
 

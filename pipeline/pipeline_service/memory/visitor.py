@@ -53,19 +53,21 @@ class Visitor:
                     log.warning("visit", outcome="waiting", error=str(error))
                     await asyncio.sleep(_AGAIN_S)
         finally:
-            await self._calls.ask(self._store.close)
+            await self._calls.call(self._store.close)
 
     async def _step(self) -> None:
-        while (claim := await self._calls.ask(partial(self._store.claim, self._owner))) is not None:
+        while (
+            claim := await self._calls.call(partial(self._store.claim, self._owner))
+        ) is not None:
             failpoint("before_visits")
             await self._sink.send(self._records(claim))
             failpoint("after_visits")
-            await self._calls.ask(partial(self._store.fed, claim))
+            await self._calls.call(partial(self._store.fed, claim))
             VISITS_FED.labels(self._pipeline.name).inc(len(claim.visits))
             log.info("visit", pipeline=self._pipeline.name, pages=len(claim.visits))
             if claim.is_last:
                 break
-        course = await self._calls.ask(self._store.course)
+        course = await self._calls.call(self._store.course)
         note_course(
             self._pipeline.name,
             due=course.due,

@@ -131,7 +131,7 @@ class RowsSink:
 
     async def end(self, _: Liveness) -> None:
         """Let go of the store."""
-        await self._calls.ask(self._close)
+        await self._calls.call(self._close)
 
     async def skip(self, where: OutOfRange, live: Liveness) -> int:
         """Go on at the oldest record where Kafka has deleted what was to be read next."""
@@ -243,7 +243,7 @@ class RowsSink:
 
     async def _asked(self, call: Callable[[], T]) -> T:
         """Call the store, opened; SinkUnavailable, and what the call raises."""
-        return await self._calls.ask(partial(self._opened, call))
+        return await self._calls.call(partial(self._opened, call))
 
     def _opened(self, call: Callable[[], T]) -> T:
         if not self._is_open:

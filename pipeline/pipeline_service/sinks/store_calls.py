@@ -28,7 +28,7 @@ class StoreCalls:
         self._store = store
         self._turn = threading.Lock()
 
-    async def ask(self, call: Callable[[], T]) -> T:
+    async def call(self, call: Callable[[], T]) -> T:
         """Return the answer of a call, or raise its error.
 
         A call that hangs, or whose caller is cancelled, is interrupted: the thread is soon free.

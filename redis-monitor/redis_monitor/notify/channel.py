@@ -72,7 +72,7 @@ class Channel:
             kafka, topic, group=self._group, locate=self._locate, on_out_of_range=_oldest
         )
 
-    def tell(self, notice: Notice) -> None:
+    def notify(self, notice: Notice) -> None:
         """Send a problem's notice soon; the newest is left out where too many wait."""
         if self._problems.full():
             self._count("dropped", notice)

@@ -31,7 +31,7 @@ def notifying(settings: Settings, cluster: Cluster) -> Sequence[Coroutine[Any, A
 
         def tell(notice: Notice) -> None:
             for channel in channels:
-                channel.tell(notice)
+                channel.notify(notice)
 
         work.append(ProblemWatch(cluster, tell, after_s=settings.notify_after).run())
     return work

@@ -85,7 +85,7 @@ class ProblemLog:
 
 
 @dataclass(slots=True)
-class _Owed:
+class _PendingChange:
     """Change that the leader has to report; since when this leader has it."""
 
     change: Change
@@ -93,7 +93,7 @@ class _Owed:
     since: float
 
 
-class OwedChanges:
+class PendingChanges:
     """Changes until they are reported: by this process, or by a leader that has outlived them.
 
     A process counts as alive until its heartbeat has expired, so the leader may be dead: its
@@ -102,11 +102,11 @@ class OwedChanges:
 
     def __init__(self, mine: str) -> None:
         self._mine = mine
-        self._owed: list[_Owed] = []
+        self._owed: list[_PendingChange] = []
 
     def add(self, changes: Sequence[Change], leader: str, now: float) -> None:
         """Take note of changes seen under a leader."""
-        self._owed += [_Owed(change, leader, now) for change in changes]
+        self._owed += [_PendingChange(change, leader, now) for change in changes]
 
     def due(self, leader: str, now: float) -> Sequence[Change]:
         """Return the changes that this process has to report now, in order; forget the leader's."""
@@ -131,7 +131,7 @@ class ProblemWatch:
         self._log = ProblemLog(after_s)
         self._every_s = min(_LOOK_EVERY_S, max(after_s / 3, 0.1))
         self._leader = cluster.process.name
-        self._owed = OwedChanges(cluster.process.name)
+        self._owed = PendingChanges(cluster.process.name)
         self._rejected_end: int | None = None
         self._rejected_count, self._rejected_at = 0, 0.0
 

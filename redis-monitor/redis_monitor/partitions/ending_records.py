@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from crawlstream.bus.records import Out
 from crawlstream.keys import Topics
-from crawlstream.model.effects import OutboxRecord, OwedSchedule
+from crawlstream.model.effects import OutboxRecord, OutboxSchedule
 from crawlstream.model.partitions.messages import CoordinatorMark
 from crawlstream.wire import run_marks
 from crawlstream_frontier.partition_calls.coordinator import Coordinator
@@ -42,7 +42,7 @@ class EndingRecords:
             )
         ]
 
-    async def published(self, owed: Sequence[OutboxRecord | OwedSchedule]) -> None:
+    async def published(self, owed: Sequence[OutboxRecord | OutboxSchedule]) -> None:
         """Kafka has these: the next runs of their crawls may be worked for; RedisUnavailable."""
         for one in owed:
             if isinstance(one, OutboxRecord) and one.generation is not None:

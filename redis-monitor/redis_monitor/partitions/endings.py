@@ -14,11 +14,11 @@ from crawlstream.bus.records import Out
 from crawlstream.errors import Unavailable
 from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import (
+    ContextChange,
     ContextKey,
     Look,
     OpenRun,
     Question,
-    Tell,
     ToNote,
 )
 from crawlstream.tasks import together
@@ -175,7 +175,7 @@ class Endings:
         short = [
             Question(run.context, is_of_credits=True) for run, report in pairs if report.is_short
         ]
-        self._labelling.ask(partition, [*unconfirmed, *short])
+        self._labelling.request(partition, [*unconfirmed, *short])
 
     async def _lapse(self) -> float:
         """Let end what the coordinator's clock ends; seconds until there may be more."""
@@ -199,20 +199,20 @@ class Endings:
 
         Partitions that do not answer, or still have pages in flight, are notified the next time.
         """
-        by_partition = defaultdict[int, list[Tell]](list)
-        for tell in await self._coordinator.tells():
+        by_partition = defaultdict[int, list[ContextChange]](list)
+        for tell in await self._coordinator.changes():
             by_partition[tell.partition].append(tell)
         told = 0
         for partition, tells in by_partition.items():
             try:
-                answers = await self._frontiers[partition].contexts.tell(tells)
+                answers = await self._frontiers[partition].contexts.deliver(tells)
             except Unavailable as error:
                 name = self._frontiers.name(partition)
                 log.warning("homes", outcome="waiting", partition=name, error=str(error))
                 continue
-            await self._coordinator.told(answers)
+            await self._coordinator.acknowledge(answers)
             told += len(answers)
             # Changed contexts are requested at once: a paused crawl, for example, delays no worker.
             changed = [Question(tell.context) for tell in tells if tell.what == "changed"]
-            self._labelling.ask(partition, changed)
+            self._labelling.request(partition, changed)
         return told

@@ -56,10 +56,10 @@ class LinksLag:
     async def look(self) -> None:
         """Look once; KafkaUnavailable, RedisUnavailable: nothing was reported."""
         self._topic_id = self._topic_id or await topic_id_of(self._kafka, self._topic)
-        answers = await self._frontiers.ask(lambda each: each.positions.known())
+        answers = await self._frontiers.query(lambda each: each.positions.known())
         # Positions first: a record that comes meanwhile counts as waiting, none is passed over.
         ends = await end_offsets(self._kafka, self._topic)
-        self.tell(
+        self.report(
             {
                 p: (end, self._position(p, answers.by_partition.get(p)))
                 for p, end in ends.items()
@@ -67,7 +67,7 @@ class LinksLag:
             }
         )
 
-    def tell(self, found: Mapping[int, tuple[int, int | None]]) -> None:
+    def report(self, found: Mapping[int, tuple[int, int | None]]) -> None:
         """Report each partition, with its end and position; None: it does not answer."""
         for p, (end, position) in found.items():
             records, seconds = self._waiting[p].look(self._clock(), end, position)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from crawlstream.bus.records import Out
 from crawlstream.keys import Topics
-from crawlstream.model.effects import OwedSchedule
+from crawlstream.model.effects import OutboxSchedule
 from crawlstream.wire import events, schedules
 
 
-def records_of(owed: OwedSchedule, topics: Topics) -> Sequence[Out]:
+def records_of(owed: OutboxSchedule, topics: Topics) -> Sequence[Out]:
     """Return the mark for a new Redis, then the event, if anything happened."""
     mark, event = owed.mark, owed.event
     key = topics.schedule_key(mark.appid, mark.name)

@@ -74,9 +74,9 @@ class DomainRow:
         """Listed pages by spider, without those of paused crawls, whose queues leave it in time."""
         queued: dict[str, int] = defaultdict(int)
         for queue in self.report.queues if self.report else ():
-            bands = [band for band in queue.first if band.crawl not in self.paused]
-            if bands:
-                queued[queue.spiderid] += sum(band.queued for band in bands)
+            open_queues = [each for each in queue.first if each.crawl not in self.paused]
+            if open_queues:
+                queued[queue.spiderid] += sum(each.queued for each in open_queues)
         return queued
 
     @property

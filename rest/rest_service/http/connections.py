@@ -89,8 +89,8 @@ class Connections:
     def refuse(self, one: Connection) -> None:
         """Let a client read its refusal for a moment, unless too many do."""
         if len(self._refused) >= _MOST_REFUSED:
-            eldest = next(iter(self._refused))
-            eldest.abort()
+            oldest = next(iter(self._refused))
+            oldest.abort()
         self._refused[one] = one.loop.call_later(_LOOK_EVERY_S, one.abort)
 
     def forget(self, one: Connection) -> None:
@@ -130,8 +130,8 @@ class Connections:
                 one.abort()
 
     def _give_up(self, waiting: dict[Connection, None]) -> bool:
-        for eldest in waiting:
-            eldest.abort()
+        for oldest in waiting:
+            oldest.abort()
             return True
         return False
 

@@ -224,7 +224,7 @@ async def _steer(
     )
     # An invalid request is refused here, not on a topic that the client does not read.
     requests.decode(asked, limits=service.limits)
-    reply = await service.ask(client, asked, uuid)
+    reply = await service.request(client, asked, uuid)
     if reply is None:
         return success({"poll_id": uuid}, status=202)
     if problem := orjson.loads(reply).get("error"):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import DIRECT, PoolTable
 from crawlstream.model.egress.proxy_reports import ALL_SITES, ProxyBan
-from crawlstream.model.egress.proxy_states import PoolState, pool_named, pool_told, why
+from crawlstream.model.egress.proxy_states import PoolState, pool_json, pool_named, why
 from crawlstream.model.url import fold_host
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
@@ -43,7 +43,7 @@ class Ban(Unban):
 async def proxies(service: TheService) -> Response:
     """Pools in order of their names: proxies by state; traffic, budget and cost of the day."""
     states, table = await states_of_pools(service)
-    told = [pool_told(state, with_proxies=False) for state in states]
+    told = [pool_json(state, with_proxies=False) for state in states]
     uses = {"default": table.default, "groups": table.groups, "domains": table.domains}
     return success({**uses, "pools": told})
 
@@ -73,7 +73,7 @@ async def why_not(
 async def one_pool(service: TheService, pool: Name) -> Response:
     """A pool and its proxies: state, score, counts, mean latency, domains that each avoids."""
     states, _ = await states_of_pools(service)
-    return success(pool_told(_named(states, pool)))
+    return success(pool_json(_named(states, pool)))
 
 
 @router.post("/proxies/ban", summary="Ban a proxy")

@@ -106,7 +106,7 @@ async def _ask(
     fed = requests.decode(asked, limits=service.limits)
     assert isinstance(fed, ScheduleRequest)
     await service.quota.admit_schedule(client, fed)
-    reply = await service.ask(client, asked, uuid)
+    reply = await service.request(client, asked, uuid)
     if reply is None:
         return success({"poll_id": uuid}, status=202)
     if problem := orjson.loads(reply).get("error"):

@@ -103,7 +103,7 @@ async def test_the_wheel_crawls_in_a_cluster_elsewhere_by_a_spider_of_ones_own(
     """`crawling` runs the spider, `crawlstream crawl` feeds it and writes its results."""
     (installed.folder / "shop.py").write_text(_SPIDER)
     elsewhere = {
-        **cluster.local.told,
+        **cluster.local.client_settings,
         "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
         "CRAWLSTREAM_HOME": str(installed.folder / "home"),
         "CRAWLSTREAM_METRICS_OFFSET": "20",

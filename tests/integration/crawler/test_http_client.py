@@ -388,10 +388,10 @@ async def test_what_leaves_and_what_comes_back_is_told(visitor: Visitor, site: C
     coming = asyncio.ensure_future(visitor.fetch(site.url("/")))
     await asyncio.to_thread(arrived.wait, 20)
     await asyncio.sleep(0.05)
-    (left,) = visitor.leases.of(0).take_owed().sent
+    (left,) = visitor.leases.of(0).take_report().sent
     may_answer.set()
     await coming
-    (back,) = visitor.leases.of(0).take_owed().sent
+    (back,) = visitor.leases.of(0).take_report().sent
     assert (left.received, back.received) == (False, True)
     assert back.heard is not None
 

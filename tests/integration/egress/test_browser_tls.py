@@ -153,8 +153,8 @@ async def test_what_takes_too_long_or_is_too_large_ends(
 async def test_a_large_body_waits_for_others(browsing: Visitor, secret: CrawlerSite) -> None:
     """Its connection is not read while there is no room, and its clock stands still."""
     secret.pages["/large"] = Answer(b"x" * 786_432)
-    eldest = [browsing.page(f"http://a.test/{n}") for n in range(3)]
-    for page in eldest:
+    oldest = [browsing.page(f"http://a.test/{n}") for n in range(3)]
+    for page in oldest:
         browsing.budget.weigh(page, 8 << 20)
     asked = asyncio.ensure_future(
         browsing.outcome(secret.url("/large"), tls="chrome", meta={"download_timeout": 0.5})
@@ -162,7 +162,7 @@ async def test_a_large_body_waits_for_others(browsing: Visitor, secret: CrawlerS
     await wait_until(lambda: len(browsing.budget._waiting) == 1)
     await asyncio.sleep(0.7)
     assert not asked.done()
-    for page in eldest:
+    for page in oldest:
         browsing.budget.drop(page)
     assert await asked == 200
 

@@ -217,7 +217,7 @@ async def test_pages_wait_for_a_proxy_as_long_as_for_anything_else_and_end_by_na
             try:
                 return await visitor.outcome(site.url("/"), proxy="de")
             finally:
-                await bench.routes.patience.tell()
+                await bench.routes.patience.drop_served()
 
         async def wait_longer(seconds: float) -> None:
             await bench.wait_longer("de", host_of(site.url("/")), seconds)

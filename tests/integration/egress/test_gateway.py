@@ -295,7 +295,7 @@ async def test_nothing_leaves_by_a_tunnel_that_was_open_when_the_right_to_send_w
         assert await client.connect("127.0.0.1", site.port) == 200
         assert (await client.get("127.0.0.1"))[0] == 200
         if cause == "redis":
-            monkeypatch.setattr(Leases, "hears", property(lambda _: False))
+            monkeypatch.setattr(Leases, "is_in_contact", property(lambda _: False))
         elif cause == "frozen":
             gateway._ticked_at -= room.LONGEST_GAP_S + 1
         elif cause == "closed":

@@ -104,6 +104,6 @@ async def test_a_worker_goes_on_alone_without_redis_and_tells_everything_once(
         return await answers() == 2
 
     await wait_until(all_told)
-    await workers[0].shared.tell()
+    await workers[0].shared.exchange()
     assert await answers() == 2
     assert (await reader.health())["p-1"].failed == 1

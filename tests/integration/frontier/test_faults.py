@@ -190,13 +190,13 @@ async def test_what_was_deleted_before_its_reader_died_is_not_read_again(bench: 
     """A reader may die between the two commands that end a record."""
     await bench.feed.seeds("a/1")
     await bench.feed.seeds("b/1", crawl=OTHER)
-    first, second = await bench.reader.owed(count=2, block_ms=0)
+    first, second = await bench.reader.records(count=2, block_ms=0)
     await bench.redis.xdel(KEYS.outbox(), first.id)
     await bench.redis.xclaim(
         KEYS.outbox(), GROUP, "dead", 0, [first.id, second.id], idle=2 * TAKE_OVER_MS
     )
     heir = Streams(bench.redis, KEYS, "heir")
-    assert [one.id for one in await heir.owed(count=10, block_ms=0)] == [second.id]
+    assert [one.id for one in await heir.records(count=10, block_ms=0)] == [second.id]
     await heir.published([second.id])
     assert (await bench.redis.xpending(KEYS.outbox(), GROUP))["pending"] == 0
 
@@ -205,7 +205,7 @@ async def test_the_first_reader_of_a_full_redis_can_begin(redis: Redis) -> None:
     """Streams and groups that are not there yet are made."""
     async with filled(redis, NOTHING_LEFT):
         reader = Streams(redis, KEYS, "reader")
-        assert [*await reader.owed(block_ms=0), *await reader.actions(block_ms=0)] == []
+        assert [*await reader.records(block_ms=0), *await reader.actions(block_ms=0)] == []
 
 
 async def test_scripts_that_redis_forgot_are_loaded_again(bench: Bench) -> None:
@@ -262,7 +262,7 @@ async def test_a_redis_that_is_away_is_said_to_be_so(redis_server: RunningServer
                 bench.frontier.queries.crawls,
                 bench.frontier.queries.state,
                 bench.frontier.maintenance.tend,
-                lambda: streams.owed(block_ms=0),
+                lambda: streams.records(block_ms=0),
                 lambda: streams.published(["1-1"]),
             ):
                 with pytest.raises(RedisUnavailable):

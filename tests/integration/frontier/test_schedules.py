@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from crawlstream.model.effects import OwedSchedule
+from crawlstream.model.effects import OutboxSchedule
 from crawlstream.model.recurring.schedule import (
     MOST_SEEDS,
     STOP_NUMBER,
@@ -58,11 +58,11 @@ async def due(bench: Bench, by: str = "me") -> list[str]:
     return [one.schedule.name for one in found.due]
 
 
-async def told(bench: Bench) -> list[OwedSchedule]:
+async def told(bench: Bench) -> list[OutboxSchedule]:
     """What is owed about schedules; it is published by this."""
-    owed = await bench.reader.owed(count=100, block_ms=0)
+    owed = await bench.reader.records(count=100, block_ms=0)
     await bench.reader.published([one.id for one in owed])
-    return [one for one in owed if isinstance(one, OwedSchedule)]
+    return [one for one in owed if isinstance(one, OutboxSchedule)]
 
 
 def turn(of: ScheduleState, **what: object) -> Turn:

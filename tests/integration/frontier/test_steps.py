@@ -180,7 +180,7 @@ async def test_a_list_reads_so_many_lengths_a_call(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the number of domains, and of bands in each."""
-    monkeypatch.setattr(queries, "BANDS_PER_CALL", A_STEP)
+    monkeypatch.setattr(queries, "QUEUES_PER_CALL", A_STEP)
     await fill(bench)
     scripts.clear()
     assert len((await bench.state()).domains) == DOMAINS + 1

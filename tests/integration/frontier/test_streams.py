@@ -185,11 +185,11 @@ async def test_a_waiting_reader_gets_what_comes(bench: Bench) -> None:
 async def test_an_emptied_redis_is_no_reason_to_stop(bench: Bench) -> None:
     """A reader whose group has vanished makes it anew."""
     reader = Streams(bench.redis, KEYS, "one")
-    assert not await reader.owed(block_ms=0)
+    assert not await reader.records(block_ms=0)
     await bench.redis.flushdb()
     await bench.feed.place()
     await bench.feed.seeds("a/1")
-    assert [one.kind for one in await reader.owed(block_ms=0)] == ["crawl_started"]
+    assert [one.kind for one in await reader.records(block_ms=0)] == ["crawl_started"]
 
 
 @pytest.mark.parametrize("losses", [1, 2])

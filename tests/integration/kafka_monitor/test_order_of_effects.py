@@ -49,18 +49,18 @@ SEED = {"url": "http://a.example/", "appid": CRAWL.appid, "crawlid": CRAWL.crawl
 class WatchedSink:
     """Takes records, after a look at Redis; says first that it is away as often as asked for."""
 
-    def __init__(self, look: Callable[[], Awaitable[object]], away: int = 0) -> None:
+    def __init__(self, look: Callable[[], Awaitable[object]], unavailable: int = 0) -> None:
         self.seen: list[tuple[str, object]] = []
         """Topic of each record, and what the look answered then."""
         self._look = look
-        self._away = away
+        self._unavailable = unavailable
 
     async def send(self, records: Sequence[Out]) -> None:
         """As ``Sink.send``."""
         looked = await self._look()
         self.seen += [(record.topic, looked) for record in records]
-        if self._away:
-            self._away -= 1
+        if self._unavailable:
+            self._unavailable -= 1
             raise KafkaUnavailable("no word of it")
 
 
@@ -121,7 +121,7 @@ class Monitor:
 
 async def test_what_is_rejected_is_told_before_its_position_has_passed(bench: Bench) -> None:
     """A death in between, or a Kafka that is away, has it told again, never forgotten."""
-    kafka = WatchedSink(lambda: position_of(bench.frontier, "topic", 0), away=2)
+    kafka = WatchedSink(lambda: position_of(bench.frontier, "topic", 0), unavailable=2)
     await Monitor(bench, kafka).take(b"no request", SEED)
     assert kafka.seen == [(TOPICS.rejected, 0)] * 3
     assert await position_of(bench.frontier, "topic", 0) == 2
@@ -130,7 +130,7 @@ async def test_what_is_rejected_is_told_before_its_position_has_passed(bench: Be
 
 async def test_what_the_frontier_refuses_is_told_before_it_is_noted_as_told(bench: Bench) -> None:
     """It is told again by whoever comes next until then."""
-    kafka = WatchedSink(lambda: bench.frontier.positions.begin("topic", 0, 3), away=1)
+    kafka = WatchedSink(lambda: bench.frontier.positions.begin("topic", 0, 3), unavailable=1)
     capped = SEED | {"max_pages": 1}
     await Monitor(bench, kafka).take(capped, capped, capped)
     rejected = [looked for topic, looked in kafka.seen if topic == TOPICS.rejected]
@@ -200,7 +200,7 @@ def answers(bench: Bench, kafka: Any, action: Any) -> ActionRunner:
 async def test_an_action_is_answered_before_it_is_forgotten(bench: Bench) -> None:
     """Kafka has the reply; who dies before leaves the action to another."""
     await bench.feed.say("info")
-    kafka = WatchedSink(lambda: bench.redis.xlen(KEYS.actions()), away=2)
+    kafka = WatchedSink(lambda: bench.redis.xlen(KEYS.actions()), unavailable=2)
     await answers(bench, kafka, Asked()).step()
     assert kafka.seen == [(TOPICS.outbound, 1)] * 3
     assert await bench.redis.xlen(KEYS.actions()) == 0
@@ -235,7 +235,7 @@ async def test_what_is_no_reply_is_answered_as_failed(bench: Bench) -> None:
 async def test_what_is_owed_is_told_before_it_is_forgotten(bench: Bench) -> None:
     """Kafka has the record; who dies before leaves the debt to another."""
     await bench.feed.seeds("a/1")
-    kafka = WatchedSink(lambda: bench.redis.xlen(KEYS.outbox()), away=2)
+    kafka = WatchedSink(lambda: bench.redis.xlen(KEYS.outbox()), unavailable=2)
     outbound = Outbound(kafka, TOPICS)  # type: ignore[arg-type]
     tally = Tally(bench.redis, KEYS)
     await OutboxPublisher(

@@ -194,7 +194,7 @@ async def test_what_was_over_stays_over_and_the_rest_completes(
     place.feed("young")
     first += await crawl(place, "young", SEEDS // 2, wait_until)
     rule = {"appid": APP, "domain": "edited.com", "hits": 7, "window": 60}
-    edit = witness.ask(action="domain-update", **rule)
+    edit = witness.feed_request(action="domain-update", **rule)
     asked = [place.ask("held", "pause", until=4_000_000_000), place.ask("ended", "stop"), edit]
     for uuid in asked:
         await witness.answered(uuid)

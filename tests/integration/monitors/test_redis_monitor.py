@@ -137,14 +137,14 @@ async def test_a_seed_is_accepted_and_told_by_info(
     assert accepted == accepted | {"action": "accepted", "crawlid": "known", "run": 1}
 
     asked = {"appid": APP, "spiderid": "odd", "action": "info"}
-    crawl = await witness.answered(witness.ask(**asked, crawlid="known"))
+    crawl = await witness.answered(witness.feed_request(**asked, crawlid="known"))
     assert crawl.keys() >= ANSWERED | {"crawlid", "spiderid", "total_pending", "total_domains"}
     assert "action" not in crawl
     assert crawl["expires"] == str(later)
     domain = {"total": 1, "high_priority": 1, "low_priority": 1}
     assert crawl["domains"] == {"example.com": domain}
 
-    app = await witness.answered(witness.ask(**asked))
+    app = await witness.answered(witness.feed_request(**asked))
     totals = {"total_pending", "total_domains", "total_crawlids"}
     assert app.keys() == ANSWERED | {"spiderid", "crawlids"} | totals
     assert app["crawlids"]["known"] == {
@@ -164,7 +164,7 @@ async def test_all_kinds_of_stats_are_answered(
     tally.count_response("link", "h", 200)
     await tally.flush()
     witness.feed(seed("waiting", spiderid="nobody"))
-    await witness.answered(witness.ask(**action("info")))
+    await witness.answered(witness.feed_request(**action("info")))
 
     async def both_are_counted() -> bool:
         told = str(await CounterHistory(redis, cluster.keys).read("kafka-monitor"))
@@ -172,7 +172,7 @@ async def test_all_kinds_of_stats_are_answered(
 
     await wait_until(both_are_counted)
 
-    asked = {kind: witness.ask(appid=APP, stats=kind) for kind in STATS}
+    asked = {kind: witness.feed_request(appid=APP, stats=kind) for kind in STATS}
     told = {kind: await witness.answered(uuid) for kind, uuid in asked.items()}
 
     for kind, keys in STATS.items():
@@ -232,7 +232,7 @@ async def test_a_crawl_is_paused_moved_and_resumed(
         assert (reply["action"], reply["run"], "error" in reply) == (name, 1, False)
     assert told[1]["priority"] == 90
 
-    info = await witness.answered(witness.ask(**action("info", crawlid="steered")))
+    info = await witness.answered(witness.feed_request(**action("info", crawlid="steered")))
     assert (info["state"], info["held_back"]) == ("paused", {"paused": 3})
     assert info["domains"]["example.com"]["high_priority"] == 90
 
@@ -242,7 +242,7 @@ async def test_a_crawl_is_paused_moved_and_resumed(
         {},
         {"crawlid": "steered", "action": "reprioritize"},
     ]
-    uuids = [witness.ask(**{**action("pause"), **fields}) for fields in wrong]
+    uuids = [witness.feed_request(**{**action("pause"), **fields}) for fields in wrong]
     assert [(await witness.answered(uuid))["error"] for uuid in uuids] == [
         "no such crawl is under way",
         "no such crawl is under way; spiders with a crawl of this id: link (paused)",
@@ -250,7 +250,7 @@ async def test_a_crawl_is_paused_moved_and_resumed(
         "reprioritize needs a priority",
     ]
 
-    witness.ask(**action("resume", crawlid="steered"))
+    witness.feed_request(**action("resume", crawlid="steered"))
     worker = Worker(frontier)
     await wait_until(lambda: worker.has_finished(3))
     ended = await wait_until(lambda: witness.ending("steered"))
@@ -293,17 +293,17 @@ async def test_rules_are_edited_copied_and_fenced(
 ) -> None:
     """Edits reach Redis; a bad edit is answered; a node made anew does not rule by itself."""
     edit = {"appid": APP, "domain": "edited.com", "action": "domain-update"}
-    done = await witness.answered(witness.ask(**edit, hits=60, window=30, scale=0.5))
+    done = await witness.answered(witness.feed_request(**edit, hits=60, window=30, scale=0.5))
     assert done.keys() == ANSWERED | {"action", "domain"}
     blocked = {**edit, "domain": "blocked.com", "action": "blacklist-update"}
-    await witness.answered(witness.ask(**blocked))
+    await witness.answered(witness.feed_request(**blocked))
     await wait_until(lambda: is_blocked(frontier, "blocked.com"))
     rules = await frontier.rules.table()
     assert rules is not None
     assert rules.default.hits == int(WIDE_OPEN["QUEUE_HITS"])
     assert rules.rule_for("edited.com").effective_hits == 30
 
-    refused = await witness.answered(witness.ask(**edit, hits=0, window=30))
+    refused = await witness.answered(witness.feed_request(**edit, hits=0, window=30))
     assert "hits" in refused["error"]
 
     zookeeper = KazooClient(cluster.zookeeper_hosts)
@@ -320,7 +320,7 @@ async def test_replies_go_to_an_applications_own_topic_too(
     cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
 ) -> None:
     """With KAFKA_APPID_TOPICS there is ``<prefix>.outbound_<appid>``, made like all the others."""
-    reply = await witness.answered(witness.ask(**action("info", crawlid="nothing")))
+    reply = await witness.answered(witness.feed_request(**action("info", crawlid="nothing")))
     topic = cluster.topics.outbound_for(APP)
     assert topic is not None
     own = await wait_until(lambda: cluster.read_all(topic))
@@ -334,17 +334,17 @@ async def test_refusals_go_to_an_applications_own_topic_too(
     """Whichever monitor answers, though nothing of the application has taken effect before."""
     app = "refused"
     bad = {**seed("c"), "appid": app, "url": "ftp://a.example/"}
-    refused = await witness.answered(witness.ask(**bad))
+    refused = await witness.answered(witness.feed_request(**bad))
     topic = cluster.topics.outbound_for(app)
     assert topic is not None
     own = await wait_until(lambda: cluster.read_all(topic))
     assert [json.loads(value) for value in own] == [refused]
-    accepted = await witness.answered(witness.ask(**seed("c") | {"appid": app}))
+    accepted = await witness.answered(witness.feed_request(**seed("c") | {"appid": app}))
     await wait_until(lambda: len(cluster.read_all(topic)) > 1)
     both: list[Any] = [json.loads(value) for value in cluster.read_all(topic)]
     assert sorted(both, key=lambda reply: str(reply["action"])) == [accepted, refused]
     # One whose name no topic can have is answered on the firehose all the same.
-    await witness.answered(witness.ask(**{**bad, "appid": "no/topic"}))
+    await witness.answered(witness.feed_request(**{**bad, "appid": "no/topic"}))
 
 
 async def test_an_installed_action_is_answered_and_a_failing_or_unknown_one_too(
@@ -474,7 +474,7 @@ async def test_an_emptied_redis_gets_its_rules_again(
     said = len(monitor.logged())
     await redis.flushall()
     await wait_until(frontier.rules.table)
-    await witness.answered(witness.ask(**action("info")))
+    await witness.answered(witness.feed_request(**action("info")))
     said_of_it = monitor.logged()[said:]
     assert '"create_group"' in said_of_it
     assert '"exception"' not in said_of_it

@@ -184,7 +184,7 @@ async def test_it_fires_by_the_clock_and_says_what_it_skips(
         await wait_until(lambda: ("schedule_skipped", "running") in place.events("clock"))
         await wait_until(lambda: place.has_admitted("clock", 3))
         stop = {"appid": APP, "spiderid": "clock", "crawlid": "clock"}
-        await place.witness.answered(place.witness.ask(action="pause", **stop))
+        await place.witness.answered(place.witness.feed_request(action="pause", **stop))
         await wait_until(lambda: ("schedule_skipped", "crawl_paused") in place.events("clock"))
 
         async def alarms() -> bool:

@@ -35,7 +35,7 @@ async def _state(frontier: Frontier) -> FrontierState:
 
 async def _clocks(frontiers: Frontiers) -> set[int]:
     """The partitions in which calls take effect."""
-    answers = await frontiers.ask(lambda frontier: frontier.maintenance.tend())
+    answers = await frontiers.query(lambda frontier: frontier.maintenance.tend())
     return {*answers.by_partition}
 
 
@@ -113,7 +113,7 @@ async def test_a_partition_that_loses_its_data_is_created_anew(frontiers: Fronti
         await wait_until(lambda: _has_clocks(frontiers, {0, 1, 2}))
     finally:
         await end([agreeing])
-    restarts = await frontiers.ask(
+    restarts = await frontiers.query(
         lambda its: its.scripts.redis.hget(its.scripts.keys.meta(), "restart")
     )
     assert [float(at) > 0 for at in restarts.values] == [False, True, False]
@@ -142,7 +142,7 @@ async def test_nobody_answers() -> None:
         with pytest.raises(RedisUnavailable, match="does not answer"):
             await check_frontiers(frontiers)
         with pytest.raises(RedisUnavailable, match="does not answer"):
-            await frontiers.ask(_state)
+            await frontiers.query(_state)
 
 
 async def _tell(frontiers: Frontiers, partition: int) -> None:

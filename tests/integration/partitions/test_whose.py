@@ -29,7 +29,7 @@ OURS, OTHERS = [divided_settings(KAFKA_TOPIC_PREFIX=prefix) for prefix in ("ours
 
 async def _noted(frontiers: Frontiers) -> list[str]:
     """The prefix that each partition has noted."""
-    answers = await frontiers.ask(
+    answers = await frontiers.query(
         lambda its: its.scripts.redis.hget(its.scripts.keys.meta(), "prefix")
     )
     return [(value or b"").decode() for value in answers.values]

@@ -13,7 +13,7 @@ import pytest
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import SentRequest
-from crawlstream.model.throttle_table import Heard, Reaction, ThrottleRule
+from crawlstream.model.throttle_table import Reaction, SiteReaction, ThrottleRule
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_frontier.frontier import Frontier
 from support.frontier.bench import KEYS, WIDE_OPEN, Bench, Worker, url_of
@@ -180,7 +180,7 @@ async def test_a_refusal_is_the_group_s_own(by_group: tuple[Bench, Worker, Worke
     await bench.rule(WIDE_OPEN)
     await bench.feed.seeds("a/1", "a/2", "a/3")
     (lease,) = await east.lease(1)
-    refused = Heard(Reaction.REFUSAL, wait_ms=60_000)
+    refused = SiteReaction(Reaction.REFUSAL, wait_ms=60_000)
     await east.exchange(sent=[SentRequest(lease.token, 0, received=True, heard=refused)])
     assert await due_ms(east) > 59_000
     assert await come(west) == ["a/2", "a/3"]

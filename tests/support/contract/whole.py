@@ -65,7 +65,7 @@ class _Coordinators:
         self._frontiers = frontiers
         self._marks: defaultdict[int, list[CoordinatorMark]] = defaultdict(list)
 
-    async def ask(self, partition: int, question: Callable[[Coordinator], Awaitable[T]]) -> T:
+    async def call(self, partition: int, question: Callable[[Coordinator], Awaitable[T]]) -> T:
         coordinator = self._frontiers[partition].coordinator
         try:
             return await question(coordinator)
@@ -130,7 +130,7 @@ class Whole:
             return
         for p, frontier in enumerate(self.frontiers):
             await frontier.reading.begin(LINKS, p, 0)
-            await self._coordinators.ask(p, lambda coordinator: coordinator.labels([]))
+            await self._coordinators.call(p, lambda coordinator: coordinator.labels([]))
         await self._divided.begin(*PLACE, 0)
 
     async def end(self) -> None:
@@ -183,7 +183,7 @@ class Whole:
         """What the world is told; it is in Kafka after this."""
         found: list[OutboxRecord] = []
         for p, reader in enumerate(self._readers):
-            owed = list(await reader.owed(count=1000, block_ms=0))
+            owed = list(await reader.records(count=1000, block_ms=0))
             await reader.published([one.id for one in owed])
             for one in owed:
                 if isinstance(one, OutboxRecord):
@@ -220,7 +220,7 @@ class Whole:
         answer = await session.exchange(want=want)
         if not answer.unconfirmed:
             return answer.leases
-        self._labelling.ask(partition, answer.unconfirmed)
+        self._labelling.request(partition, answer.unconfirmed)
         await self._answered()
         await self.advance(ASKED_AGAIN_MS)
         return [*answer.leases, *(await session.exchange(want=want - len(answer.leases))).leases]
@@ -305,7 +305,7 @@ class Whole:
         )
         for part in batch.parts() if found else ():
             done = await self.frontiers[p].reading.apply(part)
-            self._labelling.ask(p, done.unconfirmed)
+            self._labelling.request(p, done.unconfirmed)
         self._applied[p] = len(log)
 
     async def advance(self, ms: int) -> None:

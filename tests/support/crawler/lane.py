@@ -109,7 +109,7 @@ class LaneBench:
         """A page that has just been leased, on its way."""
         self._granted += 1
         now = time.monotonic()
-        self.parts.leases.heard(0, now, 1)
+        self.parts.leases.note_answer(0, now, 1)
         granted = lease(
             self._granted,
             entry=Entry(url=url, **entry),
@@ -134,7 +134,7 @@ class LaneBench:
 
     def ends(self) -> list[Any]:
         """What the frontier would be told: settles, requeues and releases."""
-        return list(self.parts.leases.of(0).take_owed().ends)
+        return list(self.parts.leases.of(0).take_report().ends)
 
 
 @asynccontextmanager

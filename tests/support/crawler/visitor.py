@@ -43,7 +43,7 @@ class Visitor:
         """A page that has just been leased."""
         self._granted += 1
         now = time.monotonic()
-        self.leases.heard(0, now, 1)
+        self.leases.note_answer(0, now, 1)
         granted = lease(
             self._granted,
             entry=Entry(url=url),

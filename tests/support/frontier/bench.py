@@ -371,7 +371,7 @@ class Bench:
 
     async def owed(self) -> list[OutboxRecord]:
         """What the outbox holds; it is published by this."""
-        owed = list(await self.reader.owed(count=1000, block_ms=0))
+        owed = list(await self.reader.records(count=1000, block_ms=0))
         await self.reader.published([one.id for one in owed])
         return [one for one in owed if isinstance(one, OutboxRecord)]
 

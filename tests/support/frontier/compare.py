@@ -97,16 +97,16 @@ def _compare_bands(
         spider, tag, domain = name.split(":", 2)
         number, _, level = tag.partition("/")
         if number in numbers and numbers[number].state == "running":
-            band = unquote(spider), domain, tag
+            queue = unquote(spider), domain, tag
             kept = _entries_of(name, state, shelf)
-            found[band] = [_ANY if entry is None else _seen(entry) for entry in kept]
+            found[queue] = [_ANY if entry is None else _seen(entry) for entry in kept]
             if f"bc:{name}" in state.values:
                 head = len(state.values.get(f"b:{name}", ()))
-                model.heads[band[0], domain, numbers[number], int(level)] = head
+                model.heads[queue[0], domain, numbers[number], int(level)] = head
     number_of = {generation: number for number, generation in numbers.items()}
     believed = defaultdict(list)
-    for (spider, domain), bands in model.bands.items():
-        for (generation, priority), items in bands.items():
+    for (spider, domain), queues in model.queues.items():
+        for (generation, priority), items in queues.items():
             if items:
                 tag = f"{number_of[generation]}/{priority}"
                 believed[spider, domain, tag] = list(map(_believed, items))

@@ -41,7 +41,7 @@ class Model:
         self.world = world
         self.latest: dict[CrawlKey, Generation] = {}
         self.generations: list[Generation] = []
-        self.bands: dict[tuple[str, str], dict[tuple[Generation, int], deque[Item]]] = {}
+        self.queues: dict[tuple[str, str], dict[tuple[Generation, int], deque[Item]]] = {}
         self.delayed: list[tuple[int, int, bool, Item]] = []
         self.leases: dict[str, dict[str, Held]] = {}
         self.deadlines: dict[str, int] = {}
@@ -268,20 +268,20 @@ class Model:
             self.delayed.append((due, self._turn, in_front, item))
             return
         item.of.ledger["queued"] += 1
-        band = self.band_of(item)
-        band.appendleft(item) if in_front else band.append(item)
+        queue = self.band_of(item)
+        queue.appendleft(item) if in_front else queue.append(item)
         if in_front:
             self._move_head(item, 1)
 
     def _move_head(self, item: Item, by: int) -> None:
-        band = item.spider, item.domain, item.of, item.priority
-        if band in self.heads:
-            self.heads[band] += by
+        queue = item.spider, item.domain, item.of, item.priority
+        if queue in self.heads:
+            self.heads[queue] += by
 
     def band_of(self, item: Item) -> deque[Item]:
         """The band of an item."""
-        bands = self.bands.setdefault((item.spider, item.domain), {})
-        return bands.setdefault((item.of, item.priority), deque())
+        queues = self.queues.setdefault((item.spider, item.domain), {})
+        return queues.setdefault((item.of, item.priority), deque())
 
     def stop(self, crawl: CrawlKey, place: Place, positions: Mapping[int, int]) -> int | None:
         """Stop a crawl: how many entries waited, None where there was nothing to stop."""
@@ -347,9 +347,9 @@ class Model:
         gone = sum(generation.ledger.pop(name, 0) for name in ("queued", "delayed", "spilled"))
         generation.spills.clear()
         generation.ledger["stopped" if state == "stopping" else "expired"] += gone
-        for bands in self.bands.values():
-            for key in [key for key in bands if key[0] is generation]:
-                del bands[key]
+        for queues in self.queues.values():
+            for key in [key for key in queues if key[0] is generation]:
+                del queues[key]
         self.delayed = [one for one in self.delayed if one[3].of is not generation]
         return gone
 
@@ -368,17 +368,17 @@ class Model:
 
     def open_bands(self, spider: str, domain: str) -> dict[tuple[Generation, int], deque[Item]]:
         """Bands of a domain that may be leased from."""
-        bands = self.bands.get((spider, domain), {})
+        queues = self.queues.get((spider, domain), {})
         return {
-            key: band
-            for key, band in bands.items()
-            if band and key[0].may_lease and self.heads.get((spider, domain, *key)) != 0
+            key: queue
+            for key, queue in queues.items()
+            if queue and key[0].may_lease and self.heads.get((spider, domain, *key)) != 0
         }
 
     def top_priority(self, spider: str, domain: str) -> int | None:
         """Best priority that waits in a domain, as it stands now."""
-        bands = self.open_bands(spider, domain)
-        return max((priority + of.shift for of, priority in bands), default=None)
+        queues = self.open_bands(spider, domain)
+        return max((priority + of.shift for of, priority in queues), default=None)
 
     def domain(self, name: str) -> Domain:
         """A domain's sends, and its rule."""
@@ -406,7 +406,7 @@ class Model:
         (key,) = (key for key in keys if key[1] == lease.priority)
         best = self.top_priority(spider, name)
         assert lease.priority + key[0].shift == best, ("not the best", lease, best)
-        item = self.bands[spider, name][key].popleft()
+        item = self.queues[spider, name][key].popleft()
         assert (item.url, item.origin) == (url_of(lease), lease.entry.origin), (
             "not the first",
             lease,

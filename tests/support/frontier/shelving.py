@@ -177,12 +177,12 @@ class Shelving(Part):
             self._lose(name.split(":", 3)[1:], before, amount)
         return answer
 
-    def _lose(self, band: list[str], at: int, amount: int) -> None:
-        spider, tag, domain = band
+    def _lose(self, queue: list[str], at: int, amount: int) -> None:
+        spider, tag, domain = queue
         priority = int(tag.partition("/")[2])
         ((key, items),) = (
             (key, items)
-            for key, items in self.model.bands[unquote(spider), domain].items()
+            for key, items in self.model.queues[unquote(spider), domain].items()
             if self.numbers[key[0]] == tag.partition("/")[0] and key[1] == priority
         )
         lost = [items[at + place] for place in range(amount)]

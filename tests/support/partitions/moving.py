@@ -49,12 +49,12 @@ async def waiting_in(frontiers: Frontiers, shelf: Shelf | None = None) -> Waitin
             part = frontier.parts[context.partition]
             async for domains in part.domains(context):
                 for domain in domains:
-                    for band in domain.bands:
-                        entries = [*band.entries]
-                        async for more in part.rest(context, domain.name, band):
+                    for queue in domain.queues:
+                        entries = [*queue.entries]
+                        async for more in part.rest(context, domain.name, queue):
                             assert not isinstance(more, Lost)
                             entries += more
-                        place = crawl.name, domain.name, band.spider, band.priority
+                        place = crawl.name, domain.name, queue.spider, queue.priority
                         found[place] = [_entry(context, entry) for entry in entries]
     return found
 

@@ -158,15 +158,15 @@ class Replay:
         coordinator = self.real.parts[COORDINATOR].coordinator
         (real,) = [
             told
-            for told in await coordinator.tells()
+            for told in await coordinator.changes()
             if (told.partition, told.context.generation) == (tell.partition, tell.generation)
             and told.version == self.version(tell.version)
         ]
         assert real.is_dead == (tell.generation < before.registry.generation)
-        (told,) = await self.real.parts[tell.partition].contexts.tell([real])
-        assert await coordinator.told([told]) == told.is_drained
+        (told,) = await self.real.parts[tell.partition].contexts.deliver([real])
+        assert await coordinator.acknowledge([told]) == told.is_drained
         if not told.is_drained:  # The model has no more to do with it.
-            await coordinator.told([told._replace(is_drained=True)])
+            await coordinator.acknowledge([told._replace(is_drained=True)])
 
     # Labels.
 
@@ -245,7 +245,7 @@ class Replay:
         try:
             await coordinator.labels([])
             await coordinator.quiet(0)
-            await coordinator.tells()
+            await coordinator.changes()
         except NotRestored:
             assert self.state.registry.restored != self.state.partitions[COORDINATOR].life
         else:

@@ -100,12 +100,12 @@ class Two(RealCluster):
     async def tell(self) -> int:
         """What redis-monitors do again and again; answers how many tells are left."""
         coordinator = self.parts[0].coordinator
-        tells = await coordinator.tells()
+        tells = await coordinator.changes()
         for place, part in enumerate(self.parts):
-            await coordinator.told(
-                await part.contexts.tell([t for t in tells if t.partition == place])
+            await coordinator.acknowledge(
+                await part.contexts.deliver([t for t in tells if t.partition == place])
             )
-        return len(await coordinator.tells())
+        return len(await coordinator.changes())
 
 
 async def open_two(redis: Redis) -> Two:

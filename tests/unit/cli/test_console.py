@@ -12,7 +12,7 @@ from rich.table import Table
 
 from crawlstream.boot.printable import printable
 from crawlstream_cli.common import console
-from crawlstream_cli.common.console import say, stdout_console
+from crawlstream_cli.common.console import print_line, stdout_console
 
 
 def _shown(capsys: pytest.CaptureFixture[str]) -> str:
@@ -44,7 +44,7 @@ def test_a_terminal_is_given_nothing_to_obey(
     stdout_console(markup=False).print(table)
     stdout_console(markup=False).print(text)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    say(text)
+    print_line(text)
     shown = capsys.readouterr().out
     assert not set(shown) & set("\x1b\x9b\x7f\u202e")
     assert shown.count(printable(text)) == 3
@@ -52,7 +52,7 @@ def test_a_terminal_is_given_nothing_to_obey(
 
 def test_a_program_is_given_the_bytes_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     """Only a terminal obeys; what goes into a pipe is the text itself."""
-    say("\x1b[2K\x9b")
+    print_line("\x1b[2K\x9b")
     assert capsys.readouterr().out == "\x1b[2K\x9b\n"
 
 

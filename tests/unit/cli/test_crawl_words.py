@@ -19,8 +19,8 @@ from crawlstream.model.words.quantities import by_reason, size
 from crawlstream_cli.common.follow import CrawlProgress
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl import watch as watching
-from crawlstream_cli.crawl.ending import Summary, exit_code, tell
-from crawlstream_cli.crawl.line import told
+from crawlstream_cli.crawl.ending import Summary, exit_code, print_result
+from crawlstream_cli.crawl.line import progress_text
 from crawlstream_cli.crawl.watch import SILENCE_S, CrawlWatch
 
 CRAWL = CrawlKey("shop", "crawlstream", "job")
@@ -57,27 +57,27 @@ def test_the_line_tells_what_is_done_what_waits_and_until_when() -> None:
     progress = CrawlProgress(results=12, failed=Counter(timeout=1, dns=2), accepted=True)
     seen = watch(progress)
     seen.state, seen.site = state(queued=28, delayed=1, held=1), site()
-    assert told(seen) == (
+    assert progress_text(seen) == (
         "12 done, 29 waiting, 1 in flight, 3 failed (dns 2, timeout 1), 0.0 pages/s, ETA 3 min,"
         " next request in 4.1 s, a.example gets 10 per 60 s"
     )
     seen.state = state(held=1)
-    assert "next request" not in told(seen)
+    assert "next request" not in progress_text(seen)
     seen.site = site(rule=ThrottleRule(hits=0, window_s=60))
-    assert told(seen).endswith("a.example is blocked")
+    assert progress_text(seen).endswith("a.example is blocked")
     seen.state, seen.site = state(state="paused", queued=1), None
-    assert told(seen).endswith("paused")
+    assert progress_text(seen).endswith("paused")
 
 
 def test_the_line_tells_what_is_missing() -> None:
     """Somebody to take the request, then somebody to crawl."""
     progress = CrawlProgress()
     seen = watch(progress)
-    assert told(seen) == "waiting for a kafka-monitor to process the request"
+    assert progress_text(seen) == "waiting for a kafka-monitor to process the request"
     progress.accepted, seen.absence = True, "No crawler of spider 'shop' is running."
-    assert told(seen) == "0 done, 0 failed, 0.0 pages/s, no crawler of spider 'shop'"
+    assert progress_text(seen) == "0 done, 0 failed, 0.0 pages/s, no crawler of spider 'shop'"
     seen.lane = "shop+render"
-    assert told(seen).endswith("no crawler of spider 'shop+render'")
+    assert progress_text(seen).endswith("no crawler of spider 'shop+render'")
 
 
 async def test_it_is_asked_again_who_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_the_exit_code_tells_the_truth(progress: CrawlProgress, code: int) -> No
 def last_words(progress: CrawlProgress, output: Path | None = None) -> list[str]:
     """The lines after a crawl."""
     shown = io.StringIO()
-    tell(Summary(CRAWL, progress, 2.13, output), Console(file=shown, width=200))
+    print_result(Summary(CRAWL, progress, 2.13, output), Console(file=shown, width=200))
     return shown.getvalue().splitlines()
 
 

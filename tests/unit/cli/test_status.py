@@ -7,7 +7,7 @@ import pytest
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
 from crawlstream_cli.local.supervisor import ProcessInfo
-from crawlstream_cli.machine.status import _ended, _state, _Told
+from crawlstream_cli.machine.status import _ended, _RedisState, _state
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_spiders_that_pages_wait_for_are_named() -> None:
         backlog={"link": {"domains": 2}, "shop": {"domains": 1}, "news": {"domains": 0}},
     )
     heard = [Process(kind="crawler", spider="link"), Process(kind="rest")]
-    assert _Told(counters, heard, (), ()).lacking == ["shop"]
+    assert _RedisState(counters, heard, (), ()).lacking == ["shop"]
 
 
 def test_a_pipeline_that_has_ended_is_shown_with_its_last_run() -> None:

@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 from crawling.lease.pending_report import LeaseReport
 from crawling.metrics import Meter
 from crawlstream.model.effects import ExchangeResult, Outcome, Release, Requeue, SentRequest, Settle
-from crawlstream.model.throttle_table import Heard, Reaction
+from crawlstream.model.throttle_table import Reaction, SiteReaction
 
 _numbers = count()
 
@@ -80,9 +80,9 @@ def test_returns_and_reactions_are_counted(counted: Counted) -> None:
         requeues=[Requeue(token="1")],
         releases=[Release(token="2"), Release(token="3")],
         sent=[
-            SentRequest("4", 1, received=True, heard=Heard(Reaction.REFUSAL)),
-            SentRequest("5", 1, received=True, heard=Heard(Reaction.SILENCE)),
-            SentRequest("6", 1, received=True, heard=Heard(Reaction.ANSWER)),
+            SentRequest("4", 1, received=True, heard=SiteReaction(Reaction.REFUSAL)),
+            SentRequest("5", 1, received=True, heard=SiteReaction(Reaction.SILENCE)),
+            SentRequest("6", 1, received=True, heard=SiteReaction(Reaction.ANSWER)),
             SentRequest("7", 1),
         ],
     )

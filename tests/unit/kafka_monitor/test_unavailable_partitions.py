@@ -53,7 +53,7 @@ async def test_who_lacks_a_home_is_asked_again(three: UnavailablePartitions) -> 
             cursors, {0: answering(0), 1: failing(CoordinatorUnavailable("credits", 2))}
         )
     assert set(cursors.left) == {2}
-    assert cursors.away == {2}
+    assert cursors.unavailable == {2}
     await three.end(cursors)
 
 
@@ -62,7 +62,7 @@ async def test_the_last_one_is_waited_for(three: UnavailablePartitions) -> None:
     cursors = Cursors(("topic", 0), 0, 0)
     work = {0: answering(0), 1: failing(FrontierFull("full"))}
     assert await three.each(cursors, work) == {0: 0}
-    assert (set(cursors.left), set(cursors.away)) == ({1}, set())
+    assert (set(cursors.left), set(cursors.unavailable)) == ({1}, set())
     assert await three.each(cursors, {2: failing(RedisUnavailable("away"))}) == {}
     with pytest.raises(RedisUnavailable):
         await three.each(cursors, {0: failing(RedisUnavailable("away"))})

@@ -205,7 +205,7 @@ def test_the_password_of_one_redis_is_never_shown_to_another(
     cluster = LocalCluster(tmp_path, ports=Ports(redis=7000), env={})
     cluster.home.prepare()
     cluster.home.ensure_redis_password()
-    write_note(tmp_path, cluster.told)
+    write_note(tmp_path, cluster.client_settings)
     monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
     for other in ({"REDIS_HOST": "redis.example"}, {"REDIS_PORT": "7001"}, {}):
         with monkeypatch.context() as changed:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.boot.local_note import told_to, write_note
+from crawlstream.boot.local_note import note_for, write_note
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import SetupError
 from crawlstream_cli.local.cluster import LocalCluster
@@ -67,8 +67,8 @@ def test_another_redis_is_not_taken_for_partitions(home: Home) -> None:
     layout = LocalLayout(home=home, ports=Ports(), given={"REDIS_PASSWORD": "x"}, partitions=3)
     write_note(home.path, {**layout.addresses(), **layout.secrets()})
     own = {"CRAWLSTREAM_HOME": str(home.path)}
-    assert told_to(own)["REDIS_HOSTS"] == layout.addresses()["REDIS_HOSTS"]
-    other = told_to({**own, "REDIS_HOST": "elsewhere"})
+    assert note_for(own)["REDIS_HOSTS"] == layout.addresses()["REDIS_HOSTS"]
+    other = note_for({**own, "REDIS_HOST": "elsewhere"})
     assert not {"REDIS_HOSTS", "REDIS_PASSWORD", "CRAWLSTREAM_PARTITIONS"} & set(other)
 
 

@@ -7,7 +7,7 @@ import pytest
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy, Secret
 from crawlstream.model.egress.proxy_reports import PoolSpend, ProxyHealth, ProxyNews
-from crawlstream.model.egress.proxy_states import pool_named, pool_told, states_of, why
+from crawlstream.model.egress.proxy_states import pool_json, pool_named, states_of, why
 from crawlstream.model.egress.ranking import ranked
 
 PROXIES = tuple(
@@ -44,7 +44,7 @@ NEWS = [
 def test_each_proxy_has_one_state_and_no_password() -> None:
     """What is stronger is told: a person's word before what the cluster has found out."""
     empty, pool = states_of(TABLE, HEALTH, NEWS, {"de": PoolSpend(25, 500_000_000)})
-    told = pool_told(pool)
+    told = pool_json(pool)
     assert [one["state"] for one in told["proxies"]] == [
         *("ok", "trial", "out", "banned", "disabled")
     ]
@@ -56,7 +56,7 @@ def test_each_proxy_has_one_state_and_no_password() -> None:
     assert (told["budget_left"], told["cost_today"]) == (0.5, 2.0)
     assert "hunter2" not in repr((told, pool))
     assert (empty.budget_left, empty.cost, sum(empty.states.values())) == (None, None, 0)
-    assert "proxies" not in pool_told(empty, with_proxies=False)
+    assert "proxies" not in pool_json(empty, with_proxies=False)
 
 
 def test_why_tells_the_order_and_what_is_against_each() -> None:

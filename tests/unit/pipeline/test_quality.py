@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
 from crawlstream.errors import ConfigError
-from pipeline_service.commands.quality import quality_of, say_fields
+from pipeline_service.commands.quality import print_fields, quality_of
 from pipeline_service.metrics import begin_runs, forget_runs, note_run, note_waiting
 from pipeline_service.records.account import MOST_JUDGED, Account, RecordTally, summed
 from pipeline_service.spec.quality.counts import MOST_FIELDS, MOST_RULES, QualityCounts
@@ -159,7 +159,7 @@ def test_people_see_which_field_fails(capsys: pytest.CaptureFixture[str]) -> Non
     live = quality_of(tally, {})
     assert set(live) == {"items", "fields"}, "nothing is judged before it is stored"
     told = quality_of(tally, ItemJudge(expect).record(made, pages=1))
-    say_fields([{"crawlid": "spring", "run": 1, **told}])
+    print_fields([{"crawlid": "spring", "run": 1, **told}])
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[1:] == [
         "crawlid run field present valid expected errors",
@@ -167,7 +167,7 @@ def test_people_see_which_field_fails(capsys: pytest.CaptureFixture[str]) -> Non
         "spring 1 name 100.0% 50.0% type 1",
         "spring 1 price 50.0% 50.0% valid 90.0%: missed",
     ]
-    say_fields(
+    print_fields(
         [
             {
                 "crawlid": "spring",

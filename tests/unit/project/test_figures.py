@@ -47,7 +47,7 @@ FIGURES = {
         f"more than {_WORDS[MOST_CODINGS]} content codings",
         f"costs {_CPU[page_budget.CPU_S]} and {page_budget.MEMORY_MIB} MiB at most",
         f"one of the largest together ({body_budget._SHARED // _MIB} MiB at least)",
-        f"the {_WORDS[body_budget._ELDEST]} oldest go on",
+        f"the {_WORDS[body_budget._OLDEST]} oldest go on",
         f"found out after {_DEATHS} deaths",
         f"ports other than {', '.join(_PORTS[:-1])} and {_PORTS[-1]}",
     ),

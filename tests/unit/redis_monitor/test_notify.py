@@ -19,7 +19,7 @@ from crawlstream.wire import events, jsontext, notices
 from redis_monitor.notify import webhook
 from redis_monitor.notify.channel import NotDelivered
 from redis_monitor.notify.mail import Mail
-from redis_monitor.notify.problems import OwedChanges, ProblemLog
+from redis_monitor.notify.problems import PendingChanges, ProblemLog
 from redis_monitor.notify.sentences import notices_of
 from redis_monitor.notify.webhook import Webhook
 from support.receivers import mail_receiver, web_receiver
@@ -85,7 +85,7 @@ def test_a_problem_is_told_when_it_lasts() -> None:
 def test_a_change_is_told_by_the_leader_or_by_its_successor() -> None:
     """Not lost with a leader that is dead already, not told again after one that lives."""
     first, second = ("problem_began", "a", "A."), ("problem_ended", "a", "No longer: A.")
-    owed = OwedChanges("b")
+    owed = PendingChanges("b")
     owed.add([first, second], "a", 0)
     assert owed.due("a", 19) == []
     assert owed.due("b", 20) == [first, second]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.inspection import BandReport, DomainReport, QueueReport
+from crawlstream.model.inspection import CrawlQueueReport, DomainReport, QueueReport
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
 from rest_service.dashboard.domain_rows import DomainRow
@@ -26,7 +26,7 @@ def test_a_domain_whose_pages_wait_for_something_is_neither_busy_nor_quiet() -> 
     report = DomainReport(domain="a.example", rule=_RULE, queues=[], **_ZERO)
     quiet = DomainRow(name="a.example", source="own", rule=_RULE, report=report)
     shop = CrawlKey("shop", "app", "1")
-    bands = [BandReport(crawl=shop, standing=1, queued=366)]
+    bands = [CrawlQueueReport(crawl=shop, standing=1, queued=366)]
     queue = QueueReport(spiderid="shop", place="ready", due_ms=None, bands=1, first=bands)
     waiting = replace(quiet, report=replace(report, queues=[queue]))
     assert replace(waiting, spiders={"link"}).condition == "waiting: no crawler of shop"

@@ -81,9 +81,9 @@ async def serve(
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(asked) >= MAX_CONNECTIONS:
-            eldest = next(iter(asked))
-            del asked[eldest]
-            eldest.transport.abort()
+            oldest = next(iter(asked))
+            del asked[oldest]
+            oldest.transport.abort()
         asked[writer] = None
         try:
             with contextlib.suppress(OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):

@@ -27,7 +27,7 @@ _FOR_PROCESSES = (
 def load_process_settings(**overrides: Any) -> Settings:
     """Load the settings; where the user names no server, use the cluster in the home directory."""
     named = _named()
-    told = told_to(named)
+    told = note_for(named)
     missing = {name: told[name] for name in _FOR_PROCESSES if name in told and name not in named}
     return load_settings(**{**missing, **overrides})
 
@@ -45,7 +45,7 @@ def repository() -> Path:
     return Path(__file__).resolve().parents[3]
 
 
-def told_to(named: Mapping[str, str], absent: Mapping[str, str] | None = None) -> dict[str, str]:
+def note_for(named: Mapping[str, str], absent: Mapping[str, str] | None = None) -> dict[str, str]:
     """The note for who has named these variables; ``absent`` is what it is without a cluster.
 
     The password of one Redis is never shown to another, which has its own partitions as well.

@@ -21,6 +21,6 @@ def environment_without_settings(environment: Mapping[str, str]) -> dict[str, st
     return {name: value for name, value in environment.items() if name not in named - kept}
 
 
-def told(settings: Settings, *fields: str) -> Mapping[str, str]:
+def values_of(settings: Settings, *fields: str) -> Mapping[str, str]:
     """Return the values of these settings, each under the first of its variables."""
     return {Settings.variables_of(field)[0]: str(getattr(settings, field)) for field in fields}

@@ -20,7 +20,7 @@ from crawlstream.model.recurring.schedule import (
     ScheduleMark,
 )
 from crawlstream.model.run_marks import Fate
-from crawlstream.model.throttle_table import Heard
+from crawlstream.model.throttle_table import SiteReaction
 
 
 class Outcome(StrEnum):
@@ -124,7 +124,7 @@ class SentRequest:
     after_ms: int
     received: bool = False
     """The response has arrived: the request no longer counts against the domain's concurrency."""
-    heard: Heard | None = None
+    heard: SiteReaction | None = None
     """Reaction of the site, reported with ``received``; None if it shows nothing."""
 
 
@@ -296,7 +296,7 @@ class PendingAction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwedSchedule:
+class OutboxSchedule:
     """Record about a schedule in the outbox, as redis-monitor reads it."""
 
     id: str

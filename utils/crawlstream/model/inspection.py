@@ -70,7 +70,7 @@ class PageReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BandReport:
+class CrawlQueueReport:
     """Queue of a crawl in a domain at a priority."""
 
     crawl: CrawlKey | None
@@ -89,7 +89,7 @@ class QueueReport:
     due_ms: int | None
     bands: int
     """Number of queues; those with the highest priorities are listed."""
-    first: Sequence[BandReport]
+    first: Sequence[CrawlQueueReport]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

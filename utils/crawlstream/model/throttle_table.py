@@ -229,7 +229,7 @@ class Reaction(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class SiteReaction:
     """Reaction of a site, and the time for which it requests a pause (0: none given)."""
 
     reaction: Reaction

@@ -153,8 +153,10 @@ def readable_ids(raw: bytes | None) -> Mapping[str, str]:
     Use them in the reply only: they are not validated.
     """
     text = (raw or b"").removeprefix(jsontext.BYTE_ORDER_MARK)
-    is_dear = has_more_values(text, _MOST_VALUES) or is_deeper(text, _DEFAULT_LIMITS.max_levels)
-    fields = None if is_dear else _leniently(text)
+    is_expensive = has_more_values(text, _MOST_VALUES) or is_deeper(
+        text, _DEFAULT_LIMITS.max_levels
+    )
+    fields = None if is_expensive else _leniently(text)
     if not isinstance(fields, dict):
         return {}
     found = {name: fields[name] for name in IDS if isinstance(fields.get(name), str)}

@@ -37,12 +37,10 @@ _LONGEST_CHARACTER = 8
 
 def encode_result(result: CrawlResult, limits: ResultLimits = _DEFAULT_LIMITS) -> bytes:
     """Return the record of a page: UTF-8 JSON of at most ``max_record_bytes``. Never fails."""
-    return encode_and_tell(result, limits)[0]
+    return encode_page(result, limits)[0]
 
 
-def encode_and_tell(
-    result: CrawlResult, limits: ResultLimits = _DEFAULT_LIMITS
-) -> tuple[bytes, bool]:
+def encode_page(result: CrawlResult, limits: ResultLimits = _DEFAULT_LIMITS) -> tuple[bytes, bool]:
     """Return the record of a page, and whether a part of the body was left out."""
     record = _place(result) | _exchange(result) | _body(result, limits)
     encoded = jsontext.dumps(record)

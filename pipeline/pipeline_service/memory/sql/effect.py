@@ -19,7 +19,7 @@ from crawlstream.formats.columns import ColumnType
 from crawlstream.plugins.sinks import Row
 from pipeline_service.memory.known_page import KnownPage, is_news, learn
 from pipeline_service.memory.seen import Listed, Seen
-from pipeline_service.metrics import note_heard
+from pipeline_service.metrics import note_learnt
 from pipeline_service.sinks.sql.database import Database, Transaction, Tuple, quoted
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.table import TableEffect
@@ -156,7 +156,7 @@ class MemoryEffect:
 
     def committed(self) -> None:
         """Count what was learnt."""
-        note_heard(self._pipeline, self._heard)
+        note_learnt(self._pipeline, self._heard)
         self._heard = Counter()
 
     def _current_rule(self, transaction: Transaction) -> IntervalRule:

@@ -23,7 +23,7 @@ class MemoryTable:
 
     def paced(self, transaction: Transaction) -> Sequence[Paced]:
         """How many pages have which pace, those that are gone or failing left out."""
-        found = self.ask(
+        found = self.execute(
             transaction,
             "select pace, least_s, most_s, count(*) from {}"
             " where gone < 2 and fails = 0 group by pace, least_s, most_s",
@@ -48,7 +48,7 @@ class MemoryTable:
 
     def count(self, transaction: Transaction, condition: str, at: float) -> int:
         """How many pages there are of which a condition on a time is true, up to 100,000."""
-        found = self.ask(
+        found = self.execute(
             transaction,
             f"select count(*) from (select 1 as one from {{}} where {condition}"
             f" limit {_MOST_COUNTED}) as counted",
@@ -58,14 +58,14 @@ class MemoryTable:
 
     def pages(self, transaction: Transaction, rest: str, *values: object) -> Sequence[KnownPage]:
         """The pages that the rest of a statement chooses."""
-        found = self.ask(transaction, f"select {listed(KINDS)} from {{}} {rest}", *values)
+        found = self.execute(transaction, f"select {listed(KINDS)} from {{}} {rest}", *values)
         return list(pages_of(found))
 
     def changed(
         self, transaction: Transaction, columns: Sequence[str], since: float, after: str
     ) -> Sequence[KnownPage]:
         """The next pages by key that are new, changed or gone since then, at most 1,000."""
-        found = self.ask(
+        found = self.execute(
             transaction,
             f"select {listed(columns)} from {{}} where (first_seen >= %s or last_changed >= %s)"
             f" and id > %s order by id limit {_SAMPLE}",
@@ -73,6 +73,6 @@ class MemoryTable:
         )
         return list(pages_of(found, columns))
 
-    def ask(self, transaction: Transaction, statement: str, *values: object) -> Sequence[Any]:
+    def execute(self, transaction: Transaction, statement: str, *values: object) -> Sequence[Any]:
         """Return the answer of a statement, in which ``{}`` stands for the table."""
         return transaction.execute(statement.format(self._name), values)

@@ -132,7 +132,7 @@ class VisitStore:
         """How visits go on, for metrics."""
         with self._transaction() as transaction:
             now = transaction.now()
-            late = self._table.ask(transaction, "select min(next_visit) from {}")
+            late = self._table.execute(transaction, "select min(next_visit) from {}")
             first = seconds_of(late[0][0])
             return Course(
                 due=self._table.count(transaction, "next_visit <= %s", now),
@@ -163,7 +163,7 @@ class VisitStore:
         with self._transaction() as transaction:
             now = as_time(transaction.now())
             for some in batches(sorted(keys)):
-                rows = self._table.ask(
+                rows = self._table.execute(
                     transaction,
                     f"update {{}} set next_visit = %s, claimed_until = null, asked = 0"
                     f" where id in ({marks_of(some)}) and url is not null returning id",
@@ -177,7 +177,7 @@ class VisitStore:
         """Return numbers of pages, and the cost of their visits; counts all pages."""
         with self._transaction() as transaction:
             now = transaction.now()
-            told = self._table.ask(
+            told = self._table.execute(
                 transaction,
                 "select count(*), sum(case when gone >= 2 then 1 else 0 end),"
                 " sum(case when fails > 0 then 1 else 0 end),"
@@ -187,7 +187,7 @@ class VisitStore:
             )[0]
             names = ("pages", "gone", "failing", "liars", "heard_of_in_a_day")
             numbers = {name: int(value or 0) for name, value in zip(names, told, strict=True)}
-            always = self._table.ask(
+            always = self._table.execute(
                 transaction,
                 "select domain, count(*) from {} where visits >= 5 and changes = visits"
                 " group by domain order by 2 desc, 1 limit 5",
@@ -217,7 +217,7 @@ class VisitStore:
         most = min(MOST_AT_ONCE, self._visits.in_flight - in_flight, int(state["saved"]))
         if most <= 0:
             return None
-        found = self._table.ask(
+        found = self._table.execute(
             transaction,
             f"select id, asked from {{}} where next_visit <= %s order by next_visit limit {most}"
             f"{transaction.lock_free}",
@@ -240,7 +240,7 @@ class VisitStore:
     def _release(self, transaction: Transaction, now: float) -> None:
         """Release pages that are claimed for longer than is possible, by a clock that was ahead."""
         longest = 2 * self._visits.answer_within + TURN_S
-        self._table.ask(
+        self._table.execute(
             transaction,
             "update {} set claimed_until = null, next_visit = %s, asked = 0"
             " where claimed_until > %s returning null",
@@ -253,7 +253,7 @@ class VisitStore:
         for asked in sorted({int(times or 0) for _, times in found}):
             keys = [str(key) for key, times in found if int(times or 0) == asked]
             again = until + length_s * (2 ** min(asked, _MOST_DOUBLINGS) - 1)
-            self._table.ask(
+            self._table.execute(
                 transaction,
                 "update {} set claimed_until = %s, next_visit = %s, asked = %s"
                 f" where id in ({marks_of(keys)}) returning null",

@@ -59,7 +59,7 @@ async def _go_back(two: Two, moment: Moment | None, *marks: CoordinatorMark) -> 
 
 
 async def _told(two: Two, redis: Redis) -> list[OutboxRecord]:
-    owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
+    owed = await Streams(redis, two.parts[0].keys, "reader").records(count=10, block_ms=0)
     return [one for one in owed if isinstance(one, OutboxRecord)]
 
 

@@ -155,10 +155,10 @@ class Crawl(RealCluster):
 
     async def _is_over(self) -> bool:
         coordinator = self.parts[COORDINATOR].coordinator
-        tells = await coordinator.tells()
+        tells = await coordinator.changes()
         for place, part in enumerate(self.parts):
-            await coordinator.told(
-                await part.contexts.tell([t for t in tells if t.partition == place])
+            await coordinator.acknowledge(
+                await part.contexts.deliver([t for t in tells if t.partition == place])
             )
         runs, _ = await coordinator.quiet(0)
         for run in runs:
@@ -171,7 +171,7 @@ class Crawl(RealCluster):
     async def _publish(self) -> None:
         """What the coordinator owes is in Kafka."""
         streams = Streams(self.redis, self.parts[COORDINATOR].keys, "reader")
-        owed = await streams.owed(count=20, block_ms=0)
+        owed = await streams.records(count=20, block_ms=0)
         for one in owed:
             assert isinstance(one, OutboxRecord)
             self.told.append(one)

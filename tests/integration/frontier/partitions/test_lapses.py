@@ -55,7 +55,7 @@ async def overdue(two: Two) -> Sequence[ToNote]:
 async def endings(two: Two, redis: Redis) -> list[OutboxRecord]:
     """What the coordinator has told the world of the ends of runs."""
     streams = Streams(redis, two.parts[0].keys, "reader")
-    owed = await streams.owed(count=100, block_ms=0)
+    owed = await streams.records(count=100, block_ms=0)
     return [one for one in owed if isinstance(one, OutboxRecord) and one.kind != "crawl_started"]
 
 
@@ -166,7 +166,7 @@ async def test_a_seed_with_more_time_is_heard_of_everywhere(two: Two) -> None:
     await wait_until(lambda: time.time() > now + 2)
     await other.frontier.session("nobody", "link").exchange(want=10)
     assert await overdue(two) == []
-    assert {tell.partition for tell in await coordinator.tells()} == {0, 1}
+    assert {tell.partition for tell in await coordinator.changes()} == {0, 1}
     assert await two.tell() == 0
     assert await two.lease(1) is None
     await two.confirm(1)
@@ -232,8 +232,8 @@ async def test_what_closed_before_it_was_heard_is_counted_as_expired(two: Two) -
     await two.parts[1].reading.take(replace(two.batch(0, 1), records=[moved]), stamps)
     stamps = dict((await two.enroll(two.batch(1, 2))).stamps)
     await two.parts[1].reading.take(two.batch(1, 2), stamps)
-    (report,) = await two.parts[1].contexts.tell(
-        [tell for tell in await coordinator.tells() if tell.partition == 1]
+    (report,) = await two.parts[1].contexts.deliver(
+        [tell for tell in await coordinator.changes() if tell.partition == 1]
     )
     assert (report.purged, report.ledger["expired"]) == (1, 1)
     assert "stopped" not in report.ledger

@@ -94,7 +94,7 @@ async def test_all_is_there_in_any_number_of_partitions(redis: Redis) -> None:
         assert await delayed_in(new) == delayed
         assert {name: own for name, own in (await seen_in(new)).items() if own} == seen
         assert await ledgers_in(new) == ledgers
-        whose = await new.ask(
+        whose = await new.query(
             lambda its: its.scripts.redis.hmget(its.scripts.keys.meta(), ["prefix", "node"])
         )
         assert whose.values == [[b"demo", b"/rules"]] * partitions

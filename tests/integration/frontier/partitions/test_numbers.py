@@ -62,7 +62,7 @@ async def _finish(two: Two, redis: Redis) -> OutboxRecord:
     looks = [await part.contexts.look([run.context]) for part in two.parts]
     assert is_over(run, looks, 0, LINKS, coordinator=0)
     assert await two.parts[0].coordinator.finish(run, summed(run, looks, 0))
-    owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
+    owed = await Streams(redis, two.parts[0].keys, "reader").records(count=10, block_ms=0)
     return [one for one in owed if isinstance(one, OutboxRecord)][-1]
 
 

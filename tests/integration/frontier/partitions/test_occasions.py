@@ -69,7 +69,7 @@ async def test_a_repetition_opens_no_run(two: Two, redis: Redis) -> None:
     assert await stamped(two, [record(two, 1, 0)]) == {1: None}
     assert await stamped(two, [record(two, 0, 0), record(two, 1, 0)]) == {0: None, 1: None}
     assert (await coordinator.quiet(0))[0] == []
-    owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
+    owed = await Streams(redis, two.parts[0].keys, "reader").records(count=10, block_ms=0)
     ended = [one for one in owed if isinstance(one, OutboxRecord)][-1]
     assert ended.firing is not None
     assert (ended.firing.schedule, ended.firing.at, len(ended.seen)) == ("nightly", AT, 1)
@@ -89,7 +89,7 @@ async def test_a_seed_of_the_past_leaves_its_occasion(two: Two) -> None:
     assert await stamped(two, [record(two, 0, 0)]) == {0: 0}
     (run,), _ = await part.coordinator.quiet(0)
     await part.coordinator.finish(run, {})
-    owed = await Streams(part.redis, part.keys, "reader").owed(count=10, block_ms=0)
+    owed = await Streams(part.redis, part.keys, "reader").records(count=10, block_ms=0)
     ended = [one for one in owed if isinstance(one, OutboxRecord)][-1]
     await part.go_back(empty, 2)
     assert await part.coordinator.restore(part.epochs[2], [two.end_mark(ended)])

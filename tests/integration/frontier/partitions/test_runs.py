@@ -65,7 +65,7 @@ async def test_a_run_ends_once_with_the_counters_of_all(two: Two, redis: Redis) 
     assert is_over(run, looks, 0, LINKS, coordinator=0)
     assert await coordinator.finish(run, summed(run, looks, 0))
     assert not await coordinator.finish(run, summed(run, looks, 0))
-    owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
+    owed = await Streams(redis, two.parts[0].keys, "reader").records(count=10, block_ms=0)
     (started, ended) = [one for one in owed if isinstance(one, OutboxRecord)]
     assert (started.kind, started.run) == ("crawl_started", 1)
     assert (ended.kind, ended.run, ended.reasons["done"]) == ("crawl_finished", 1, {"2xx": 2})
@@ -200,7 +200,7 @@ async def test_a_stop_of_a_crawl_that_nobody_knows_changes_nothing(two: Two) -> 
     stop = two.stop(0)
     batch = replace(two.batch(0, 1), records=[stop])
     assert (await two.parts[0].coordinator.enroll(batch)).note is None
-    assert await two.parts[0].coordinator.tells() == []
+    assert await two.parts[0].coordinator.changes() == []
 
 
 async def _say(two: Two, offset: int, action: str, priority: int | None = None) -> None:
@@ -239,7 +239,7 @@ async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flig
     settle = Settle(token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx")
     assert not (await found[0].session.exchange(settles=[settle])).stale
     assert await two.tell() == 0
-    owed = await streams.owed(count=10, block_ms=0)
+    owed = await streams.records(count=10, block_ms=0)
     (_, ended) = [one for one in owed if isinstance(one, OutboxRecord)]
     assert (ended.kind, ended.run) == ("crawl_stopped", 1)
     counters = [ended.counters[name] for name in ("admitted", "done", "stopped")]

@@ -11,22 +11,22 @@ from redis.asyncio import Redis
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import ExchangeResult, Release, SentRequest
 from crawlstream.model.inspection import DomainReport
-from crawlstream.model.throttle_table import Heard, Reaction, ThrottleRule
+from crawlstream.model.throttle_table import Reaction, SiteReaction, ThrottleRule
 from support.frontier.audit import audit
 from support.frontier.bench import KEYS, WIDE_OPEN, Bench, Worker, open_bench
 
 pytest_plugins = ["support.frontier.fixtures"]
 
-SILENCE = Heard(Reaction.SILENCE)
-REFUSAL = Heard(Reaction.REFUSAL)
+SILENCE = SiteReaction(Reaction.SILENCE)
+REFUSAL = SiteReaction(Reaction.REFUSAL)
 
 
-def asked(wait_s: float) -> Heard:
+def asked(wait_s: float) -> SiteReaction:
     """A refusal with Retry-After."""
-    return Heard(Reaction.REFUSAL, wait_ms=int(wait_s * 1000))
+    return SiteReaction(Reaction.REFUSAL, wait_ms=int(wait_s * 1000))
 
 
-async def meet(worker: Worker, lease: Lease, heard: Heard) -> ExchangeResult:
+async def meet(worker: Worker, lease: Lease, heard: SiteReaction) -> ExchangeResult:
     """The site reacts; the page goes back."""
     report = SentRequest(lease.token, 0, received=True, heard=heard)
     return await worker.exchange(sent=[report], releases=[Release(token=lease.token, sent_ms=0)])
@@ -45,7 +45,7 @@ async def look(bench: Bench, domain: str = "a") -> DomainReport:
     return await bench.frontier.inspector.domain(domain)
 
 
-async def refuse_in_a_row(bench: Bench, times: int, heard: Heard = REFUSAL) -> list[int]:
+async def refuse_in_a_row(bench: Bench, times: int, heard: SiteReaction = REFUSAL) -> list[int]:
     """Let the site react so to each trial; the pauses after them."""
     pauses: list[int] = []
     for _ in range(times):
@@ -79,7 +79,7 @@ async def test_a_date_is_counted_by_the_clock_of_redis(bench: Bench) -> None:
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     until_ms = int(time.time() * 1000) + 20_000
-    await meet(bench.worker, lease, Heard(Reaction.REFUSAL, until_ms=until_ms))
+    await meet(bench.worker, lease, SiteReaction(Reaction.REFUSAL, until_ms=until_ms))
     assert 18_000 <= await due_ms(bench.worker) <= 20_001
 
 
@@ -185,7 +185,7 @@ async def test_the_result_of_a_refusal_is_no_answer(bench: Bench) -> None:
     """A page that came back as 429 is done, and its site is left alone all the same."""
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
-    refused = Heard(Reaction.REFUSAL, 7_000)
+    refused = SiteReaction(Reaction.REFUSAL, 7_000)
     await bench.worker.exchange(sent=[SentRequest(lease.token, 0, received=True, heard=refused)])
     await bench.worker.settle(lease)
     assert await due_ms(bench.worker) == 7_000

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from crawlstream.model.effects import Release, SentRequest
-from crawlstream.model.throttle_table import Heard, Reaction, ThrottleRule
+from crawlstream.model.throttle_table import Reaction, SiteReaction, ThrottleRule
 from support.frontier.bench import WIDE_OPEN, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -69,7 +69,7 @@ async def test_it_never_exceeds_how_many_may_be_under_way(bench: Bench) -> None:
     assert await wait_ms(bench) == -1
     await bench.worker.settle(one)
     assert await wait_ms(bench) == 0
-    heard = SentRequest(two.token, 0, received=True, heard=Heard(Reaction.ANSWER))
+    heard = SentRequest(two.token, 0, received=True, heard=SiteReaction(Reaction.ANSWER))
     answer = await bench.worker.exchange(sent=[heard], releases=[Release(token=two.token)], want=5)
     assert not answer.leases
     await bench.advance(TAKES_MS)
@@ -85,7 +85,9 @@ async def test_a_pause_that_a_site_wants_does_not_stand_for_its_rule(
     await bench.rule(ThrottleRule(hits=1, window_s=10, moderated=moderated))
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
-    refused = SentRequest(lease.token, 0, received=True, heard=Heard(Reaction.REFUSAL, 1_000))
+    refused = SentRequest(
+        lease.token, 0, received=True, heard=SiteReaction(Reaction.REFUSAL, 1_000)
+    )
     await bench.worker.exchange(sent=[refused], releases=[Release(token=lease.token)])
     assert await wait_ms(bench) == -1
     await bench.advance(1_001)

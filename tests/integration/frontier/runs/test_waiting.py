@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crawlstream.model.effects import OutboxRecord, Release, SentRequest
-from crawlstream.model.throttle_table import Heard, Reaction
+from crawlstream.model.throttle_table import Reaction, SiteReaction
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -83,7 +83,7 @@ async def test_what_is_held_back_by_a_person_or_by_others_waits(
 async def test_a_domain_that_does_not_answer_fails_by_name(bench: Bench) -> None:
     """While workers live, what waits in it is given up after a quarter of an hour of silence."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(30)), "b/1")
-    silence = Heard(Reaction.SILENCE)
+    silence = SiteReaction(Reaction.SILENCE)
     for _ in range(60):
         for lease in await bench.worker.lease():
             if lease.domain == "a":

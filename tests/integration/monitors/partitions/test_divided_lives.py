@@ -62,7 +62,7 @@ def request(site: CrawlerSite, crawlid: str, **more: object) -> dict[str, object
 async def steer(witness: Witness, crawlid: str, action: str, **more: object) -> dict[str, Any]:
     """Ask something of a crawl; the reply."""
     of = {"appid": APP, "spiderid": "link", "crawlid": crawlid}
-    return await witness.answered(witness.ask(action=action, **of, **more))
+    return await witness.answered(witness.feed_request(action=action, **of, **more))
 
 
 async def is_still(site: CrawlerSite) -> bool:

@@ -115,7 +115,7 @@ async def test_a_budget_is_what_the_cluster_has_used_and_what_is_not_told_yet(
     house.limits.renew(PoolTable(pools={"de": pool, "other": Pool(name="other")}))
     assert not house.limits.is_spent(Pool(name="other"))
     house.session.answer = BookAnswer(day=10, spent={"de": PoolSpend(8, 0)})
-    await house.shared.tell()
+    await house.shared.exchange()
     assert house.session.told[-1].spends == {"de": PoolSpend()}
     house.limits.used(pool, PROXY, "a")
     assert not house.limits.is_spent(pool)

@@ -124,36 +124,36 @@ def test_a_proxy_that_the_table_drops_is_forgotten(book: LocalBook) -> None:
 
 def test_what_the_cluster_knows_holds_here_too(book: LocalBook, clock: Clock) -> None:
     """Out and back, rests and bans with their ends, silent sites; nothing of unknown proxies."""
-    book.hear(ProxyNews("o", "p", "*", 20, 3))
-    book.hear(ProxyNews("o", "unknown", "*", 20, 3))
+    book.receive(ProxyNews("o", "p", "*", 20, 3))
+    book.receive(ProxyNews("o", "unknown", "*", 20, 3))
     assert (book.out_until("p"), book.out_until("unknown")) == (clock.now + 20, 0)
     clock.now += 20
     assert book.is_fit("p", "a")
     book.failed("p")
     assert not book.is_fit("p", "a")
-    book.hear(ProxyNews("o", "p", "*", -5, 0))
+    book.receive(ProxyNews("o", "p", "*", -5, 0))
     book.failed("p")
     assert book.is_fit("p", "a")
-    book.hear(ProxyNews("r", "p", "a", 9, 2))
+    book.receive(ProxyNews("r", "p", "a", 9, 2))
     assert (book.is_fit("p", "a"), book.is_fit("p", "b")) == (False, True)
     book.found_no_way("p", "a", most_rest_s=10_000)
     assert book.fit_at("p", "a") - clock.now == 60 * 2**3
-    book.hear(ProxyNews("r", "p", "a", -1, 0))
+    book.receive(ProxyNews("r", "p", "a", -1, 0))
     assert book.is_fit("p", "a")
     book.came_through("p", "a")
     for site, other in (("a", "b"), ("*", "c")):
-        book.hear(ProxyNews("b", "q", site, 9, 0))
+        book.receive(ProxyNews("b", "q", site, 9, 0))
         book.came_through("q", site)
         assert not book.is_fit("q", "a")
         assert book.rests("q", "a")
         assert book.is_fit("q", other) == (site == "a")
-        book.hear(ProxyNews("b", "q", site, -1, 0))
+        book.receive(ProxyNews("b", "q", site, -1, 0))
         assert book.is_fit("q", "a")
     for proxy in ("p", "q", "r"):
         assert not book.is_silent("a", of=3)
-        book.hear(ProxyNews("s", proxy, "a", 0, 0))
+        book.receive(ProxyNews("s", proxy, "a", 0, 0))
     assert book.is_silent("a", of=3)
-    book.hear(ProxyNews("a", "p", "a", 0, 0))
+    book.receive(ProxyNews("a", "p", "a", 0, 0))
     assert not book.is_silent("a", of=3)
 
 
@@ -164,9 +164,9 @@ def test_workers_try_a_proxy_that_was_out_one_after_the_other(
     turns = []
     book.workers = 4
     for book.place in range(4):
-        book.hear(ProxyNews("o", "p-10", "*", 20, 1))
+        book.receive(ProxyNews("o", "p-10", "*", 20, 1))
         turns.append(book.out_until("p-10") - clock.now - 20)
     assert sorted(turns) == [0, 1, 2, 3]
     book.workers, book.place = 1000, 900
-    book.hear(ProxyNews("o", "p-10", "*", 20, 1))
+    book.receive(ProxyNews("o", "p-10", "*", 20, 1))
     assert book.out_until("p-10") - clock.now - 20 == 10

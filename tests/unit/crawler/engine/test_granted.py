@@ -31,7 +31,7 @@ def granting(url: str, site: str) -> tuple[Leases, Page]:
     """Leases by ``TABLE``, and a page that was granted for a site just now."""
     leases, now = Leases(64, lambda: None), time.monotonic()
     leases.sites.site_of = lambda _partition, url: TABLE.site_of(url)
-    leases.heard(0, now, 1)
+    leases.note_answer(0, now, 1)
     return leases, leases.admit(lease(1, entry=Entry(url=url), issued_at=now, domain=site))
 
 

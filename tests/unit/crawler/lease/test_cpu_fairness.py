@@ -11,7 +11,7 @@ CHEAP_S = 0.005
 
 
 @pytest.mark.parametrize("dear_s", [0.05, 1.0, 5.0])
-def test_dear_pages_take_no_more_than_the_share_of_their_domain(dear_s: float) -> None:
+def test_expensive_pages_take_no_more_than_the_share_of_their_domain(dear_s: float) -> None:
     """Three of ten domains are dear: the others have what they would have among their like."""
     clock = Clock(now=0.0)
     shares = Shares(clock)

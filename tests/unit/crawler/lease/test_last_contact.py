@@ -31,7 +31,7 @@ def test_a_connection_that_took_long_is_written_to_only_with_word_from_redis(
     leases.set_out(slow, slow.lease.entry.url)
     leases.set_out(silent, silent.lease.entry.url)
     clock.now += 5
-    leases.heard(0, clock.now - WORD_BY_S / 2, 1)
+    leases.note_answer(0, clock.now - WORD_BY_S / 2, 1)
     leases.depart(slow)
     clock.now += WORD_BY_S / 2
     with pytest.raises(GrantExpired):
@@ -42,17 +42,17 @@ def test_a_redis_that_was_restarted_takes_back_what_has_not_left(
     leases: Leases, clock: Clock
 ) -> None:
     """Whichever call hears of it: only what was sent goes on."""
-    assert leases.heard(0, clock.now, 1)
+    assert leases.note_answer(0, clock.now, 1)
     sent, connecting = leases.admit(lease(1)), leases.admit(lease(2))
     leases.set_out(sent, sent.lease.entry.url)
     leases.depart(sent)
     leases.set_out(connecting, connecting.lease.entry.url)
-    assert not leases.heard(0, clock.now, 2)
+    assert not leases.note_answer(0, clock.now, 2)
     with pytest.raises(GrantExpired):
         leases.depart(connecting)
     assert sent.phase is Phase.SENT
-    assert [release.token for release in leases.of(0).take_owed().releases] == ["1-2"]
-    assert leases.heard(0, clock.now, 2)
+    assert [release.token for release in leases.of(0).take_report().releases] == ["1-2"]
+    assert leases.note_answer(0, clock.now, 2)
 
 
 def test_while_something_may_leave_there_must_be_word(leases: Leases) -> None:

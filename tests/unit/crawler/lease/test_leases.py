@@ -13,7 +13,7 @@ from crawling.lease.slots import SLOW_S
 from crawling.page.page import Page, Phase
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links, Outcome, Release, Requeue, SentRequest, Settle
-from crawlstream.model.throttle_table import Heard, Reaction
+from crawlstream.model.throttle_table import Reaction, SiteReaction
 from support.crawler.leases import Clock, lease
 
 
@@ -33,7 +33,7 @@ def departed(leases: Leases, number: int = 1, **changes: Any) -> Page:
     """A page whose request has left."""
     page = leases.admit(lease(number, **changes))
     leases.set_out(page, page.lease.entry.url)
-    leases.heard(0, page.admitted_at, 1)
+    leases.note_answer(0, page.admitted_at, 1)
     leases.depart(page)
     leases.departed(page)
     return page
@@ -84,7 +84,7 @@ def test_a_host_that_is_not_reached_gives_its_slot_to_another(leases: Leases, cl
     assert leases.room() == 1
     clock.now += 0.05
     assert leases.room() == 4
-    leases.heard(0, clock.now, 1)
+    leases.note_answer(0, clock.now, 1)
     leases.depart(pages[0])
     leases.receive(pages[0])
     assert leases.room() == 4, "it took no slot, so it frees none"
@@ -122,10 +122,10 @@ def test_fewer_wait_where_grants_expire_and_more_where_they_do_not(clock: Clock)
     for number in range(100, 400):
         page = leases.admit(lease(number, issued_at=clock.now))
         leases.set_out(page, page.lease.entry.url)
-        leases.heard(0, clock.now, 1)
+        leases.note_answer(0, clock.now, 1)
         leases.depart(page)
         leases.settle(page, Outcome.DONE, "2xx")
-        leases.told(0, leases.of(0).take_owed(), ())
+        leases.reported(0, leases.of(0).take_report(), ())
     assert leases.room() == 64
 
 
@@ -137,28 +137,28 @@ def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
         page = leases.admit(lease(number, issued_at=clock.now - 0.2))
         clock.now += 0.2
         leases.set_out(page, page.lease.entry.url)
-        leases.heard(0, clock.now, 1)
+        leases.note_answer(0, clock.now, 1)
         leases.depart(page)
         leases.settle(page, Outcome.DONE, "2xx")
-        leases.told(0, leases.of(0).take_owed(), ())
+        leases.reported(0, leases.of(0).take_report(), ())
     assert leases.room() == 1
     for number in range(100, 200):
         page = leases.admit(lease(number, issued_at=clock.now - 0.2))
         leases.set_out(page, page.lease.entry.url)
         leases.depart(page)
         leases.settle(page, Outcome.DONE, "2xx")
-        leases.told(0, leases.of(0).take_owed(), ())
+        leases.reported(0, leases.of(0).take_report(), ())
     assert leases.room() > first
 
 
 def test_nothing_leaves_without_word_from_redis(leases: Leases, clock: Clock) -> None:
     """At 25 s of silence the worker stops sending; at 30 s its leases go to others."""
-    leases.heard(0, clock.now, 1)
+    leases.note_answer(0, clock.now, 1)
     clock.now += FENCE_S
     page = leases.admit(lease(issued_at=clock.now))
     with pytest.raises(GrantExpired):
         leases.set_out(page, page.lease.entry.url)
-    leases.heard(0, clock.now - 1, 1)
+    leases.note_answer(0, clock.now - 1, 1)
     leases.set_out(page, page.lease.entry.url)
 
 
@@ -170,10 +170,10 @@ def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
     leases.set_out(soon, soon.lease.entry.url)
     leases.set_out(late, late.lease.entry.url)
     clock.now += START_BY_S + 1
-    leases.heard(0, clock.now, 1)
+    leases.note_answer(0, clock.now, 1)
     leases.depart(soon)
     clock.now += FENCE_S
-    leases.heard(0, clock.now, 1)
+    leases.note_answer(0, clock.now, 1)
     with pytest.raises(GrantExpired):
         leases.depart(late)
 
@@ -187,11 +187,11 @@ def test_departures_are_reported_once_and_responses_free_the_domain(
     leases.set_out(page, page.lease.entry.url)
     leases.depart(page)
     leases.departed(page)
-    (sent,) = leases.of(0).take_owed().sent
+    (sent,) = leases.of(0).take_report().sent
     assert (sent.after_ms, sent.received) == (501, False)
     clock.now += 1
     leases.receive(page)
-    (sent,) = leases.of(0).take_owed().sent
+    (sent,) = leases.of(0).take_report().sent
     assert (sent.after_ms, sent.received) == (501, True)
     assert page.latency_ms == 1000
 
@@ -203,10 +203,10 @@ def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
     page = leases.admit(lease())
     leases.set_out(page, page.lease.entry.url)
     leases.depart(page)
-    assert not leases.of(0).owes
+    assert not leases.of(0).has_report
     clock.now += 0.25
     leases.receive(page)
-    (sent,) = leases.of(0).take_owed().sent
+    (sent,) = leases.of(0).take_report().sent
     assert (sent.after_ms, sent.received) == (251, True)
 
 
@@ -215,7 +215,7 @@ def test_an_end_carries_the_departure_that_was_not_told_yet(leases: Leases) -> N
     page = departed(leases)
     leases.receive(page)
     leases.settle(page, Outcome.DONE, "2xx")
-    owed = leases.of(0).take_owed()
+    owed = leases.of(0).take_report()
     assert not owed.sent
     assert owed.settles[0].sent_ms == 1
 
@@ -226,7 +226,7 @@ def test_a_page_ends_once(leases: Leases) -> None:
     leases.requeue(page, 1000)
     leases.settle(page, Outcome.FAILED, "dns")
     leases.release(page)
-    assert [type(end) for end in leases.of(0).take_owed().ends] == [Requeue]
+    assert [type(end) for end in leases.of(0).take_report().ends] == [Requeue]
 
 
 def test_what_is_unsent_can_be_given_back(leases: Leases) -> None:
@@ -235,7 +235,7 @@ def test_what_is_unsent_can_be_given_back(leases: Leases) -> None:
     waiting, connecting = leases.admit(lease(2)), leases.admit(lease(3))
     leases.set_out(connecting, connecting.lease.entry.url)
     leases.release_unsent()
-    assert [end.token for end in leases.of(0).take_owed().ends] == ["1-2", "1-3"]
+    assert [end.token for end in leases.of(0).take_report().ends] == ["1-2", "1-3"]
     with pytest.raises(GrantExpired):
         leases.set_out(waiting, waiting.lease.entry.url)
     with pytest.raises(GrantExpired):
@@ -246,9 +246,9 @@ def test_an_end_is_alive_until_it_is_told(leases: Leases) -> None:
     """Reconciling must not give back what is about to be settled."""
     page = departed(leases)
     leases.settle(page, Outcome.DONE, "2xx")
-    owed = leases.of(0).take_owed()
+    owed = leases.of(0).take_report()
     assert leases.of(0).alive() == ["1-1"]
-    assert leases.told(0, owed, ()) == []
+    assert leases.reported(0, owed, ()) == []
     assert leases.of(0).alive() == []
     assert leases.by_id(page.id) is None
 
@@ -256,10 +256,10 @@ def test_an_end_is_alive_until_it_is_told(leases: Leases) -> None:
 def test_a_stale_hold_is_dropped_quietly(leases: Leases) -> None:
     """What the frontier does not know any more is settled by nobody here."""
     page, other = departed(leases, 1), departed(leases, 2)
-    assert leases.told(0, leases.of(0).take_owed(), {"1-1"}) == [page]
+    assert leases.reported(0, leases.of(0).take_report(), {"1-1"}) == [page]
     assert page.phase is Phase.STALE
     leases.settle(page, Outcome.DONE, "2xx")
-    assert not leases.of(0).owes
+    assert not leases.of(0).has_report
     assert leases.of(0).alive() == [other.token]
     assert leases.room() == 3
 
@@ -274,8 +274,8 @@ def test_an_exchange_is_bounded() -> None:
         page.links = [group]
         roomy.settle(page, Outcome.DONE, "2xx")
     sizes = []
-    while roomy.of(0).owes:
-        sizes.append(len(list(roomy.of(0).take_owed().ends)))
+    while roomy.of(0).has_report:
+        sizes.append(len(list(roomy.of(0).take_report().ends)))
     assert sizes[0] == 1
     assert sizes[1] == 100
     assert sum(sizes) == 250
@@ -290,7 +290,7 @@ def test_every_kind_of_end_reaches_the_frontier(leases: Leases) -> None:
     leases.requeue(second, 500)
     leases.release(third, delay_ms=9)
     leases.release_buyer(buyer, crawl_delay_ms=5)
-    owed = leases.of(0).take_owed()
+    owed = leases.of(0).take_report()
     assert list(owed.ends) == [
         Settle(
             token="1-0",
@@ -319,10 +319,10 @@ def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
 ) -> None:
     """Only a result, which tells of an answer by itself, makes the report needless."""
     page = departed(leases, 1)
-    heard = Heard(reaction, wait_ms=7)
+    heard = SiteReaction(reaction, wait_ms=7)
     leases.receive(page, heard)
     leases.settle(page, outcome, "")
-    owed = leases.of(0).take_owed()
+    owed = leases.of(0).take_report()
     expected = [SentRequest(page.token, 1, received=True, heard=heard)] if is_told else []
     assert list(owed.sent) == expected
     assert len(list(owed.ends)) == 1
@@ -332,10 +332,10 @@ def test_a_connection_that_did_not_come_about_is_told(leases: Leases) -> None:
     """The site was asked, though no request was written."""
     page = leases.admit(lease(1))
     leases.set_out(page, page.lease.entry.url)
-    heard = Heard(Reaction.SILENCE)
+    heard = SiteReaction(Reaction.SILENCE)
     leases.receive(page, heard)
     leases.requeue(page, 500)
-    owed = leases.of(0).take_owed()
+    owed = leases.of(0).take_report()
     assert list(owed.sent) == [SentRequest(page.token, 1, received=True, heard=heard)]
     assert list(owed.requeues) == [Requeue(token=page.token, delay_ms=500, sent_ms=1)]
 
@@ -364,10 +364,10 @@ def test_a_domain_whose_pages_are_dear_rests(leases: Leases) -> None:
         page = departed(leases, number, domain=domain)
         page.cpu_s = cpu_s
         leases.settle(page, Outcome.DONE, "2xx")
-    leases.of(0).take_owed()
+    leases.of(0).take_report()
     leased = [leases.admit(lease(3)), leases.admit(lease(4, domain="b.example"))]
     assert leases.rest(leased) == leased[1:]
-    assert [release.delay_ms for release in leases.of(0).take_owed().releases] == [2000]
+    assert [release.delay_ms for release in leases.of(0).take_report().releases] == [2000]
 
 
 def test_half_of_what_is_in_hand_never_rests(leases: Leases) -> None:
@@ -376,9 +376,9 @@ def test_half_of_what_is_in_hand_never_rests(leases: Leases) -> None:
         page = departed(leases, number, domain=f"{number}.example")
         page.cpu_s = cpu_s
         leases.settle(page, Outcome.DONE, "2xx")
-    leases.of(0).take_owed()
+    leases.of(0).take_report()
     leased = [
         leases.admit(lease(number, domain=f"{2 + number % 2}.example")) for number in range(4)
     ]
     assert leases.rest(leased) == [leased[1], leased[3]]
-    assert [release.delay_ms for release in leases.of(0).take_owed().releases] == [30_000, 30_000]
+    assert [release.delay_ms for release in leases.of(0).take_report().releases] == [30_000, 30_000]

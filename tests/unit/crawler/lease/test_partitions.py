@@ -27,7 +27,7 @@ def leases(clock: Clock) -> Leases:
 def granted(leases: Leases, partition: int, number: int = 1) -> Page:
     """A page that a partition has granted, which was heard of then."""
     page = leases.admit(lease(number, partition=partition))
-    leases.heard(partition, page.admitted_at, 1)
+    leases.note_answer(partition, page.admitted_at, 1)
     return page
 
 
@@ -36,10 +36,10 @@ def test_the_same_token_of_two_partitions_is_two_holds(leases: Leases) -> None:
     here, there = granted(leases, 0), granted(leases, 2)
     assert here.token == there.token
     leases.release(there)
-    assert (leases.of(0).owes, leases.of(2).owes) == (False, True)
-    owed = leases.of(2).take_owed()
+    assert (leases.of(0).has_report, leases.of(2).has_report) == (False, True)
+    owed = leases.of(2).take_report()
     assert [end.token for end in owed.ends] == [there.token]
-    leases.told(2, owed, stale=())
+    leases.reported(2, owed, stale=())
     assert (list(leases.of(0).alive()), list(leases.of(2).alive())) == ([here.token], [])
     assert here.is_open
 
@@ -61,13 +61,13 @@ def test_a_partition_that_is_silent_stops_its_own_pages(leases: Leases, clock: C
     clock.now += FENCE_S
     silent = leases.admit(lease(2, partition=0, issued_at=clock.now))
     spoken = leases.admit(lease(2, partition=1, issued_at=clock.now))
-    leases.heard(1, clock.now, 7)
+    leases.note_answer(1, clock.now, 7)
     leases.set_out(spoken, spoken.lease.entry.url)
     with pytest.raises(GrantExpired):
         leases.set_out(silent, silent.lease.entry.url)
-    assert leases.hears
+    assert leases.is_in_contact
     clock.now += FENCE_S
-    assert not leases.hears
+    assert not leases.is_in_contact
 
 
 def test_a_partition_that_was_restarted_has_its_own_pages_given_back(
@@ -75,10 +75,10 @@ def test_a_partition_that_was_restarted_has_its_own_pages_given_back(
 ) -> None:
     """Epochs of two partitions have nothing to do with each other."""
     here, there = granted(leases, 0), granted(leases, 1)
-    assert leases.heard(0, clock.now, 1)
-    assert not leases.heard(1, clock.now, 2)
+    assert leases.note_answer(0, clock.now, 1)
+    assert not leases.note_answer(1, clock.now, 2)
     assert (here.phase, there.phase) == (Phase.WAITING, Phase.ENDED)
-    assert (leases.of(0).owes, leases.of(1).owes) == (False, True)
+    assert (leases.of(0).has_report, leases.of(1).has_report) == (False, True)
 
 
 def test_what_is_crowded_is_one_partition(leases: Leases) -> None:
@@ -86,6 +86,6 @@ def test_what_is_crowded_is_one_partition(leases: Leases) -> None:
     here, there = granted(leases, 0), granted(leases, 1)
     leases.of(0).is_crowded = True
     leases.settle(there, Outcome.DONE, "2xx")
-    assert [settle.token for settle in leases.of(1).take_owed().settles] == [there.token]
+    assert [settle.token for settle in leases.of(1).take_report().settles] == [there.token]
     assert leases.lose(1, [here.token]) == []
     assert here.is_open

@@ -54,14 +54,14 @@ def test_links_that_were_refused_are_spilled_before_their_page_ends(spilling: Sp
     """The page is held until then, and told without them."""
     leases, page = spilling.leases, spilling.page()
     leases.settle(page, Outcome.DONE, "2xx")
-    owed = leases.of(0).take_owed()
-    leases.told(0, owed, stale=(), refused={page.token})
-    assert (page.phase, page.is_open, leases.of(0).owes) == (Phase.SPILLING, False, False)
+    owed = leases.of(0).take_report()
+    leases.reported(0, owed, stale=(), refused={page.token})
+    assert (page.phase, page.is_open, leases.of(0).has_report) == (Phase.SPILLING, False, False)
     assert leases.of(0).alive() == [page.token]
     settle = spilling.finish()
-    owed = leases.of(0).take_owed()
+    owed = leases.of(0).take_report()
     assert list(owed.settles) == [settle]
-    leases.told(0, owed, stale=())
+    leases.reported(0, owed, stale=())
     assert not leases.of(0).alive()
 
 
@@ -71,12 +71,12 @@ def test_a_process_that_knows_does_not_ask(spilling: Spilling) -> None:
     leases.of(0).is_crowded = True
     leases.settle(page, Outcome.DONE, "2xx")
     leases.settle(page, Outcome.DONE, "2xx")
-    assert not leases.of(0).owes
+    assert not leases.of(0).has_report
     assert len(spilling.settles) == 1
     page = spilling.page()
     page.links = ()
     leases.settle(page, Outcome.DONE, "2xx")
-    assert len(leases.of(0).take_owed().settles) == 1
+    assert len(leases.of(0).take_report().settles) == 1
 
 
 def test_a_page_that_went_to_other_hands_while_it_spilled_is_told_all_the_same(
@@ -88,9 +88,9 @@ def test_a_page_that_went_to_other_hands_while_it_spilled_is_told_all_the_same(
     leases.settle(page, Outcome.DONE, "2xx")
     assert leases.lose(0, [page.token]) == []
     settle = spilling.finish()
-    owed = leases.of(0).take_owed()
+    owed = leases.of(0).take_report()
     assert list(owed.settles) == [settle]
-    assert leases.told(0, owed, stale=[page.token]) == []
+    assert leases.reported(0, owed, stale=[page.token]) == []
     assert not leases.of(0).alive()
 
 
@@ -130,8 +130,8 @@ async def test_a_page_does_not_end_without_its_links(
     leases.of(0).is_crowded = True
     leases.settle(page, Outcome.DONE, "2xx")
     await tasks.finish(1)
-    owed = leases.of(0).take_owed()
+    owed = leases.of(0).take_report()
     assert [settle.spilled for settle in owed.settles] == [{0: 1} for _ in spills]
     assert [release.token for release in owed.releases] == ["1-1" for _ in range(1 - len(spills))]
-    leases.told(0, owed, stale=())
+    leases.reported(0, owed, stale=())
     assert not leases.of(0).alive()

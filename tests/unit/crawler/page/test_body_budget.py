@@ -119,8 +119,8 @@ async def test_bodies_are_decompressed_one_after_the_other_where_each_fills_the_
 async def test_a_page_that_waits_to_be_decompressed_goes_on_when_it_is_in_other_hands() -> None:
     """Nobody waits for ever."""
     budget = full_size()
-    *eldest, waits = pages(3)
-    for page in eldest:
+    *oldest, waits = pages(3)
+    for page in oldest:
         budget.weigh(page, 3 * LARGEST)
     turn = asyncio.ensure_future(budget.turn(waits))
     await asyncio.sleep(0)

@@ -38,7 +38,7 @@ class Ending:
 
     async def send(self, records: Sequence[Out]) -> None:
         """As ``KafkaSink.send``: away at first, and then slow to take the last record."""
-        self.owed_before.append(self.leases.of(0).owes)
+        self.owed_before.append(self.leases.of(0).has_report)
         if self._away:
             self._away -= 1
             raise NotAcknowledged("no word", records)
@@ -57,7 +57,7 @@ async def test_a_failure_is_told_to_the_world_first(monkeypatch: pytest.MonkeyPa
     ending = Ending(away=2)
     await ending.endings.fail(ending.page, "dns")
     assert ending.owed_before == [False] * 3
-    (settle,) = ending.leases.of(0).take_owed().settles
+    (settle,) = ending.leases.of(0).take_report().settles
     assert (settle.token, settle.outcome, settle.reason) == ("1-1", Outcome.FAILED, "dns")
     await ending.endings.fail(ending.page, "dns")
     assert len(ending.acknowledged) == 1
@@ -77,9 +77,9 @@ def test_a_page_is_done_when_its_items_have_left_the_pipelines() -> None:
     ending.page.items, ending.page.status = 2, 200
     ending.endings.parsed(ending.page)
     ending.endings.item_left(ending.response())
-    assert not ending.leases.of(0).owes
+    assert not ending.leases.of(0).has_report
     ending.endings.item_left(ending.response())
-    (settle,) = ending.leases.of(0).take_owed().settles
+    (settle,) = ending.leases.of(0).take_report().settles
     assert (settle.outcome, settle.reason) == (Outcome.DONE, "2xx")
 
 
@@ -89,5 +89,5 @@ def test_who_gave_up_waiting_for_kafka_ends_no_page() -> None:
     ending.page.items = 1
     ending.endings.parsed(ending.page)
     ending.endings.item_failed(ending.response(), Failure(GivenUp("Kafka is away")))
-    assert not ending.leases.of(0).owes
+    assert not ending.leases.of(0).has_report
     assert ending.page.is_open

@@ -88,7 +88,7 @@ class Sending:
         """What a partition is told, once nothing is under way."""
         self.may_answer.set()
         await self.tasks.finish(5)
-        return self.leases.of(of).take_owed().settles
+        return self.leases.of(of).take_report().settles
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def test_a_page_ends_once_kafka_has_its_links_and_needs_them(sending: Send
     """Its own partition's links stay in the settle; what lies elsewhere is needed up to there."""
     page = sending.done(0, 1, 2)
     await asyncio.sleep(0.05)
-    assert (page.phase, sending.leases.of(0).owes) == (Phase.SPILLING, False)
+    assert (page.phase, sending.leases.of(0).has_report) == (Phase.SPILLING, False)
     (settle,) = await sending.settles()
     assert [group.domain for group in settle.links] == [domain_in(0)]
     offsets = {record.partition: 101 + n for n, record in enumerate(sending.records)}
@@ -124,7 +124,7 @@ async def test_a_page_without_such_links_does_not_wait(sending: Sending) -> None
     """It is owed at once."""
     page = sending.done(0)
     assert page.phase is Phase.ENDED
-    assert sending.leases.of(0).owes
+    assert sending.leases.of(0).has_report
 
 
 async def test_links_of_pages_with_one_origin_share_a_record(sending: Sending) -> None:

@@ -7,9 +7,9 @@ from scrapy.exceptions import DownloadConnectionRefusedError, DownloadTimeoutErr
 from scrapy.http import Response
 
 from crawling.lease.expired import GrantExpired
-from crawling.response.site_feedback import heard_from, heard_in, retry_after
+from crawling.response.site_feedback import reaction_to, reaction_to_failure, retry_after
 from crawlstream.boot.addresses import AddressRefused
-from crawlstream.model.throttle_table import Heard, Reaction
+from crawlstream.model.throttle_table import Reaction, SiteReaction
 
 NOON = "Sat, 21 Nov 2026 12:00:00 GMT"
 NOON_S = 1_795_262_400
@@ -53,9 +53,11 @@ def test_retry_after_is_seconds_or_a_moment(
 def test_only_429_and_503_are_refusals() -> None:
     """Every other status is an answer, whatever it says of the page."""
     for status in (200, 301, 404, 500, 502, 504):
-        assert heard_in(response(status, Retry_After="9")) == Heard(Reaction.ANSWER)
+        assert reaction_to(response(status, Retry_After="9")) == SiteReaction(Reaction.ANSWER)
     for status in (429, 503):
-        assert heard_in(response(status, Retry_After="9")) == Heard(Reaction.REFUSAL, 9_000)
+        assert reaction_to(response(status, Retry_After="9")) == SiteReaction(
+            Reaction.REFUSAL, 9_000
+        )
 
 
 @pytest.mark.parametrize(
@@ -70,4 +72,4 @@ def test_only_429_and_503_are_refusals() -> None:
 )
 def test_silence_is_a_connection_that_failed(error: Exception, *, is_silence: bool) -> None:
     """What never reached the site says nothing of it."""
-    assert heard_from(error) == (Heard(Reaction.SILENCE) if is_silence else None)
+    assert reaction_to_failure(error) == (SiteReaction(Reaction.SILENCE) if is_silence else None)

@@ -107,7 +107,7 @@ def _state(proxy: Proxy, health: ProxyHealth, rests: Sequence[ProxyNews]) -> Pro
     )
 
 
-def pool_told(state: PoolState, *, with_proxies: bool = True) -> dict[str, Any]:
+def pool_json(state: PoolState, *, with_proxies: bool = True) -> dict[str, Any]:
     """Return a pool as JSON."""
     told: dict[str, Any] = {
         "pool": state.pool.name,
@@ -119,11 +119,11 @@ def pool_told(state: PoolState, *, with_proxies: bool = True) -> dict[str, Any]:
         "cost_today": state.cost,
     }
     if with_proxies:
-        told["proxies"] = [proxy_told(each) for each in state.proxies]
+        told["proxies"] = [proxy_json(each) for each in state.proxies]
     return told
 
 
-def proxy_told(state: ProxyState) -> dict[str, Any]:
+def proxy_json(state: ProxyState) -> dict[str, Any]:
     """Return a proxy as JSON."""
     health = state.health
     return {

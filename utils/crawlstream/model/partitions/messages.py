@@ -48,7 +48,7 @@ class SeedsOf(NamedTuple):
     """Coordinator of each seed; 0 for seeds that are not listed."""
     absent: frozenset[int] = frozenset()
     """Coordinators that were unavailable: their seeds are left out now and applied later."""
-    told_elsewhere: Sequence[tuple[int, int]] = ()
+    reported_elsewhere: Sequence[tuple[int, int]] = ()
     """Ranges of offsets whose refusals are about to be reported for partitions that catch up."""
 
 
@@ -167,7 +167,7 @@ class Label:
     """Requested profiles by hash."""
 
 
-class Tell(NamedTuple):
+class ContextChange(NamedTuple):
     """Change of a context that a partition must be notified of."""
 
     context: ContextKey
@@ -180,10 +180,10 @@ class Tell(NamedTuple):
     """Name by which the coordinator removes it after its delivery."""
 
 
-class Told(NamedTuple):
+class ChangeAnswer(NamedTuple):
     """Answer of a partition to a notification."""
 
-    tell: Tell
+    tell: ContextChange
     purged: int = 0
     """Pages that were removed with their generation."""
     is_drained: bool = True

@@ -30,7 +30,7 @@ from crawling.spiders.link import LinkSpider
 from crawling.spiders.sitemap import SitemapSpider
 from crawlstream.model.crawl import Profile
 from crawlstream.model.result import CrawlResult
-from crawlstream.wire.results import encode_and_tell
+from crawlstream.wire.results import encode_page
 from support.pages import page_at
 
 MIB = 1 << 20
@@ -41,7 +41,7 @@ LARGEST = 16 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class DearPage:
+class ExpensivePage:
     """A response, and the crawl that meets it."""
 
     body: bytes = b""
@@ -63,16 +63,16 @@ def _nested(depth: int, template: str, inside: str) -> bytes:
     return (start + inside * ((MOST - len(start)) // len(inside))).encode()
 
 
-def _layers(count: int, size: int) -> DearPage:
+def _layers(count: int, size: int) -> ExpensivePage:
     body = bytes(size)
     for _ in range(count - 1):
         packer = zlib.compressobj(0, wbits=31)
         body = packer.compress(body) + packer.flush()
     codings = ", ".join(["gzip"] * count)
-    return DearPage(gzip.compress(body), {"Content-Encoding": codings})
+    return ExpensivePage(gzip.compress(body), {"Content-Encoding": codings})
 
 
-def _parts() -> dict[str, DearPage]:
+def _parts() -> dict[str, ExpensivePage]:
     """Bodies of many parts that bring nothing out, in one coding and in two."""
     skipped = b"\x50\x2a\x4d\x18" + bytes(4)
     empty = {"gzip": gzip.compress(b""), "zstd": zstd.compress(b""), "skipped": skipped}
@@ -85,18 +85,18 @@ def _parts() -> dict[str, DearPage]:
     for name, part in empty.items():
         coding = name.replace("skipped", "zstd")
         one, two = part * (MOST // len(part)), pack[name](part * (LARGEST // len(part)))
-        pages[f"empty parts: {name}"] = DearPage(one, {"Content-Encoding": coding})
-        pages[f"packed empty parts: {name}"] = DearPage(
+        pages[f"empty parts: {name}"] = ExpensivePage(one, {"Content-Encoding": coding})
+        pages[f"packed empty parts: {name}"] = ExpensivePage(
             two, {"Content-Encoding": f"{coding}, {coding}"}
         )
     blocks = b"\x00\x00\x00\xff\xff" * (LARGEST // 5)
-    pages["packed empty blocks"] = DearPage(
+    pages["packed empty blocks"] = ExpensivePage(
         gzip.compress(blocks), {"Content-Encoding": "deflate, gzip"}
     )
     return pages
 
 
-def _markup() -> dict[str, DearPage]:
+def _markup() -> dict[str, ExpensivePage]:
     bodies = {
         "texts in texts": _nested(1000, "<a href=/{:x}><b>", "x"),
         "elements in links": _nested(1000, "<a href=/{:x}><b>", "<br>"),
@@ -128,85 +128,89 @@ def _markup() -> dict[str, DearPage]:
         "nul": b"\x00<\x00a\x00 href=/\x00x>" * (MOST // 14),
         "tags": _many("<t{}>"),
     }
-    return {name: DearPage(body) for name, body in bodies.items()}
+    return {name: ExpensivePage(body) for name, body in bodies.items()}
 
 
-def _bases() -> dict[str, DearPage]:
+def _bases() -> dict[str, ExpensivePage]:
     base = f"<base href='http://b.example/{'b' * 3900}/'>"
     dots = f"<base href='http://b.example/{'b/' * 1900}'>"
     refresh = "<meta http-equiv=refresh content='0;url={}'>"
     return {
-        "base": DearPage(_many("<a href={}>", base)),
-        "base of folders": DearPage(_many("<a href=../{}>", dots)),
-        "bases": DearPage(b"<base href=/x>" * (MOST // 14)),
-        "base in comments": DearPage(b"<!--" * 1000 + b"<base href=/x>" * 100_000),
-        "refresh": DearPage(_many("<a href=/{}>", refresh.format("x" * 3900))),
-        "refreshes": DearPage((refresh.format("/x") * 40_000).encode()),
-        "refresh in scripts": DearPage(b"<script>" * 400 + refresh.format("/x").encode() * 9),
+        "base": ExpensivePage(_many("<a href={}>", base)),
+        "base of folders": ExpensivePage(_many("<a href=../{}>", dots)),
+        "bases": ExpensivePage(b"<base href=/x>" * (MOST // 14)),
+        "base in comments": ExpensivePage(b"<!--" * 1000 + b"<base href=/x>" * 100_000),
+        "refresh": ExpensivePage(_many("<a href=/{}>", refresh.format("x" * 3900))),
+        "refreshes": ExpensivePage((refresh.format("/x") * 40_000).encode()),
+        "refresh in scripts": ExpensivePage(b"<script>" * 400 + refresh.format("/x").encode() * 9),
     }
 
 
-def _rules() -> dict[str, DearPage]:
+def _rules() -> dict[str, ExpensivePage]:
     names = tuple(f"n{number}.b.example" for number in range(1000))
     ends = tuple(f"x{number}" for number in range(1000))
     texts = tuple(f"(?:{'ab?' * 300}|x{number})" for number in range(100))
     backtracks = tuple(f"(?!x)(a|a)*{number}$" for number in range(100))
     many, hosts = _many("<a href=/aaaaaaaaaaaaaaaaaaaaaa{}>"), _many("<a href=//h{}.b.example/aa>")
     return {
-        "allowed domains": DearPage(hosts, profile={"allowed_domains": names}),
-        "labels and domains": DearPage(
+        "allowed domains": ExpensivePage(hosts, profile={"allowed_domains": names}),
+        "labels and domains": ExpensivePage(
             _many("<a href=//" + "a." * 100 + "{}/>"), profile={"allowed_domains": names}
         ),
-        "extensions": DearPage(many, profile={"deny_extensions": ends}),
-        "dotted extensions": DearPage(
+        "extensions": ExpensivePage(many, profile={"deny_extensions": ends}),
+        "dotted extensions": ExpensivePage(
             many, profile={"deny_extensions": tuple(f"{'a.' * n}b" for n in range(1000))}
         ),
-        "expressions": DearPage(many, profile={"allow_regex": texts, "deny_regex": texts}),
-        "backtracking": DearPage(many, profile={"deny_regex": backtracks}),
+        "expressions": ExpensivePage(many, profile={"allow_regex": texts, "deny_regex": texts}),
+        "backtracking": ExpensivePage(many, profile={"deny_regex": backtracks}),
     }
 
 
-def _heads() -> dict[str, DearPage]:
+def _heads() -> dict[str, ExpensivePage]:
     """As long as a head may be."""
     links = _many("<a href=/{}>")
     heap = {f"X-{number}": "y" for number in range(30_000)}
     cookies = [f"n{number}=v; Expires=Thu, 01 Jan 1970" for number in range(6_000)]
     said = {"Referrer-Policy": "origin," * 37_000}
     return {
-        "heap": DearPage(links, heap),
-        "one header": DearPage(links, {"X": "y" * 262_144}),
-        "policies": DearPage(links, said),
-        "policy": DearPage(
+        "heap": ExpensivePage(links, heap),
+        "one header": ExpensivePage(links, {"X": "y" * 262_144}),
+        "policies": ExpensivePage(links, said),
+        "policy": ExpensivePage(
             _many("<a href=//h{}/>"), {"Referrer-Policy": "unsafe-url"}, url=URL * 9
         ),
-        "type": DearPage(links, {"Content-Type": "text/html; charset=" + "x" * 262_000}),
-        "types": DearPage(links, {"Content-Type": ";charset=" * 29_000}),
-        "cookies": DearPage(status=302, headers={"Location": "/x", "Set-Cookie": cookies}),
-        "cookie": DearPage(
+        "type": ExpensivePage(links, {"Content-Type": "text/html; charset=" + "x" * 262_000}),
+        "types": ExpensivePage(links, {"Content-Type": ";charset=" * 29_000}),
+        "cookies": ExpensivePage(status=302, headers={"Location": "/x", "Set-Cookie": cookies}),
+        "cookie": ExpensivePage(
             status=302, headers={"Location": "/x", "Set-Cookie": "a=1" + "; Expires=1" * 20_000}
         ),
-        "location": DearPage(status=302, headers={"Location": "/" + "../é" * 60_000}),
-        "location's host": DearPage(status=302, headers={"Location": "//" + "é." * 60_000}),
-        "retry": DearPage(status=503, headers={"Retry-After": "Thu, " * 50_000}),
+        "location": ExpensivePage(status=302, headers={"Location": "/" + "../é" * 60_000}),
+        "location's host": ExpensivePage(status=302, headers={"Location": "//" + "é." * 60_000}),
+        "retry": ExpensivePage(status=503, headers={"Retry-After": "Thu, " * 50_000}),
     }
 
 
-def _bodies() -> dict[str, DearPage]:
+def _bodies() -> dict[str, ExpensivePage]:
     spaces = bytes(LARGEST - 1)
     return {
         "layers": _layers(100, 15 * MIB),
         "two layers": _layers(2, 15 * MIB),
-        "bomb": DearPage(brotli.compress(bytes(99 * MIB), quality=1), {"Content-Encoding": "br"}),
-        "nothing": DearPage(gzip.compress(spaces), {"Content-Encoding": "gzip"}),
-        "elements": DearPage(gzip.compress(b"<br>" * (4 * MIB - 1)), {"Content-Encoding": "gzip"}),
-        "binary": DearPage(b"\xff\x00" * MIB, {"Content-Type": "image/png"}),
-        "utf-16": DearPage("<a href=/x>ü".encode("utf-16") * 70_000),
-        "controls": DearPage(b"\x01" * MOST),
-        "codings": DearPage(headers={"Content-Encoding": "gzip," * 50_000}, body=b"x"),
+        "bomb": ExpensivePage(
+            brotli.compress(bytes(99 * MIB), quality=1), {"Content-Encoding": "br"}
+        ),
+        "nothing": ExpensivePage(gzip.compress(spaces), {"Content-Encoding": "gzip"}),
+        "elements": ExpensivePage(
+            gzip.compress(b"<br>" * (4 * MIB - 1)), {"Content-Encoding": "gzip"}
+        ),
+        "binary": ExpensivePage(b"\xff\x00" * MIB, {"Content-Type": "image/png"}),
+        "utf-16": ExpensivePage("<a href=/x>ü".encode("utf-16") * 70_000),
+        "controls": ExpensivePage(b"\x01" * MOST),
+        "codings": ExpensivePage(headers={"Content-Encoding": "gzip," * 50_000}, body=b"x"),
     }
 
 
-def _sitemaps() -> dict[str, DearPage]:
+def _sitemaps() -> dict[str, ExpensivePage]:
     url = "<url><loc>http://a.example/some/folder/page-{0}.html</loc><lastmod>{1}</lastmod></url>"
     whole = "<urlset>" + "".join(url.format(n, "2026-11-22") for n in range(60_000))
     alternates = "<a/>" * 15
@@ -245,12 +249,12 @@ def _sitemaps() -> dict[str, DearPage]:
     }
     kind = {"Content-Type": "application/gzip"}
     packed = {
-        name: DearPage(gzip.compress(body, 1), kind, spider=SitemapSpider)
+        name: ExpensivePage(gzip.compress(body, 1), kind, spider=SitemapSpider)
         for name, body in bodies.items()
     }
     robots = b"".join(b"sitemap:/%d\n" % n for n in range(200_000))
     plain = {"Content-Type": "text/plain"}
-    lines = DearPage(robots, plain, url="http://a.example/robots.txt", spider=SitemapSpider)
+    lines = ExpensivePage(robots, plain, url="http://a.example/robots.txt", spider=SitemapSpider)
     half = replace(packed["sitemap"], body=packed["sitemap"].body[:100_000])
     names = tuple(f"n{number}.b.example" for number in range(1000))
     texts = tuple(f"(?:{'ab?' * 300}|x{number})" for number in range(100))
@@ -259,36 +263,44 @@ def _sitemaps() -> dict[str, DearPage]:
     return {**packed, "robots": lines, "half a sitemap": half, "a sitemap's rules": ruled}
 
 
-def dear_pages() -> Mapping[str, DearPage]:
+def expensive_pages() -> Mapping[str, ExpensivePage]:
     """All of them, by name."""
     bodies = {**_bodies(), **_parts(), **_sitemaps()}
     pages = {**_markup(), **_bases(), **_rules(), **_heads(), **bodies}
-    return {name: replace(dear, body=dear.body[:MOST]) for name, dear in pages.items()}
+    return {
+        name: replace(expensive, body=expensive.body[:MOST]) for name, expensive in pages.items()
+    }
 
 
-def what_becomes_of(dear: DearPage, folder: Path) -> str:
+def what_becomes_of(expensive: ExpensivePage, folder: Path) -> str:
     """All that a crawler does with a response; how it ends: ``done``, ``redirected``, a reason."""
     try:
-        return asyncio.run(_handle(dear, folder))
+        return asyncio.run(_handle(expensive, folder))
     except Exception as error:  # noqa: BLE001  a page fails by name
         return reason_of(error)
 
 
-async def _handle(dear: DearPage, folder: Path) -> str:
-    page = page_at(dear.url[:2000], profile=Profile(maxdepth=1, **dear.profile))
+async def _handle(expensive: ExpensivePage, folder: Path) -> str:
+    page = page_at(expensive.url[:2000], profile=Profile(maxdepth=1, **expensive.profile))
     request = to_scrapy(page, Spider("link"), print)
-    kind = responsetypes.from_args(url=dear.url, body=dear.body, headers=_headers(dear))
-    raw = kind(page.lease.entry.url, dear.status, _headers(dear), dear.body, request=request)
+    kind = responsetypes.from_args(
+        url=expensive.url, body=expensive.body, headers=_headers(expensive)
+    )
+    raw = kind(
+        page.lease.entry.url, expensive.status, _headers(expensive), expensive.body, request=request
+    )
     unpack = WatchedCompression(LARGEST, FlightRecorder(folder, "link"), BodyBudget())
     plain: Any = await unpack.process_response(request, raw)
     response: Any = with_charset(plain)
     if redirect_of(page, response, 100) is not None:
         return "redirected"
-    return _parse(dear.spider, page, request, response)
+    return _parse(expensive.spider, page, request, response)
 
 
-def _headers(dear: DearPage) -> Any:
-    return Response(dear.url, headers={"Content-Type": "text/html", **dear.headers}).headers
+def _headers(expensive: ExpensivePage) -> Any:
+    return Response(
+        expensive.url, headers={"Content-Type": "text/html", **expensive.headers}
+    ).headers
 
 
 def _parse(spider: type[ClusterSpider], page: Any, request: Request, response: Response) -> str:
@@ -300,6 +312,6 @@ def _parse(spider: type[ClusterSpider], page: Any, request: Request, response: R
         elif isinstance(each, Outlinks):
             children.follow(each.urls, response, spiderid=each.spiderid)
         elif isinstance(each, CrawlResult):
-            encode_and_tell(each)
+            encode_page(each)
     assert children.groups is not None
     return "done"
