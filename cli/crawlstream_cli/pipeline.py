@@ -1,4 +1,4 @@
-"""``crawlstream pipeline``: what the pipeline process does, in place of this one."""
+"""``crawlstream pipeline`` and ``query``: what the pipeline process does, in place of this one."""
 
 from __future__ import annotations
 
@@ -122,6 +122,30 @@ def undelivered(
     """
     flags = (*flag("--all", everything), *flag("--json", as_json))
     hand_over("undelivered", verb, name, *(ids or ()), *option("--reason", reason), *flags)
+
+
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT of DuckDB's SQL.")],
+    *,
+    count: Annotated[
+        int, typer.Option("-n", min=1, max=100_000, help="Rows of the table; --csv prints all.")
+    ] = 100,
+    memory_mb: Annotated[
+        int, typer.Option(min=256, metavar="MB", help="Memory that DuckDB may use.")
+    ] = 1024,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print all rows as CSV.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Query the files of pipelines with SQL; nothing is changed.
+
+    Each pipeline with Parquet or JSON lines files is a table, called like the pipeline, with `_`
+    for `-`. Its columns are those of the files, and `edition` and the folders of `partition_by`.
+    Needs the extra `query`: `crawlstream install query`.
+
+    Example: crawlstream query "select status_code, count(*) from archive group by all"
+    """
+    flags = (*flag("--csv", as_csv), *flag("--json", as_json))
+    hand_over("query", "-n", str(count), f"--memory-mb={memory_mb}", *flags, "--", sql)
 
 
 def flag(name: str, wanted: bool) -> tuple[str, ...]:

@@ -107,6 +107,9 @@ VERBS = {
         "Show the pages of a memory: what is known, and what is due.",
         _LOOK,
     ),
+    "query": Verb(
+        "crawlstream_cli.pipeline:query", "Query the files of pipelines with SQL, by DuckDB.", _LOOK
+    ),
     "stats": Verb("crawlstream_cli.stats:stats", "Count requests and responses over time.", _LOOK),
     "schedule": Verb(
         "crawlstream_cli.schedule:schedule",
@@ -149,7 +152,7 @@ VERBS = {
     ),
     "install": Verb(
         "crawlstream_cli.machine.install:install",
-        "Install packages of optional features: Parquet, S3, PostgreSQL, texts, TLS of browsers.",
+        "Install packages of optional features: Parquet, S3, PostgreSQL, SQL, texts, TLS profiles.",
         _KEEP,
         joins_cluster=False,
     ),

@@ -13,7 +13,15 @@ from collections.abc import Sequence
 from crawlstream.boot.options import EXIT_CONFIG, common_options, settings_of
 from crawlstream.errors import ConfigError, CrawlstreamError
 from pipeline_service import process
-from pipeline_service.commands import check, inspect, pages, preview, schema, second_chances
+from pipeline_service.commands import (
+    check,
+    inspect,
+    pages,
+    preview,
+    query,
+    schema,
+    second_chances,
+)
 from pipeline_service.commands.printing import EXIT_FAILED, complain
 
 
@@ -56,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         ("preview", preview.preview, "the latest records as a pipeline would write them"),
         ("schema", schema.schema, "the records as Kafka Connect sees them"),
         ("pages", pages.pages, "what is known of pages, and what is due"),
+        ("query", query.query, "SQL over the files"),
         ("undelivered", second_chances.undelivered, "what could not be delivered"),
     ):
         command = commands.add_parser(name, parents=common, help=about)
@@ -97,6 +106,14 @@ def _for_pages(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true")
 
 
+def _for_query(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sql", metavar="SQL")
+    parser.add_argument("-n", dest="count", type=int, default=100)
+    parser.add_argument("--memory-mb", type=int, default=1024)
+    parser.add_argument("--csv", action="store_true")
+    parser.add_argument("--json", action="store_true")
+
+
 def _for_undelivered(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("verb", choices=("list", "show", "replay"))
     parser.add_argument("name", metavar="NAME")
@@ -112,6 +129,7 @@ _ARGUMENTS = {
     "check": _for_check,
     "pages": _for_pages,
     "preview": _for_preview,
+    "query": _for_query,
     "schema": _for_schema,
     "undelivered": _for_undelivered,
 }

@@ -17,6 +17,7 @@ class Set(StrEnum):
 
     PIPELINE = "pipeline"
     EXTRACT = "extract"
+    QUERY = "query"
     TLS = "tls"
     DEV = "dev"
     DOCS = "docs"
@@ -30,8 +31,8 @@ def install(
     """Add sets of packages to this checkout; without SET, only what all commands need.
 
     pipeline: Parquet files, PostgreSQL, stores at s3://. extract: the stage `text` and `simhash`.
-    tls: TLS profiles of browsers. dev and docs: tests and documentation, which `test` and `check`
-    add by themselves. What has been added once stays.
+    query: SQL over files of pipelines. tls: TLS profiles of browsers. dev and docs: tests and
+    documentation, which `test` and `check` add by themselves. What has been added once stays.
 
     Example: crawlstream install pipeline extract
     """

@@ -22,7 +22,7 @@ def print_line(text: str) -> None:
 
 def complain(text: str) -> None:
     """Print an error as one line on standard error."""
-    sys.stderr.write(f"pipeline: {printable(' '.join(text.split()))}\n")
+    sys.stderr.write(f"crawlstream: {printable(' '.join(text.split()))}\n")
 
 
 def print_json(value: object) -> None:

@@ -150,6 +150,7 @@ async def test_the_wheel_says_what_is_missing_in_one_sentence(installed: Install
         ((*crawl, "-o", "pages.parquet"), "pipeline", {}),
         (check, "pipeline", {**shop, "CRAWLSTREAM_BODY_STORE": "s3://bucket"}),
         (("crawlstream", "pipeline", "check"), "extract", {}),
+        (("crawlstream", "query", "select 1"), "query", {}),
         (check, "tls", {**shop, "CRAWLSTREAM_TLS_PROFILES": "chrome"}),
     ):
         env = installed.environment(**variables)

@@ -85,7 +85,7 @@ async def test_a_database_that_is_away_holds_up_its_own_pipeline_only(
     assert "pipeline.rows: PostgreSQL cannot be connected to" in checked.stderr
     listed = cluster.command("list", "--json")
     assert (listed.returncode, orjson.loads(listed.stdout)["pipeline"]) == (1, "archive")
-    assert listed.stderr.startswith("pipeline: pipeline.rows: PostgreSQL cannot")
+    assert listed.stderr.startswith("crawlstream: pipeline.rows: PostgreSQL cannot")
     cluster.feed(record(n) for n in range(3))
     process = cluster.process()
     with process.running():

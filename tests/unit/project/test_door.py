@@ -15,7 +15,7 @@ from crawlstream import __version__
 from crawlstream_cli.verbs import VERBS
 
 ROOT = Path(__file__).parents[3]
-EVERYTHING = ("dev", "docs", "extract", "pipeline", "tls")
+EVERYTHING = ("dev", "docs", "extract", "pipeline", "query", "tls")
 """The sets of packages that tests and benchmarks need."""
 _TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "mkdir", "mv", "rm", "sed", "uname")
 
@@ -287,7 +287,7 @@ def test_a_set_that_does_not_exist_is_named_with_those_that_do(machine: Machine)
     """Before anything is installed."""
     done = machine.run("install", "parquet")
     assert done.returncode == 1
-    assert "no set of packages 'parquet': build dev docs extract pipeline tls are" in done.stderr
+    assert "no set of packages 'parquet': build dev docs extract pipeline query tls are" in done.stderr
     assert not (machine.checkout / ".venv").exists()
 
 
