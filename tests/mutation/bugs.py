@@ -175,8 +175,8 @@ BUGS = FETCH_BUGS | {
     ),
     "word that is old is good enough to send": Bug(
         module="crawling.lease.leases",
-        right="is_old or not self.may_send(page, WORD_BY_S)",
-        wrong="is_old or not self.may_send(page)",
+        right="or not self.may_send(page, CONTACT_WITHIN_S)",
+        wrong="or not self.may_send(page)",
         test="unit/crawler/lease/test_last_contact.py::took_long",
     ),
     "a restart of Redis is no news": Bug(
@@ -237,7 +237,7 @@ BUGS = FETCH_BUGS | {
     ),
     "the word of one partition is taken for that of another": Bug(
         module="crawling.lease.leases",
-        right="        return self._of(page).word.came_within(within_s)",
+        right="        return self._of(page).contact.came_within(within_s)",
         wrong="        return self.hears",
         test="unit/crawler/lease/test_partitions.py::silent",
     ),

@@ -155,12 +155,12 @@ def rule_fields() -> str:
 
 
 def commands() -> str:
-    """A section a verb of the door, as its help has it."""
+    """A section for each verb of the bootstrap script, as its help has it."""
     return "\n\n".join(_command(f"crawlstream {name}", load(name)) for name in VERBS)
 
 
 def load(name: str) -> Any:
-    """A verb of the door as the command that it is."""
+    """A verb of the bootstrap script as a command."""
     verb = VERBS[name]
     module, _, target = verb.target.partition(":")
     found = getattr(import_module(module), target)

@@ -33,7 +33,7 @@ from crawlstream.wire import jsontext
 from crawlstream_frontier.codec.pools import unpack_pools
 
 _MOST_BYTES = 4 * 1024 * 1024
-_WORD_EVERY_S = 0.2
+_CONTACT_EVERY_S = 0.2
 
 
 class Check:
@@ -72,7 +72,7 @@ class Check:
         async def speak() -> None:
             while True:
                 self._leases.note_answer(0, time.monotonic(), 1)
-                await asyncio.sleep(_WORD_EVERY_S)
+                await asyncio.sleep(_CONTACT_EVERY_S)
 
         speaking = asyncio.create_task(speak())
         try:

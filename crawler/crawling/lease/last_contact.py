@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 FENCE_S = 25.0
 """Seconds without an answer of Redis after which nothing is sent: at 30 s leases go to others."""
-WORD_BY_S = 1.0
+CONTACT_WITHIN_S = 1.0
 """Seconds without an answer of Redis after which no slow connection is written to: Redis may have
 restarted without the grant. After a restart, Redis waits as much longer."""
 

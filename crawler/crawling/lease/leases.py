@@ -19,7 +19,7 @@ from typing import Protocol
 
 from crawling.lease.cpu_fairness import Shares
 from crawling.lease.expired import GrantExpired
-from crawling.lease.last_contact import FENCE_S, WORD_BY_S, LastContact
+from crawling.lease.last_contact import CONTACT_WITHIN_S, FENCE_S, LastContact
 from crawling.lease.partition import PartitionLeases
 from crawling.lease.pending_report import End, LeaseReport
 from crawling.lease.sites import Sites
@@ -125,20 +125,20 @@ class Leases:
         Whether it is the same as before. One that was restarted need not know what it granted.
         """
         held = self._partitions[partition]
-        is_same = held.word.note_answer(at, redis_epoch)
+        is_same = held.contact.note_answer(at, redis_epoch)
         if not is_same:
             self.release_unsent(partition)
         return is_same
 
     def may_send(self, page: Page, within_s: float = FENCE_S) -> bool:
         """Return whether a lease is certainly this worker's: Redis has answered ``within_s``."""
-        return self._of(page).word.came_within(within_s)
+        return self._of(page).contact.came_within(within_s)
 
     @property
     def is_in_contact(self) -> bool:
         """Return whether a partition answered so recently that its leases are surely valid."""
-        words = [held.word for held in self._partitions.values()]
-        return not words or any(word.came_within(FENCE_S) for word in words)
+        contacts = [held.contact for held in self._partitions.values()]
+        return not contacts or any(contact.came_within(FENCE_S) for contact in contacts)
 
     def _of(self, page: Page) -> PartitionLeases:
         return self._partitions[page.lease.partition]
@@ -162,7 +162,11 @@ class Leases:
         may leave at any moment.
         """
         is_old = self._age_of(page) >= FENCE_S
-        if page.phase is not Phase.CONNECTING or is_old or not self.may_send(page, WORD_BY_S):
+        if (
+            page.phase is not Phase.CONNECTING
+            or is_old
+            or not self.may_send(page, CONTACT_WITHIN_S)
+        ):
             raise GrantExpired
         self._move(page, Phase.SENT)
         page.left_at = self._clock()

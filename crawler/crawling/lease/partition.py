@@ -14,7 +14,7 @@ from crawling.page.page import Page
 class PartitionLeases:
     """The leases of one partition: a token names one of them."""
 
-    word: LastContact
+    contact: LastContact
     pages: dict[str, Page] = field(default_factory=dict)
     """Pages by token."""
     report: PendingReport = field(default_factory=PendingReport)

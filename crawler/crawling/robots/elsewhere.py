@@ -138,7 +138,7 @@ class Elsewhere:
         """Fetch a file when its time has come, and let everybody know."""
         file = file_of(url)
         await asyncio.sleep(place.wait_ms / 1000)
-        if self._leases.of(place.partition).word.redis_epoch != place.redis_epoch:
+        if self._leases.of(place.partition).contact.redis_epoch != place.redis_epoch:
             await self._book.forget(file)
             return
         token = f"robots-{next(self._numbers)}"

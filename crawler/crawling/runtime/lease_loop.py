@@ -35,7 +35,7 @@ from crawlstream_frontier.worker.session import WorkerSession
 
 IDLE_S = 5.0
 """Seconds after which an idle worker sends an exchange, in case a wake-up was lost."""
-WORD_EVERY_S = 0.25
+CONTACT_EVERY_S = 0.25
 """Like ``IDLE_S`` while a request waits to be sent: it may leave only soon after an answer."""
 RESERVED_S = 0.1
 """Seconds for which slots requested from one partition are not requested from another."""
@@ -144,7 +144,7 @@ class LeaseLoop:
     def _due_at(self) -> float:
         if self._unanswered is not None:
             return self._left_at + _NO_ANSWER_PAUSE_S
-        due_at = self._left_at + (WORD_EVERY_S if self._leases.slots.unsent else IDLE_S)
+        due_at = self._left_at + (CONTACT_EVERY_S if self._leases.slots.unsent else IDLE_S)
         if self._held.has_report or self._finishing:
             hurries = self._leases.slots.are_idle or self._finishing
             due_at = self._left_at + STARVING_S if hurries else self._paused_until

@@ -56,7 +56,7 @@ class Contexts:
         return cast(int, applied)
 
     async def deliver(self, tells: Sequence[ContextChange]) -> list[ChangeAnswer]:
-        """Deliver changes from coordinators; return the answers for ``Coordinator.told``."""
+        """Deliver changes from coordinators; return the answers for ``Coordinator.acknowledge``."""
         if not tells:
             return []
         _, reports = unpack(await self._scripts.run("label", pack_changes(tells)))

@@ -113,7 +113,7 @@ async def test_many_connections_are_kept_side_by_side(
 ) -> None:
     """No bound of libcurl's own ends one that a page has begun to use."""
     assert isinstance(secret, TlsSite)
-    for limit in ("START_BY_S", "WORD_BY_S"):
+    for limit in ("START_BY_S", "CONTACT_WITHIN_S"):
         # So many handshakes at once may take longer on a busy machine than a grant lasts.
         monkeypatch.setattr(leases, limit, 5.0)
     urls = [secret.url("/", f"127.0.0.{number}") for number in range(1, 25)]

@@ -172,7 +172,7 @@ def _free_ports() -> dict[str, str]:
 def test_a_cluster_within_the_home_finds_the_jars_of_the_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The door has put them into CRAWLSTREAM_HOME; the demo's own folder is below it."""
+    """The bootstrap script put them into CRAWLSTREAM_HOME; the demo's own folder is below it."""
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "kafka_2.13-4.0.jar").touch()
     monkeypatch.delenv("CRAWLSTREAM_JARS", raising=False)

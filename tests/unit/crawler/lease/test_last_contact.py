@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawling.lease.expired import GrantExpired
-from crawling.lease.last_contact import WORD_BY_S
+from crawling.lease.last_contact import CONTACT_WITHIN_S
 from crawling.lease.leases import Leases
 from crawling.page.page import Phase
 from support.crawler.leases import Clock, lease
@@ -31,9 +31,9 @@ def test_a_connection_that_took_long_is_written_to_only_with_word_from_redis(
     leases.set_out(slow, slow.lease.entry.url)
     leases.set_out(silent, silent.lease.entry.url)
     clock.now += 5
-    leases.note_answer(0, clock.now - WORD_BY_S / 2, 1)
+    leases.note_answer(0, clock.now - CONTACT_WITHIN_S / 2, 1)
     leases.depart(slow)
-    clock.now += WORD_BY_S / 2
+    clock.now += CONTACT_WITHIN_S / 2
     with pytest.raises(GrantExpired):
         leases.depart(silent)
 

@@ -1,4 +1,4 @@
-"""The door: what it says about a machine that lacks something, and what it does only once."""
+"""The bootstrap script: its messages where a machine lacks something, and its work done once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Machine:
             found = shutil.which(name)
             assert found
             (self.programs / name).symlink_to(found)
-        # Not root, so that the door never installs anything on the machine of these tests.
+        # Not root, so that the script never installs anything on the machine of these tests.
         self.has("id", "echo 1000")
 
     def has(self, name: str, script: str) -> None:
@@ -45,7 +45,7 @@ class Machine:
         path.chmod(0o755)
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Call the door."""
+        """Call the bootstrap script."""
         return subprocess.run(
             ["./crawlstream", *arguments],
             cwd=self.checkout,
@@ -89,7 +89,7 @@ case "$*" in *config*) echo "{configured}";; *" -e "*) ;; *" -r "*) echo pip "$@
         ]
 
     def run_shell(self, script: str) -> str:
-        """Run one function of the door by itself."""
+        """Run one function of the script by itself."""
         lines = (self.checkout / "crawlstream").read_text().splitlines()
         functions = [line for line in lines if line.startswith(("venv_stamp()", "asked_sets()"))]
         text = "\n".join(("root=$(pwd -P)", "venv=$root/.venv", *functions))
@@ -337,7 +337,7 @@ def test_what_a_linked_venv_leads_to_is_left_alone(machine: Machine, tmp_path: P
     assert "is a link" in done.stderr
 
 
-def test_two_doors_at_once_make_one_venv(machine: Machine) -> None:
+def test_two_scripts_at_once_make_one_venv(machine: Machine) -> None:
     """The second waits for what the first is making, and then finds it there."""
     for name in ("flock", "sleep", "chmod"):
         (machine.programs / name).symlink_to(shutil.which(name) or "")
