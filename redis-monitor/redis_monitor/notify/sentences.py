@@ -12,7 +12,7 @@ from crawlstream.model.notice import Notice
 from crawlstream.wire import events
 
 _WANTED_SKIPS = frozenset({"paused", "pending"})
-"""Reasons for skips that nobody has to look at: a user has paused it, or fired it twice."""
+"""Reasons for skips that need no attention: a user has paused it, or fired it twice."""
 _MOST_BOUNDS = 5
 
 
