@@ -17,7 +17,7 @@ from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import ConfigError, Unavailable
 from crawlstream.keys import Topics
 from pipeline_service.metrics import BROKEN, LAG_SECONDS
-from pipeline_service.records.judging import Judged, judge
+from pipeline_service.records.judging import Judged, Undeliverable, judge
 from pipeline_service.records.undelivered import UndeliveredPublisher
 from pipeline_service.sinks.files.claims import BrokenChain
 from pipeline_service.sinks.sink import PageSink, SinkRefused
@@ -206,8 +206,11 @@ class Flow:
         """Return whether undelivered records in a row reach the pipeline's limit."""
         most = self.pipeline.stop_after_undelivered
         for each in judged:
+            if not isinstance(each, Undeliverable):
+                self._in_a_row.clear()
+                continue
             self._in_a_row = Counter({each.reason: self._in_a_row[each.reason] + 1})
-            if each.reason and most and self._in_a_row[each.reason] >= most:
+            if most and self._in_a_row[each.reason] >= most:
                 why = "; ".join(each.errors)
                 self._break(
                     f"{most} records in a row are undelivered ({each.reason}), the last one because"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from crawlstream.errors import ConfigError
 from crawlstream.model.delivered import Delivered
 from pipeline_service.metrics import STAGE_SECONDS, WORKER_DEATHS
-from pipeline_service.records.judging import Judged
+from pipeline_service.records.judging import FilteredRecord, Judged, Repeat, Undeliverable, Wanted
 from pipeline_service.records.rows import Shape, StoreRow
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.quality.expect import ItemJudge
@@ -74,9 +74,12 @@ class Staging:
         if self._runner is None:
             return judged
         judged = list(_without_repeats(judged, is_known))
-        pages = [(each.value, each.page) for each in judged if each.page is not None]
+        pages = [(each.value, each.page) for each in judged if isinstance(each, Wanted)]
         outcomes = iter(await self._runner.run(pages, beat) if pages else ())
-        return [each if each.page is None else self._after(each, next(outcomes)) for each in judged]
+        return [
+            self._after(each, next(outcomes)) if isinstance(each, Wanted) else each
+            for each in judged
+        ]
 
     async def run_one(self, judged: Judged) -> Judged:
         """Stage one record by itself, wherever its page has been before."""
@@ -96,23 +99,17 @@ class Staging:
 
         return WorkerPool(pipeline.plan, limits, died=died)
 
-    def _after(self, judged: Judged, outcome: PageOutcome) -> Judged:
+    def _after(self, judged: Wanted, outcome: PageOutcome) -> Judged:
         for took, seconds in zip(self._took, outcome.seconds, strict=False):
             took.observe(seconds)
-        if outcome.reason or outcome.filtered:
-            return replace(
-                judged,
-                page=None,
-                value=b"",
-                filtered=outcome.filtered,
-                reason=outcome.reason,
-                errors=outcome.errors,
-                stage=outcome.stage,
-                quality=outcome.quality,
-            )
+        known = (judged.record, judged.id, judged.run)
+        if outcome.reason:
+            why = (outcome.reason, outcome.quality)
+            return Undeliverable(*known, *why, errors=outcome.errors, stage=outcome.stage)
+        if outcome.filtered:
+            return FilteredRecord(*known, outcome.filtered, outcome.quality)
         if outcome.rows is None:
             return replace(judged, quality=outcome.quality) if outcome.quality else judged
-        assert judged.page is not None
         rows = [
             StoreRow(judged.page, judged.value, made.fields, made.number, made.errors)
             for made in outcome.rows
@@ -140,7 +137,7 @@ def _without_repeats(judged: Sequence[Judged], is_known: Callable[[str], bool]) 
     seen: set[str] = set()
     for each in judged:
         if each.id and (each.id in seen or is_known(each.id)):
-            yield replace(each, page=None, value=b"", filtered="", is_repeat=True)
+            yield Repeat(each.record, each.id, each.run)
         else:
             yield each
         seen.add(each.id)

@@ -17,7 +17,7 @@ from typing import Any
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.bus.records import Batch
 from crawlstream.wire import jsontext
-from pipeline_service.records.judging import Judged
+from pipeline_service.records.judging import Judged, Wanted
 from pipeline_service.sinks.files.claims import Claim, ClaimChain
 from pipeline_service.sinks.files.files_sink import FilePart, FilesSink
 from pipeline_service.sinks.files.segments import Segment
@@ -74,7 +74,7 @@ def _claim_anyway(_self: ClaimChain, _claim: Claim) -> bool:
 
 def _drop_nul(self: Segment, judged: Judged) -> None:
     """Leave out what would be trouble to store, and tell nobody."""
-    if judged.page is None or b"\0" not in judged.page.body:
+    if not isinstance(judged, Wanted) or b"\0" not in judged.page.body:
         _add(self, judged)
 
 

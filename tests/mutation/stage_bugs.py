@@ -9,8 +9,8 @@ from mutation.bug import Bug
 STAGE_BUGS = {
     "an undelivered page that comes again counts as another one": Bug(
         module="pipeline_service.sinks.files.segments",
-        right="        if judged.is_repeat or name in self:\n",
-        wrong="        if name in self and judged.page is not None:\n",
+        right="        if isinstance(judged, Repeat) or name in self:\n",
+        wrong="        if name in self and isinstance(judged, Wanted):\n",
         test="unit/pipeline/test_staging.py::undelivered_page_that_comes_again",
     ),
     "a page that comes twice at once is judged twice": Bug(

@@ -15,7 +15,7 @@ from crawlstream.formats.columns import COLUMNS, Column, ColumnType
 from crawlstream.model.delivered import Delivered
 from pipeline_service.commands.printing import print_json, print_line
 from pipeline_service.process import load_pipeline
-from pipeline_service.records.judging import judge
+from pipeline_service.records.judging import Undeliverable, Wanted, judge
 from pipeline_service.records.rows import StoreRow
 from pipeline_service.sinks.files.segments import folder_of
 from pipeline_service.spec.config import FilesSpec, Pipeline
@@ -46,9 +46,11 @@ async def _show(record: Record, staging: Staging) -> None:
     (judged,) = judge(staging.pipeline, batch)
     judged = await staging.run_one(judged)
     place = f"{record.partition}-{record.offset}"
-    if judged.page is None:
-        why = f"{judged.reason}: {'; '.join(judged.errors)}"
-        print_line(f"{place}: {f'filtered: {judged.filtered}' if judged.filtered else why}")
+    if isinstance(judged, Undeliverable):
+        print_line(f"{place}: {judged.reason}: {'; '.join(judged.errors)}")
+        return
+    if not isinstance(judged, Wanted):
+        print_line(f"{place}: {judged.outcome}: {judged.reason}")
         return
     told = {"record": place, **_folder(staging.pipeline, judged.page)}
     for row in (None,) if judged.rows is None else judged.rows:

@@ -26,7 +26,7 @@ from crawlstream.wire import jsontext
 from crawlstream.wire import undelivered as wire
 from pipeline_service.commands.printing import print_json, print_line, print_table
 from pipeline_service.process import load_pipeline
-from pipeline_service.records.judging import Judged, judge
+from pipeline_service.records.judging import Undeliverable, Wanted, judge
 from pipeline_service.sink_factory import crawl_of, make_maker, open_rows, open_store, place_of
 from pipeline_service.sinks.files.repeats import short
 from pipeline_service.sinks.files.segments import folder_of, written
@@ -128,9 +128,12 @@ async def _replay_one(settings: Settings, each: Undelivered, staging: Staging) -
     batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
     (judged,) = judge(staging.pipeline, batch)
     judged = await staging.run_one(judged)
-    if judged.page is None:
-        print_line(f"{_id(each)}: {'; '.join(judged.errors) or f'filtered: {judged.filtered}'}")
-        return not judged.reason
+    if isinstance(judged, Undeliverable):
+        print_line(f"{_id(each)}: {'; '.join(judged.errors)}")
+        return False
+    if not isinstance(judged, Wanted):
+        print_line(f"{_id(each)}: {judged.outcome}: {judged.reason}")
+        return True
     try:
         place = await asyncio.to_thread(_write, settings, judged, staging)
     except RowsRefused as refused:
@@ -152,13 +155,12 @@ def _record_of(each: Undelivered) -> Record:
     )
 
 
-def _write(settings: Settings, judged: Judged, staging: Staging) -> str:
+def _write(settings: Settings, judged: Wanted, staging: Staging) -> str:
     """Write one page; says where it is. Unavailable, RowsRefused."""
     pipeline = staging.pipeline
     if not isinstance(pipeline.sink, FilesSpec):
         _write_rows(settings, judged, staging)
         return place_of(pipeline)
-    assert judged.page is not None
     store, which = open_store(pipeline), pipeline.sink.format
     folder = folder_of(judged.page, pipeline.sink.partition_by)
     name = f"{folder}replayed-{short(judged.id).hex()}.{which}"
@@ -168,7 +170,7 @@ def _write(settings: Settings, judged: Judged, staging: Staging) -> str:
     return store.url(name)
 
 
-def _write_rows(settings: Settings, judged: Judged, staging: Staging) -> None:
+def _write_rows(settings: Settings, judged: Wanted, staging: Staging) -> None:
     maker = make_maker(settings, staging.pipeline, staging.shape)
     store = open_rows(settings, staging.pipeline, maker)
     note = f"replayed/{judged.id}"

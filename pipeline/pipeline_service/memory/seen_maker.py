@@ -12,7 +12,7 @@ from crawlstream.plugins.sinks import Row
 from crawlstream.wire import jsontext
 from pipeline_service.memory.seen import Seen, listed_in, seen_failed, seen_in
 from pipeline_service.memory.sql.effect import LISTED, SEEN
-from pipeline_service.records.judging import Judged
+from pipeline_service.records.judging import FailedPage, Judged, Wanted
 from pipeline_service.records.rows import ERRORS
 from pipeline_service.spec.memory import BY_BODY, BY_ITEMS, BY_TEXT
 
@@ -46,18 +46,18 @@ class SeenMaker:
         for number, seen in enumerate(self._seen(judged, now)):
             key = judged.id if number == 0 else f"{judged.id}:{number}"
             yield Row(key, judged.record.offset, {SEEN: seen})
-        if judged.page is not None and judged.page.lastmods:
+        if isinstance(judged, Wanted) and judged.page.lastmods:
             listed = list(listed_in(judged.page, now))
             yield Row(f"{judged.id}:listed", judged.record.offset, {LISTED: listed})
 
     def _seen(self, judged: Judged, now: float) -> Iterator[Seen]:
-        if judged.failed is not None:
-            yield from seen_failed(judged.failed, min(judged.record.timestamp_ms / 1000, now))
-        elif judged.page is not None:
+        if isinstance(judged, FailedPage):
+            yield from seen_failed(judged.event, min(judged.record.timestamp_ms / 1000, now))
+        elif isinstance(judged, Wanted):
             items = self._items_of(judged) if self._keep else None
             yield from seen_in(judged.page, self._signature_of(judged), now, items)
 
-    def _items_of(self, judged: Judged) -> list[dict[str, Any]]:
+    def _items_of(self, judged: Wanted) -> list[dict[str, Any]]:
         """Fields of each row, without the signature that is compared anyway."""
         own = _FIELD_OF_TEXT if self._signature == BY_TEXT else None
         kept = []
@@ -66,10 +66,9 @@ class SeenMaker:
             kept.append({**item, ERRORS: list(row.errors)} if row.errors else item)
         return kept
 
-    def _signature_of(self, judged: Judged) -> str:
+    def _signature_of(self, judged: Wanted) -> str:
         """Empty where there is nothing that could change; of a page without text its body's."""
         page = judged.page
-        assert page is not None
         if self._signature == BY_BODY:
             return _of_body(page)
         rows = judged.rows or ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from crawlstream.bus.records import Batch, Record
 from crawlstream.model.delivered import Delivered
@@ -19,39 +20,67 @@ UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A record and what is to be done with it."""
+class _Judged:
+    """Record with the decision about it; ``outcome`` and ``reason`` count in the account."""
 
+    outcome: ClassVar[str]
     record: Record
-    page: Delivered | None = None
-    """Page to write; None: nothing."""
-    value: bytes = b""
-    """The page's record as it may be written."""
-    run: str | None = None
-    """The run that it counts for, where it can be read."""
     id: str = ""
-    """Id of the page, wanted or not; empty: the record is not a page."""
-    filtered: str = ""
-    """Why it is left out, as a code."""
+    """Id of its page; empty: the record is not a page."""
+    run: str | None = None
+    """Run that it counts for, if that can be read."""
     reason: str = ""
-    """Why it is undelivered, as a code."""
-    errors: Sequence[str] = ()
-    """Errors as sentences."""
-    stage: str = ""
-    """Which stage has refused it; empty: it did not come to one."""
-    is_repeat: bool = False
-    """True if its page has come before, so that no stage was called."""
-    rows: Sequence[StoreRow] | None = None
-    """Rows to write in place of the page; None: the page unchanged."""
+    """Reason why nothing is written, as a code."""
     quality: QualityCounts | None = None
     """Quality of its items, where they are counted."""
-    failed: PageFailed | None = None
-    """A page that has no result, where such are read."""
 
-    @property
-    def is_wanted(self) -> bool:
-        """Return whether something is to be written."""
-        return self.page is not None or self.failed is not None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted(_Judged):
+    """Page to write."""
+
+    outcome = "delivered"
+    page: Delivered
+    value: bytes
+    """The page's record as it may be written."""
+    rows: Sequence[StoreRow] | None = None
+    """Rows to write in place of the page; None: the page unchanged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedPage(_Judged):
+    """Page without a result, to note in a memory."""
+
+    outcome = "delivered"
+    event: PageFailed
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredRecord(_Judged):
+    """Record that is left out."""
+
+    outcome = "filtered"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(_Judged):
+    """Page that has come before; no stage is called."""
+
+    outcome = "repeats"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undeliverable(_Judged):
+    """Record for the topic of undelivered ones."""
+
+    outcome = "undelivered"
+    errors: Sequence[str]
+    """Errors as sentences."""
+    stage: str = ""
+    """Stage that refused it; empty: it did not come to one."""
+
+
+Judged = Wanted | FailedPage | FilteredRecord | Repeat | Undeliverable
 
 
 def judge(pipeline: Pipeline, batch: Batch) -> Sequence[Judged]:
@@ -63,17 +92,17 @@ def _judge(pipeline: Pipeline, record: Record) -> Judged:
     if pipeline.reads_failures:
         return _judge_event(pipeline, record)
     if record.unread:
-        return Judged(record, reason=UNREADABLE, errors=[record.unread])
+        return Undeliverable(record, reason=UNREADABLE, errors=[record.unread])
     try:
         page = decode(record.value)
         if reason := pipeline.refuses(page):
-            return Judged(record, run=run_of(page), id=page.id, filtered=reason)
+            return FilteredRecord(record, page.id, run_of(page), reason)
         value = record.value or b""
         if not pipeline.keep_secrets:
             value, page = without_secrets(value, page)
-        return Judged(record, page, value, run_of(page), page.id)
+        return Wanted(record, page.id, run_of(page), page=page, value=value)
     except NotAResult as error:
-        return Judged(record, reason=UNREADABLE, errors=[str(error)])
+        return Undeliverable(record, reason=UNREADABLE, errors=[str(error)])
 
 
 def _judge_event(pipeline: Pipeline, record: Record) -> Judged:
@@ -81,7 +110,7 @@ def _judge_event(pipeline: Pipeline, record: Record) -> Judged:
     event = None if record.unread else events.decode_page_failed(record.value or b"")
     name = f"{record.partition}-{record.offset}"
     if event is None:
-        return Judged(record, id=name, filtered="event")
+        return FilteredRecord(record, name, reason="event")
     if not pipeline.where.is_about(event.crawl):
-        return Judged(record, id=name, filtered="where")
-    return Judged(record, id=name, failed=event)
+        return FilteredRecord(record, name, reason="where")
+    return FailedPage(record, name, event=event)

@@ -12,7 +12,7 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out, OutOfRange, RecordTooLarge
 from crawlstream.model.event import Rejection, Undelivered
 from crawlstream.wire import undelivered
-from pipeline_service.records.judging import Judged
+from pipeline_service.records.judging import Judged, Undeliverable
 from pipeline_service.spec.config import Pipeline
 
 OUT_OF_RANGE = "out_of_range"
@@ -30,7 +30,7 @@ class UndeliveredPublisher:
 
     async def publish(self, judged: Sequence[Judged]) -> None:
         """Return when Kafka has all that are undelivered; KafkaUnavailable: repeat."""
-        outs = [self._out(each) for each in judged if each.reason]
+        outs = [self._out(each) for each in judged if isinstance(each, Undeliverable)]
         if outs:
             await self._send(outs)
 
@@ -63,7 +63,7 @@ class UndeliveredPublisher:
                 ]
             )
 
-    def _out(self, judged: Judged) -> Out:
+    def _out(self, judged: Undeliverable) -> Out:
         record = judged.record
         rejection = Rejection(
             reason=judged.reason,

@@ -10,7 +10,7 @@ from crawlstream.formats.columns import COLUMNS, Column
 from crawlstream.model.delivered import Delivered
 from crawlstream.plugins.sinks import Row
 from crawlstream.store.bodies import BodyStore
-from pipeline_service.records.judging import Judged
+from pipeline_service.records.judging import Judged, Wanted
 from pipeline_service.records.rows import Shape
 from pipeline_service.spec.sinks import SqlSpec
 
@@ -83,18 +83,15 @@ class RowMaker:
         for each in judged:
             if not each.id or is_known(each.id):
                 continue
-            if self._replaces and each.page is not None:
+            if self._replaces and isinstance(each, Wanted):
                 chosen.pop(each.id, None)
             chosen.setdefault(each.id, each)
         return [
-            row
-            for each in chosen.values()
-            if each.page is not None
-            for row in self._rows(each, each.page)
+            row for each in chosen.values() if isinstance(each, Wanted) for row in self._rows(each)
         ]
 
-    def _rows(self, judged: Judged, page: Delivered) -> Iterator[Row]:
-        offset, shape = judged.record.offset, self._shape
+    def _rows(self, judged: Wanted) -> Iterator[Row]:
+        page, offset, shape = judged.page, judged.record.offset, self._shape
         if judged.rows is None or shape is None:
             fields = {column.name: column.take(page) for column in self.columns}
             yield self._with_body(Row(page.id, offset, fields, judged.value), page)

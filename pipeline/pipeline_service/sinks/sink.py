@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import CrawlstreamError
 from pipeline_service.records.account import Account
-from pipeline_service.records.judging import Judged
+from pipeline_service.records.judging import Judged, Undeliverable
 
 Begin = Callable[[int], Awaitable[int | None]]
 """Where a partition begins of which nothing is stored; None: at its oldest record."""
@@ -32,8 +32,9 @@ class SinkRefused(CrawlstreamError):
         problem = self.problems.get(judged.record.offset)
         if problem is None:
             return judged
-        undelivered = replace(judged, reason=SINK_REFUSED, errors=[problem])
-        return replace(undelivered, page=None, value=b"", rows=None)
+        return Undeliverable(
+            *(judged.record, judged.id, judged.run, SINK_REFUSED, judged.quality), errors=[problem]
+        )
 
 
 @dataclass(frozen=True, slots=True)

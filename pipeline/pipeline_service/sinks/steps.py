@@ -85,14 +85,11 @@ class BatchStep:
 
     def _outcome(self, judged: Judged, fresh: Collection[str]) -> tuple[str, str]:
         if not judged.id:
-            return "undelivered", judged.reason
+            return judged.outcome, judged.reason
         if self._first.get(judged.id) is not judged:
             return "repeats", ""
-        if not judged.is_wanted:
-            is_filtered = not judged.reason
-            return ("filtered", judged.filtered) if is_filtered else ("undelivered", judged.reason)
         is_repeat = judged.id in self._with_rows and judged.id not in fresh
-        return ("repeats" if is_repeat else "delivered"), ""
+        return ("repeats", "") if is_repeat else (judged.outcome, judged.reason)
 
 
 def standing_of(notes: Mapping[str, str], place: str) -> SinkPosition:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crawlstream.bus.records import Batch, Record
 from crawlstream.formats.files import Crawl
-from pipeline_service.records.judging import Judged, judge
+from pipeline_service.records.judging import Judged, Repeat, Undeliverable, Wanted, judge
 from pipeline_service.sinks.files.repeats import Repeats
 from pipeline_service.sinks.files.segments import Segment, Spool
 from pipeline_service.spec.config import FilesSpec, Pipeline, read
@@ -56,8 +56,7 @@ async def test_what_comes_again_is_no_work_for_stages() -> None:
     pages = [(1, b"raise"), (1, b"fine"), (2, b"fine"), (2, b"raise"), (3, b"raise")]
     judged = await staged(pipeline("by_body"), pages, known=[3])
     assert [each.reason for each in judged] == ["stage_failed", "", "", "", ""]
-    assert [each.is_repeat for each in judged] == [False, True, False, True, True]
-    assert [each.page is not None for each in judged] == [False, False, True, False, False]
+    assert [*map(type, judged)] == [Undeliverable, Repeat, Wanted, Repeat, Repeat]
     assert [each.id for each in judged] == [page_id(n) for n in (1, 1, 2, 2, 3)]
 
 
@@ -91,8 +90,7 @@ async def test_what_was_judged_by_itself_is_judged_again(body: bytes) -> None:
     (judged,) = judge(described, batch)
     for _ in range(2):
         after = await staging.run_one(judged)
-        assert not after.is_repeat
-        assert (after.page is None) == (body != b"1")
+        assert type(after) is (Wanted if body == b"1" else Undeliverable)
 
 
 @settings(deadline=None)

@@ -20,7 +20,7 @@ from crawlstream.formats.files import Crawl, PageWriter, make_writer
 from crawlstream.keys import encode_id
 from crawlstream.model.delivered import Delivered
 from pipeline_service.records.account import Account
-from pipeline_service.records.judging import Judged
+from pipeline_service.records.judging import Judged, Repeat, Wanted
 from pipeline_service.records.rows import Shape
 from pipeline_service.sinks.files.repeats import Repeats, short
 from pipeline_service.spec.config import FilesSpec
@@ -194,24 +194,20 @@ class Segment:
         self.first_ms = self.first_ms or at_ms
         count = partial(self.account.count, judged.run, at_ms)
         if not judged.id:
-            count("undelivered", judged.reason)
+            count(judged.outcome, judged.reason)
             return
         # Keep the id of every page: done = read - repeats holds for each of a run.
         name = short(judged.id)
-        if judged.is_repeat or name in self:
+        if isinstance(judged, Repeat) or name in self:
             count("repeats")
             return
         self._ids[name] = None
-        if judged.page is not None:
-            self._write(judged.page, judged)
-            count("delivered", quality=judged.quality)
-        elif judged.reason:
-            count("undelivered", judged.reason, quality=judged.quality)
-        else:
-            count("filtered", judged.filtered, quality=judged.quality)
+        if isinstance(judged, Wanted):
+            self._write(judged)
+        count(judged.outcome, judged.reason, quality=judged.quality)
 
-    def _write(self, page: Delivered, judged: Judged) -> None:
-        folder = folder_of(page, self._sink.partition_by)
+    def _write(self, judged: Wanted) -> None:
+        folder = folder_of(judged.page, self._sink.partition_by)
         if folder not in self._files:
             path = self._spool.new_file()
             file = path.open("wb")
@@ -231,7 +227,7 @@ class Segment:
         return Written(folder, opened.path, opened.rows, opened.path.stat().st_size, digest)
 
 
-def written(judged: Judged, shape: Shape | None, which: str) -> Iterator[tuple[bytes, object]]:
+def written(judged: Wanted, shape: Shape | None, which: str) -> Iterator[tuple[bytes, object]]:
     """Yield the parts of a page for a format: its record, and the source of its columns."""
     if judged.rows is None or shape is None:
         yield judged.value, judged.page
