@@ -13,6 +13,7 @@ from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, CrawlstreamError, MissingExtra
 from crawlstream.formats.files import Crawl, make_writer
+from crawlstream.plugins.idempotent import row_store
 from crawlstream.plugins.installed import find
 from crawlstream.plugins.sinks import RowStore, SinkSpec, SinkUnavailable
 from crawlstream.store.bodies import BodyStore
@@ -211,7 +212,7 @@ def _plugin(pipeline: Pipeline, sink: PluginSpec, maker: RowMaker) -> RowStore:
         columns={column.name: column.kind.value for column in maker.columns},
     )
     try:
-        store: RowStore = make(spec)
+        store = row_store(make(spec))
     except CrawlstreamError as error:
         raise ConfigError(str(error)) from error
     except Exception as error:

@@ -12,6 +12,7 @@ from crawlstream_chaos.pipelines.objects import ROOT, register
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.stores.postgres import RunningPostgres
 from support.documented import install_example_sink
+from support.pipelines.keyed import install_keyed_sink
 from support.pipelines.targets import Target
 
 _LONG = ["test_connect.py", "test_readers.py"]
@@ -31,10 +32,10 @@ def make_target(
         if kind == "kafka":
             port = request.getfixturevalue("kafka_server").port
             env = {"KAFKA_HOSTS": f"127.0.0.1:{port}", "KAFKA_TOPIC_PREFIX": fresh_name}
-        if kind == "redis":
+        if kind in {"redis", "keyed"}:
             site = tmp_path / "site"
             if not site.exists():
-                install_example_sink(site)
+                (install_example_sink if kind == "redis" else install_keyed_sink)(site)
             monkeypatch.syspath_prepend(str(site))
             env = {"SINK_SITE": str(site)}
         for name, value in env.items():
@@ -58,8 +59,8 @@ def _described(request: pytest.FixtureRequest, kind: str, folder: Path, name: st
         return f'kind = "sql", url = "sqlite:///{folder}/pages.db"'
     if kind == "kafka":
         return f'kind = "kafka", topic = "{name}.out"'
-    if kind == "redis":
-        return f'kind = "redis", url = "{_emptied(request.getfixturevalue("redis_server"))}"'
+    if kind in {"redis", "keyed"}:
+        return f'kind = "{kind}", url = "{_emptied(request.getfixturevalue("redis_server"))}"'
     server: RunningPostgres = request.getfixturevalue("postgres_server")
     return f'kind = "sql", url = "{server.make_database(name)}"'
 

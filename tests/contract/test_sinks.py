@@ -21,8 +21,8 @@ from support.pipelines.results import page_id, record
 from support.pipelines.targets import Target, select
 from support.waiting import WaitUntil
 
-KINDS = ("file", "objects", "sqlite", "postgresql", "kafka", "redis")
-"""The last is the example of ``docs/sinks.md``."""
+KINDS = ("file", "objects", "sqlite", "postgresql", "kafka", "redis", "keyed")
+"""The last but one is the example of ``docs/sinks.md``, the last has no transactions."""
 FORMATS = tuple(f"file/{which}" for which in ("jsonl.gz", "jsonl.zst", "warc.gz", "parquet"))
 MakeTarget = Callable[..., Target]
 

@@ -30,6 +30,7 @@ from support.pipelines.results import page_id
 
 OF_FILES = ("before_claim", "after_claim", "after_put", "after_finish")
 OF_ROWS = ("before_write", "in_write", "after_write")
+OF_KEYS = ("before_write", "after_rows", "after_write")
 EXPECTED = Counter(page_id(n) for n in range(writer.PAGES))
 ACCOUNT = {
     "read": writer.PAGES + 8,
@@ -86,6 +87,8 @@ class Target:
     @property
     def steps(self) -> Sequence[str]:
         """Where a writer may die."""
+        if 'kind = "keyed"' in self.sink:
+            return OF_KEYS
         return OF_FILES if self.is_files else OF_ROWS
 
     @property

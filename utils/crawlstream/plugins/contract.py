@@ -15,19 +15,22 @@ import multiprocessing
 import os
 import signal
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
 from crawlstream.formats.columns import COLUMNS
-from crawlstream.plugins.sinks import Change, Notes, Row, RowStore, SinkSpec
+from crawlstream.plugins.idempotent import row_store
+from crawlstream.plugins.sinks import Change, IdempotentStore, Notes, Row, RowStore, SinkSpec
 from crawlstream.wire import jsontext
 
-__all__ = ["StoreContract"]
+__all__ = ["IdempotentContract", "StoreContract"]
 
-_POSITION = "t-00000/position"
+POSITION = "t-00000/position"
 _DIES_S = 240
+_WRITERS, _TURNS = 4, 20
 _HOSTILE = ("", "a\x00b", "\U0001f577 ' \" \\ \ud7ff", "x" * 1_000_000)
 
 
@@ -37,7 +40,7 @@ class StoreContract:
     options: Mapping[str, Any] = {}
     """The store's, in the file of the pipelines."""
 
-    def make(self, spec: SinkSpec) -> RowStore:
+    def make(self, spec: SinkSpec) -> RowStore | IdempotentStore:
         """A store of this pipeline's rows, as another process would make it."""
         raise NotImplementedError
 
@@ -58,7 +61,7 @@ class StoreContract:
             assert store.read("") == {}
             assert write(store, None, "1", rows_of(spec, 3), more={"t-00000/run/a\tb": "2"})
         with self._opened(spec) as store:
-            assert store.read("t-00000/") == {_POSITION: "1", "t-00000/run/a\tb": "2"}
+            assert store.read("t-00000/") == {POSITION: "1", "t-00000/run/a\tb": "2"}
             assert store.read("t-00001/") == {}
         assert Counter(self.keys(spec)) == Counter(row.key for row in rows_of(spec, 3))
 
@@ -67,13 +70,13 @@ class StoreContract:
         spec = self.spec()
         first, second, third = rows_of(spec, 3)
         with self._opened(spec) as late, self._opened(spec) as other:
-            late.take_over(_POSITION)
-            assert late.read("").get(_POSITION) is None
-            other.take_over(_POSITION)
-            assert write(other, other.read("").get(_POSITION), "1", [first])
+            late.take_over(POSITION)
+            assert late.read("").get(POSITION) is None
+            other.take_over(POSITION)
+            assert write(other, other.read("").get(POSITION), "1", [first])
             assert not write(late, None, "9", [second], more={"t-00000/run/x": "9"})
-            late.take_over(_POSITION)
-            assert late.read("") == {_POSITION: "1"}
+            late.take_over(POSITION)
+            assert late.read("") == {POSITION: "1"}
             assert write(late, "1", "2", [third])
             assert not write(other, "1", "9", [second])
         assert Counter(self.keys(spec)) == Counter([first.key, third.key])
@@ -83,7 +86,7 @@ class StoreContract:
         spec = self.spec()
         with self._opened(spec) as store:
             with suppress(_Undone):
-                store.write(Change(_POSITION, None, rows_of(spec, 2), _undo))
+                store.write(Change(POSITION, None, rows_of(spec, 2), _undo))
             assert store.read("") == {}
             assert self.keys(spec) == []
             assert write(store, None, "1", rows_of(spec, 2))
@@ -96,12 +99,12 @@ class StoreContract:
 
         def settle(repeats: Collection[str]) -> Notes:
             told.append(repeats)
-            return {_POSITION: "2"}
+            return {POSITION: "2"}
 
         with self._opened(spec) as store:
             assert write(store, None, "1", rows[:2])
             if store.knows_keys:
-                assert store.write(Change(_POSITION, "1", rows[1:], settle))
+                assert store.write(Change(POSITION, "1", rows[1:], settle))
                 assert set(told[-1]) == {rows[1].key}
                 assert Counter(self.keys(spec)) == Counter(row.key for row in rows)
 
@@ -114,7 +117,9 @@ class StoreContract:
             assert store.read("runs/") == hostile
             assert write(store, None, "1", [], more={"a": "1", "b": "1"})
             assert write(store, "1", "2", [], more={"a": None, "b": "2"})
-            assert store.read("") == {**hostile, "runs": "beside", "b": "2", _POSITION: "2"}
+            assert store.read("") == {**hostile, "runs": "beside", "b": "2", POSITION: "2"}
+            assert write(store, "2", "3", [])
+            assert store.read("") == {**hostile, "runs": "beside", "b": "2", POSITION: "3"}
 
     def test_another_edition_has_notes_of_its_own(self) -> None:
         """And so has a pipeline of another name."""
@@ -139,36 +144,86 @@ class StoreContract:
     def test_a_process_that_dies_in_the_midst_leaves_nothing(self) -> None:
         """The next one finds the position as it was, and each row is there once."""
         spec = self.spec()
-        context = multiprocessing.get_context("spawn")
-        process = context.Process(target=_die, args=(self, spec))
-        process.start()
-        process.join(_DIES_S)
-        assert process.exitcode == -signal.SIGKILL
+        self._killed(_die, spec)
         with self._opened(spec) as store:
-            store.take_over(_POSITION)
-            assert store.read("").get(_POSITION) is None
+            store.take_over(POSITION)
+            assert store.read("").get(POSITION) is None
             assert write(store, None, "1", rows_of(spec, 3))
         assert Counter(self.keys(spec)) == Counter(row.key for row in rows_of(spec, 3))
 
     def test_a_store_is_opened_again(self) -> None:
         """After an error, and after it was closed; a check comes before, and leaves nothing."""
         spec = self.spec()
-        with closing(self.make(spec)) as store:
+        with closing(row_store(self.make(spec))) as store:
             store.prove()
-        with closing(self.make(spec)) as store:
+        with closing(row_store(self.make(spec))) as store:
             store.open()
             assert write(store, None, "1", rows_of(spec, 1))
             store.open()
-            assert write(store, store.read("")[_POSITION], "2", [])
+            assert write(store, store.read("")[POSITION], "2", [])
             store.close()
             store.open()
-            assert store.read("") == {_POSITION: "2"}
+            assert store.read("") == {POSITION: "2"}
+
+    def _killed(self, dies: Callable[[Any, SinkSpec], None], spec: SinkSpec) -> None:
+        context = multiprocessing.get_context("spawn")
+        process = context.Process(target=dies, args=(self, spec))
+        process.start()
+        process.join(_DIES_S)
+        assert process.exitcode == -signal.SIGKILL
 
     @contextmanager
     def _opened(self, spec: SinkSpec) -> Any:
-        with closing(self.make(spec)) as store:
+        with closing(row_store(self.make(spec))) as store:
             store.open()
             yield store
+
+
+class IdempotentContract(StoreContract):
+    """Tests of a store without transactions, besides those of every store."""
+
+    def make(self, spec: SinkSpec) -> IdempotentStore:
+        """A store of this pipeline's rows, as another process would make it."""
+        raise NotImplementedError
+
+    def test_a_row_that_is_written_again_replaces_itself(self) -> None:
+        """In the same call, and in another process."""
+        spec = self.spec()
+        first, second = rows_of(spec, 2)
+        for rows in ([first], [first, second]):
+            with closing(self.make(spec)) as store:
+                store.open()
+                store.put(rows)
+        assert Counter(self.keys(spec)) == Counter([first.key, second.key])
+
+    def test_one_of_all_that_expect_a_text_replaces_it(self) -> None:
+        """A text that is there is not created, and one that is not is not replaced."""
+        spec = self.spec()
+        with ExitStack() as stack, ThreadPoolExecutor(_WRITERS) as pool:
+            stores = [stack.enter_context(closing(self.make(spec))) for _ in range(_WRITERS)]
+            for store in stores:
+                store.open()
+            known: str | None = None
+            for turn in range(_TURNS):
+                texts = [f"{turn} {n}" for n in range(_WRITERS)]
+                won = list(pool.map(lambda store, t, k=known: store.swap("a", k, t), stores, texts))
+                assert sum(won) == 1
+                known = texts[won.index(True)]
+                assert stores[turn % _WRITERS].read("") == {"a": known}
+            assert not stores[0].swap("a", None, "other")
+            assert not stores[0].swap("b", "other", "text")
+            assert stores[0].swap("a", known, None)
+            assert stores[1].read("") == {}
+
+    def test_rows_whose_note_was_not_written_are_written_again(self) -> None:
+        """A process dies between both: its rows are there, and the position is not."""
+        spec = self.spec()
+        self._killed(_die_after_rows, spec)
+        assert Counter(self.keys(spec)) == Counter(row.key for row in rows_of(spec, 3))
+        with self._opened(spec) as store:
+            assert store.read("") == {}
+            assert write(store, None, "1", rows_of(spec, 3))
+        assert Counter(self.keys(spec)) == Counter(row.key for row in rows_of(spec, 3))
 
 
 def row(spec: SinkSpec, number: int, text: str) -> Row:
@@ -196,9 +251,9 @@ def write(
     """Write rows, and move the position."""
 
     def settle(_: Collection[str]) -> Notes:
-        return {_POSITION: position, **(more or {})}
+        return {POSITION: position, **(more or {})}
 
-    return store.write(Change(_POSITION, expected, rows, settle))
+    return store.write(Change(POSITION, expected, rows, settle))
 
 
 def _die(contract: StoreContract, spec: SinkSpec) -> None:
@@ -206,10 +261,17 @@ def _die(contract: StoreContract, spec: SinkSpec) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return {}
 
+    store = row_store(contract.make(spec))
+    store.open()
+    store.take_over(POSITION)
+    store.write(Change(POSITION, None, rows_of(spec, 3), settle))
+
+
+def _die_after_rows(contract: IdempotentContract, spec: SinkSpec) -> None:
     store = contract.make(spec)
     store.open()
-    store.take_over(_POSITION)
-    store.write(Change(_POSITION, None, rows_of(spec, 3), settle))
+    store.put(rows_of(spec, 3))
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _Undone(Exception):

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from crawlstream.errors import ConfigError, CrawlstreamError, Unavailable
 
 __all__ = [
     "Change",
     "ConfigError",
+    "IdempotentStore",
     "Row",
     "RowStore",
     "RowsRefused",
@@ -129,5 +130,42 @@ class RowStore(Protocol):
         """
 
 
-MakeStore = Callable[[SinkSpec], RowStore]
+@runtime_checkable
+class IdempotentStore(Protocol):
+    """Where rows and texts are kept that has no transactions; calls block, one at a time.
+
+    A row that is written again replaces itself. :mod:`crawlstream.plugins.idempotent` makes a
+    ``RowStore`` of it: rows are written before the note that they are there.
+    """
+
+    def open(self) -> None:
+        """Have all that is needed; errors, and called again, as of a ``RowStore``."""
+
+    def prove(self) -> None:
+        """Show that ``open`` would do, and leave nothing behind; errors as there."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+    def interrupt(self) -> None:
+        """Make the call in progress fail: it has taken too long. Called from another thread."""
+
+    def put(self, rows: Sequence[Row]) -> None:
+        """Write rows durably, each in place of the one with its key.
+
+        SinkUnavailable: some may be written. RowsRefused: those that it names are not.
+        """
+
+    def read(self, prefix: str) -> Mapping[str, str]:
+        """All texts whose names begin so, as they are now. SinkUnavailable."""
+
+    def swap(self, name: str, expected: str | None, text: str | None) -> bool:
+        """Write a text durably in place of the expected one; None: there is, or will be, none.
+
+        False, and nothing is written, if another text is there: of two that expect the same, one
+        succeeds. SinkUnavailable: it may have been written all the same.
+        """
+
+
+MakeStore = Callable[[SinkSpec], RowStore | IdempotentStore]
 """Type of the entry point. ConfigError: it does not accept the options."""
