@@ -240,7 +240,9 @@ def test_a_pipeline_ends_with_its_source(cluster: PipelineCluster) -> None:
     cluster.feed([b"{}"], key=b"k")
     done = cluster.command("run", "--until-end")
     assert done.returncode == 1
-    assert "crawlstream: archive: 1 records in a row are undelivered" in done.stderr.splitlines()[-1]
+    assert (
+        "crawlstream: archive: 1 records in a row are undelivered" in done.stderr.splitlines()[-1]
+    )
 
 
 def test_a_person_is_told_what_is_wrong(cluster: PipelineCluster) -> None:

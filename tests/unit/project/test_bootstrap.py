@@ -287,7 +287,9 @@ def test_a_set_that_does_not_exist_is_named_with_those_that_do(machine: Machine)
     """Before anything is installed."""
     done = machine.run("install", "parquet")
     assert done.returncode == 1
-    assert "no set of packages 'parquet': build dev docs extract pipeline query tls are" in done.stderr
+    assert (
+        "no set of packages 'parquet': build dev docs extract pipeline query tls are" in done.stderr
+    )
     assert not (machine.checkout / ".venv").exists()
 
 
