@@ -31,8 +31,8 @@ from redis.asyncio import Redis
 
 from crawlstream.model.effects import Links, Settle
 from crawlstream.model.partitions.messages import LinkOrigin
+from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.codec.link_records import pack_links, read_links
-from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.worker.link_cache import LinkCache
 from crawlstream_frontier.worker.session import WorkerSession

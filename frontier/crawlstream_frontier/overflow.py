@@ -10,46 +10,14 @@ script.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from crawlstream.errors import PositionGap
-from crawlstream_frontier.codec.spill import SpillRecord
+from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.codec.values import pack, unpack
-from crawlstream_frontier.positions import read_positions
+from crawlstream_frontier.positions import begin_at, positions_in
 from crawlstream_frontier.scripts import Scripts, our_errors
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpillBatch:
-    """Consecutive records of one Kafka partition: offsets from ``start`` up to ``next``."""
-
-    topic_id: str
-    kafka_partition: int
-    start: int
-    next: int
-    records: Sequence[SpillRecord]
-
-    def parts(self) -> Iterator[Self]:
-        """Cut into batches that a script accepts; they leave no offset uncovered."""
-        start, part, weight = self.start, list[SpillRecord](), 0.0
-        for record in self.records:
-            weight += record.weight
-            if part and weight > 1:
-                yield self._part(start, record.offset, part)
-                start, part, weight = record.offset, [], record.weight
-            part.append(record)
-        yield self._part(start, self.next, part)
-
-    def _part(self, start: int, end: int, records: Sequence[SpillRecord]) -> Self:
-        return type(self)(
-            topic_id=self.topic_id,
-            kafka_partition=self.kafka_partition,
-            start=start,
-            next=end,
-            records=records,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +67,12 @@ class Overflow:
 
     async def positions(self) -> Mapping[tuple[str, int], int]:
         """Next offset to recall, by topic UUID and Kafka partition."""
-        with our_errors():
-            fields = await self._redis.hgetall(self._keys.overflow())
-        return read_positions(fields)
+        return await positions_in(self._redis, self._keys.overflow())
 
     async def begin(self, topic_id: str, kafka_partition: int, offset: int) -> int:
         """Set a partition's position to ``offset`` if it has none; return its position."""
-        key, field = self._keys.overflow(), f"{topic_id}:{kafka_partition}"
-        with our_errors():
-            await self._redis.hsetnx(key, field, offset)
-            return int(await self._redis.hget(key, field))
+        place = topic_id, kafka_partition
+        return await begin_at(self._redis, self._keys.overflow(), place, offset)
 
     async def rewind(self, topic_id: str, kafka_partition: int, offset: int) -> None:
         """Have a partition recalled again from ``offset`` on: each record comes back once."""
@@ -131,15 +95,14 @@ class Overflow:
         request = [before.redis_epoch, before.clock_ms, topic_id, flat]
         return await self._scripts.run("pass", pack(request)) != 0
 
-    async def recall(self, batch: SpillBatch) -> RecallResult:
+    async def recall(self, batch: LinkBatch) -> RecallResult:
         """Apply records, with their position.
 
         PositionGap: records before the batch are missing; read again from its ``position``, -1
         if none is known.
         """
-        records = [part for one in batch.records for part in (one.offset, one.fields)]
-        place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
-        answer = unpack(await self._scripts.run("recall", pack([*place, records])))
+        records = [part for one in batch.records for part in (one.offset, [*one.head, one.flat])]
+        answer = unpack(await self._scripts.run("recall", pack([*batch.place, records])))
         if answer[0] == b"GAP":
             raise PositionGap(answer[1])
         return RecallResult(*answer[1:])

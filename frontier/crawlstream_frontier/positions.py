@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
@@ -26,6 +26,32 @@ def read_positions(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int], int]:
         topic_id, _, partition = field.decode().rpartition(":")
         positions[topic_id, int(partition)] = int(offset)
     return positions
+
+
+async def positions_in(redis: Any, key: str) -> dict[tuple[str, int], int]:
+    """Return the offsets in a hash of positions, by topic UUID and Kafka partition."""
+    with our_errors():
+        return read_positions(await redis.hgetall(key))
+
+
+async def begin_at(redis: Any, key: str, place: tuple[str, int], offset: int) -> int:
+    """Set the first offset of a topic's Kafka partition unless it has a position; return that."""
+    field = f"{place[0]}:{place[1]}"
+    with our_errors():
+        await redis.hsetnx(key, field, offset)
+        return int(await redis.hget(key, field))
+
+
+async def first_again(redis: Any, key: str) -> dict[tuple[str, int], int]:
+    """Return the first offset to read again, by topic UUID and Kafka partition.
+
+    Its seeds were written after a stop, and read before it.
+    """
+    with our_errors():
+        fields = await redis.hgetall(key)
+    return read_positions(
+        {field: min(one[2] for one in unpack(value)) for field, value in fields.items()}
+    )
 
 
 def late_in(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int, int], int]:
@@ -52,9 +78,7 @@ class Positions:
 
     async def known(self) -> dict[tuple[str, int], int]:
         """Return the next offset to apply, by topic UUID and Kafka partition."""
-        with our_errors():
-            fields = await self._redis.hgetall(self._keys.positions())
-        return read_positions(fields)
+        return await positions_in(self._redis, self._keys.positions())
 
     async def late(self) -> dict[tuple[str, int, int], int]:
         """Return the next offset of late seeds by topic UUID, Kafka partition and coordinator."""
@@ -63,11 +87,7 @@ class Positions:
 
     async def again(self) -> dict[tuple[str, int], int]:
         """Return the first offset to read again below the position, by topic UUID and partition."""
-        with our_errors():
-            fields = await self._redis.hgetall(self._keys.again())
-        return read_positions(
-            {field: min(one[2] for one in unpack(value)) for field, value in fields.items()}
-        )
+        return await first_again(self._redis, self._keys.again())
 
     async def begin(self, topic_id: str, kafka_partition: int, position: int) -> int:
         """Return where reading begins: at the position, or before it if records are needed again.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from crawlstream.boot.liveness import Liveness
@@ -18,7 +19,7 @@ from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
 from kafka_monitor.intake_loop import IntakeLoop
-from kafka_monitor.offset_gaps import OffsetGapPolicy
+from kafka_monitor.offset_gaps import OffsetGapPolicy, skip_requests
 from kafka_monitor.partitions.catch_up import CatchUp
 from kafka_monitor.partitions.coordinators import Coordinators
 from kafka_monitor.partitions.divided_intake import DividedIntake
@@ -143,12 +144,14 @@ def _intake(
 ) -> tuple[Source, RequestIntake, IntakeLoop]:
     settings, rejects = resources.settings, resources.rejects
     breaker = PoisonDetector(resources.frontier.positions)
+    skip, topic = partial(skip_requests, way_in), settings.topics.incoming
+    gaps = OffsetGapPolicy(skip, rejects, topic=topic)
     source = make_source(
         resources.kafka,
-        settings.topics.incoming,
+        topic,
         group=settings.kafka_group,
         locate=breaker.noting(standing.locate),
-        on_out_of_range=OffsetGapPolicy(way_in, rejects).decide,
+        on_out_of_range=gaps.decide,
     )
     intake = RequestIntake(way_in, resources.router, standing, breaker)
     loop = IntakeLoop(source, intake, rejects, recovery=standing, full=full, tally=resources.tally)

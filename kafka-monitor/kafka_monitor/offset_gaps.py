@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
@@ -23,28 +23,55 @@ class OffsetGapPolicy:
     ones would be taken for those, so the partition stays paused until a person decides.
     """
 
-    def __init__(self, frontier: IntakeTarget, rejects: RejectionPublisher) -> None:
-        self._frontier = frontier
+    def __init__(
+        self,
+        skip: Callable[[OutOfRange], Awaitable[object]],
+        rejects: RejectionPublisher,
+        *,
+        topic: str,
+        reason: str = "out_of_range",
+        sentence: Callable[[OutOfRange], str] | None = None,
+    ) -> None:
+        """``skip`` moves the position to the oldest record of ``topic`` that is left."""
+        self._skip = skip
         self._rejects = rejects
+        self._topic = topic
+        self._reason = reason
+        self._sentence = sentence or _sentence
 
     async def decide(self, gap: OutOfRange) -> int | None:
         """The offset to read on from; None to stay paused. Unavailable: ask again."""
-        sentence = _sentence(gap)
-        log.error("poll", outcome="out_of_range", partition=gap.partition, error=sentence)
+        sentence = self._sentence(gap)
+        log.error(
+            "poll",
+            outcome="out_of_range",
+            topic=self._topic,
+            partition=gap.partition,
+            error=sentence,
+        )
         await self._rejects.mark(
-            "out_of_range", sentence, partition=gap.partition, offset=gap.position
+            self._reason,
+            sentence,
+            topic=self._topic,
+            partition=gap.partition,
+            offset=gap.position,
         )
         if gap.has_lost_records:
             return None
-        skip = IntakeBatch(
-            topic_id=gap.topic_id,
-            kafka_partition=gap.partition,
-            start=gap.position,
-            next=gap.log_start,
-            records=(),
-        )
-        await self._frontier.apply(self._frontier.pack(skip))
+        await self._skip(gap)
         return gap.log_start
+
+
+async def skip_requests(frontier: IntakeTarget, gap: OutOfRange) -> None:
+    """Move the position of a Kafka partition of requests behind what Kafka has deleted."""
+    batch = IntakeBatch(
+        topic_id=gap.topic_id,
+        kafka_partition=gap.partition,
+        start=gap.position,
+        next=gap.log_start,
+        records=(),
+    )
+    await frontier.apply(frontier.pack(batch))
 
 
 def problem_of(paused: Mapping[int, OutOfRange]) -> str:

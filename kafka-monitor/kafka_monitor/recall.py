@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import structlog
@@ -22,10 +22,12 @@ from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.bus.topics import forget_records
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
-from crawlstream_frontier.codec.spill import SpillRecord, read_spill
-from crawlstream_frontier.overflow import Moment, Overflow, OverflowState, SpillBatch
+from crawlstream_frontier.codec.link_batch import LinkBatch
+from crawlstream_frontier.codec.spill import read_spill
+from crawlstream_frontier.overflow import Moment, Overflow, OverflowState
 from kafka_monitor.consumer import PartitionConsumer
-from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
+from kafka_monitor.readable_links import readable_in, skipped
+from kafka_monitor.rejections import RejectionPublisher
 
 POLL_S = 0.5
 LOOK_EVERY_S = 2.0
@@ -110,13 +112,10 @@ class Recall:
                     needed_at = time.monotonic()
 
     async def _take(self, consumer: PartitionConsumer, batch: Batch) -> None:
-        spills = SpillBatch(
-            topic_id=batch.topic_id,
-            kafka_partition=batch.partition,
-            start=batch.start,
-            next=batch.next,
-            records=await self._read(batch),
+        read = partial(
+            readable_in, batch, read_spill, self._rejects, work="recall", reason="unreadable_spill"
         )
+        spills = await self.liveness.retry(read)
         for part in spills.parts():
             await self._wait_for_room(consumer)
             if not await consumer.apply(batch, partial(self._recall, part)):
@@ -124,7 +123,7 @@ class Recall:
             self._recalled[batch.partition] = part.next
         await consumer.commit(batch.partition, batch.next)
 
-    async def _recall(self, part: SpillBatch) -> None:
+    async def _recall(self, part: LinkBatch) -> None:
         """Bring back what is in a part of a batch; PositionGap: nothing was done."""
         begun = time.monotonic()
         done = await self.liveness.retry(partial(self._overflow.recall, part))
@@ -138,20 +137,6 @@ class Recall:
             admitted=done.admitted,
             ms=round((time.monotonic() - begun) * 1000, 1),
         )
-
-    async def _read(self, batch: Batch) -> Sequence[SpillRecord]:
-        """Return the records that can be read; report the others."""
-        found: list[SpillRecord] = []
-        rejected: list[RejectedRecord] = []
-        for record in batch.records:
-            try:
-                found.append(read_spill(record.offset, record.value))
-            except ValueError as error:
-                rejected.append(RejectedRecord(record, "unreadable_spill", [f"$: {error}"]))
-        for one in rejected:
-            log.error("recall", outcome="unreadable", offset=one.record.offset, why=one.problems)
-        await self.liveness.retry(partial(self._rejects.publish, rejected))
-        return found
 
     async def _wait_for_room(self, consumer: PartitionConsumer) -> None:
         if (await self._state()).has_room:
@@ -216,14 +201,7 @@ class Recall:
             self._recalled.pop(gap.partition, None)
             await self._overflow.rewind(gap.topic_id, gap.partition, gap.log_start)
             return gap.log_start
-        skip = SpillBatch(
-            topic_id=gap.topic_id,
-            kafka_partition=gap.partition,
-            start=gap.position,
-            next=gap.log_start,
-            records=(),
-        )
-        await self._overflow.recall(skip)
+        await self._overflow.recall(skipped(gap))
         return gap.log_start
 
     async def _forget(self) -> None:

@@ -48,13 +48,21 @@ class RejectionPublisher:
             REJECTED.labels(one.reason).inc()
 
     async def mark(
-        self, reason: str, sentence: str, *, partition: int, offset: int, place: str = ""
+        self,
+        reason: str,
+        sentence: str,
+        *,
+        partition: int,
+        offset: int,
+        place: str = "",
+        topic: str = "",
     ) -> None:
-        """Report records of ``incoming`` that are lost, from an offset on; errors as above.
+        """Report records of a topic that are lost, from an offset on; errors as above.
 
-        ``place`` stands for the offset in the key where the offset does not distinguish two losses.
+        Without ``topic``, of ``incoming``. ``place`` stands for the offset in the key where the
+        offset does not distinguish two losses.
         """
-        topic = self._topics.incoming
+        topic = topic or self._topics.incoming
         rejection = Rejection(
             reason=reason,
             errors=[f"$: {sentence}"],

@@ -15,9 +15,10 @@ from crawlstream.keys import Topics
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import ExchangeResult, Links, Outcome, Settle
 from crawlstream.tasks import beside
+from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.codec.spill import read_spill
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.overflow import Overflow, RecallResult, SpillBatch
+from crawlstream_frontier.overflow import Overflow, RecallResult
 from kafka_monitor.recall import Recall
 from kafka_monitor.rejections import RejectionPublisher
 from support.frontier.bench import KEYS, Worker
@@ -42,9 +43,9 @@ class Spills:
         settle = Settle(token=lease.token, outcome=Outcome.DONE, reason="2xx", links=links)
         return await worker.exchange(settles=[self.send(worker, settle)])
 
-    def batch(self, start: int, end: int) -> SpillBatch:
+    def batch(self, start: int, end: int) -> LinkBatch:
         """Records from ``start`` up to ``end``."""
-        return SpillBatch(
+        return LinkBatch(
             topic_id="spills",
             kafka_partition=0,
             start=start,

@@ -71,6 +71,25 @@ class Profiles:
         return [[hash_of_profile(packed), packed] for packed in self.packed]
 
 
+def entry_fields(seed: Seed, profiles: Profiles) -> list[object]:
+    """Return the fields of a seed that its partition admits, from its domain to its page limits."""
+    return [
+        seed.domain,
+        seed.priority,
+        encode_id(lane_of(seed.crawl.spiderid, renders=seed.profile.render is not None)),
+        seed.fingerprint,
+        seed.entry,
+        profiles.number(seed.profile),
+        none_as(seed.profile.domain_max_pages),
+        none_as(seed.profile.max_pages),
+    ]
+
+
+def due_ms(seed: Seed) -> int:
+    """Return the time before which a seed must not be fetched."""
+    return int(min(seed.not_before, LATEST_S) * 1000)
+
+
 def _pack_seed(seed: Seed, profiles: Profiles, site_of: SiteOf) -> list[object]:
     site = site_of(seed)
     if seed.occasion or seed.remember is not None:
@@ -83,16 +102,9 @@ def _pack_seed(seed: Seed, profiles: Profiles, site_of: SiteOf) -> list[object]:
         seed.offset,
         seed.timestamp_ms,
         FrontierKeys.crawl_field(seed.crawl),
-        seed.domain,
-        seed.priority,
-        encode_id(lane_of(seed.crawl.spiderid, renders=seed.profile.render is not None)),
-        seed.fingerprint,
-        seed.entry,
-        profiles.number(seed.profile),
-        none_as(seed.profile.domain_max_pages),
-        none_as(seed.profile.max_pages),
+        *entry_fields(seed, profiles),
         min(seed.expires, LATEST_S),
-        int(min(seed.not_before, LATEST_S) * 1000),
+        due_ms(seed),
         seed.profile.uuid or "",
         *more,
     ]

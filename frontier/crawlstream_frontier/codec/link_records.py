@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.effects import Links
 from crawlstream.model.partitions.messages import LinkOrigin
+from crawlstream_frontier.codec.link_batch import LinkRecord, split_by_record
 from crawlstream_frontier.codec.links import LINKS_PER_CALL, Lot, flatten
-from crawlstream_frontier.codec.spill import LINKS_PER_RECORD, parts_of
 from crawlstream_frontier.codec.values import none_as, pack, unpack
 
 _VERSION = 4
@@ -36,22 +36,6 @@ _Links = tuple[list[object], list[object]]
 """Fingerprints and entries, in parallel."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRecord:
-    """A record of the topic: links of some pages, to one partition."""
-
-    offset: int
-    size: int
-    """Size of its value, in bytes."""
-    links: int
-    domains: Sequence[object]
-    """Domain of each group."""
-    head: tuple[object, ...]
-    """Fields that all links share, as ``apply.lua`` takes them."""
-    flat: list[object]
-    """The links, as ``admit.lua`` takes them."""
-
-
 def pack_links(origin: LinkOrigin, links: Sequence[Links]) -> list[bytes]:
     """Pack links of pages with the same origin, to one partition, as records of bounded size."""
     head = [
@@ -64,10 +48,7 @@ def pack_links(origin: LinkOrigin, links: Sequence[Links]) -> list[bytes]:
         none_as(origin.max_pages),
     ]
     encoded = [replace(group, entries=[*group.entries]) for group in links]
-    return [
-        pack([*head, _flat(groups, origin.spiderid)])
-        for groups in parts_of(encoded, LINKS_PER_RECORD)
-    ]
+    return [pack([*head, _flat(groups, origin.spiderid)]) for groups in split_by_record(encoded)]
 
 
 def _flat(links: Sequence[Links], own_spider: str) -> list[object]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from crawlstream.keys import FrontierKeys, encode_id
+from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import IntakeBatch, Seed
-from crawlstream.model.egress.render import lane_of
 from crawlstream.model.partitions.messages import (
     ChangeAnswer,
     ContextChange,
@@ -23,7 +22,7 @@ from crawlstream.model.partitions.messages import (
     Version,
 )
 from crawlstream.model.statuses import PAGE_ENDS, UNFINISHED
-from crawlstream_frontier.codec.intake import LATEST_S, Profiles, SiteOf
+from crawlstream_frontier.codec.intake import Profiles, SiteOf, due_ms, entry_fields
 from crawlstream_frontier.codec.values import crawl_from, none_as, pack, pairs
 
 
@@ -72,15 +71,8 @@ def _stamped(seed: Seed, stamp: Stamp, profiles: Profiles, site_of: SiteOf) -> l
         stamp.generation,
         *stamp.version,
         stamp.run,
-        seed.domain,
-        seed.priority,
-        encode_id(lane_of(seed.crawl.spiderid, renders=seed.profile.render is not None)),
-        seed.fingerprint,
-        seed.entry,
-        profiles.number(seed.profile),
-        none_as(seed.profile.domain_max_pages),
-        none_as(seed.profile.max_pages),
-        int(min(seed.not_before, LATEST_S) * 1000),
+        *entry_fields(seed, profiles),
+        due_ms(seed),
         seed.profile.uuid or "",
         site_of(seed) or "",
         stamp.is_again,

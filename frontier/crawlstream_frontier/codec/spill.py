@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from crawlstream.model.effects import Links, Spill
-from crawlstream_frontier.codec.links import (
-    GROUPS_PER_CALL,
-    LINKS_PER_CALL,
-    Inheritance,
-    Lot,
-    flatten,
-    split_links,
-)
+from crawlstream_frontier.codec.link_batch import LinkRecord, amount_of, split_by_record
+from crawlstream_frontier.codec.links import Inheritance, Lot, flatten
 from crawlstream_frontier.codec.values import none_as, pack, unpack
 
-LINKS_PER_RECORD = 500
-BYTES_PER_RECORD = 256 * 1024
-"""Maximum size of a record, unless one entry is larger: a script recalls several records."""
-BYTES_PER_CALL = 512 * 1024
-"""Maximum size of the records in one script, so that a script does not fill a small Redis."""
 _VERSION = 1
 _FIELDS = (int, bytes, bytes, int, bytes, int, int, int, list)
 _GROUP_FIELDS = (bytes, int, bytes, bool, list, list)
@@ -32,7 +21,7 @@ def pack_spills(
     """Pack the children of a held page as records for Kafka."""
     spills = []
     encoded = [replace(group, entries=[*group.entries]) for group in links]
-    for chunk, groups in enumerate(parts_of(encoded, LINKS_PER_RECORD)):
+    for chunk, groups in enumerate(split_by_record(encoded)):
         record = [
             _VERSION,
             worker,
@@ -44,7 +33,7 @@ def pack_spills(
             none_as(inherited.max_pages),
             [_group(*group) for group in inherited.with_headers(groups, spiderid)],
         ]
-        spills.append(Spill(chunk, _size(groups), pack(record)))
+        spills.append(Spill(chunk, amount_of(groups), pack(record)))
     return spills
 
 
@@ -53,43 +42,7 @@ def _group(lot: Lot, domain: object, fingerprints: object, entries: object) -> l
     return [domain, priority, spider, counts, fingerprints, entries]
 
 
-def parts_of(links: Sequence[Links], most: int) -> Iterator[list[Links]]:
-    """Yield links in lists of at most ``most`` links, and of bounded size."""
-    for groups in split_links(links, most):
-        size = sum(len(entry) for group in groups for entry in group.entries)
-        if size > BYTES_PER_RECORD and _size(groups) > 1:
-            yield from parts_of(groups, (_size(groups) + 1) // 2)
-        else:
-            yield groups
-
-
-def _size(groups: Sequence[Links]) -> int:
-    return sum(len(group.entries) for group in groups)
-
-
-@dataclass(frozen=True, slots=True)
-class SpillRecord:
-    """A record of the topic: the children of one page, or some of them."""
-
-    offset: int
-    size: int
-    """Size of its value, in bytes."""
-    links: int
-    groups: int
-    fields: Sequence[object]
-    """As ``recall.lua`` takes them."""
-
-    @property
-    def weight(self) -> float:
-        """Share of the capacity of one script that the record takes."""
-        return max(
-            self.links / LINKS_PER_CALL,
-            self.groups / GROUPS_PER_CALL,
-            self.size / BYTES_PER_CALL,
-        )
-
-
-def read_spill(offset: int, value: bytes | None) -> SpillRecord:
+def read_spill(offset: int, value: bytes | None) -> LinkRecord:
     """Check a record before the frontier uses it; ValueError gives the fault."""
     try:
         fields = unpack(value)
@@ -107,8 +60,9 @@ def read_spill(offset: int, value: bytes | None) -> SpillRecord:
         ((priority, spider, counts, ""), domain, fingerprints, entries)
         for domain, priority, spider, counts, fingerprints, entries in groups
     )
-    size = sum(len(group[-1]) for group in groups)
-    return SpillRecord(offset, len(value or b""), size, len(groups), [*fields, links])
+    amount = sum(len(group[-1]) for group in groups)
+    domains = [group[0] for group in groups]
+    return LinkRecord(offset, len(value or b""), amount, domains, tuple(fields), links)
 
 
 def _fits(values: object, kinds: Sequence[type]) -> bool:

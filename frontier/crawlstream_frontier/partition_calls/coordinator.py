@@ -43,7 +43,7 @@ from crawlstream_frontier.codec.partitions import (
     unpack_runs,
 )
 from crawlstream_frontier.codec.values import pack, unpack
-from crawlstream_frontier.positions import read_positions
+from crawlstream_frontier.positions import begin_at, first_again, positions_in
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 RUNS_A_CALL = 200
@@ -68,15 +68,12 @@ class Coordinator:
 
     async def begin(self, topic_id: str, kafka_partition: int, offset: int) -> int:
         """Set a Kafka partition's first offset to enroll unless it has one; return it."""
-        key, field = self._keys.enrolled(), f"{topic_id}:{kafka_partition}"
-        with our_errors():
-            await self._redis.hsetnx(key, field, offset)
-            return int(await self._redis.hget(key, field))
+        place = topic_id, kafka_partition
+        return await begin_at(self._redis, self._keys.enrolled(), place, offset)
 
     async def enrolled(self) -> Mapping[tuple[str, int], int]:
         """Return the next offset to enroll, by topic UUID and Kafka partition."""
-        with our_errors():
-            return read_positions(await self._redis.hgetall(self._keys.enrolled()))
+        return await positions_in(self._redis, self._keys.enrolled())
 
     async def enroll(
         self,
@@ -106,15 +103,8 @@ class Coordinator:
         )
 
     async def again(self) -> Mapping[tuple[str, int], int]:
-        """Return the first offset to read again, by topic UUID and Kafka partition.
-
-        Its seeds were written after a stop, and read before it.
-        """
-        with our_errors():
-            fields = await self._redis.hgetall(self._keys.again())
-        return read_positions(
-            {field: min(one[2] for one in unpack(value)) for field, value in fields.items()}
-        )
+        """Return the first offset to read again, by topic UUID and Kafka partition."""
+        return await first_again(self._redis, self._keys.again())
 
     async def reread(self, batch: IntakeBatch) -> None:
         """Note that partitions have the seeds of these records that entered once more."""

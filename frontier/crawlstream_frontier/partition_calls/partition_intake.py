@@ -2,59 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from crawlstream.errors import FrontierFull, NoFrontier, OutdatedStamp, PositionGap
 from crawlstream.model.effects import IntakeBatch
 from crawlstream.model.partitions.messages import Applied, SeedsOf, Stamp, Taken
 from crawlstream_frontier.codec.intake import why_full
-from crawlstream_frontier.codec.link_records import LinkRecord, join_links
-from crawlstream_frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
+from crawlstream_frontier.codec.link_batch import LinkBatch
+from crawlstream_frontier.codec.link_records import join_links
 from crawlstream_frontier.codec.partitions import pack_take, unpack_context, unpack_questions
-from crawlstream_frontier.codec.spill import BYTES_PER_CALL
 from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.host_sites import HostSites
-from crawlstream_frontier.positions import late_in, untold_in
+from crawlstream_frontier.positions import begin_at, late_in, untold_in
 from crawlstream_frontier.scripts import Scripts, our_errors
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
 _OF_ONE_COORDINATOR = SeedsOf()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkBatch:
-    """Consecutive records of links to one partition: offsets from ``start`` up to ``next``."""
-
-    topic_id: str
-    kafka_partition: int
-    start: int
-    next: int
-    records: Sequence[LinkRecord]
-
-    def parts(self) -> Iterator[LinkBatch]:
-        """Cut into batches that a script takes at once; they leave no offset uncovered.
-
-        Many records fit if they lead to the same domains, because their links are joined.
-        """
-        start, part = self.start, list[LinkRecord]()
-        links = groups = size = 0
-        known = defaultdict[object, set[object]](set)
-        for record in self.records:
-            links, size = links + record.links, size + record.size
-            domains = set(record.domains)
-            groups += len(domains - known[record.head])
-            shares = links / LINKS_PER_CALL, groups / GROUPS_PER_CALL, size / BYTES_PER_CALL
-            if part and max(shares) > 1:
-                yield replace(self, start=start, next=record.offset, records=part)
-                start, part = record.offset, []
-                links, groups, size = record.links, len(domains), record.size
-                known.clear()
-            part.append(record)
-            known[record.head] |= domains
-        yield replace(self, start=start, records=part)
 
 
 class Reached(NamedTuple):
@@ -101,13 +65,11 @@ class PartitionIntake:
 
     async def reached(self, topic_id: str, kafka_partition: int, offset: int) -> Reached:
         """Begin as ``begin`` does; return all positions."""
-        key, field = self._keys.positions(), f"{topic_id}:{kafka_partition}"
-        with our_errors():
-            await self._redis.hsetnx(key, field, offset)
-            position = int(await self._redis.hget(key, field))
-            refused = await self._redis.hget(self._keys.refused(), field)
-            late = late_in(await self._redis.hgetall(self._keys.late()))
         here = topic_id, kafka_partition
+        position = await begin_at(self._redis, self._keys.positions(), here, offset)
+        with our_errors():
+            refused = await self._redis.hget(self._keys.refused(), f"{topic_id}:{kafka_partition}")
+            late = late_in(await self._redis.hgetall(self._keys.late()))
         ours = {coordinator: at for (*place, coordinator), at in late.items() if (*place,) == here}
         return Reached(position, ours, untold_in(refused))
 
@@ -139,9 +101,8 @@ class PartitionIntake:
         PositionGap: records before it are missing, or some of them are in. FrontierFull: Redis has
         no room for links.
         """
-        records = join_links(batch.records)
-        place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
-        applied, ignored, admitted, unconfirmed = await self._run("apply", pack([*place, records]))
+        packed = pack([*batch.place, join_links(batch.records)])
+        applied, ignored, admitted, unconfirmed = await self._run("apply", packed)
         return Applied(
             applied=applied,
             ignored=ignored,

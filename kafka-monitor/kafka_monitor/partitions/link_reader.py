@@ -24,13 +24,15 @@ from crawlstream.errors import FrontierFull, PositionGap, Unavailable
 from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import Question
 from crawlstream.tasks import end, let_leave
-from crawlstream_frontier.codec.link_records import LinkRecord, read_links
+from crawlstream_frontier.codec.link_batch import LinkBatch
+from crawlstream_frontier.codec.link_records import read_links
 from crawlstream_frontier.frontier import Frontier
-from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from crawlstream_frontier.partitions.answers import ANSWER_S
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
-from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
+from kafka_monitor.offset_gaps import OffsetGapPolicy
+from kafka_monitor.readable_links import readable_in, skipped
+from kafka_monitor.rejections import RejectionPublisher
 
 POLL_S = 0.5
 LOOK_EVERY_S = 2.0
@@ -58,6 +60,9 @@ class LinkReader:
         self._frontiers = frontiers
         self._labelling = labelling
         self._rejects = rejects
+        self._gaps = OffsetGapPolicy(
+            self._skip, rejects, topic=topics.links, reason="links_out_of_range", sentence=_lost
+        )
         self._topic = topics.links
         self._kafka = kafka.named("kafka-monitor-links")
         self._group = f"{group}.links"
@@ -86,7 +91,7 @@ class LinkReader:
             self._topic,
             group=self._group,
             locate=self._locate,
-            on_out_of_range=self._decide,
+            on_out_of_range=self._gaps.decide,
         )
 
     async def _read(self, source: Source) -> None:
@@ -166,7 +171,9 @@ class LinkReader:
         applying: asyncio.Task[int] | None = None
         try:
             for chunk in [*batch.chunks(RECORDS_AT_ONCE)] or [batch]:
-                links = await self._decode(chunk)
+                links = await readable_in(
+                    chunk, read_links, self._rejects, work="links", reason="unreadable_links"
+                )
                 admitted += await applying if applying else 0
                 applying = asyncio.create_task(self._enter(links))
                 await let_leave()
@@ -192,25 +199,6 @@ class LinkReader:
             unconfirmed.update(done.unconfirmed)
         self._labelling.request(links.kafka_partition, unconfirmed)
         return admitted
-
-    async def _decode(self, batch: Batch) -> LinkBatch:
-        """Return the records that can be read; report the others."""
-        found: list[LinkRecord] = []
-        rejected: list[RejectedRecord] = []
-        for record in batch.records:
-            try:
-                found.append(read_links(record.offset, record.value))
-            except ValueError as error:
-                log.error("links", outcome="unreadable", offset=record.offset, why=str(error))  # noqa: TRY400  a sentence for people
-                rejected.append(RejectedRecord(record, "unreadable_links", [f"$: {error}"]))
-        await self._rejects.publish(rejected)
-        return LinkBatch(
-            topic_id=batch.topic_id,
-            kafka_partition=batch.partition,
-            start=batch.start,
-            next=batch.next,
-            records=found,
-        )
 
     async def _locate(self, topic_id: str, partition: int) -> int:
         """Where a partition of the frontier has come to; Unavailable while it has no room."""
@@ -241,24 +229,12 @@ class LinkReader:
             if known[number] < found.applied:
                 raise Unavailable(f"the seeds of partition {number} are read again first")
 
-    async def _decide(self, gap: OutOfRange) -> int | None:
-        """Report records that Kafka has lost, and return the next offset; None if it is unknown."""
-        sentence = (
-            f"Kafka has lost links to partition {gap.partition}: it has read up to"
-            f" {gap.position}, and the log goes from {gap.log_start} to {gap.log_end}"
-        )
-        log.error("links", outcome="out_of_range", partition=gap.partition, error=sentence)
-        await self._rejects.mark(
-            "links_out_of_range", sentence, partition=gap.partition, offset=gap.position
-        )
-        if gap.has_lost_records:
-            return None
-        skip = LinkBatch(
-            topic_id=gap.topic_id,
-            kafka_partition=gap.partition,
-            start=gap.position,
-            next=gap.log_start,
-            records=(),
-        )
-        await self._frontiers[gap.partition].reading.apply(skip)
-        return gap.log_start
+    async def _skip(self, gap: OutOfRange) -> None:
+        await self._frontiers[gap.partition].reading.apply(skipped(gap))
+
+
+def _lost(gap: OutOfRange) -> str:
+    return (
+        f"Kafka has lost links to partition {gap.partition}: it has read up to {gap.position},"
+        f" and the log goes from {gap.log_start} to {gap.log_end}"
+    )

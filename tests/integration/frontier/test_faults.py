@@ -15,7 +15,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Loss, Outcome, Settle
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.processes import RunningServer
-from crawlstream_frontier.overflow import SpillBatch
+from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.streams import GROUP, TAKE_OVER_MS, Streams
 from support.frontier.audit import audit
 from support.frontier.bench import (
@@ -312,7 +312,7 @@ async def test_no_call_creates_a_frontier(bench: Bench) -> None:
     await bench.redis.flushdb()
     session, overflow = bench.worker.session, bench.frontier.overflow
     settle = Settle(token=lease.token, outcome=Outcome.DONE)
-    empty = SpillBatch(topic_id="t", kafka_partition=0, start=0, next=1, records=[])
+    empty = LinkBatch(topic_id="t", kafka_partition=0, start=0, next=1, records=[])
     frontier = bench.frontier
     calls: list[Callable[[], Awaitable[object]]] = [
         session.beat,

@@ -22,7 +22,7 @@ from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Out
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import ensure_topics, forget_records
 from crawlstream.keys import Topics
 from crawlstream.tasks import beside
 from crawlstream_chaos.processes import RunningServer
@@ -109,6 +109,20 @@ class LinkTopic:
         told = [orjson.loads(record.value or b"{}") for record in records]
         return [(each["offset"], each["reason"]) for each in told]
 
+    async def rejected_of(self) -> list[str]:
+        """Topic of each record that was refused."""
+        records = await read_all(self._kafka, self._topics.rejected)
+        return [orjson.loads(record.value or b"{}")["topic"] for record in records]
+
+    @property
+    def name(self) -> str:
+        """Its name in Kafka."""
+        return self._topics.links
+
+    async def delete_before(self, offset: int) -> None:
+        """Kafka deletes what partition 1 has not read."""
+        await forget_records(self._kafka, self.name, {PLACE: offset})
+
     async def queued(self) -> int:
         """Links that wait in partition 1."""
         return (await self.two.parts[PLACE].frontier.queries.state()).queued
@@ -174,6 +188,20 @@ async def test_what_is_no_record_of_links_is_told_and_passed(topic: LinkTopic) -
         await wait_until(lambda: _has_refused(topic, 3))
     assert await topic.rejected() == [(offset, "unreadable_links") for offset in (0, 2, 3)]
     assert await topic.applied(PLACE) == 4
+
+
+async def test_links_that_kafka_has_deleted_are_told_and_passed(topic: LinkTopic) -> None:
+    """The marker names their topic and the first of them; the links behind them enter."""
+    await topic.send([b"no record of ours"])
+    async with topic.reading():
+        await wait_until(lambda: topic.has_applied(PLACE, 1))
+    (value,) = await _links_of_a_page(topic.two)
+    await topic.send([b"deleted", b"deleted", value])
+    await topic.delete_before(3)
+    async with topic.reading():
+        await wait_until(lambda: _has(topic, 2))
+    assert await topic.rejected() == [(0, "unreadable_links"), (1, "links_out_of_range")]
+    assert await topic.rejected_of() == [topic.name] * 2
 
 
 async def test_one_partition_that_hangs_holds_up_no_other(topic: LinkTopic, tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.tasks import wait_until
 from crawlstream.wire.run_marks import decode_coordinator_mark
+from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.codec.link_records import pack_links, read_links
 from crawlstream_frontier.partition_calls.coordinator import Coordinator
-from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
 from crawlstream_frontier.worker.session import WorkerSession

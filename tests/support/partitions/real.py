@@ -18,10 +18,10 @@ from crawlstream.model.partitions.messages import ContextKey, CoordinatorMark, L
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.wire.stored import encode_entry, encode_profile
 from crawlstream_frontier.codec.entries import hash_of_profile
+from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.codec.link_records import pack_links, read_links
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.layout import create_partitions
-from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from crawlstream_frontier.revocation import reap_all
 from crawlstream_frontier.worker.session import WorkerSession
 from support.frontier.bench import WIDE_OPEN, fingerprint

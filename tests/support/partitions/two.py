@@ -15,8 +15,8 @@ from crawlstream.model.partitions.messages import (
     Question,
     Stamp,
 )
+from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.codec.link_records import read_links
-from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from crawlstream_frontier.partitions.confirm import confirm
 from support.partitions.real import LINKS, RealCluster
 from support.partitions.values import Cluster

@@ -13,15 +13,18 @@ import pytest
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Links
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
-from crawlstream_frontier.codec.link_records import (
+from crawlstream_frontier.codec.link_batch import (
+    BYTES_PER_RECORD,
+    LINKS_PER_RECORD,
+    LinkBatch,
     LinkRecord,
+)
+from crawlstream_frontier.codec.link_records import (
     join_links,
     pack_links,
     read_links,
 )
 from crawlstream_frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
-from crawlstream_frontier.codec.spill import BYTES_PER_RECORD, LINKS_PER_RECORD
-from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 
 ORIGIN = LinkOrigin(
     context=ContextKey(CrawlKey("link", "app", "a crawl"), 2),

@@ -1,6 +1,7 @@
--- Profiles of contexts, by their hashes: pages of other partitions refer to them, and the coordinator stores them.
--- Guarantee: an entry whose profile is missing here is admitted; its context leases nothing
---   until the profile is there.
+-- Profiles of crawls, by their hashes. Where there are several partitions, pages of others refer to them, and the
+--   coordinator stores them.
+-- Guarantee: a profile is stored once per crawl. An entry whose profile is missing here is admitted; its context
+--   leases nothing until the profile is there.
 -- Needs: clock, ledger. Cost: one command per profile and call if it is known.
 local profile_numbers = {}
 
@@ -23,15 +24,15 @@ local function profile_number(c, hash, bytes)
   number = redis.call('HGET', key, field)
   if not number then
     number = int(redis.call('HINCRBY', key, '#', 1))
-    redis.call('HSET', key, field, number)
     if bytes then
-      redis.call('HSET', key, number, bytes)
+      redis.call('HSET', key, field, number, number, bytes)
     else
+      redis.call('HSET', key, field, number)
       redis.call('SADD', K.wanted(c), hash)
       crawl_of(c).context.wants = true
       standings().save(c)
     end
-  elseif bytes and crawl_of(c).context.wants then
+  elseif bytes and (crawl_of(c).context or {}).wants then
     provide(c, hash, bytes)
   end
   profile_numbers[known_as] = number

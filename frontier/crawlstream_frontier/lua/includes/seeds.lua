@@ -1,10 +1,10 @@
--- Admission of bulk seeds, hundreds at a time: `admit` for many domains at once.
--- Guarantee: same effect as admitting each alone, in order. It is only for seeds that nothing can
---   refuse (no cap of their crawl or of the operator) and nothing delays; `flush_seeds` must run
---   before any other change to their crawls, and before `save_ledger`.
+-- Admission of seeds, hundreds at a time: `admit` for many domains at once.
+-- Guarantee: same effect as admitting each alone, in order. Only seeds that nothing can refuse (no cap of
+--   their crawl or of the operator) and nothing delays may be gathered; `flush_seeds` must run before any
+--   other change to their crawls, and before `save_ledger`.
 -- Needs: clock, ledger, throttle, bands, dedupe, admit. Cost: per seed one RPUSH; per crawl HMGET and
 --   HSET of its domains; per slab SCARD and SADD; two more commands per domain with sets of its own.
-local gather_seed, flush_seeds
+local gather_seed, flush_seeds, admit_alone
 
 do
 local gathered, order = {}, {}
@@ -117,6 +117,17 @@ function flush_seeds()
     flush_crawl(c, gathered[c])
   end
   gathered, order = {}, {}
+end
+
+-- Admit a seed that a cap may refuse, or that is delayed: `links` as in `admit`, of one link. Return whether it was
+-- admitted, else the reason.
+function admit_alone(c, links, caps, not_before)
+  flush_seeds()
+  local due = not_before > wall and now + not_before - wall or nil
+  load_domain_records(c, { links[6] })
+  local entered, reason = admit(c, links, caps, { due = due })
+  save_domain_records()
+  return entered > 0, reason
 end
 
 end

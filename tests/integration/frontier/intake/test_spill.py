@@ -9,7 +9,8 @@ from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.inspection import PagePlace
 from crawlstream.model.throttle_table import ThrottleRule
-from crawlstream_frontier.codec.spill import LINKS_PER_RECORD, read_spill
+from crawlstream_frontier.codec.link_batch import LINKS_PER_RECORD
+from crawlstream_frontier.codec.spill import read_spill
 from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.layout import create_frontier
 from support.frontier.audit import audit, left_over

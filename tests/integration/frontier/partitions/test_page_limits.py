@@ -13,8 +13,8 @@ from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.effects import Links, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import LinkOrigin, Question, Stamp, Taken, Version
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.codec.link_records import pack_links, read_links
-from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from crawlstream_frontier.partitions.credit_transfers import CreditTransfers
 from crawlstream_frontier.partitions.frontiers import Frontiers, RedisServer
 from support.frontier.bench import fingerprint

@@ -18,10 +18,10 @@ from crawlstream.model.effects import Links
 from crawlstream.model.partitions import credits as real
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.codec.link_records import pack_links, read_links
 from crawlstream_frontier.codec.values import unpack
 from crawlstream_frontier.layout import create_partitions
-from crawlstream_frontier.partition_calls.partition_intake import LinkBatch
 from support.frontier.bench import fingerprint
 from support.partitions.limits.credits import Account, CreditState, Draw, Granted, PageLimit
 from support.partitions.real import LINKS, PRIORITY, Moment, Part

@@ -39,6 +39,7 @@
 --- include: again
 --- include: steer
 --- include: memory
+--- include: profiles
 --- include: refusals
 --- include: schedules
 --- include: occasions
@@ -75,23 +76,6 @@ end
 
 local seed
 do
-  local numbers = {}
-
-  -- Return the number of the i-th profile within crawl c; each profile is stored once.
-  local function profile_number(c, i)
-    local known_as = c .. '/' .. i
-    if not numbers[known_as] then
-      local key, hash, bytes = K.profiles(c), '#' .. profiles[i][1], profiles[i][2]
-      local number = redis.call('HGET', key, hash)
-      if not number then
-        number = int(redis.call('HINCRBY', key, '#', 1))
-        redis.call('HSET', key, hash, number, number, bytes)
-      end
-      numbers[known_as] = number
-    end
-    return numbers[known_as]
-  end
-
   -- Return the crawl number and run of a seed, and note the source of the run's seeds. The result is
   -- reused for the crawl's next seeds in this call, until a command follows or its end time changes.
   local function run_for(name, expires, timestamp, offset, occasion)
@@ -120,16 +104,6 @@ do
     redis.call('HSET', K.ledger(c), 'expires', int(expires), 'expires_by', as_text(place_in_time))
     redis.call('ZADD', K.expiry, int(expires), c)
     wake_tend_by(now + expires * 1000 - wall)
-  end
-
-  -- Admit a seed that a cap may refuse, or that is delayed; return whether it was admitted, else the reason.
-  local function admit_alone(c, domain, links, caps, not_before)
-    flush_seeds()
-    local due = not_before > wall and now + not_before - wall or nil
-    load_domain_records(c, { domain })
-    local entered, reason = admit(c, links, caps, { due = due })
-    save_domain_records()
-    return entered > 0, reason
   end
 
   -- Return the answer of a repeated seed again, if its crawl is still known.
@@ -165,7 +139,7 @@ do
     if remember and remember >= 0 then
       note_remember(c, remember, { timestamp, kafka_partition, offset })
     end
-    local entry = profile_number(c, profile) .. ',' .. body
+    local entry = profile_number(c, unpack(profiles[profile])) .. ',' .. body
     touched[c] = true
     note_seed_priority(c, priority)
     runs[#runs + 1], runs[#runs + 2] = offset, run
@@ -174,7 +148,7 @@ do
       gather_seed(c, kind_of(c, S, priority), domain, site, fingerprint, entry)
     else
       local links = { priority, S, true, site or '', 1, domain, 1, fingerprint, entry }
-      local has_entered, reason = admit_alone(c, domain, links, caps, not_before)
+      local has_entered, reason = admit_alone(c, links, caps, not_before)
       if not has_entered then
         return refuse(offset, reason)
       end

@@ -50,16 +50,6 @@ end
 local applied, contexts = 0, {}
 load_refused(place, start, untold)
 
--- Admit a seed that a cap may refuse, or that is delayed; return whether it was admitted, else the reason.
-local function admit_alone(c, domain, links, caps, not_before)
-  flush_seeds()
-  local due = not_before > wall and now + not_before - wall or nil
-  load_domain_records(c, { domain })
-  local entered, reason = admit(c, links, caps, { due = due })
-  save_domain_records()
-  return entered > 0, reason
-end
-
 local function seed(record)
   local offset, name, generation, version_life, version_number, run, domain, priority, S, fingerprint, body,
     profile, domain_cap, crawl_cap, not_before, uuid, site = unpack(record)
@@ -71,15 +61,14 @@ local function seed(record)
   contexts[c] = true
   raise_hint(c, version_life, version_number)
   local entry = profile_number(c, unpack(profiles[profile])) .. ',' .. body
-  local caps, is_refused, reason = caps_of(domain_cap, crawl_cap), false, nil
+  local caps, has_entered, reason = caps_of(domain_cap, crawl_cap), true, nil
   if not caps and not_before <= wall then
     gather_seed(c, kind_of(c, S, priority), domain, site ~= '' and site or nil, fingerprint, entry)
   else
     local links = { priority, S, true, site, 1, domain, 1, fingerprint, entry }
-    is_refused, reason = admit_alone(c, domain, links, caps, not_before)
-    is_refused = not is_refused
+    has_entered, reason = admit_alone(c, links, caps, not_before)
   end
-  if is_refused then
+  if not has_entered then
     refuse(offset, reason)
   elseif uuid ~= '' then
     owe('accepted', nil, { name = name, run = run, uuid = uuid })
