@@ -1,4 +1,4 @@
-"""Consumer of requests and of spilled links: reads from the frontier's position, each record once.
+"""Consumer of requests: reads from the frontier's position, each record once.
 
 The position in the frontier is authoritative: one script writes it together with the effects of a
 batch. A batch that begins before the position is therefore applied in part or not at all. A batch
@@ -61,11 +61,3 @@ class PartitionConsumer:
     async def commit(self, partition: int, offset: int) -> None:
         """Commit to Kafka how far a partition has taken effect, about once a second."""
         await self._source.commit({partition: offset})
-
-    def pause(self) -> None:
-        """Fetch nothing more for now, but stay a member of the group."""
-        self._source.pause()
-
-    def resume(self) -> None:
-        """Fetch again."""
-        self._source.resume()

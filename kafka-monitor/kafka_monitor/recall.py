@@ -9,15 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from functools import partial
 
 import structlog
 
-from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.connect import Kafka
-from crawlstream.bus.factory import make_source
-from crawlstream.bus.history import partition_offsets
-from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.bus.topics import forget_records
 from crawlstream.errors import KafkaUnavailable
@@ -25,13 +20,9 @@ from crawlstream.keys import Topics
 from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.codec.spill import read_spill
 from crawlstream_frontier.overflow import Moment, Overflow, OverflowState
-from kafka_monitor.consumer import PartitionConsumer
-from kafka_monitor.readable_links import readable_in, skipped
+from kafka_monitor.link_consumer import LOOK_EVERY_S, LinkConsumer, skipped
 from kafka_monitor.rejections import RejectionPublisher
 
-POLL_S = 0.5
-LOOK_EVERY_S = 2.0
-"""How soon it is noticed that something was spilled, and that Redis lost what it had recalled."""
 ROOM_EVERY_S = 0.1
 """How often Redis is asked for room while it has none."""
 LINGER_S = 30.0
@@ -41,13 +32,16 @@ PASS_EVERY_S = 30.0
 FORGET_EVERY_S = 3600.0
 """How often records are deleted that had come back one such time ago: a Redis that was restored
 from a copy reads them again."""
-FAILED_PAUSE_S = 5.0
 
 log = structlog.get_logger()
 
 
-class Recall:
-    """Brings spilled requests back; several instances may run in the same group."""
+class Recall(LinkConsumer):
+    """Brings spilled requests back."""
+
+    work, unreadable = "recall", "unreadable_spill"
+    read = staticmethod(read_spill)
+    hangs_after_s = None
 
     def __init__(
         self,
@@ -58,75 +52,44 @@ class Recall:
         topics: Topics,
         group: str,
     ) -> None:
+        named = kafka.named("kafka-monitor-overflow")
+        super().__init__(named, topics.overflow, rejects, group=f"{group}.overflow")
         self._overflow = overflow
-        self._rejects = rejects
-        self._topic = topics.overflow
-        self._kafka = kafka.named("kafka-monitor-overflow")
-        self._group = f"{group}.overflow"
         self._topic_id = ""
-        self._recalled: dict[int, int] = {}
-        self._looked_at = self._forgot_at = time.monotonic()
+        self._turn = asyncio.Lock()
+        """Redis is asked for room before each call: no two calls at a time share the answer."""
+        self._asked_at = self._forgot_at = self._needed_at = time.monotonic()
         self._forgettable: dict[int, int] = {}
         self._measured: tuple[Moment, str, Mapping[int, int]] | None = None
         self._measured_at = -PASS_EVERY_S
-        self.liveness = Liveness("recall")
-
-    async def run(self) -> None:
-        """Work until cancelled, which harms nothing: what is at hand is simply read again."""
-        while True:
-            try:
-                await self._work()
-            except Exception:
-                log.exception("recall", outcome="failed")
-                await asyncio.sleep(FAILED_PAUSE_S)
 
     async def _work(self) -> None:
         while True:
             if (await self._state()).spilled:
-                async with self._source() as source:
-                    consumer = PartitionConsumer(source, self._locate, liveness=self.liveness)
-                    await self._recall_from(consumer)
+                self._needed_at = time.monotonic()
+                await self._read()
             await self._forget()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def _source(self) -> Source:
-        return make_source(
-            self._kafka,
-            self._topic,
-            group=self._group,
-            locate=self._locate,
-            on_out_of_range=self._decide,
-        )
+    async def _is_needed(self) -> bool:
+        if time.monotonic() - self._asked_at > LOOK_EVERY_S:
+            self._asked_at = time.monotonic()
+            await self._note_passed()
+            if (await self._state()).spilled:
+                self._needed_at = time.monotonic()
+        return time.monotonic() - self._needed_at < LINGER_S
 
-    async def _recall_from(self, consumer: PartitionConsumer) -> None:
-        needed_at = time.monotonic()
-        while time.monotonic() - needed_at < LINGER_S:
-            for batch in await consumer.poll(POLL_S):
-                await self._take(consumer, batch)
-            self.liveness.beat()
-            if time.monotonic() - self._looked_at > LOOK_EVERY_S:
-                self._looked_at = time.monotonic()
-                await self._look_after(consumer)
-                await self._note_passed()
-                if (await self._state()).spilled:
-                    needed_at = time.monotonic()
-
-    async def _take(self, consumer: PartitionConsumer, batch: Batch) -> None:
-        read = partial(
-            readable_in, batch, read_spill, self._rejects, work="recall", reason="unreadable_spill"
-        )
-        spills = await self.liveness.retry(read)
-        for part in spills.parts():
-            await self._wait_for_room(consumer)
-            if not await consumer.apply(batch, partial(self._recall, part)):
-                return
-            self._recalled[batch.partition] = part.next
-        await consumer.commit(batch.partition, batch.next)
+    async def _apply(self, batch: Batch) -> None:
+        for part in (await self._readable(batch)).parts():
+            async with self._turn:
+                while not (await self._state()).has_room:  # noqa: ASYNC110  Redis alone knows
+                    await asyncio.sleep(ROOM_EVERY_S)
+                await self._recall(part)
 
     async def _recall(self, part: LinkBatch) -> None:
         """Bring back what is in a part of a batch; PositionGap: nothing was done."""
         begun = time.monotonic()
-        done = await self.liveness.retry(partial(self._overflow.recall, part))
+        done = await self._overflow.recall(part)
         log.info(
             "recall",
             partition=part.kafka_partition,
@@ -138,26 +101,11 @@ class Recall:
             ms=round((time.monotonic() - begun) * 1000, 1),
         )
 
-    async def _wait_for_room(self, consumer: PartitionConsumer) -> None:
-        if (await self._state()).has_room:
-            return
-        consumer.pause()
-        while True:
-            await asyncio.sleep(ROOM_EVERY_S)
-            if (await self._state()).has_room:
-                break
-        consumer.resume()
-
     async def _state(self) -> OverflowState:
         return await self.liveness.retry(self._overflow.state)
 
-    async def _look_after(self, consumer: PartitionConsumer) -> None:
-        """Notice that Redis has lost its last seconds, or everything, also while nothing comes."""
-        known = await self.liveness.retry(self._overflow.positions)
-        for partition, recalled in list(self._recalled.items()):
-            if known.get((self._topic_id, partition), -1) < recalled:
-                del self._recalled[partition]
-                await consumer.place(self._topic_id, partition)
+    async def _positions(self) -> Mapping[int, Mapping[tuple[str, int], int]]:
+        return dict.fromkeys(self._reached, await self._overflow.positions())
 
     async def _note_passed(self) -> None:
         """Measure the end of the topic, and notify the frontier when recall has reached it.
@@ -170,7 +118,7 @@ class Recall:
             self._measured_at = time.monotonic()
             moment, topic_id = await self.liveness.retry(self._overflow.moment), self._topic_id
             try:
-                found = await partition_offsets(self._kafka, self._topic, group=self._group)
+                found = await self._offsets()
             except KafkaUnavailable as error:
                 log.warning("recall", outcome="not_measured", error=str(error))
                 return
@@ -187,7 +135,7 @@ class Recall:
         if position is None:
             # Recalled requests may be lost with the position, in Redis' last second, although it is
             # committed. Therefore everything is read, and records that are obsolete are ignored.
-            found = await partition_offsets(self._kafka, self._topic, group=self._group)
+            found = await self._offsets()
             position = await self._overflow.begin(topic_id, partition, found[partition].oldest)
         return position
 
@@ -198,7 +146,7 @@ class Recall:
         """
         if gap.has_lost_records:
             log.error("recall", outcome="lost_records", partition=gap.partition, at=gap.position)
-            self._recalled.pop(gap.partition, None)
+            self._reached.pop(gap.partition, None)
             await self._overflow.rewind(gap.topic_id, gap.partition, gap.log_start)
             return gap.log_start
         await self._overflow.recall(skipped(gap))
@@ -208,7 +156,8 @@ class Recall:
         if time.monotonic() - self._forgot_at < FORGET_EVERY_S:
             return
         self._forgot_at = time.monotonic()
-        due, self._forgettable = self._forgettable, dict(self._recalled)
+        reached = {p: position for p, (_, position) in self._reached.items()}
+        due, self._forgettable = self._forgettable, reached
         if due:
             try:
                 await forget_records(self._kafka, self._topic, due)

@@ -51,7 +51,7 @@ class LinkRecord:
     """The links, as ``admit.lua`` takes them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LinkBatch:
     """Consecutive records of one Kafka partition: offsets from ``start`` up to ``next``."""
 
