@@ -3,9 +3,11 @@
 
 Says how many pages were lost, fetched again, and how many windows of a second held more requests
 than the rule allows. Exits with 0 if nothing was lost and no window was exceeded, and with the
-argument ``once`` only if no page was fetched again, either.
+argument ``once`` only if no page was fetched again, either. ``--host`` and ``--hits`` say where
+the site was, and how many requests a second may hold.
 """
 
+import argparse
 import json
 import sys
 from collections import Counter
@@ -16,9 +18,12 @@ from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.verdict import Verdict
 from crawlstream_cli.demo.web import Web
 
-HITS = 25
-
-web = Web(8000, hosts=1, pages=600, first_host="172.31.250.10", slow_pages=5)
+parser = argparse.ArgumentParser()
+parser.add_argument("once", nargs="?", choices=["once"])
+parser.add_argument("--host", default="172.31.250.10")
+parser.add_argument("--hits", type=int, default=25)
+options = parser.parse_args()
+web = Web(8000, hosts=1, pages=600, first_host=options.host, slow_pages=5)
 records = [json.loads(line) for line in Path("results.jsonl").read_bytes().splitlines()]
 visits = read_visits(Path("visits.jsonl"))
 verdict = Verdict(
@@ -26,14 +31,15 @@ verdict = Verdict(
     truth=expected_pages(web, FollowRules(maxdepth=3)),
     delivered={record["url"]: record["status_code"] for record in records},
     visits=visits,
-    hits=dict.fromkeys(web.hosts, HITS),
+    hits=dict.fromkeys(web.hosts, options.hits),
 )
 times = [visit.mono for visit in visits]
 window_ms = 1000 * (1 - STAMP_TOLERANCE_S)
-exceeded = sum(last - first < window_ms for first, last in zip(times, times[HITS:], strict=False))
+pairs = zip(times, times[options.hits :], strict=False)
+exceeded = sum(last - first < window_ms for first, last in pairs)
 again = (count_fetches(visits, web.port) - Counter(verdict.truth.fetches)).total()
 problems = list(verdict.problems())
-if "once" not in sys.argv:
+if not options.once:
     problems = [each for each in problems if not each.startswith("fetched ")]
 facts = (
     f"{len(records)} results of {len(verdict.truth.delivered)} pages",

@@ -173,6 +173,18 @@ def test_crawlers_scale_by_a_metric_that_there_is() -> None:
     assert "name: crawlstream_entries" in TEMPLATES["autoscaling.yaml"]
     assert 'crawlstream_entries{state="queued"' in TEMPLATES["autoscaling.yaml"]
     assert VALUES["crawlerDefaults"]["autoscaling"]["queuePerWorker"] == 1000
+    served = (DOCKER / "kubernetes" / "metrics.py").read_text()
+    assert 'METRIC = "crawlstream_entries"' in served
+
+
+def test_both_autoscalers_behave_alike() -> None:
+    """A pool grows as fast by an HPA of the chart as by KEDA's."""
+    text = TEMPLATES["autoscaling.yaml"]
+    behaviours = re.findall(r"behavior:(.*)", text)
+    assert behaviours == [
+        f' {{{{- include "crawlstream.scaling" . | nindent {indent} }}}}' for indent in (4, 8)
+    ]
+    assert "scaleUp" not in text
 
 
 def test_a_crawler_has_time_to_end() -> None:

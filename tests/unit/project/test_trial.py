@@ -1,4 +1,4 @@
-"""The trial of the images, docker/try.sh, as far as it can be checked without a container."""
+"""The trials of images and chart (try.sh, kubernetes/try.sh), as far as no container is needed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from pathlib import Path
 
 import orjson
 import pytest
+import yaml
 
 from crawlstream_cli.demo.access_log import LoggedRequest
 from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.web import Web
-from support.variables import DOCKER, load_yaml
+from support.variables import DOCKER, load_yaml, variables
 
 SCRIPT = (DOCKER / "try.sh").read_text()
+KUBERNETES = DOCKER / "kubernetes"
 SITE = load_yaml(DOCKER / "compose.demo.yaml")["services"]["demo-site"]
 WEB = Web(8000, hosts=1, pages=600, first_host="172.31.250.10", slow_pages=5)
 TRUTH = expected_pages(WEB, FollowRules(maxdepth=3))
@@ -96,9 +98,46 @@ def test_the_referee_knows_the_site() -> None:
     assert (options["--port"], options["--first-host"]) == (str(WEB.port), WEB.hosts[0])
     assert (options["--hosts"], options["--pages"]) == ("1", str(len(WEB.pages)))
     referee = (DOCKER / "referee.py").read_text()
-    assert 'Web(8000, hosts=1, pages=600, first_host="172.31.250.10", slow_pages=5)' in referee
+    assert "Web(8000, hosts=1, pages=600, first_host=options.host, slow_pages=5)" in referee
+    assert f'"--host", default="{WEB.hosts[0]}"' in referee
     assert options["--slow-pages"] == "5"
-    assert re.findall(r"--hits (\d+) --window 1", SCRIPT) == re.findall(r"HITS = (\d+)", referee)
+    rule = re.findall(r"--hits (\d+) --window 1", SCRIPT)
+    assert rule == re.findall(r'"--hits", type=int, default=(\d+)', referee)
+
+
+def test_kubernetes_has_the_same_site_and_servers() -> None:
+    """Only where they listen differs from compose, so that one referee judges both."""
+    documents = list(yaml.safe_load_all((KUBERNETES / "servers.yaml").read_text()))
+    (site,) = (each for each in documents if each["kind"] == "Pod")
+    (container,) = site["spec"]["containers"]
+    words = " ".join(SITE["command"]).replace(WEB.hosts[0], "$POD_IP")
+    told = re.findall(r"--[a-z-]+ \S+", container["command"][-1])
+    assert sorted(told) == sorted(re.findall(r"--[a-z-]+ \S+", words))
+    assert {each["name"] for each in container["env"]} - {"POD_IP"} <= variables()
+
+    compose = load_yaml(DOCKER / "compose.yaml")["services"]["kafka"]["environment"]
+    (kafka,) = (
+        each["spec"]["template"]["spec"]["containers"][0]
+        for each in documents
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == "kafka"
+    )
+    given = {each["name"]: each["value"] for each in kafka["env"]}
+    for name in (name for name in compose if not re.search("HEAP|LISTENER|VOTERS", name)):
+        assert given[name] == str(compose[name])
+
+
+def test_the_trial_on_kubernetes_spares_no_process() -> None:
+    """Each process that the chart runs by default is killed and deleted while a crawl runs."""
+    script = (KUBERNETES / "try.sh").read_text()
+    (named,) = re.findall(r"^components=\((.*)\)$", script, re.MULTILINE)
+    templates = (DOCKER / "helm" / "crawlstream" / "templates").glob("*.yaml")
+    text = "\n".join(path.read_text() for path in templates)
+    chart = set(re.findall(r'\(dict (?:"root" \$ )?"component" "([a-z-]+)"', text))
+    assert set(named.split()) == chart - {"pipeline"} | {"crawler-link"}
+    functions = re.findall(r"^(\w+)\(\) {(?: #.*)?\n((?:(?!}).*\n)*)}", script, re.MULTILINE)
+    crawls = [name for name, body in functions if f"    begin {name} " in body]
+    (default,) = re.findall(r"\|\| set -- (.*)$", script, re.MULTILINE)
+    assert sorted(default.split()) == sorted(["checked", *crawls])
 
 
 def test_no_container_is_spared() -> None:
