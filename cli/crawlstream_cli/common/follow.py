@@ -71,6 +71,12 @@ class CrawlProgress:
         return int(self.ending["counters"]["done"]) if self.ending else 0
 
     @property
+    def untold(self) -> int:
+        """Pages that have failed, as the ending counts them, and whose events are not here."""
+        counted = int(self.ending["counters"]["failed"]) if self.ending else 0
+        return max(counted - self.failed.total(), 0)
+
+    @property
     def finished(self) -> bool:
         """Return whether the crawl ended by itself, with every seed accepted."""
         return bool(self.ending and self.ending["event"] == "crawl_finished" and not self.refused)
@@ -97,7 +103,8 @@ class Follower:
         self._on_result = on_result
         self._seen: set[bytes] = set()
         self._failed: set[str] = set()
-        self._next: dict[int, int] = {}
+        self._next: dict[str, dict[int, int]] = {}
+        """Topic -> offset of the next record, by partition."""
         self._run: int | None = None
         """The run that is followed, where there may have been others."""
 
@@ -136,7 +143,8 @@ class Follower:
         events: Mapping[int, int],
         *more: Coroutine[Any, Any, None],
     ) -> CrawlProgress:
-        topics, self._next = self._settings.topics, dict(crawled)
+        topics = self._settings.topics
+        self._next = {topics.crawled: dict(crawled), topics.events: dict(events)}
         work = (self._results(topics.crawled, crawled), self._events(topics.events, events), *more)
         readers = [asyncio.create_task(one) for one in work]
         try:
@@ -151,12 +159,18 @@ class Follower:
             reader.result()
         if self.progress.ending is None or self._complete():
             return
-        # Kafka had every result before the ending, so all that come are on their topic.
+        # Kafka had every record before the ending, so all that come are on their topics; those of
+        # other partitions may be read after it.
         await end([readers[0]])
-        await self._results(self._settings.topics.crawled, self._next, follow=False)
+        topics = self._settings.topics
+        if self.progress.silent:
+            await self._results(topics.crawled, self._next[topics.crawled], follow=False)
+        if self.progress.untold:
+            await self._events(topics.events, self._next[topics.events], follow=False)
 
     def _complete(self) -> bool:
-        return self.progress.ending is not None and not self.progress.silent
+        progress = self.progress
+        return progress.ending is not None and not progress.silent and not progress.untold
 
     async def _own(
         self, topic: str, offsets: Mapping[int, int], *, follow: bool = True
@@ -178,7 +192,7 @@ class Follower:
     ) -> None:
         async for record, result in self._own(topic, dict(offsets), follow=follow):
             self._note_result(record, result)
-            self._next[record.partition] = record.offset + 1
+            self._next[topic][record.partition] = record.offset + 1
             if self._complete():
                 return
 
@@ -194,13 +208,15 @@ class Follower:
         self.progress.last_url = result["url"]
         self._on_result(record.value or b"", result)
 
-    async def _events(self, topic: str, offsets: Mapping[int, int]) -> None:
-        async for _, event in self._own(topic, offsets):
+    async def _events(self, topic: str, offsets: Mapping[int, int], *, follow: bool = True) -> None:
+        async for record, event in self._own(topic, dict(offsets), follow=follow):
             if event["event"] == "page_failed" and event["id"] not in self._failed:
                 self._failed.add(event["id"])
                 self._note_failure(event)
             if event["event"] in ENDINGS:
                 self.progress.ending = event
+            self._next[topic][record.partition] = record.offset + 1
+            if self.progress.ending and follow:
                 return
 
     def _note_failure(self, event: Mapping[str, Any]) -> None:

@@ -70,11 +70,22 @@ async def followed(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> Follower:
 async def test_an_ending_is_waited_out_to_the_last_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results may be read later than the ending that counts them; repeats count once."""
     topics = Topics()
-    topics.add("events", event="crawl_finished", counters={"done": 2})
+    topics.add("events", event="crawl_finished", counters={"done": 2, "failed": 0})
     for name in ("a", "a", "b"):
         topics.add("crawled_firehose", id=name, url=f"http://{name}/", status_code=200, body_size=1)
     progress = (await followed(topics, monkeypatch)).progress
     assert (progress.results, progress.silent) == (2, 0)
+
+
+async def test_an_ending_is_waited_out_to_the_last_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events of other partitions than the ending's may be read after it."""
+    topics = Topics()
+    topics.add("events", event="crawl_finished", counters={"done": 1, "failed": 2})
+    for name in ("f", "f", "g"):
+        topics.add("events", **FAILED | {"id": name})
+    topics.add("crawled_firehose", id="a", url="http://a/", status_code=200, body_size=1)
+    progress = (await followed(topics, monkeypatch)).progress
+    assert (progress.failed.total(), progress.untold) == (2, 0)
 
 
 async def test_pages_without_a_record_are_told_rather_than_waited_for(
@@ -84,7 +95,7 @@ async def test_pages_without_a_record_are_told_rather_than_waited_for(
     topics = Topics()
     topics.add("crawled_firehose", id="a", url="http://a/", status_code=200, body_size=1)
     topics.add("events", **FAILED)
-    topics.add("events", event="crawl_finished", counters={"done": 4})
+    topics.add("events", event="crawl_finished", counters={"done": 4, "failed": 1})
     progress = (await followed(topics, monkeypatch)).progress
     assert (progress.results, progress.silent) == (1, 3)
     assert progress.details == {"item_error": "TypeError: dict"}
