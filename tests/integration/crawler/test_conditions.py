@@ -1,4 +1,4 @@
-"""Pages that are asked for only if they have changed: what the site sees, and what comes of it."""
+"""Pages requested only if they have changed: the requests at the site, and their outcomes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Busy:
         self.asked = 0
 
     def __call__(self, visit: SeenRequest) -> Answer:
-        """What one visitor gets."""
+        """Answers for one visitor."""
         self.asked += 1
         if self.asked == 1:
             return Answer(status=500)
@@ -101,7 +101,7 @@ class Copying(ClusterSpider):
 async def test_a_request_made_from_the_seeds_has_its_conditions_no_more(
     cluster: CrawlerCluster, tmp_path: Path
 ) -> None:
-    """What a spider copies is left out; what it says itself is sent."""
+    """Headers that a spider copies are left out; its own are sent."""
     (tmp_path / "copying.py").write_text(SPIDER)
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     env = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "copying"}

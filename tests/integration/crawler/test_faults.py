@@ -56,7 +56,7 @@ async def test_nothing_is_settled_before_kafka_has_it(
 async def test_a_worker_that_cannot_go_on_ends(
     cluster: CrawlerCluster, site: CrawlerSite, redis: Redis, wait_until: WaitUntil
 ) -> None:
-    """What no waiting can mend ends the process with exit code 1, for a supervisor to see."""
+    """A permanent fault ends the process with exit code 1, for a supervisor to see."""
     with cluster.worker() as worker:
         await cluster.end_of(await cluster.feed(site.url("/0")), timeout_s=90)
         await redis.set(FrontierKeys().meta(), "not the hash that it was")
@@ -67,7 +67,7 @@ async def test_a_worker_that_cannot_go_on_ends(
 async def test_redis_killed_in_mid_crawl_costs_no_page(
     cluster: CrawlerCluster, site: CrawlerSite, redis_server: RunningServer, wait_until: WaitUntil
 ) -> None:
-    """The worker keeps what it owes, tells it once Redis is back, and the crawl ends complete."""
+    """The worker keeps its reports, sends them once Redis is back, and the crawl ends complete."""
     with cluster.worker(CONCURRENT_REQUESTS="4"):
         crawl = await cluster.feed(site.url("/"), maxdepth=1)
         await wait_until(lambda: len(site.visits) > 15)
@@ -96,7 +96,7 @@ class StuckSpider(ClusterSpider):
 async def test_a_page_that_kills_its_workers_is_given_up_and_no_other_is(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path, wait_until: WaitUntil
 ) -> None:
-    """After three deaths on its account the page fails by name; those held beside it do not."""
+    """After three deaths on its account the page fails with a reason; those held with it do not."""
     (tmp_path / "stuck.py").write_text(STUCK_SPIDER)
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     users = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "stuck"}

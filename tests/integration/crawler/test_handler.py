@@ -145,7 +145,7 @@ loop.run_until_complete(run())
 
 
 def test_in_the_engine_too_a_status_counts_before_a_body_that_is_too_large() -> None:
-    """Whether the site names its length or just sends it."""
+    """With or without a length from the site."""
     path = os.pathsep.join(sys.path)
     subprocess.run(
         [sys.executable, "-c", LARGE_BODIES],

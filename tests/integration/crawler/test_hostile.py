@@ -1,6 +1,6 @@
 """A crawler process among clients and sites that mean harm.
 
-``HOSTILE_ROUNDS=16`` sends it through the corpus of hostile servers so often, with the slots and
+``HOSTILE_ROUNDS=16`` sends it that often through the corpus of hostile servers, with the slots and
 the limits of size that are in force by default.
 """
 
@@ -35,7 +35,7 @@ guard._system_lookup = slow
 
 ROUNDS = int(os.environ.get("HOSTILE_ROUNDS", "1"))
 RESIDENT = 300 * MIB
-"""What a worker may take among hostile servers."""
+"""Limits of a worker among hostile servers."""
 
 
 def said(charset: str, body: bytes) -> Answer:
@@ -72,7 +72,7 @@ async def test_an_endless_expression_and_a_trap_end_counted(
 async def test_no_declared_charset_costs_the_page(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """What is no charset of the web is read as UTF-8 if it is that, else as Western European."""
+    """An unknown charset is read as UTF-8 if the body is that, else as Western European."""
     site.pages |= {
         f"/{name}": said(name, "<p>grün</p><a href=/next>".encode())
         for name in ("punycode", "idna", "rot13", "bz2", "undefined", "unicode_escape", "nothing")
@@ -122,7 +122,7 @@ async def test_names_that_nobody_answers_for_hold_up_no_other_site(
 async def test_every_hostile_server_ends_in_its_outcome_and_starves_nobody(
     cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil, way: str
 ) -> None:
-    """Each case ends as it must, in bounded memory; four slots serve others beside nine drips."""
+    """Each case ends as it must, in bounded memory; four slots serve others next to nine drips."""
     largest, patience_s = (4 * MIB, 30) if ROUNDS == 1 else (16 * MIB, 80)
     cases = corpus(largest)
     healthy = [f"/healthy/{number}" for number in range(40)]

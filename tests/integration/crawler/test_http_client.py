@@ -1,4 +1,4 @@
-"""The client of the fetch lane, against servers that say what they are told."""
+"""The client of the fetch lane, against servers that follow a script."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_a_body_in_chunks_takes_no_more_memory_than_is_counted(
 async def test_an_answer_ends_in_its_status_or_by_name(
     visitor: Visitor, site: CrawlerSite, raw: bytes
 ) -> None:
-    """What is no HTTP/1 is told from a connection that broke, and half a head is no response."""
+    """Answers that are not HTTP/1 differ from a broken connection; half a head is no response."""
     site.pages["/"] = Answer(raw=raw)
     assert await visitor.outcome(site.url("/")) == RAW[raw]
 
@@ -279,13 +279,13 @@ async def test_libcurl_connects_to_no_address_but_those_that_were_vetted(
         "[::ffff:127.0.0.1]",
     ):
         url = f"http://{host}:{site.port}/"
-        # A name leads to what was vetted, where nobody listens.
+        # A name leads to the vetted address, where nothing listens.
         assert await visitor.outcome(url) in {"address_refused", "refused", "dns"}, host
     assert site.visits == []
 
 
 async def test_what_was_vetted_last_is_connected_to(visitor: Visitor, site: CrawlerSite) -> None:
-    """A host that moves is found at its new address; libcurl remembers none against our word."""
+    """A host that moves is found at its new address; libcurl keeps none against the resolver."""
     site.pages["/"] = Answer(headers={**HTML, "Connection": "close"})
     for number in (1, 2, 3):
         address = ip_address(f"127.0.0.{number}")
@@ -354,7 +354,7 @@ async def test_nothing_is_remembered_of_a_site_but_its_connections(
 
 
 async def test_a_connection_that_proved_nothing_is_not_used_for_secrets(tmp_path: Path) -> None:
-    """Nor a handle that has once been told not to look."""
+    """Nor a handle that has once been set not to look."""
     with serving({"/": page()}, kind=TlsSite) as secret, visiting() as visitor:
         assert isinstance(secret, TlsSite)
         secret.certify(make_certificate(tmp_path))

@@ -43,7 +43,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[LaneBench]:
 
 
 def told(end: End) -> tuple[str, str]:
-    """What the frontier would be told of a page's end."""
+    """Reports to the frontier of a page's end."""
     return (end.outcome.value, end.reason) if isinstance(end, Settle) else (type(end).__name__, "")
 
 
@@ -100,7 +100,7 @@ FATES = {
 async def test_a_page_has_its_attempts_and_no_more(
     bench: LaneBench, site: CrawlerSite, path: str
 ) -> None:
-    """What may pass is tried again; what stays is told, and nothing is asked twice at once."""
+    """Passing failures are retried; others are reported, and no URL is requested twice at once."""
     site.pages |= {
         "/503": Answer(b"sorry", status=503),
         "/cut": Answer(raw=b""),
@@ -130,13 +130,13 @@ async def test_further_attempts_are_of_the_engine(bench: LaneBench) -> None:
 
 
 class Raising(ClusterSpider):
-    """Raises what it is told to, after a link and an item."""
+    """Raises the given error, after a link and an item."""
 
     name = "raising"
     raises: Callable[[], Any]
 
     def parse(self, response: Any) -> Iterator[Any]:
-        """One of each."""
+        """Yield an item and a link."""
         yield response.follow("/there")
         yield self.result(response)
         type(self).raises()
@@ -153,7 +153,7 @@ def _raise(error: Exception) -> Callable[[], Any]:
 async def test_a_spider_ends_its_page_whatever_it_raises_and_not_its_process(
     site: CrawlerSite, tmp_path: Path, raises: Callable[[], Any]
 ) -> None:
-    """It fails by name, and keeps what was found before."""
+    """It fails with a reason, and keeps its earlier findings."""
     Raising.raises = staticmethod(raises)
     async with in_the_lane(Raising, tmp_path) as bench:
         await bench.end_of(site.url("/"))
@@ -223,7 +223,7 @@ async def test_a_full_lane_leases_nothing_and_holds_up_no_page_that_is_in_it(
 async def test_a_page_that_takes_too_long_is_cancelled_and_tried_again(
     bench: LaneBench, site: CrawlerSite, wait_until: WaitUntil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it waits for: a worker may not hold it for ever."""
+    """In every state: a worker may not keep it without end."""
     site.pages["/"] = Answer(after_s=5)
     started = bench.start(site.url("/"))
     await wait_until(lambda: site.visits)
@@ -253,7 +253,7 @@ async def test_a_worker_that_gives_up_on_kafka_ends_no_page(
 
 
 async def test_closing_waits_for_the_pages_in_the_lane(bench: LaneBench, site: CrawlerSite) -> None:
-    """What has been fetched is published, and those that come late as well."""
+    """Fetched pages are published, and late ones as well."""
     site.pages |= {"/slow": Answer(after_s=0.3)}
     for path in ("/", "/slow"):
         bench.start(site.url(path))

@@ -32,7 +32,7 @@ class Screen:
 
 
 class Fed:
-    """One worker's leases and loop, whose calls are answered until a test says otherwise."""
+    """Leases and loop of a worker, whose calls are answered until a test says otherwise."""
 
     def __init__(self, bench: Bench) -> None:
         self.now = time.monotonic()
@@ -65,13 +65,13 @@ class Fed:
         return answer
 
     async def exchange(self) -> list[Page]:
-        """One call; what is ready for Scrapy after it."""
+        """Make one call; return the pages ready for Scrapy after it."""
         await self.loop._exchange()
         return [self.ready.get_nowait() for _ in range(self.ready.qsize())]
 
 
 async def test_what_was_told_in_vain_is_told_again(bench: Bench) -> None:
-    """The same call, with its ends, until it is answered; nothing is done twice."""
+    """A call is repeated, with its ends, until it is answered; nothing is done twice."""
     await bench.feed.seeds("a/1", "b/1")
     fed = Fed(bench)
     pages = await fed.exchange()
@@ -102,7 +102,7 @@ async def test_a_grant_counts_from_the_first_try(bench: Bench) -> None:
 
 
 async def test_a_worker_that_drains_gives_back_what_it_is_granted_late(bench: Bench) -> None:
-    """What was asked for before is in hand when it is told to end."""
+    """Pages requested before are leased when it is stopped."""
     await bench.feed.seeds("a/1")
     fed = Fed(bench)
     fed.answers_lost = 1
@@ -129,7 +129,7 @@ async def test_a_page_in_other_hands_is_dropped(bench: Bench) -> None:
 
 
 async def test_a_slow_redis_is_called_less_often(bench: Bench) -> None:
-    """A worker with something to tell, and a download, leaves it more time between two calls."""
+    """A worker with a report to send, and a download, leaves it more time between two calls."""
     await bench.feed.seeds("a/1", "b/1")
     fed = Fed(bench)
     done, under_way = await fed.exchange()

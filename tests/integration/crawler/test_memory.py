@@ -1,4 +1,4 @@
-"""What a crawler process takes in memory when many large bodies come at once."""
+"""Memory of a crawler process when many large bodies come at once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def hog() -> Page:
 async def test_many_large_bodies_at_once_come_in_one_after_the_other(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """Of 40 steady servers each has its page taken, however long others were before it."""
+    """Each of 40 steady servers has its page taken, however long others were before it."""
     site.pages |= {f"/large/{number}": steady(12 * MIB, 0.005) for number in range(40)}
     site.pages |= {f"/small/{number}": page() for number in range(20)}
     large, small = (

@@ -1,4 +1,4 @@
-"""What a site asks for, and what it gets: crawler processes judged by the site's own log."""
+"""Rates that a site asks for and gets: crawler processes judged by the site's own log."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_nobody_comes_before_a_site_wants_it(
 
     paths = [f"/{n}" for n in range(6)]
     site.pages |= dict.fromkeys(paths, answer)
-    # One request at a time: none is under way elsewhere when the word comes.
+    # With one request at a time, none is in flight elsewhere when the answer comes.
     await cluster.set_rules(replace(WIDE_OPEN, concurrency=1), {})
     with cluster.worker(), cluster.worker():
         crawl = await cluster.feed(
@@ -105,7 +105,7 @@ async def test_a_site_that_keeps_silent_is_tried_by_one_request_of_the_cluster(
 
         async def strikes(more_than: int) -> int:
             report = await inspector.domain("127.0.0.1")
-            # While nothing is under way: what was before the first strike is over.
+            # While nothing is in flight: requests before the first strike are over.
             return report.strikes if report.strikes > more_than and not report.under_way else 0
 
         first = await wait_until(lambda: strikes(0))
@@ -122,7 +122,7 @@ async def test_a_site_that_keeps_silent_is_tried_by_one_request_of_the_cluster(
 async def test_robots_txt_is_paid_for_and_its_crawl_delay_is_kept(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """One fetch a host; no window over its hits; a pause that is asked for is never shorter."""
+    """A host gets one fetch; no window over its hits; a requested pause is never shorter."""
     slow, *others = hosts = [f"127.0.0.{n}" for n in range(1, 4)]
     site.pages |= {
         "/robots.txt": Answer(b""),

@@ -1,4 +1,4 @@
-"""A machine that is taken away with notice: nothing is lost, and nobody waits for it."""
+"""A machine that is taken away with notice: nothing is lost, and nothing waits for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def slow_at_first() -> Any:
 async def test_a_spot_worker_gives_everything_back_before_it_ends(
     cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
 ) -> None:
-    """What is done is published, what would take too long is released, all within the notice."""
+    """Done pages are published, others that take too long released, all within the notice."""
     quick, slow = [f"/quick/{n}" for n in range(200)], [f"/slow/{n}" for n in range(4)]
     site.pages |= {path: Answer(b"<p>", after_s=0.2) for path in quick}
     site.pages |= {path: slow_at_first() for path in slow}

@@ -12,7 +12,7 @@ from support.crawler.cluster import CrawlerCluster
 pytest_plugins = ["support.crawler.fixtures"]
 
 LONGEST_STALL_S = 1.0
-"""Of CPU. Heartbeats leave every 5 s, and a grant is good for half a second."""
+"""Seconds of CPU. Heartbeats leave every 5 s, and a grant is good for half a second."""
 SLOWLY_S = 300
 """However busy the machine is."""
 

@@ -24,7 +24,7 @@ OPEN = RobotsNote(b"open", 3_600)
 
 @pytest.fixture
 async def book(redis: Redis) -> AsyncIterator[RobotsBook]:
-    """Of a Redis with a limit of 40 MiB."""
+    """Settings of a Redis with a limit of 40 MiB."""
     await redis.config_set("maxmemory", 40 << 20)
     scripts = Scripts(redis, KEYS)
     yield RobotsBook(lambda _: scripts)
@@ -37,12 +37,12 @@ def text(size: int) -> RobotsNote:
 
 
 async def words(book: RobotsBook, *origins: str) -> list[bytes]:
-    """What is known of these."""
+    """Known files of these hosts."""
     return [note.word for note in await book.read(origins)]
 
 
 async def test_a_full_redis_takes_notes(book: RobotsBook, redis: Redis) -> None:
-    """Pages of a host that nobody knows yet can be fetched, or the Redis would never drain."""
+    """Pages of an unknown host can be fetched, or the Redis would never drain."""
     async with filled(redis, 1.5):
         assert await book.claim("http://a:80", None)
         assert not await book.claim("http://a:80", None)
@@ -54,7 +54,7 @@ async def test_a_full_redis_takes_notes(book: RobotsBook, redis: Redis) -> None:
 
 
 async def test_one_of_many_claims(book: RobotsBook) -> None:
-    """Of those that saw the same refusal one asks again."""
+    """Only one of those that saw the same refusal repeats its call."""
     later = RobotsNote(b"later 1", 10)
     await book.write("http://a:80", later)
     (seen,) = await book.read(["http://a:80"])
@@ -64,7 +64,7 @@ async def test_one_of_many_claims(book: RobotsBook) -> None:
 
 
 async def test_hosts_cannot_fill_redis_with_their_files(book: RobotsBook, redis: Redis) -> None:
-    """However many and large they are; the latest are kept, and everything that is no copy."""
+    """However many and large they are; the latest are kept, and everything that is not a copy."""
     await book.write("http://refuses:80", RobotsNote(b"later 1", 10))
     await book.write("http://first:80", OPEN)
     before = (await redis.info("memory"))["used_memory"]

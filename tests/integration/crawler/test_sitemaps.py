@@ -31,7 +31,7 @@ def index(*names: str) -> Answer:
 
 
 def since(site: CrawlerSite, seen: int) -> Counter[str]:
-    """What was asked for after so many visits."""
+    """Requests after that number of visits."""
     return Counter(visit.path for visit in site.visits[seen:])
 
 

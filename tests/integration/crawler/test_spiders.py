@@ -89,7 +89,7 @@ async def test_spiders_hand_pages_to_each_other_and_back(
 async def test_a_users_spider_needs_nothing_but_parse(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
 ) -> None:
-    """Callbacks by name, meta, undeduplicated requests, hand-over, and its defects by name."""
+    """Named callbacks, meta, undeduplicated requests, hand-over, and its faults with reasons."""
     (tmp_path / "shop.py").write_text(USERS_SPIDER)
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     site.pages |= {
@@ -192,7 +192,7 @@ ENDS = {
 async def test_a_careless_spider_costs_its_own_page_only(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
 ) -> None:
-    """Each page ends, the failed ones by name and with what was wrong, and the worker goes on."""
+    """Each page ends, the failed ones with reason and error, and the worker goes on."""
     (tmp_path / "careless.py").write_text(CARELESS_SPIDER)
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     said = {
@@ -425,7 +425,7 @@ async def test_a_crawl_spider_joins_with_its_rules(
 async def test_the_wandering_spider_walks_until_it_meets_a_page_again(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """One link a page, whatever maxdepth says, and the steps are counted."""
+    """Each page has one link, whatever maxdepth says, and the steps are counted."""
     site.pages |= {f"/{n}": page(f"/{(n + 1) % 6}") for n in range(6)}
     with cluster.worker("wandering"):
         crawl = await cluster.feed(site.url("/0"), spiderid="wandering", attrs={"mine": 1})
@@ -522,7 +522,7 @@ class HangingSpider(ClusterSpider):
 async def test_code_of_the_user_that_waits_for_ever_fails_its_page(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
 ) -> None:
-    """A callback of either kind, a pipeline, a middleware: tried again, then told by name.
+    """A callback of either kind, a pipeline, a middleware: retried, then failed with a reason.
 
     All else goes on, and the worker ends in good order.
     """

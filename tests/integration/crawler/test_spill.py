@@ -49,7 +49,7 @@ def kafka_monitor(cluster: CrawlerCluster) -> Iterator[MonitorProcess]:
 
 
 async def is_spilled(cluster: CrawlerCluster, crawl: CrawlKey, links: int) -> bool:
-    """Whether so many links wait in Kafka."""
+    """Return whether that number of links wait in Kafka."""
     return (await cluster.state_of(crawl)).spilled == links
 
 

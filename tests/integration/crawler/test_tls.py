@@ -17,7 +17,7 @@ from support.windows import spaced
 pytest_plugins = ["support.crawler.fixtures"]
 
 STAMP_S = 0.01
-"""How late a busy machine may tell when a request was decrypted."""
+"""Delay with which a busy machine may report that a request was decrypted."""
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ async def test_secrets_are_sent_to_no_server_that_cannot_prove_who_it_is(
 async def test_a_certificate_that_holds_is_for_its_own_name(
     cluster: CrawlerCluster, secret: TlsSite, tmp_path: Path
 ) -> None:
-    """Signed by whom the machine trusts, and for the host that was asked."""
+    """Signed by an authority that the machine trusts, and for the requested host."""
     secret.pages |= {"/a": page(), "/b": page()}
     good, other = secret.url("/a"), secret.url("/b", host="127.0.0.2")
     with cluster.worker(SSL_CERT_FILE=str(tmp_path / "site.pem")):

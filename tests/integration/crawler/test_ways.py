@@ -71,13 +71,13 @@ def _differences(lane: dict[str, Any], engine: dict[str, Any]) -> dict[str, dict
 
 
 def _differing(lane: Mapping[str, Any], engine: Mapping[str, Any]) -> dict[str, Any]:
-    """By name what both have otherwise."""
+    """Differences of the two, under their names."""
     pairs = {name: (lane.get(name), engine.get(name)) for name in {*lane, *engine}}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 async def _faults(cluster: CrawlerCluster, site: CrawlerSite, way: str) -> dict[str, Any]:
-    """What becomes of a web of faults by one way."""
+    """Outcome of a web of faults by one way."""
     patience = {"RETRY_TIMES": "1", "DOWNLOAD_TIMEOUT": str(PATIENCE_S)}
     # Its port is in its pages: another one would compress to another length.
     web = FaultWeb(site.port, pages=PAGES, seed=7, retry_times=1)
@@ -91,7 +91,7 @@ async def _faults(cluster: CrawlerCluster, site: CrawlerSite, way: str) -> dict[
 
 
 async def _hostile(cluster: CrawlerCluster, way: str) -> dict[str, Any]:
-    """What becomes of hostile servers by one way; what they lead to is crawled as well."""
+    """Outcome of hostile servers by one way; pages that they link to are crawled as well."""
     limits = {"RETRY_TIMES": "1", "DOWNLOAD_TIMEOUT": str(HOSTILE_S)}
     limits["CRAWLSTREAM_DOWNLOAD_MAX_BYTES"] = str(LARGEST)
     with serving({path: case.page for path, case in _cases().items()}) as site:
@@ -118,7 +118,7 @@ def _hostile_seeds() -> list[tuple[str, str]]:
 def _story(
     cluster: CrawlerCluster, site: CrawlerSite, crawlid: str, state: CrawlState
 ) -> dict[str, Any]:
-    """What has become of a crawl, the port of its site left out."""
+    """Outcome of a crawl, the port of its site left out."""
     results = [_lasting(each) for each in cluster.results() if each["crawlid"] == crawlid]
     failures = {
         event["url"]: (event["reason"], event["attempts"])
@@ -137,7 +137,7 @@ def _story(
 
 
 def _lasting(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record says of its page whenever it is fetched, and by whatever parent."""
+    """Fields of a record that do not depend on when its page is fetched, and by which parent."""
     kept = {k: v for k, v in result.items() if k not in OF_THE_MOMENT | OF_WHO_CAME_FIRST}
     # In the spelling of whatever link was found first.
     kept |= {name: canonical(result[name]) for name in ("url", "response_url")}
@@ -149,7 +149,7 @@ def _lasting(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ways_of(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """What crawlers have said about their way, and why."""
+    """Log lines of crawlers about their way, and the reasons."""
     return [(each["way"], each.get("reason", "")) for each in events if "way" in each]
 
 

@@ -19,7 +19,7 @@ SEED = int(os.environ.get("FAULT_WEB_SEED", "1"))
 
 
 async def test_every_url_of_a_web_of_faults_comes_to_its_end(cluster: CrawlerCluster) -> None:
-    """Done, failed and redirected are what was admitted, by name, once each, and as the site saw.
+    """Done, failed and redirected pages are the admitted ones, once each, and as the site saw.
 
     Two workers share the crawl.
     """

@@ -49,7 +49,7 @@ def mixed_web(site: CrawlerSite) -> set[str]:
 async def test_every_page_is_delivered_once_and_nothing_is_held(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """The topic of results, the ledger and the site's log tell the same story."""
+    """The topic of results, the ledger and the site's log agree."""
     expected = {site.url(path) for path in mixed_web(site)}
     expected.add(site.url("/elsewhere", host="127.0.0.2"))
     with cluster.worker():
@@ -145,7 +145,7 @@ async def test_term_finishes_what_is_under_way_and_gives_back_the_rest(
 async def test_a_worker_too_big_or_too_old_makes_room_for_another(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """It drains, says why and exits 0; whoever is started next goes on, and nothing is lost."""
+    """It drains, says why and exits 0; the next process goes on, and nothing is lost."""
     seeds = [f"/{number}" for number in range(300)]
     site.pages |= {seed: Answer(b"<p>", after_s=0.2) for seed in seeds}
     crawl = await cluster.feed(*map(site.url, seeds))
@@ -228,7 +228,7 @@ async def test_a_moderated_domain_is_never_asked_too_early(
 async def test_robots_txt_is_bought_once_by_the_first_grant(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """Two workers obey one fetch of robots.txt; what it forbids fails by name, unvisited."""
+    """Two workers obey one fetch of robots.txt; disallowed pages fail with a reason, unvisited."""
     site.pages |= {
         "/robots.txt": Answer(b"User-agent: *\nDisallow: /private"),
         "/": page("/private/x", *(f"/{n}" for n in range(10))),
@@ -270,7 +270,7 @@ async def test_robots_txt_that_is_missing_allows_and_one_that_fails_waits(
 async def test_the_guard_stands_before_pages_redirects_and_robots(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """An address outside the opened range is never connected to, whoever points there."""
+    """An address outside the opened range is never connected to, whatever points there."""
     inside = site.url("/", host="127.0.0.1")
     site.pages |= {
         "127.0.0.2/": page(inside),
@@ -287,7 +287,7 @@ async def test_the_guard_stands_before_pages_redirects_and_robots(
 
 @both_ways
 async def test_redirects_end_where_they_must(cluster: CrawlerCluster, site: CrawlerSite) -> None:
-    """Loops and endless chains fail by name; a page behind a cookie is reached."""
+    """Loops and endless chains fail with a reason; a page behind a cookie is reached."""
 
     def endless(visit: SeenRequest) -> Answer:
         number = int(visit.path.rpartition("/")[2])

@@ -36,7 +36,7 @@ DEADLINE_MS = 30_000
 
 
 def site_links(lease: Lease) -> list[Links]:
-    """What the page of a lease links to."""
+    """Links of the page of a lease."""
     number = int(url_of(lease).partition("/")[2])
     below = [n for n in range(3 * number + 1, 3 * number + 4) if n < PAGES]
     return [links(f"d{n % 3}", [n], priority=lease.priority - 10) for n in below]
@@ -64,7 +64,7 @@ class Recording:
         self.done_at += [(size, url_of(lease)) for lease in leases]
 
     def done_before(self, size: int) -> list[str]:
-        """Pages that were done within so many bytes."""
+        """Pages that were done within that number of bytes."""
         return [url for at, url in self.done_at if at <= size]
 
 

@@ -88,7 +88,7 @@ async def test_a_crawl_lives_and_ends_on_every_node(cluster: RunningCluster) -> 
 async def test_a_slot_that_is_moved_key_by_key_founds_no_second_frontier(
     cluster: RunningCluster,
 ) -> None:
-    """What a client of redis-py sends to the empty node is refused there, without a trace."""
+    """Commands of a client of redis-py to the empty node are refused there, without a trace."""
     keys = PARTITIONS.keys(0)
     async with cluster.client() as redis:
         bench = await open_bench(redis, keys=keys)

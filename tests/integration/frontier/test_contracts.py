@@ -39,12 +39,12 @@ class Shape:
 
     @property
     def names(self) -> list[str]:
-        """What its items are called, those that may be missing included."""
+        """Names of its items, those that may be missing included."""
         text = re.sub(r"[][]", "", self.text)
         return [name.strip() for name in _parts(text, ",")] if text else []
 
     def fits(self, items: Sequence[object]) -> bool:
-        """Whether these may be its items."""
+        """Return whether these may be its items."""
         if re.sub(r"[({].*[)}]", "", self.text).endswith("…"):
             return True
         least = len(Shape(self.text.partition("[")[0]).names)
@@ -63,7 +63,7 @@ def _shapes(text: str) -> list[Shape]:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a header, on one line, and the lists that are explained below it, by name."""
+    """A part of a header, on one line, and the lists explained below it, by their names."""
 
     text: str
     lists: Mapping[str, Shape]
@@ -100,13 +100,13 @@ class Contract(NamedTuple):
 
     @property
     def packed(self) -> Shape | None:
-        """What the first argument is packed from."""
+        """Text that the first argument is packed from."""
         return _shapes(self.argv.text)[0] if self.argv.text.startswith("1 packed {") else None
 
 
 @cache
 def contract_of(operation: str) -> Contract:
-    """What the file of an operation says."""
+    """Header of the file of an operation."""
     text = (LUA / sources.operations()[operation]).read_text()
     header = re.match(r"(?:#.*\n)?(?:--(?!-).*\n)+", text)
     assert header

@@ -60,7 +60,7 @@ async def test_a_full_redis_refuses_intake_and_moves_no_position(crowded: Bench)
 async def test_seeds_wait_before_redis_is_full(
     crowded: Bench, share: float, *, is_full: bool
 ) -> None:
-    """From three quarters on, in words that say what ends it; the glance tells it too."""
+    """From three quarters on, in words that say what ends it; the overview shows it too."""
     batch = crowded.feed.batch(crowded.feed.seed("b/1"))
     async with filled(crowded.redis, share):
         state = await crowded.frontier.queries.state()
@@ -73,7 +73,7 @@ async def test_seeds_wait_before_redis_is_full(
 
 
 async def test_a_redis_without_a_limit_is_never_full(crowded: Bench) -> None:
-    """Without a ``maxmemory`` seeds and children enter, and nothing is told to be full."""
+    """Without a ``maxmemory`` seeds and children enter, and nothing is reported as full."""
     limit = (await crowded.redis.config_get("maxmemory"))["maxmemory"]
     (lease,) = await crowded.worker.lease()
     await crowded.redis.config_set("maxmemory", 0)
@@ -138,7 +138,7 @@ async def test_seeds_that_a_stop_means_do_not_wait_for_room(crowded: Bench) -> N
 
 
 async def test_a_stop_waits_for_its_turn_while_there_is_room(crowded: Bench) -> None:
-    """Nothing is done ahead without need, twice, or for a partition that nobody knows."""
+    """Nothing is done ahead without need, twice, or for an unknown partition."""
     stop = crowded.feed.command("stop")
     await crowded.frontier.intake.stop_ahead("topic", 0, stop)
     assert (await crowded.state()).state == "running"
@@ -275,7 +275,7 @@ async def test_a_redis_that_is_away_is_said_to_be_so(redis_server: RunningServer
 
 
 async def test_a_read_only_redis_is_unavailable(bench: Bench) -> None:
-    """A replica that was asked by mistake, or during a fail-over, is waited for."""
+    """A replica that got a call by mistake, or during a fail-over, is waited for."""
     await bench.redis.replicaof("127.0.0.1", 1)
     try:
         with pytest.raises(RedisUnavailable):

@@ -1,4 +1,4 @@
-"""Which TLS profile a site is asked with, as a real Redis has it for all workers."""
+"""The TLS profile for a site, as a real Redis has it for all workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def handshakes(redis: Redis) -> Handshakes:
 async def test_a_failed_handshake_moves_on_to_the_next_profile_for_a_day(
     handshakes: Handshakes, redis: Redis
 ) -> None:
-    """Of that pool and domain alone; behind the last one comes the first, without a note."""
+    """Only that pool and domain change; behind the last profile comes the first, without a note."""
     assert await handshakes.profile("de", "a.test") is None
     assert await handshakes.failed("de", "a.test", "default", THREE) == ("legacy", True)
     assert await handshakes.profile("de", "a.test") == "legacy"
@@ -37,7 +37,7 @@ async def test_a_failed_handshake_moves_on_to_the_next_profile_for_a_day(
 
 
 async def test_workers_that_fail_together_move_on_once(handshakes: Handshakes) -> None:
-    """All of them hear of the same profile, and one has decided it."""
+    """All of them get the same profile, and one has decided it."""
     told = [handshakes.failed("de", "a.test", "default", THREE) for _ in range(20)]
     answers = await asyncio.gather(*told)
     assert {profile for profile, _ in answers} == {"legacy"}

@@ -1,4 +1,4 @@
-"""Where is it? Each thing that can have become of a page, and what a domain tells of itself."""
+"""Inspection: each state that a page can have, and the report on a domain."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ OTHER = replace(CRAWL, crawlid="other")
 
 @pytest.fixture
 def inspector(bench: Bench) -> Inspector:
-    """Somebody with a question."""
+    """A client with a question."""
     return bench.frontier.inspector
 
 
 async def report(inspector: Inspector, url: str, crawl: CrawlKey = CRAWL) -> PageReport:
-    """What a crawl that is known knows of ``<domain>/<path>``."""
+    """Report of a known crawl on ``<domain>/<path>``."""
     found = await inspector.page(crawl, f"http://{url}")
     assert found is not None
     return found
@@ -79,7 +79,7 @@ async def test_a_delayed_page_has_a_time(bench: Bench, inspector: Inspector) -> 
 
 
 async def test_a_page_that_is_over_was_seen(bench: Bench, inspector: Inspector) -> None:
-    """What became of it is a count by reason; which one it was, the frontier does not know."""
+    """Its outcome is a count by reason; which one it was, the frontier does not know."""
     await bench.feed.seeds("a/1", "a/2", maxdepth=1)
     done, failed = await bench.worker.lease(2)
     await bench.worker.settle(done, filtered={"regex": 2})
@@ -133,7 +133,7 @@ async def test_where_too_much_waits_the_answer_is_unsure(
 
 
 async def test_a_stopped_crawl_knows_no_page(bench: Bench, inspector: Inspector) -> None:
-    """What waited is gone with the run; the state says why."""
+    """Queued pages are gone with the run; the state says why."""
     await bench.feed.seeds("a/1", "a/2")
     (_held,) = await bench.worker.lease()
     await bench.feed.say("stop")
@@ -235,7 +235,7 @@ async def test_a_person_asks(bench: Bench, capsys: pytest.CaptureFixture[str]) -
 async def test_a_part_of_a_domain_is_looked_at_for_itself(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A host that a rule has parted from its domain is told, as `throttle show` tells it."""
+    """A host that a rule has parted from its domain is shown, as by `throttle show`."""
     slow = ThrottleRule(hits=1, window_s=99)
     await bench.rule(ThrottleRule(hits=5, window_s=1), {"shop.example.com": slow})
     for host in ("shop.example.com", "www.example.com"):
@@ -249,7 +249,7 @@ async def test_a_part_of_a_domain_is_looked_at_for_itself(
 async def test_what_cannot_be_found_is_a_sentence(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An unknown crawl, and text that is no URL."""
+    """An unknown crawl, and text that is not a URL."""
     del bench
     for words in (["nothing"], ["http://a/", "--crawlid", "nothing"]):
         assert await asyncio.to_thread(run, ["frontier", "inspect", *words]) == 1

@@ -22,7 +22,7 @@ def _code_of(file: str) -> str:
 
 
 def _patterns() -> dict[str, str]:
-    """The keys of ``keys.lua`` by name, as the page writes them."""
+    """Keys of ``keys.lua`` by their names, as the page writes them."""
     lines = re.findall(r"\bK\.(\w+).*?P \.\. (.*?)(?: end)?$", _code_of(_KEYS_FILE), re.MULTILINE)
     return {
         name: "".join(
@@ -65,7 +65,7 @@ def test_no_key_is_made_for_nothing() -> None:
 
 
 def test_every_name_of_the_keys_module_is_on_the_page() -> None:
-    """What Python names itself is documented like what scripts name."""
+    """Keys that Python itself names are documented like those that scripts name."""
     for name in _names_of_keys_module():
         assert is_documented(name), name
     assert {"m", "positions", "outbox"} <= PERMANENT
@@ -83,7 +83,7 @@ def test_a_key_has_one_name_in_both_languages() -> None:
 
 
 def _names_of_keys_module() -> set[str]:
-    """What the methods of FrontierKeys answer, without prefix, for made-up arguments."""
+    """Answers of the methods of FrontierKeys, without prefix, for made-up arguments."""
     keys = FrontierKeys()
     made_up = {"crawl": CrawlKey("s", "a", "c")}
     names = set()

@@ -21,7 +21,7 @@ pytest_plugins = ["support.frontier.fixtures"]
 MOST_BANDS = 64
 TOKENS_PER_CALL = 1_000
 MOST_COMMANDS = 4_000
-"""Of one script: a microsecond each."""
+"""Limit of one script: a microsecond each."""
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ async def bands_of(redis: Redis, domain: str) -> list[bytes]:
 
 
 async def test_a_domain_has_so_many_bands_and_no_more(bench: Bench, parent: Lease) -> None:
-    """What comes with yet another priority waits with the next lower one, or with the lowest."""
+    """Entries with yet another priority wait with the next lower one, or with the lowest."""
     await put(bench, parent, [links("a", [f"p{p}"], priority=p) for p in range(0, 640, 10)])
     assert len(await bands_of(bench.redis, "a")) == MOST_BANDS
     late = {"above": 635, "lowest": -7, "between": 105}
@@ -125,7 +125,7 @@ async def test_a_crawl_of_many_priorities_is_moved_and_swept(
 async def test_what_waits_in_vain_is_given_up_in_small_steps(
     bench: Bench, parent: Lease, commands: list[int]
 ) -> None:
-    """Each page fails by name, though no step takes more than its share of them, or of bands."""
+    """Each page fails with a reason, though a step takes only its share of them, or of bands."""
     bench.limit(max_wait_ms=60_000)
     groups = [links(f"d{d}", [p], priority=p) for d in range(40) for p in range(60)]
     await put(bench, parent, groups)
@@ -143,7 +143,7 @@ async def test_what_waits_in_vain_is_given_up_in_small_steps(
 async def test_a_record_with_more_bands_than_there_are_is_swept(
     bench: Bench, parent: Lease, commands: list[int]
 ) -> None:
-    """Whoever wrote it: bands go in steps, and dedupe sets behind them."""
+    """Any version may have written it: bands go in steps, and dedupe sets behind them."""
     bands = "".join(f",{p}" for p in range(9_000))
     await bench.redis.hset("{cs0}k:1", "huge", f"9000 0 0 {bands}")
     await bench.worker.settle(parent)
@@ -158,7 +158,7 @@ async def test_a_record_with_more_bands_than_there_are_is_swept(
 async def test_links_into_new_domains_come_in_small_calls(
     bench: Bench, parent: Lease, commands: list[int]
 ) -> None:
-    """A new domain takes as long as ten links: so many of them are a call, ahead of the settle."""
+    """A new domain takes as long as ten links: a call is cut by that, ahead of the settle."""
     groups = [links(f"d{d}", [1]) for d in range(1_000)]
     commands.clear()
     await bench.worker.settle(parent, links=groups)
@@ -170,7 +170,7 @@ async def test_links_into_new_domains_come_in_small_calls(
 async def test_links_into_domains_that_were_put_before_come_with_the_settle(
     bench: Bench, parent: Lease, commands: list[int]
 ) -> None:
-    """Only new domains are dear: who has put links into them settles the next page in one call."""
+    """Only new domains are expensive: the next page with links into them is settled in one call."""
     domains = [f"d{d}" for d in range(2 * GROUPS_PER_CALL)]
     await put(bench, parent, [links(domain, [1]) for domain in domains])
     commands.clear()
@@ -180,7 +180,7 @@ async def test_links_into_domains_that_were_put_before_come_with_the_settle(
 
 
 async def test_pages_of_one_call_share_its_domains(bench: Bench, commands: list[int]) -> None:
-    """What is beyond them is put ahead."""
+    """Links beyond them are put ahead."""
     await bench.feed.seeds("a/1", "a/2", "a/3")
     pages = await bench.worker.lease(3)
     settles = [

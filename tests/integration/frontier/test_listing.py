@@ -34,7 +34,7 @@ async def test_all_domains_are_listed_once(bench: Bench) -> None:
 
 
 async def test_a_list_ends_where_the_answer_is_full(bench: Bench) -> None:
-    """What is left out is said, and counters stay whole."""
+    """Omissions are stated, and counters stay whole."""
     scripts = await fed(bench)
     budget = ListingBudget(left_bytes=100 * 80)
     state = await state_of(scripts.run, NAME, budget)
@@ -48,7 +48,7 @@ async def test_a_list_ends_where_the_answer_is_full(bench: Bench) -> None:
 
 
 async def test_counters_need_no_list(bench: Bench) -> None:
-    """Without room for domains nothing is cut, for nothing was asked."""
+    """Without room for domains nothing is cut, for none were requested."""
     scripts = await fed(bench)
     state = await state_of(scripts.run, NAME, None)
     assert state is not None

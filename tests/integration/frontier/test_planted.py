@@ -12,15 +12,15 @@ from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
 
 SEEDS = 1000
-"""Most need five, and those that need more begin near the life that finds them. Whoever changes the
-Lua or the lives moves that one, and the search takes longer until ``first`` is set anew."""
+"""Most need five, and those that need more begin near the life that finds them. A change of the
+Lua or the lives moves that one, and the search takes longer until ``first`` is set again."""
 STEPS = 20
 FROZEN = 60
 """From this life on monitors are frozen soon, while something is on its way to the shelf."""
 
 
 class Bug(NamedTuple):
-    """What stands in exactly one place of the Lua, and what is put there instead."""
+    """Text in exactly one place of the Lua, and its replacement."""
 
     right: str
     wrong: str
@@ -240,7 +240,7 @@ BUGS = {
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 async def test_random_lives_find_the_bug(bug: Bug, redis_server: RunningServer) -> None:
-    """One of a few seeds is red when this is wrong."""
+    """At least one of a few seeds is red when this is wrong."""
     with planted(bug.right, bug.wrong):
         async with Witness(redis_server.port, 1) as redis:
             for seed in range(bug.first, bug.first + SEEDS):

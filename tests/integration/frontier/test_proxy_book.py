@@ -35,21 +35,21 @@ Told = list[tuple[str, str, str, int, int]]
 
 @dataclass
 class House:
-    """A frontier whose clock the test moves, and workers that tell of proxies."""
+    """A frontier whose clock the test moves, and workers that report on proxies."""
 
     bench: Bench
     book: ProxyBook
 
     def session(self, name: str = "w1") -> BookSession:
-        """What a worker of that name has."""
+        """Book of a worker of that name."""
         return Frontier(self.bench.redis, KEYS).book.session(name)
 
     async def tell(self, session: BookSession, **report: Any) -> BookAnswer:
-        """One call."""
+        """Make one call."""
         return await session.exchange(ProxyReport(**report), is_user=False)
 
     async def came_of(self, session: BookSession, proxy: str = "p", **outcome: Any) -> Told:
-        """One call that tells what came of the requests through one proxy; the news."""
+        """Make a call that reports the outcomes of requests through one proxy; return the news."""
         outcomes = {proxy: ProxyOutcome(**outcome)}
         return told(await self.tell(session, outcomes=outcomes))
 
@@ -86,7 +86,7 @@ async def house(redis: Redis, luck: list[float]) -> AsyncIterator[House]:
 async def test_sure_failures_in_a_row_put_a_proxy_out_for_all_whoever_met_them(
     house: House,
 ) -> None:
-    """Five, in the whole cluster; an answer in between begins the row anew."""
+    """Five, in the whole cluster; an answer in between restarts the row."""
     first, second = house.session("a"), house.session("b")
     assert await house.came_of(first, failed=4, in_row=4) == []
     assert await house.came_of(second, answers=1, failed=3, in_row=1) == []
@@ -138,7 +138,7 @@ async def test_who_is_out_already_is_not_put_out_for_longer_by_who_has_not_heard
 
 
 async def test_a_proxy_that_comes_through_to_no_site_is_out(house: House) -> None:
-    """Five sites, whoever asked, since its last answer; twice the same one is one."""
+    """Five sites, from any workers, since its last answer; twice the same one is one."""
     first, second = house.session("a"), house.session("b")
     assert await house.came_of(first, path=3, lost=["a", "b", "a"]) == []
     assert await house.came_of(second, path=2, lost=["b", "c", "d"]) == []
@@ -150,7 +150,7 @@ async def test_a_proxy_that_comes_through_to_no_site_is_out(house: House) -> Non
 
 
 async def test_counts_and_means_are_of_all_workers(house: House) -> None:
-    """The score is 1 for an answer, a half where nobody knows, 0 for a failure: of about twenty."""
+    """The score is 1 for an answer, a half if unknown, 0 for a failure: of about twenty."""
     session = house.session()
     await house.came_of(session, answers=2, refused=1, total_ms=100)
     health = (await house.book.health())["p"]
@@ -221,7 +221,7 @@ async def test_only_proxies_that_work_elsewhere_say_that_a_site_is_silent(house:
 
 
 async def test_a_call_that_is_repeated_tells_nothing_twice(house: House) -> None:
-    """Its news are told again; a tool's calls have no number."""
+    """Its news are repeated; a tool's calls have no number."""
     session = house.session()
     report: dict[str, Any] = {
         "outcomes": {"p": ProxyOutcome(answers=1, refused=1)},
@@ -243,7 +243,7 @@ async def test_a_call_that_is_repeated_tells_nothing_twice(house: House) -> None
 
 
 def use(proxy: str, site: str, requests: int, most: int) -> ProxyUse:
-    """So many requests to a site."""
+    """Report ``number`` requests to a site."""
     return ProxyUse(proxy, site, requests, most, 4_000)
 
 
@@ -255,7 +255,7 @@ def spend(requests: int, size: int) -> PoolSpend:
 async def test_a_proxy_rests_for_a_site_that_all_workers_together_have_used_it_for(
     house: House,
 ) -> None:
-    """And then its count begins anew; each site has its own."""
+    """And then its count restarts; each site has its own."""
     first, second = house.session("a"), house.session("b")
     assert told(await house.tell(first, uses=[use("p", "a", 6, 10), use("p", "b", 9, 10)])) == []
     assert told(await house.tell(second, uses=[use("p", "a", 3, 10)])) == []
@@ -285,7 +285,7 @@ async def test_a_ban_holds_whatever_the_proxy_does_until_it_ends_or_is_lifted(
 async def test_workers_that_use_proxies_know_how_many_they_are_and_each_its_place(
     house: House,
 ) -> None:
-    """One that does not, or is not heard of any more, is not counted."""
+    """A worker that does not, or has no heartbeat any more, is not counted."""
     names = ["b", "a", "c"]
     for name in names:
         await house.session(name).exchange(ProxyReport(), is_user=True)
@@ -305,7 +305,7 @@ async def test_workers_that_use_proxies_know_how_many_they_are_and_each_its_plac
 async def test_who_comes_late_hears_of_all_rests_and_then_of_what_came_after(
     house: House,
 ) -> None:
-    """In pages, however many there are; nothing is told twice, and nothing is left out."""
+    """In pages, however many there are; nothing is reported twice, and nothing is left out."""
     late, session = house.session("late"), house.session()
     many = [ProxyRest("p", f"s{number}", 1_000 + number, REFUSED) for number in range(2_000)]
     await house.tell(session, rests=many)
@@ -324,7 +324,7 @@ async def test_who_comes_late_hears_of_all_rests_and_then_of_what_came_after(
 
 
 async def test_more_news_than_a_call_tells_come_with_the_next(house: House) -> None:
-    """Who has missed more than are kept hears of all rests instead."""
+    """A worker that missed more news than are kept receives all rests instead."""
     session, other, sleeper = house.session(), house.session("b"), house.session("c")
     for each in (other, sleeper):
         await house.tell(each)
@@ -358,7 +358,7 @@ async def test_news_that_are_lost_are_made_up_for_by_all_rests(house: House) -> 
 
 
 async def test_the_book_is_bounded_in_number(house: House) -> None:
-    """What is the first to end goes first; nothing that is kept already is refused."""
+    """The first to end goes first; nothing that is kept already is refused."""
     redis, tag, session = house.bench.redis, KEYS.tag, house.session()
     far = await house.bench.clock() + 10**9
     await redis.zadd(
@@ -383,7 +383,7 @@ async def test_the_book_is_bounded_in_number(house: House) -> None:
 
 
 async def test_what_is_over_is_dropped_a_thousand_at_a_time(house: House) -> None:
-    """What is not over stays."""
+    """Rests that are not over stay."""
     redis, key = house.bench.redis, KEYS.tag + "proxies:rest"
     clock = await house.bench.clock()
     await redis.zadd(key, {f"r p s{number}": clock for number in range(1_500)})
@@ -395,7 +395,7 @@ async def test_what_is_over_is_dropped_a_thousand_at_a_time(house: House) -> Non
 
 
 async def test_counts_of_uses_are_bounded_too(house: House) -> None:
-    """What was counted before is counted on."""
+    """Earlier counts are continued."""
     redis, session = house.bench.redis, house.session()
     await house.tell(session, uses=[use("p", "a", 1, 10)])
     (key,) = [each async for each in redis.scan_iter(match=f"{KEYS.tag}proxies:used:*")]

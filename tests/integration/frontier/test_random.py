@@ -5,8 +5,8 @@ A seed takes about 80 ms of CPU. Any number of them:
     FRONTIER_SEEDS=20000 ./crawlstream test -n 0 --log-cli-level=INFO \
         tests/integration/frontier/test_random.py
 
-tells how far it is; ``FRONTIER_FIRST_SEED`` asks for others, ``FRONTIER_STEPS`` for longer ones.
-Red seeds do not end it before there are several; each is told with the way to see it again.
+prints its progress; ``FRONTIER_FIRST_SEED`` asks for others, ``FRONTIER_STEPS`` for longer ones.
+Red seeds do not end it before there are several; each is printed with the way to see it again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def test_random_lives_agree_with_the_model(redis_server: RunningServer) ->
 
 
 async def _live(port: int, database: int, seeds: Iterator[int], red: list[Exception]) -> None:
-    """One life after the other, until there are no more or too many have gone wrong."""
+    """Play one life after the other, until there are no more or too many have gone wrong."""
     async with Witness(port, database) as redis:
         for seed in seeds:
             try:

@@ -1,4 +1,4 @@
-"""Schedules in the frontier: what clients say of them, who fires them, what is told."""
+"""Schedules in the frontier: commands of clients, firings by redis-monitors, published records."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def due(bench: Bench, by: str = "me") -> list[str]:
 
 
 async def told(bench: Bench) -> list[OutboxSchedule]:
-    """What is owed about schedules; it is published by this."""
+    """Outbox records of schedules; this publishes them."""
     owed = await bench.reader.records(count=100, block_ms=0)
     await bench.reader.published([one.id for one in owed])
     return [one for one in owed if isinstance(one, OutboxSchedule)]
@@ -96,7 +96,7 @@ async def test_set_again_it_goes_on(bench: Bench) -> None:
 
 
 async def test_there_is_a_limit(bench: Bench) -> None:
-    """One more than may be is refused; one that there is may still be replaced."""
+    """A schedule beyond the limit is refused; an existing one may still be replaced."""
     assert await say(bench, "set", most=1) == "set"
     assert await say(bench, "set", replace(NIGHTLY, name="other"), most=1) == "too_many"
     assert await say(bench, "set", most=1) == "replaced"
@@ -112,7 +112,7 @@ async def test_what_is_unknown_stays_so(bench: Bench, do: Do) -> None:
 
 
 async def test_removed_it_is_gone(bench: Bench) -> None:
-    """It is not due any more; Kafka is told; its keys end."""
+    """It is not due any more; Kafka has the removal; its keys end."""
     await say(bench, "set")
     await told(bench)
     assert await say(bench, "remove") == "removed"
@@ -126,7 +126,7 @@ async def test_removed_it_is_gone(bench: Bench) -> None:
 
 
 async def test_one_looks_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one redis-monitor was given nobody else gets, until its time is over."""
+    """A firing lent to one redis-monitor goes to no other, until its time is over."""
     await say(bench, "set")
     monkeypatch.setattr(frontier_schedules, "CLAIM_MS", 300)
     assert await due(bench, "a") == ["nightly"]
@@ -137,7 +137,7 @@ async def test_one_looks_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch
 
 
 async def test_it_is_told_once(bench: Bench) -> None:
-    """Two that fed the same firing: one of them tells, and the totals count one."""
+    """Two that fed the same firing: one of them publishes, and the totals count one."""
     await say(bench, "set")
     await told(bench)
     before = await state(bench)
@@ -156,7 +156,7 @@ async def test_it_is_told_once(bench: Bench) -> None:
 
 
 async def test_a_change_meanwhile_is_looked_at_again(bench: Bench) -> None:
-    """The firing is told all the same; the schedule is due at once, for the new times."""
+    """The firing is published all the same; the schedule is due at once, for the new times."""
     await say(bench, "set")
     before = await state(bench)
     await say(bench, "set", replace(NIGHTLY, cron="0 4 * * *"))
@@ -166,7 +166,7 @@ async def test_a_change_meanwhile_is_looked_at_again(bench: Bench) -> None:
 
 
 async def test_removed_meanwhile_it_does_not_come_back(bench: Bench) -> None:
-    """Neither by a firing that was under way nor by one that begins."""
+    """Neither by a firing in progress nor by one that begins."""
     await say(bench, "set")
     before = await state(bench)
     await say(bench, "remove")
@@ -282,7 +282,7 @@ async def test_asked_for_while_it_fires_it_fires_again(bench: Bench) -> None:
 
 
 async def test_three_skips_in_a_row_are_seen(bench: Bench) -> None:
-    """Those of a pause do not count; a firing ends the row."""
+    """Skips during a pause do not count; a firing ends the row."""
     await say(bench, "set")
     schedules = bench.frontier.schedules
 
@@ -311,7 +311,7 @@ async def test_its_end_is_not_looked_at(bench: Bench) -> None:
 
 
 async def test_repetitions_are_counted_with_it(bench: Bench) -> None:
-    """Where there is such a schedule; a name that nobody has set leaves no key."""
+    """Where there is such a schedule; an unknown name leaves no key."""
     await say(bench, "set")
     feed = bench.feed
     for name in ("nightly", "nobody"):
@@ -339,7 +339,7 @@ async def test_an_empty_redis_is_told_all(bench: Bench) -> None:
 
 
 async def test_an_older_copy_learns_and_nothing_goes_back(bench: Bench) -> None:
-    """What is newer in Redis stays; what was removed is not there again, in either."""
+    """Newer data in Redis stay; removed schedules are not there again, in either."""
     await say(bench, "set")
     await say(bench, "set", replace(NIGHTLY, name="gone"))
     old = [one.mark for one in await told(bench)]
@@ -367,7 +367,7 @@ async def test_what_cannot_be_read_holds_up_nobody(bench: Bench) -> None:
 
 
 async def test_schedules_are_looked_at_again_when_the_clock_has_gone_back(bench: Bench) -> None:
-    """Redis was a month ahead for one look: what it noted and claimed then holds up nobody."""
+    """Redis was a month ahead for one look: its notes and claims of then hold up no process."""
     month_s = 30 * 86_400
     assert await say(bench, "set") == "set"
     field = KEYS.schedule_field(*NIGHTLY.key)

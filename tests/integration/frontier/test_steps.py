@@ -18,7 +18,7 @@ pytest_plugins = ["support.frontier.fixtures"]
 DOMAINS, PAGES = 900, 2_000
 """Domains with two pages each; pages of one domain, whose fingerprints fill several sets."""
 BANDS = 2
-"""Of each domain."""
+"""Number for each domain."""
 DAY_MS = 86_400_000
 A_SCAN = 100
 """Domains that a script takes in one gulp: it asks for 50, but buckets of a hash come whole."""
@@ -29,7 +29,7 @@ MOST = A_STEP + A_SCAN * (1 + BANDS)
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What one script did in Redis."""
+    """Commands of one script in Redis."""
 
     commands: int
     lengths: int
@@ -62,7 +62,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Sequence[Script]:
 
 
 async def fill(bench: Bench) -> None:
-    """A crawl with many domains, and one with many pages; nobody is at work on it."""
+    """A crawl with many domains, and one with many pages; no worker is active on it."""
     await bench.feed.seeds("seed/1")
     (lease,) = await bench.worker.lease()
     names = [f"d{number:05}.example" for number in range(DOMAINS)]
@@ -74,7 +74,7 @@ async def fill(bench: Bench) -> None:
 async def test_a_crawl_that_expires_goes_in_small_steps(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The expiry itself touches no page; each step then removes so many keys and domains."""
+    """The expiry itself touches no page; each step removes a bounded number of keys and domains."""
     monkeypatch.setattr(maintenance, "SWEPT_PER_CALL", A_STEP)
     await fill(bench)
     scripts.clear()
@@ -111,7 +111,7 @@ async def test_the_dedupe_of_one_huge_domain_goes_in_small_steps(
 async def test_the_dedupe_of_very_many_small_domains_goes_in_small_steps(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sets that small domains share are taken away so many a step, too."""
+    """The sets that small domains share are taken away in bounded steps, too."""
     monkeypatch.setattr(maintenance, "SWEPT_PER_CALL", A_STEP)
     await bench.feed.seeds("a/1")
     slabs = 10 * A_STEP + 1
@@ -142,7 +142,7 @@ async def test_more_runs_than_one_step_ends_are_over_in_several(
 async def test_all_runs_are_looked_at_in_small_steps_once_a_round(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether anything happens in them: so many a script, and none before the next round."""
+    """Idle crawls are looked at, too: a bounded number a script, and none before the next round."""
     monkeypatch.setattr(maintenance, "RUNS_PER_CALL", 5)
     long_enough_for_a_table = "crawl" * 20
     crawls = [CrawlKey("link", "app", f"{long_enough_for_a_table}{n}") for n in range(60)]
@@ -166,7 +166,7 @@ async def test_all_runs_are_looked_at_in_small_steps_once_a_round(
 async def test_a_crawl_is_moved_in_small_steps(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another priority is ranked by so many bands a step, and by none when it is said."""
+    """A step ranks another priority in a bounded number of bands, the command itself in none."""
     monkeypatch.setattr(maintenance, "DOMAINS_PER_LOOK", A_STEP)
     await fill(bench)
     scripts.clear()
@@ -191,7 +191,7 @@ async def test_a_list_reads_so_many_lengths_a_call(
 async def test_many_crawls_are_listed_in_a_few_calls(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each call reads the ledgers of so many crawls, and domains only where something waits."""
+    """Each call reads a bounded number of ledgers, and domains only of crawls with queued pages."""
     monkeypatch.setattr(queries, "LEDGERS_PER_CALL", 20)
     crawls = [CrawlKey("link", "app", f"crawl{number}") for number in range(50)]
     await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls))

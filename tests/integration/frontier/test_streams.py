@@ -1,4 +1,4 @@
-"""Actions that wait for an answer and records owed to the world: shared, taken over, ended."""
+"""Actions that wait for an answer and outbox records: shared, taken over, ended."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def commands_of(redis: Redis) -> dict[str, int]:
 
 
 async def test_actions_come_in_record_order_with_what_they_did(bench: Bench) -> None:
-    """A stop carries its count and run; what was asked is given back byte by byte."""
+    """A stop carries its count and run; the request is returned byte by byte."""
     feed = bench.feed
     await feed.put(
         feed.seed("a/1"), feed.command("info", None), feed.command("stop"), feed.command("stats")
@@ -76,7 +76,7 @@ async def test_what_is_answered_is_gone(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("patient")
 async def test_the_work_of_the_dead_is_taken_over(bench: Bench) -> None:
-    """What a reader left unfinished comes to another, which learns how often it was tried."""
+    """Records that a reader left unfinished come to another, which learns the number of tries."""
     await bench.feed.put(*(bench.feed.command("info") for _ in range(3)))
     dead = Streams(bench.redis, KEYS, "dead")
     unfinished = await dead.actions(block_ms=0)
@@ -92,7 +92,7 @@ async def test_the_work_of_the_dead_is_taken_over(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("patient")
 async def test_an_action_that_ends_its_readers_blames_nobody_else(bench: Bench) -> None:
-    """What a dead reader left comes one by one; only what was taken counts as tried again."""
+    """Records that a dead reader left come one by one; only those taken count as tried again."""
     await bench.feed.put(*(bench.feed.command("info") for _ in range(3)))
     await Streams(bench.redis, KEYS, "dead").actions(block_ms=0)
     for attempt in (2, 3):
@@ -107,7 +107,7 @@ async def test_an_action_that_ends_its_readers_blames_nobody_else(bench: Bench) 
 
 @pytest.mark.usefixtures("patient")
 async def test_work_that_takes_long_is_not_taken_over(bench: Bench, wait_until: WaitUntil) -> None:
-    """While a living reader keeps its actions nobody else gets them, nor does it count as a try."""
+    """While a living reader keeps its actions no other gets them, nor does it count as a try."""
     await bench.feed.put(*(bench.feed.command("info") for _ in range(3)))
     reader = Streams(bench.redis, KEYS, "reader")
     read = await reader.actions(block_ms=0)
@@ -134,7 +134,7 @@ async def test_a_large_legacy_is_taken_over_at_once(bench: Bench) -> None:
 
 
 async def test_living_readers_keep_what_they_work_on(bench: Bench) -> None:
-    """A record under way is not given to another reader too soon."""
+    """A record in progress is not given to another reader too soon."""
     await bench.feed.put(bench.feed.command("info"))
     await Streams(bench.redis, KEYS, "one").actions(block_ms=0)
     assert not await Streams(bench.redis, KEYS, "two").actions(block_ms=0)
@@ -171,7 +171,7 @@ async def test_waiting_readers_are_quiet(bench: Bench) -> None:
 
 
 async def test_a_waiting_reader_gets_what_comes(bench: Bench) -> None:
-    """What is fed while a reader waits reaches it at once."""
+    """Records fed while a reader waits reach it at once."""
     reader = Streams(bench.redis, KEYS, "one")
     await reader.actions(block_ms=0)
     waiting = asyncio.create_task(reader.actions(block_ms=5_000))
@@ -183,7 +183,7 @@ async def test_a_waiting_reader_gets_what_comes(bench: Bench) -> None:
 
 
 async def test_an_emptied_redis_is_no_reason_to_stop(bench: Bench) -> None:
-    """A reader whose group has vanished makes it anew."""
+    """A reader whose group has vanished makes it again."""
     reader = Streams(bench.redis, KEYS, "one")
     assert not await reader.records(block_ms=0)
     await bench.redis.flushdb()
@@ -196,7 +196,7 @@ async def test_an_emptied_redis_is_no_reason_to_stop(bench: Bench) -> None:
 async def test_a_redis_emptied_under_a_waiting_reader_is_waited_for(
     bench: Bench, wait_until: WaitUntil, losses: int
 ) -> None:
-    """Redis ends the waiting by an error: the group is made anew, or the reader's turn is over."""
+    """Redis ends the waiting by an error: the group is made again, or the reader's turn is over."""
     reader = Streams(bench.redis, KEYS, "one")
     await reader.actions(block_ms=0)
     waiting = asyncio.create_task(reader.actions(block_ms=5_000))
@@ -227,7 +227,7 @@ async def test_what_is_owed_is_typed(bench: Bench) -> None:
 
 
 async def test_a_group_is_made_once(redis: Redis) -> None:
-    """Who comes second finds it; what is no stream is an error."""
+    """A second caller finds it; a key that is not a stream is an error."""
     scripts = Scripts(redis, KEYS)
     assert [await scripts.run("group", "outbox", GROUP) for _ in range(2)] == [1, 0]
     await redis.set(KEYS.tag + "text", "")

@@ -18,7 +18,7 @@ from support.monitors import MonitorCluster, Servers, named_after
 def servers(
     redis_server: RunningServer, kafka_server: RunningServer, zookeeper_server: RunningServer
 ) -> Servers:
-    """What monitors work with."""
+    """Servers and settings that monitors work with."""
     return Servers(redis_server, kafka_server, zookeeper_server)
 
 
@@ -48,5 +48,5 @@ async def redis(cluster: MonitorCluster) -> AsyncIterator[Redis]:
 
 @pytest.fixture
 def frontier(redis: Redis, cluster: MonitorCluster) -> Frontier:
-    """What the monitors have put into Redis."""
+    """Content that the monitors have put into Redis."""
     return Frontier(redis, cluster.keys, FrontierLimits())

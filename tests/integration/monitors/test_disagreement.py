@@ -1,4 +1,4 @@
-"""Monitors that would work by other rules than those beside them do not begin."""
+"""Monitors with other rules than those that run do not begin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.waiting import WaitUntil
 async def test_a_monitor_with_another_value_ends_with_2(
     cluster: MonitorCluster, wait_until: WaitUntil, kind: str, variable: str
 ) -> None:
-    """One sentence names the setting and both values; the first one goes on.
+    """A sentence names the setting and both values; the first one goes on.
 
     After its orderly end the second may begin at once.
     """

@@ -1,4 +1,4 @@
-"""A plugin that is not what its package says: the monitor tells, and does not start."""
+"""A plugin that does not match its package: the monitor reports it, and does not start."""
 
 from __future__ import annotations
 

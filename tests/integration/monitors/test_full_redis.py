@@ -1,4 +1,4 @@
-"""A Redis without a byte left, for seconds or for an hour: it drains by itself, and all is told."""
+"""A Redis without a byte left, for seconds or an hour: it drains by itself, and all is reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FULL_S = float(os.environ.get("FULL_REDIS_S", "5"))
 """How long nothing drains while everything else goes on; the long form: 3600."""
 HOSTS, PAGES = 50, 5_000
 LONG = "x" * 1_900
-"""Of a URL: what waits is most of what Redis holds."""
+"""Bytes of a URL: queued pages are most of the content of Redis."""
 ROBOTS = 20_000
 """Bytes of a robots.txt, which cannot be packed."""
 WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
@@ -53,7 +53,7 @@ def action(name: str, crawlid: str, uuid: str) -> dict[str, object]:
 
 
 class Crawler:
-    """What a crawler does in Redis, without the web."""
+    """Work of a crawler in Redis, without the web."""
 
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
         frontier = Frontier(redis, keys)
@@ -62,7 +62,7 @@ class Crawler:
         self._known: set[str] = set()
 
     async def crawl(self, want: int) -> int:
-        """Lease so many pages, find what robots.txt says of unknown hosts, and end all."""
+        """Lease that number of pages, find what robots.txt says of unknown hosts, and end all."""
         leases = (await self.session.exchange(want=want)).leases
         for lease in leases:
             await self._learn(origin_of(lease.entry.url))
@@ -79,7 +79,7 @@ class Crawler:
             assert note.word == b"rules"
 
     async def refused(self, lease: Lease) -> bool:
-        """Whether there is no room for what a page has found."""
+        """Return whether there is no room for the links of a page."""
         found = [
             Links(
                 domain=lease.domain,
@@ -93,7 +93,7 @@ class Crawler:
         return answer.refused == {lease.token}
 
     async def lease(self) -> Lease:
-        """One page."""
+        """Lease a page."""
         return (await self.session.exchange(want=1)).leases[0]
 
 
@@ -101,7 +101,7 @@ class Crawler:
 def servers(
     redis_server: RunningServer, kafka_server: RunningServer, zookeeper_server: RunningServer
 ) -> Servers:
-    """What the monitors work with; the Redis has been filled by nobody else."""
+    """The monitors' servers; nothing else has filled the Redis."""
     return Servers(redis_server, kafka_server, zookeeper_server)
 
 
@@ -120,7 +120,7 @@ async def test_a_full_redis_drains_by_itself(
     witness: Witness,
     wait_until: WaitUntil,
 ) -> None:
-    """Nobody raises its limit: what is owed is told, asked is answered, waits in Kafka enters."""
+    """Its limit stays: outbox records are published, requests answered, backlog in Kafka enters."""
     crawler = Crawler(redis, cluster.keys)
 
     async def kinds() -> list[str]:
@@ -188,11 +188,11 @@ def done(lease: Lease) -> Settle:
 
 
 async def is_ruled(frontier: Frontier) -> bool:
-    """Whether the throttle rules have arrived."""
+    """Return whether the throttle rules have arrived."""
     return await frontier.rules.table() is not None
 
 
 async def is_nothing_owed(redis: Redis, keys: FrontierKeys) -> bool:
-    """Whether both streams are empty."""
+    """Return whether both streams are empty."""
     streams: Any = (keys.outbox(), keys.actions())
     return not any([await redis.xlen(stream) for stream in streams])

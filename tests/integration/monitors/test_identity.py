@@ -104,9 +104,9 @@ async def lose(redis: Redis, cluster: MonitorCluster) -> None:
 async def test_a_process_of_another_prefix_ends_with_2(
     cluster: MonitorCluster, redis: Redis, tmp_path: Path, run: Run
 ) -> None:
-    """One sentence names both prefixes and the remedy; what Redis has noted stays.
+    """A sentence names both prefixes and the remedy; the notes in Redis stay.
 
-    No topic is created under a prefix that nobody meant.
+    No topic is created under a wrong prefix.
     """
     meta = cluster.keys.meta()
     await redis.hset(meta, mapping={"layout": "1", "prefix": cluster.prefix})
@@ -176,7 +176,7 @@ async def test_what_comes_after_a_loss_is_the_same_clusters(
 async def test_a_note_that_failed_after_a_loss_is_made_up_for(
     cluster: MonitorCluster, redis: Redis
 ) -> None:
-    """Redis may go away just when the frontier is there again, and nobody knows yet whose it is."""
+    """Redis may go away just when the frontier is back, and its cluster is not known yet."""
     await lose(redis, cluster)
     kafka, settings = Kafka([cluster.kafka_hosts]), cluster.settings()
     away = settings.model_copy(update={"redis_port": 1})

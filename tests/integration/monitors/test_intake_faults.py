@@ -86,7 +86,7 @@ def cluster(
 
 @pytest.fixture
 def clients(cluster: MonitorCluster) -> Iterator[Clients]:
-    """Whoever feeds."""
+    """The producer of requests."""
     clients = Clients(cluster)
     yield clients
     clients.close()
@@ -94,7 +94,7 @@ def clients(cluster: MonitorCluster) -> Iterator[Clients]:
 
 @pytest.fixture
 def monitors(cluster: MonitorCluster) -> Iterator[Monitors]:
-    """Those who are at work."""
+    """Processes at work."""
     with ExitStack() as stack:
         yield Monitors(cluster, stack)
 
@@ -112,14 +112,14 @@ async def admitted(frontier: Frontier, crawlid: str) -> int:
 
 
 async def has_grown(frontier: Frontier, beyond: int) -> bool:
-    """Whether more requests have taken effect than so many."""
+    """Return whether more than that number of requests have taken effect."""
     return await admitted(frontier, "all") > beyond
 
 
 async def test_requests_take_effect_once_through_kills_joins_and_leaves(
     frontier: Frontier, clients: Clients, monitors: Monitors, wait_until: WaitUntil
 ) -> None:
-    """Each kill lands while requests are under way, and in the end there is one effect of each."""
+    """Each kill lands during the intake, and in the end there is one effect of each request."""
     fed = landed = 0
     portion = REQUESTS // (2 * KILLS)
 

@@ -59,7 +59,7 @@ class Place:
     witness: Witness
     monitor: MonitorProcess
     metrics_port: int
-    """Of the kafka-monitor."""
+    """Health of the kafka-monitor."""
 
     @property
     def editor(self) -> ThrottleEditor:
@@ -118,7 +118,7 @@ def seed(crawlid: str, number: int) -> dict[str, Any]:
 
 
 async def crawl(place: Place, spider: str, count: int, wait_until: WaitUntil) -> list[Lease]:
-    """Lease so many pages of a spider and settle them as done."""
+    """Lease that number of pages of a spider and settle them as done."""
     done: list[Lease] = []
     async with Redis(port=place.cluster.redis_port) as redis:
         frontier = Frontier(redis, place.cluster.keys)
@@ -156,7 +156,7 @@ async def state_of(place: Place, crawlid: str) -> tuple[int, str] | None:
 
 
 def copy_of(server: RunningServer, to: Path) -> None:
-    """What is in the files of a Redis at this moment."""
+    """Content of the files of a Redis at this moment."""
     server.signal(signal.SIGSTOP)
     try:
         shutil.copytree(server.server.folder / "data", to)
@@ -315,7 +315,7 @@ async def test_a_run_waits_for_a_partition_that_nobody_has_begun_to_read_again(
 async def test_a_topic_made_anew_is_told_and_read_from_its_beginning(
     place: Place, wait_until: WaitUntil
 ) -> None:
-    """A marker on the rejected topic tells of it; what the new one holds takes effect."""
+    """A marker on the rejected topic reports it; the new topic's records take effect."""
     place.feed("old", 3)
     await wait_until(lambda: is_state(place, "old", (1, "running")))
     place.monitor.stop()
@@ -336,7 +336,7 @@ async def test_a_topic_made_anew_is_told_and_read_from_its_beginning(
 async def test_records_that_retention_deleted_are_told_once_and_passed_over(
     place: Place, wait_until: WaitUntil
 ) -> None:
-    """A marker tells from which offset on they are gone; what was fed after them takes effect."""
+    """A marker names the offset from which they are gone; records fed after them take effect."""
     cluster = place.cluster
     cluster.feed_in_order("one-partition", seed("old", 0))
     await wait_until(lambda: is_state(place, "old", (1, "running")))
@@ -354,12 +354,12 @@ async def test_records_that_retention_deleted_are_told_once_and_passed_over(
 
 
 def identity(lease: Lease) -> tuple[object, ...]:
-    """What a result's id is made of."""
+    """Parts of a result's id."""
     return lease.crawl, lease.run, lease.entry.url, lease.entry.origin
 
 
 async def has_admitted(place: Place, crawlid: str, count: int) -> bool:
-    """Whether so many seeds of a crawl have taken effect."""
+    """Return whether that number of seeds of a crawl have taken effect."""
     async with Redis(port=place.cluster.redis_port) as redis:
         frontier = Frontier(redis, place.cluster.keys)
         state = await frontier.queries.crawl_state(
@@ -369,12 +369,12 @@ async def has_admitted(place: Place, crawlid: str, count: int) -> bool:
 
 
 async def is_state(place: Place, crawlid: str, wanted: tuple[int, str]) -> bool:
-    """Whether a crawl has come to this run and state."""
+    """Return whether a crawl has come to this run and state."""
     return await state_of(place, crawlid) == wanted
 
 
 async def leased(place: Place, spider: str) -> list[Lease]:
-    """What a worker of a spider is given now."""
+    """Pages that a worker of a spider is given now."""
     async with Redis(port=place.cluster.redis_port) as redis:
         session = Frontier(redis, place.cluster.keys).session("curious", spider)
         leases = (await session.exchange(want=50)).leases

@@ -76,14 +76,14 @@ async def admitted(frontier: Frontier, crawlid: str) -> int:
 
 
 async def has_admitted(frontier: Frontier, crawlid: str, count: int) -> bool:
-    """Whether so many requests of a crawl have taken effect, or more."""
+    """Return whether that number of requests of a crawl have taken effect, or more."""
     return await admitted(frontier, crawlid) >= count
 
 
 async def test_each_bad_record_comes_back_and_the_next_good_one_is_taken(
     frontier: Frontier, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """What can never be is on the rejected topic with reason and bytes; the monitor lives on."""
+    """Impossible requests are on the rejected topic with reason and bytes; the monitor lives on."""
     witness.feed_raw(*BAD_RECORDS.values())
     witness.feed(seed("good"))
     await wait_until(lambda: has_admitted(frontier, "good", 1))
@@ -122,7 +122,7 @@ async def test_hundreds_of_hostile_records_stop_nothing(
 
 
 def has_rejected(witness: Witness, count: int) -> bool:
-    """Whether so many records have come back."""
+    """Return whether that number of records have come back."""
     return len(witness.records("rejected")) >= count
 
 
@@ -157,7 +157,7 @@ async def test_a_refusal_is_told_after_a_death(
     witness: Witness,
     wait_until: WaitUntil,
 ) -> None:
-    """Killed when the frontier has refused it and before the world knows: the next one tells it."""
+    """Killed when the frontier has refused it, before it is published: the next one does that."""
     monitor.stop()
     try:
         with cluster.kafka_monitor(FAILPOINT="after_put:kill") as dying:
@@ -174,7 +174,7 @@ async def test_a_refusal_is_told_after_a_death(
 
 
 def told_of(witness: Witness, crawlid: str) -> list[dict[str, Any]]:
-    """What came back of a crawl."""
+    """Records of a crawl that came back."""
     return [
         seen.value
         for seen in witness.records("rejected")
@@ -207,7 +207,7 @@ async def test_a_stop_far_behind_waiting_seeds_makes_room(
 
 
 async def is_stopped(frontier: Frontier, crawlid: str) -> bool:
-    """Whether the run of a crawl was told to end."""
+    """Return whether the run of a crawl got a command to end."""
     state = await state_of(frontier, crawlid)
     return state is not None and state.state in {"stopping", "stopped"}
 
@@ -227,7 +227,7 @@ async def test_seeds_younger_than_a_late_stop_are_read_again(
 
 
 async def is_run(frontier: Frontier, crawlid: str, run: int, count: int) -> bool:
-    """Whether a crawl is in this run, and so many requests have taken effect in it."""
+    """Return whether a crawl is in this run, and that number of requests have taken effect."""
     state = await state_of(frontier, crawlid)
     return state is not None and (state.run, state.admitted, state.queued) == (run, count, count)
 
@@ -253,7 +253,7 @@ async def last_action(redis: Redis, keys: FrontierKeys, name: str) -> dict[bytes
 async def test_a_request_can_be_fed_by_hand(
     cluster: MonitorCluster, frontier: Frontier, wait_until: WaitUntil
 ) -> None:
-    """``kafka-monitor feed`` sends one request; what is no JSON is refused on the spot."""
+    """``kafka-monitor feed`` sends one request; text that is not JSON is refused on the spot."""
     assert cluster.feed_by_hand(json.dumps(seed("by-hand")), "-ll", "DEBUG") == 0
     assert cluster.feed_by_hand('{"url": ') == 1
     await wait_until(lambda: has_admitted(frontier, "by-hand", 1))
@@ -328,7 +328,7 @@ async def test_monitors_share_the_topic(
 ) -> None:
     """A monitor that joins takes over a part, one that ends gives it up; each counts once."""
     with cluster.kafka_monitor():
-        # One that has not come so far as to mind a signal would die of it.
+        # A process that does not handle signals yet would die of it.
         await wait_until(lambda: monitor.starts() > 0)
         witness.feed(*(seed("shared", number) for number in range(500)))
         await wait_until(lambda: has_admitted(frontier, "shared", 1))

@@ -41,10 +41,10 @@ class Place:
     kafka: RunningServer
     monitor: MonitorProcess
     port: int
-    """Where the monitor tells of itself."""
+    """Port of the monitor's health."""
 
     def asked(self, path: str) -> str:
-        """What the monitor answers."""
+        """Answer of the monitor."""
         with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
             return str(answer.read(), "utf-8")
 
@@ -66,7 +66,7 @@ class Place:
         return state.admitted if state else 0
 
     async def has_admitted(self, crawlid: str, count: int) -> bool:
-        """Whether so many seeds of a crawl have taken effect."""
+        """Return whether that number of seeds of a crawl have taken effect."""
         return await self.admitted(crawlid) == count
 
     async def known(self) -> dict[tuple[str, int], int]:
@@ -82,7 +82,7 @@ class Place:
         self.kafka.start()
 
     async def marks(self) -> list[dict[str, Any]]:
-        """What is told of records that are gone."""
+        """Reports about records that are gone."""
         witness = Witness(self.cluster.kafka_hosts, self.cluster.prefix)
         try:
             await asyncio.sleep(1)
@@ -92,7 +92,7 @@ class Place:
             witness.close()
 
     async def decide(self, begin: str) -> None:
-        """What a person types."""
+        """Command that an operator types."""
         await recover_partition(self.cluster.settings(), 0, begin, as_json=False)
 
 
@@ -128,7 +128,7 @@ def place(
 async def test_new_records_are_not_taken_for_lost_ones(
     place: Place, wait_until: WaitUntil, *, is_restarted: bool
 ) -> None:
-    """The loss is told, nothing is skipped, and after a decision every new seed takes effect."""
+    """The loss is reported, nothing is skipped; after a decision every new seed takes effect."""
     place.feed("old", OLD)
     await wait_until(partial(place.has_admitted, "old", OLD))
     if is_restarted:
@@ -155,7 +155,7 @@ async def test_new_records_are_not_taken_for_lost_ones(
 async def test_a_partition_that_waits_for_a_person_is_told_where_people_look(
     place: Place, wait_until: WaitUntil
 ) -> None:
-    """Health, metrics and status say which, why and what to type; nobody restarts it for that."""
+    """Health, metrics and status say which, why and what to type; no restart is needed for that."""
     place.feed("old", OLD)
     await wait_until(partial(place.has_admitted, "old", OLD))
     settings = place.cluster.settings()

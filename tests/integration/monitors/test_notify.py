@@ -65,7 +65,7 @@ async def publish(cluster: MonitorCluster, topic: str, *values: bytes) -> None:
 async def _until_heard(
     cluster: MonitorCluster, receiver: Receiver, wait_until: WaitUntil, mark: str
 ) -> None:
-    """Publish endings until the first is told: only then a new channel has its place."""
+    """Publish endings until the first is sent: only then a new channel has its place."""
 
     async def is_heard() -> bool:
         await publish(cluster, cluster.topics.events, ending(mark))
@@ -75,7 +75,7 @@ async def _until_heard(
 
 
 def of(receiver: Receiver, crawlid: str) -> list[str]:
-    """The events that were told of a crawl, in their order."""
+    """Events that were sent of a crawl, in their order."""
     return [
         told["event"] for told in receiver.told() if told.get("crawl", {}).get("crawlid") == crawlid
     ]
@@ -163,7 +163,7 @@ async def test_a_mail_waits_for_nobody(cluster: MonitorCluster, wait_until: Wait
 async def test_problems_are_told_once_when_they_begin_and_end(
     cluster: MonitorCluster, wait_until: WaitUntil
 ) -> None:
-    """Two redis-monitors see the same, one tells: what is missing, and that it is back."""
+    """Two redis-monitors see the same, one sends it: what is missing, and that it is back."""
     async with web_receiver() as receiver:
         settings = hook(receiver) | {
             "CRAWLSTREAM_NOTIFY_ABOUT": "problems",
@@ -191,7 +191,7 @@ async def test_problems_are_told_once_when_they_begin_and_end(
 async def test_a_problem_is_told_though_the_teller_died(
     cluster: MonitorCluster, wait_until: WaitUntil
 ) -> None:
-    """Of two redis-monitors the telling one dies just before a change: the other tells it."""
+    """The sending one of two redis-monitors dies just before a change: the other sends it."""
     async with web_receiver() as receiver:
         settings = hook(receiver) | {
             "CRAWLSTREAM_NOTIFY_ABOUT": "problems",
@@ -209,7 +209,7 @@ async def test_a_problem_is_told_though_the_teller_died(
 
 
 def _node(process: MonitorProcess) -> str:
-    """What orders the redis-monitors of a machine."""
+    """Key that orders the redis-monitors of a machine."""
     found = re.search(r'"node":"(\w+)"', process.logged())
     assert found is not None
     return found[1]

@@ -41,7 +41,7 @@ def wish(line: str) -> Callable[[Check], Check]:
 
 
 def lines_of_the_guide() -> Mapping[str, Fields]:
-    """What is wanted, and the fields that are said for it."""
+    """An aim of the guide, and the fields for it."""
     rows = re.findall(r"^\| ([^|]+) \| (`\".*) \|$", GUIDE.read_text("utf-8"), re.MULTILINE)
     return {
         wanted: json.loads("{" + ", ".join(re.findall(r"`(\"[^`]*)`", said)) + "}")
@@ -187,7 +187,7 @@ async def _nothing_late(house: House, appid: str, told: Fields) -> None:
         name = f"{appid}{catch_up}"
         hourly = {**told, "cron": f"{minute} * * * *", "catch_up_s": catch_up}
         await house.say(name, "set", **hourly)
-        # As if nobody had been there for three hours.
+        # As if no monitor had run for three hours.
         await house.later(name, "since", -3 * 3_600)
         told_of = partial(house.is_told, name, outcome)
         await wait_until(told_of, every_s=0.3)
@@ -204,7 +204,7 @@ async def test_who_says_so_gets_it(house: House, wanted: str) -> None:
     """The fields of the line, fed to a cluster, do what the line promises."""
     appid = f"app{list(CHECKS).index(wanted)}"
     told = {**BASE, "seeds": [house.site.url("/hub")], **lines_of_the_guide()[wanted]}
-    # Where the line is not about its times, it fires when it is asked to.
+    # A line that is not about its times fires at a command.
     if "cron" in told and not told.keys() & {"zone", "jitter_s"}:
         told["cron"] = BASE["cron"]
     await CHECKS[wanted](house, appid, told)
@@ -238,7 +238,7 @@ def once() -> Callable[[SeenRequest], Answer]:
 
 
 async def test_each_page_as_often_as_it_changes(house: House, tmp_path: Path) -> None:
-    """The memory of the guide visits what it has found, within its budget, whoever dies."""
+    """The memory of the guide visits the pages found, within its budget, whichever process dies."""
     (text,) = re.findall(r"```toml\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     database, file = tmp_path / "news.db", tmp_path / "pipelines.toml"
     text = text.replace("sqlite:///news.db", f"sqlite:///{database}")
@@ -257,7 +257,7 @@ async def test_each_page_as_often_as_it_changes(house: House, tmp_path: Path) ->
     began = time.monotonic()
 
     def known(condition: str) -> int:
-        told = f"select count(*) as n from memory where {condition}"  # noqa: S608  ours
+        told = f"select count(*) as n from memory where {condition}"  # noqa: S608  a constant
         return int(select(f"sqlite:///{database}", told)[0]["n"])
 
     with house.cluster.pipelines(file) as first:

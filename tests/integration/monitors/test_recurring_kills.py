@@ -33,9 +33,9 @@ from support.waiting import wait_until
 
 LONG_S = int(os.environ.get("RECUR_SECONDS", "0"))
 SEEDS, CRON, LIVES_S = (1_000, "0 * * * * *", 12.0) if LONG_S else (60, "*/4 * * * * *", 2.0)
-"""What is fed when, and how long a redis-monitor lives at most."""
+"""Seeds, their times, and the longest life of a redis-monitor."""
 FIRINGS, DEATHS = 4, 4
-"""What the short form waits for."""
+"""Goals of the short form."""
 STEPS = ("", "amid_fire:kill", "", "after_fire:kill", "", "before_fire:kill")
 """Where the next redis-monitor dies by itself if it comes so far; all are killed in their turn."""
 APP = "kills"
@@ -100,7 +100,7 @@ def _is_up_or_dead(monitor: MonitorProcess) -> bool:
 
 
 async def fired(house: House) -> int:
-    """How often the schedule has fired, once no firing and no crawl of it is under way."""
+    """Number of firings of the schedule, once no firing and no crawl of it is running."""
 
     async def is_quiet() -> bool:
         async with Redis(port=house.cluster.redis_port) as redis:
@@ -157,7 +157,7 @@ async def lasting(house: House, deaths: Deaths) -> float:
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
-    """What ends with the test."""
+    """Resources that end with the test."""
     with ExitStack() as stack:
         yield stack
 
@@ -205,7 +205,7 @@ async def test_each_seed_is_fetched_once_a_firing_whoever_dies(
 
 
 def judge(site: News, firings: int, emptied_at: float) -> None:
-    """What the site was asked for is what it had to be asked for."""
+    """The site got exactly the requests that were due."""
     visits = Counter(visit.path for visit in site.visits)
     hubs = {path: count for path, count in visits.items() if path.startswith("/hub/")}
     assert len(hubs) == SEEDS

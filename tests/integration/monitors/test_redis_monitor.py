@@ -44,7 +44,7 @@ KILLS = int(os.environ.get("MONITOR_KILLS", "2"))
 WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
 NODE = "/scrapy-cluster/crawler/"
 GRACE_S = "0.5"
-"""Of all redis-monitors: one with another grace would not begin beside them."""
+"""Setting of all redis-monitors: one with another grace would not begin."""
 
 ANSWERED = {"uuid", "appid", "server_time"}
 COUNTED = {"total", "plugins", "nodes"}
@@ -58,12 +58,12 @@ STATS: dict[str, set[str]] = {
     "crawler": {"spiders", "machines", "queue"},
     "all": {"kafka-monitor", "redis-monitor", "crawler", "rest"},
 }
-"""Keys of each kind of stats reply, beside those of every reply."""
+"""Keys of each kind of stats reply, besides those of every reply."""
 
 
 @pytest.fixture(scope="module")
 def health_port() -> int:
-    """Where the redis-monitor tells how it is."""
+    """Port of the redis-monitor's health."""
     return free_block(1)
 
 
@@ -97,13 +97,13 @@ def action(name: str, **fields: object) -> dict[str, Any]:
 
 
 async def is_blocked(frontier: Frontier, domain: str) -> bool:
-    """Whether a domain is on the blacklist that Redis applies."""
+    """Return whether a domain is on the blacklist that Redis applies."""
     rules = await frontier.rules.table()
     return rules is not None and domain in rules.blacklist
 
 
 async def has_answered_all(redis: Redis, keys: FrontierKeys) -> bool:
-    """Whether no action is left in the stream."""
+    """Return whether no action is left in the stream."""
     return await redis.xlen(keys.actions()) == 0
 
 
@@ -116,7 +116,7 @@ class Worker:
         self.finished = 0
 
     async def has_finished(self, count: int) -> bool:
-        """Settle what is held, lease more; whether so many pages are done."""
+        """Settle all leases, lease more; return whether that number of pages are done."""
         settled = self._settles
         exchanged = await self._session.exchange(settles=settled, want=200)
         self.finished += len(settled)
@@ -130,7 +130,7 @@ class Worker:
 async def test_a_seed_is_accepted_and_told_by_info(
     cluster: MonitorCluster, witness: Witness
 ) -> None:
-    """A seed with a uuid is answered; info tells what waits, with the types that clients know."""
+    """A seed with a uuid is answered; info counts queued pages, in the types that clients know."""
     later = int(time.time()) + 600
     cluster.feed_in_order("x", seed("known", expires=later, spiderid="odd", uuid="seed"))
     accepted = await witness.answered("seed")
@@ -218,7 +218,7 @@ async def test_every_stop_is_answered_under_its_own_uuid(
 async def test_a_crawl_is_paused_moved_and_resumed(
     cluster: MonitorCluster, frontier: Frontier, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """In record order, each answered by its uuid; what means no run under way is an error."""
+    """In record order, each answered by its uuid; one for a run that is not open is an error."""
     steered = ("pause", "reprioritize", "resume", "pause")
     seeds = [seed("steered", number) for number in range(3)]
     asked = [
@@ -260,7 +260,7 @@ async def test_a_crawl_is_paused_moved_and_resumed(
 async def test_a_thousand_seeds_fed_one_by_one_are_one_run(
     frontier: Frontier, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """One run, one beginning, one ending, whose counters add up."""
+    """A single run, with one beginning and one ending, whose counters add up."""
     total = 1000
     witness.feed(*(seed("thousand", number) for number in range(total)))
     worker = Worker(frontier)
@@ -291,7 +291,7 @@ async def test_rules_are_edited_copied_and_fenced(
     witness: Witness,
     wait_until: WaitUntil,
 ) -> None:
-    """Edits reach Redis; a bad edit is answered; a node made anew does not rule by itself."""
+    """Edits reach Redis; a bad edit is answered; a node created again does not rule by itself."""
     edit = {"appid": APP, "domain": "edited.com", "action": "domain-update"}
     done = await witness.answered(witness.feed_request(**edit, hits=60, window=30, scale=0.5))
     assert done.keys() == ANSWERED | {"action", "domain"}
@@ -343,7 +343,7 @@ async def test_refusals_go_to_an_applications_own_topic_too(
     await wait_until(lambda: len(cluster.read_all(topic)) > 1)
     both: list[Any] = [json.loads(value) for value in cluster.read_all(topic)]
     assert sorted(both, key=lambda reply: str(reply["action"])) == [accepted, refused]
-    # One whose name no topic can have is answered on the firehose all the same.
+    # A request whose name no topic can have is answered on the firehose all the same.
     await witness.answered(witness.feed_request(**{**bad, "appid": "no/topic"}))
 
 
@@ -366,7 +366,7 @@ async def test_an_installed_action_is_answered_and_a_failing_or_unknown_one_too(
 
 
 def page(port: int, path: str) -> str:
-    """What a monitor answers to HTTP, nothing before it is up."""
+    """Answer of a monitor to HTTP, nothing before it is up."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
             text: str = answer.read().decode()
@@ -402,7 +402,7 @@ async def test_a_monitor_tells_how_it_is(health_port: int, wait_until: WaitUntil
 
 
 def question(number: int) -> dict[str, Any]:
-    """One of the many kinds of requests that are answered."""
+    """A request of one of the many kinds that are answered."""
     kinds: list[dict[str, Any]] = [
         action("info"),
         action("info", crawlid=f"c{number}"),
@@ -417,11 +417,11 @@ def question(number: int) -> dict[str, Any]:
 
 
 async def is_at_work(redis: Redis, keys: FrontierKeys, pid: int) -> bool:
-    """Whether a monitor has taken actions that it has not answered yet."""
+    """Return whether a monitor has taken actions that it has not answered yet."""
     nodes = {process.node for process in await living(redis, keys) if process.pid == pid}
     try:
         readers = await redis.xinfo_consumers(keys.actions(), GROUP)
-    except ResponseError:  # nobody has read anything yet
+    except ResponseError:  # nothing was read yet
         return False
     return any(reader["pending"] for reader in readers if reader["name"].decode() in nodes)
 
@@ -429,7 +429,7 @@ async def is_at_work(redis: Redis, keys: FrontierKeys, pid: int) -> bool:
 async def test_monitors_that_die_leave_no_question_open(
     cluster: MonitorCluster, witness: Witness, redis: Redis, wait_until: WaitUntil
 ) -> None:
-    """Whatever is asked while one of two monitors is killed again and again is answered."""
+    """Every request made while one of two monitors is killed again and again is answered."""
     landed = 0
     with cluster.redis_monitor(CRAWLSTREAM_FINISH_GRACE=GRACE_S) as dying:
 

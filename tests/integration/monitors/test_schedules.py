@@ -77,7 +77,7 @@ class Place:
         return await self.witness.answered(self.say(name, "set", **told))
 
     def events(self, name: str) -> list[tuple[str, str]]:
-        """What was told of a schedule, repeats under the same key left out."""
+        """Records of a schedule, repeats under the same key left out."""
         seen = {one.key: one.value for one in self.witness.records("events", schedule=name)}
         return [(value["event"], value.get("reason", "")) for value in seen.values()]
 
@@ -93,7 +93,7 @@ class Place:
             return await Frontier(redis, self.cluster.keys).schedules.one(APP, name)
 
     async def due(self) -> DueSchedules:
-        """What is due for nobody."""
+        """Firings that are due and not lent."""
         async with Redis(port=self.cluster.redis_port) as redis:
             return await Frontier(redis, self.cluster.keys).schedules.due("nobody", most=0)
 
@@ -111,13 +111,13 @@ class Place:
         await forget_records(kafka, topic, await end_offsets(kafka, topic))
 
     async def has_admitted(self, name: str, count: int) -> bool:
-        """Whether the crawl of a schedule has so many pages, each once."""
+        """Return whether the crawl of a schedule has that number of pages, each once."""
         state = await self.crawl_state(name)
         assert state is None or state.admitted <= count
         return state is not None and state.admitted == count
 
     async def crawl_all(self, name: str, count: int, wait_until: WaitUntil) -> None:
-        """Fetch so many pages of a crawl, until it has finished."""
+        """Fetch that number of pages of a crawl, until it has finished."""
         async with Redis(port=self.cluster.redis_port) as redis:
             session = Frontier(redis, self.cluster.keys).session(f"worker-{name}", name)
             done = 0
@@ -176,7 +176,7 @@ def place(
 async def test_it_fires_by_the_clock_and_says_what_it_skips(
     place: Place, wait_until: WaitUntil
 ) -> None:
-    """Seeds enter as one run; while that is under way, or paused, times are skipped, and told."""
+    """Seeds enter as one run; while that is open, or paused, times are skipped, and reported."""
     with place.redis_monitor():
         reply = await place.set("clock", cron="* * * * * *")
         assert reply["next"]
@@ -256,7 +256,7 @@ async def test_what_cannot_fire_is_refused(place: Place) -> None:
 async def test_a_death_amid_a_firing_repeats_it_without_effect(
     place: Place, step: str, wait_until: WaitUntil
 ) -> None:
-    """Each seed enters once, the firing is told once, and what came again was counted."""
+    """Each seed enters once, the firing is published once, and repeated records were counted."""
     with place.redis_monitor(FAILPOINT=f"{step}:kill") as doomed:
         await place.set("deaths", SEEDS)
         place.say("deaths", "fire")
@@ -306,7 +306,7 @@ async def test_a_death_amid_a_firing_that_stops_stops_once(
 async def test_seeds_of_a_file_enter_once_though_their_feeder_dies(
     place: Place, tmp_path: Path, wait_until: WaitUntil
 ) -> None:
-    """Amid them; a line that is no seed is told, and nothing of its file is fed."""
+    """Among them; a line that is not a seed is reported, and nothing of its file is fed."""
     file = tmp_path / "seeds.txt"
     file.write_text("\n".join(_seeds(FILE_SEEDS)))
     with place.redis_monitor(FAILPOINT="amid_fire:kill") as doomed:
@@ -378,7 +378,7 @@ async def test_redis_lost_behind_a_firing_that_nobody_has_noted(
     await wait_until(lambda: place.has_admitted("unnoted", SEEDS))
     async with Redis(port=place.cluster.redis_port) as redis:
         field = FrontierKeys.schedule_field(APP, "unnoted")
-        await redis.zadd(place.cluster.keys.schedules(), {field: 2**40})  # Nobody looks at it.
+        await redis.zadd(place.cluster.keys.schedules(), {field: 2**40})  # No process looks at it.
         with place.redis_monitor():
             await place.crawl_all("unnoted", SEEDS, wait_until)
             await wait_until(lambda: len(place.witness.events("unnoted", "crawl_finished")) == 1)

@@ -61,7 +61,7 @@ _CARDS = "[...document.querySelectorAll('.cards tbody tr:first-child td')]"
 def rest(
     cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RestProcess]:
-    """A service beside both monitors, without crawlers: what is fed waits."""
+    """A service next to both monitors, without crawlers: seeds stay queued."""
     with rest_beside_monitors(cluster, tmp_path_factory.mktemp("rest"), wait_s=50) as service:
         yield service
 
@@ -179,7 +179,7 @@ async def test_a_crawl_on_a_phone_begins_with_its_buttons(
 
 
 async def _has_class(tab: Tab) -> bool:
-    """Whether the table is a card after the first live update, too."""
+    """Return whether the table is a card after the first live update, too."""
     return bool(
         await tab.run(
             "document.getElementById('link').className === 'up'"
@@ -189,7 +189,7 @@ async def _has_class(tab: Tab) -> bool:
 
 
 async def _violations(tab: Tab) -> list[Any]:
-    """What axe-core finds on the page as it is: rule, help, and the elements."""
+    """Findings of axe-core on the page as it is: rule, help, and the elements."""
     await tab.run(f"{_AXE}; true")
     found = await tab.run("axe.run().then((result) => JSON.stringify(result.violations))")
     return [

@@ -1,4 +1,4 @@
-"""What the crawler reads on a page is what Chromium reads there."""
+"""The crawler reads on a page the same as Chromium."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ INTEGERS = "intset"
 
 
 async def test_each_link_enters_once_however_large_a_domain_is(bench: Bench) -> None:
-    """One by one or in groups: what was new entered, and the sets of fingerprints stay compact."""
+    """Singly or in groups: new pages entered, and the sets of fingerprints stay compact."""
     random = Random(5)
     await bench.feed.seeds("seed/1")
     (lease,) = await bench.worker.lease(1)
@@ -67,7 +67,7 @@ async def test_small_domains_share_their_sets(bench: Bench) -> None:
 
 
 async def test_a_domain_has_as_many_sets_as_it_has_pages(bench: Bench) -> None:
-    """What is known takes no more room when it comes again; 209 pages or more share a set."""
+    """Known pages take no more room when they come again; 209 pages or more share a set."""
     await bench.feed.seeds("seed/1", maxdepth=1)
     (lease,) = await bench.worker.lease()
     at_once, one_by_one = [links("a", range(1_000))], [links("b", [n]) for n in range(1_000)]
@@ -130,7 +130,7 @@ async def test_new_domains_of_one_call_make_their_spider_known_once(bench: Bench
 
 
 async def test_a_link_that_two_pages_of_one_call_lead_to_enters_once(bench: Bench) -> None:
-    """Whether it comes alone or among others, and into whichever set."""
+    """A page is found alone or among others, in any set."""
     await bench.feed.seeds("seed/1", "seed/2")
     first, second = await bench.worker.lease(2)
     await bench.worker.exchange(

@@ -26,7 +26,7 @@ async def test_a_repeated_batch_changes_nothing(bench: Bench) -> None:
 
 
 async def test_an_overlapping_batch_takes_effect_from_the_position_on(bench: Bench) -> None:
-    """Of a batch that begins below the position only the new records count."""
+    """Only the new records of a batch that begins below the position count."""
     feed = bench.feed
     first = feed.seed("a/1"), feed.seed("a/2")
     await feed.put(*first)
@@ -57,7 +57,7 @@ async def test_a_batch_without_effects_moves_the_position(bench: Bench) -> None:
 
 
 async def test_the_first_batch_begins_where_the_frontier_was_told(bench: Bench) -> None:
-    """A partition without a position is a new one or a lost one: somebody has to say which."""
+    """A partition without a position is a new one or a lost one: an operator has to say which."""
     feed = Feed(bench.frontier, partition=1)
     for first in (0, 1_000):
         feed.next = first
@@ -74,7 +74,7 @@ async def test_the_first_batch_begins_where_the_frontier_was_told(bench: Bench) 
 
 
 async def test_a_new_redis_goes_on_with_the_runs_of_a_lost_one(bench: Bench) -> None:
-    """A run that was under way has its old number and is marked; all others are numbered above."""
+    """A run that was open has its old number and is marked; all others are numbered above."""
     lost, unknown = CRAWL, replace(CRAWL, crawlid="unknown")
     fates = [Fate(crawl=lost, run=4, is_over=False)]
     loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=9, floor=7, fates=fates)
@@ -92,7 +92,7 @@ async def test_a_new_redis_goes_on_with_the_runs_of_a_lost_one(bench: Bench) -> 
 
 
 async def test_an_ended_run_of_a_crawl_that_was_forgotten_changes_nothing(bench: Bench) -> None:
-    """What ended before the loss needs no ending: the next feed is the next run."""
+    """A run that ended before the loss needs no ending: the next feed is the next run."""
     fates = [Fate(crawl=CRAWL, run=4, is_over=True)]
     loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=9, floor=4, fates=fates)
     assert await bench.frontier.positions.restore(loss) == 0
@@ -101,7 +101,7 @@ async def test_an_ended_run_of_a_crawl_that_was_forgotten_changes_nothing(bench:
 
 
 async def test_a_crawl_that_was_paused_begins_again_paused(bench: Bench) -> None:
-    """After a loss nobody has to say it again; what resumes it resumes it."""
+    """After a loss the pause need not be repeated; a resume ends it."""
     fates = [Fate(crawl=CRAWL, run=2, is_over=False, is_paused=True)]
     loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=9, floor=2, fates=fates)
     await bench.frontier.positions.restore(loss)
@@ -128,7 +128,7 @@ async def test_what_was_told_since_a_restart_is_not_undone(bench: Bench) -> None
 
 
 async def test_an_old_copy_of_redis_is_told_what_became_of_its_runs(bench: Bench) -> None:
-    """What was over ends without a second word; what went on is marked; numbers never go back."""
+    """Ended runs end without a second record; open ones are marked; numbers never go back."""
     over, on, later, away = (replace(CRAWL, crawlid=name) for name in ("over", "on", "later", "x"))
     for crawl in (over, on, later):
         await bench.feed.seeds("a/1", crawl=crawl)
@@ -158,7 +158,7 @@ async def test_an_old_copy_of_redis_is_told_what_became_of_its_runs(bench: Bench
 
 
 async def test_another_topic_has_positions_of_its_own(bench: Bench) -> None:
-    """A topic made anew under the same name begins at its beginning."""
+    """A topic created again under the same name begins at its beginning."""
     bench.feed.next = 5_000
     await bench.frontier.intake.apply(replace(bench.feed.batch(), start=0))
     await bench.feed.seeds("a/1")
@@ -169,13 +169,13 @@ async def test_another_topic_has_positions_of_its_own(bench: Bench) -> None:
 
 
 async def test_a_seed_enters_each_time_it_is_fed(bench: Bench) -> None:
-    """A seed fed again is crawled again, in the same run while that is under way."""
+    """A seed fed again is crawled again, in the same run while that is open."""
     assert dict((await bench.feed.seeds("a/1", "a/1")).runs) == {0: 1, 1: 1}
     assert await bench.worker.crawl_all() == ["a/1", "a/1"]
 
 
 async def test_a_link_enters_once_a_crawl(bench: Bench) -> None:
-    """A link is a duplicate of a seed, of another page's link and of one beside it."""
+    """A link is a duplicate of a seed, of another page's link and of one in the same batch."""
     await bench.feed.seeds("a/1", "b/1")
     leases = await bench.worker.lease(2)
     await bench.worker.settle(*leases, links=[links("a", [1, 2, 2, 3])])
@@ -185,7 +185,7 @@ async def test_a_link_enters_once_a_crawl(bench: Bench) -> None:
 
 
 async def test_crawls_do_not_share_dedupe(bench: Bench) -> None:
-    """The same URL is fetched once for each (spiderid, appid, crawlid)."""
+    """A URL is fetched once for each (spiderid, appid, crawlid)."""
     crawls = [replace(CRAWL, crawlid="x"), replace(CRAWL, appid="x"), CRAWL]
     for crawl in crawls:
         await bench.feed.seeds("a/1", crawl=crawl)
@@ -251,7 +251,7 @@ async def test_redirect_targets_do_not_use_up_the_caps(bench: Bench) -> None:
 
 
 async def test_a_link_that_a_cap_refused_is_not_marked(bench: Bench) -> None:
-    """What a cap refuses may enter later as a redirect target."""
+    """A link that a cap refuses may enter later as a redirect target."""
     await bench.feed.seeds("a/1", domain_max_pages=1)
     (lease,) = await bench.worker.lease()
     await bench.worker.settle(
@@ -262,7 +262,7 @@ async def test_a_link_that_a_cap_refused_is_not_marked(bench: Bench) -> None:
 
 
 async def test_links_filtered_by_the_crawler_are_counted(bench: Bench) -> None:
-    """What never travelled to the frontier is counted beside the ledger, by reason."""
+    """Links that never travelled to the frontier are counted next to the ledger, by reason."""
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     await bench.worker.settle(lease, filtered={"depth": 7, "regex": 1})
@@ -270,7 +270,7 @@ async def test_links_filtered_by_the_crawler_are_counted(bench: Bench) -> None:
 
 
 async def test_an_accepted_seed_is_answered_by_its_uuid(bench: Bench) -> None:
-    """Each admitted seed with a uuid owes one answer; a refused one owes none."""
+    """Each admitted seed with a uuid gets one answer; a refused one gets none."""
     await bench.feed.seeds("a/1", "a/2", max_pages=1, uuid="who")
     accepted = [one for one in await bench.owed() if one.kind == "accepted"]
     assert [(one.uuid, one.run, one.crawl) for one in accepted] == [("who", 1, CRAWL)]

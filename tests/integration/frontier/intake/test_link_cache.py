@@ -23,7 +23,7 @@ NAVIGATION = range(200)
 
 
 async def bytes_heard(redis: Redis) -> int:
-    """What Redis has received from all its clients."""
+    """Bytes that Redis has received from all its clients."""
     return int((await redis.info("stats"))["total_net_input_bytes"])
 
 
@@ -56,7 +56,7 @@ async def test_what_a_cap_refused_is_not_taken_for_known(bench: Bench) -> None:
 
 
 async def test_a_stopped_crawl_begins_with_nothing_known(bench: Bench) -> None:
-    """What was put before the stop may be crawled again."""
+    """Links put before the stop may be crawled again."""
     await bench.feed.seeds("a/1")
     await bench.worker.settle(*await bench.worker.lease(), links=[links("a", [11])])
     await bench.feed.say("stop")
@@ -79,7 +79,7 @@ class Counted(LinkEncoder):
 
 
 async def test_only_what_travels_is_encoded(bench: Bench) -> None:
-    """What a worker leaves out it does not encode, until Redis asks for all of it."""
+    """A worker does not encode the links that it leaves out, until Redis asks for all of them."""
     await bench.feed.seeds("b/1", "b/2", "b/3")
     leases = await bench.worker.lease(3)
     encoders = [Counted(1, lease.entry.url.encode()) for lease in leases]

@@ -1,4 +1,4 @@
-"""Records that name an occasion take effect once, whoever feeds them and how often."""
+"""Records that name an occasion take effect once, whichever process feeds them and how often."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_others_are_others(bench: Bench) -> None:
 
 
 async def test_a_batch_that_is_applied_again_is_no_repetition(bench: Bench) -> None:
-    """The answer was lost: the same batch is told the same, and counts nothing."""
+    """The answer was lost: the same batch gets the same answer, and counts nothing."""
     feed = bench.feed
     batch = feed.batch(feed.seed("a.com/", occasion=occasion()))
     await bench.frontier.intake.apply(batch)
@@ -73,7 +73,7 @@ async def test_a_batch_that_is_applied_again_is_no_repetition(bench: Bench) -> N
 
 
 async def test_seeds_that_a_late_stop_did_not_mean_enter_again(bench: Bench) -> None:
-    """Read a second time on purpose, they are no repetitions, though their bit is set."""
+    """Records read again on purpose do not count as repetitions, though their bit is set."""
     feed = bench.feed
     other = await bench.another_feed(1)
     await feed.put(feed.seed("a.com/old", timestamp_ms=1_000))
@@ -100,7 +100,7 @@ async def test_a_number_costs_little_and_ends(bench: Bench) -> None:
 
 
 async def test_a_stop_of_a_firing_stops_once(bench: Bench) -> None:
-    """What was fed between it and its repetition stays."""
+    """Seeds fed between it and its repetition stay."""
     feed = bench.feed
     stop = occasion(STOP_NUMBER)
     await feed.seeds("a.com/old")
@@ -140,7 +140,7 @@ def test_names_cannot_run_into_each_other() -> None:
 
 
 async def test_a_run_is_known_by_the_latest_firing_that_fed_it(bench: Bench) -> None:
-    """Its pages and what is owed about it name that; the next run begins without one."""
+    """Its pages and outbox records name that; the next run begins without one."""
     feed = bench.feed
     await feed.put(feed.seed("a.com/1", occasion=occasion(at=NOW)))
     (lease,) = await bench.worker.lease()

@@ -1,4 +1,4 @@
-"""Positions of Kafka partitions: what is kept beside them, and what a person's decision forgets."""
+"""Positions of Kafka partitions: their notes, and the data that an operator's decision removes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTES = (
 
 
 async def epoch_after(bench: Bench, *, records: int, leader_epoch: int) -> int | None:
-    """The epoch that is kept once so many more records have taken effect."""
+    """Epoch that is kept once this number of further records has taken effect."""
     seeds = [bench.feed.seed(f"a/{number}") for number in range(records)]
     await bench.frontier.intake.apply(replace(bench.feed.batch(*seeds), leader_epoch=leader_epoch))
     return await bench.frontier.positions.leader_epoch("topic", 0)
@@ -69,7 +69,7 @@ async def noted(bench: Bench, kafka_partition: int) -> list[int]:
 
 
 async def test_a_decision_forgets_what_was_noted_of_the_old_log(bench: Bench) -> None:
-    """Of that partition alone, not of one whose number begins alike, nor of lost runs."""
+    """Only that partition is forgotten, no other with a similar number, nor lost runs."""
     feeds = [await bench.another_feed(number) for number in (1, 10)]
     for feed in feeds:
         await note(bench, feed)
@@ -86,7 +86,7 @@ async def test_a_decision_forgets_what_was_noted_of_the_old_log(bench: Bench) ->
 
 
 async def test_a_decision_about_another_position_changes_nothing(bench: Bench) -> None:
-    """Whoever decides has seen the position that holds, and a partition that has one."""
+    """The caller that decides names the position that holds, of a partition that has one."""
     feed = await bench.another_feed(1)
     await note(bench, feed)
     positions = bench.frontier.positions

@@ -1,4 +1,4 @@
-"""What the frontier does not admit comes back, whatever is lost on the way."""
+"""Refused links are answered, whatever is lost on the way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFUSED = {1: "domain_max_pages"}
 
 
 def seeds(bench: Bench, count: int = 2) -> list[Seed]:
-    """Of which the frontier admits the first."""
+    """Seeds of which the frontier admits the first."""
     return [bench.feed.seed(f"a/{number}", domain_max_pages=1) for number in range(count)]
 
 
@@ -39,7 +39,7 @@ async def proxy_of(server: RunningServer) -> AsyncIterator[FaultyProxy]:
 
 
 async def test_a_refusal_survives_a_lost_answer(bench: Bench, redis_server: RunningServer) -> None:
-    """The product's client repeats a call whose answer was lost, and hears what was refused."""
+    """The product's client repeats a call whose answer was lost, and receives the refusals."""
     batch = bench.feed.batch(*seeds(bench))
     async with proxy_of(redis_server) as proxy:
         settings = load_settings(redis_host="127.0.0.1", redis_port=proxy.port)
@@ -53,7 +53,7 @@ async def test_a_refusal_survives_a_lost_answer(bench: Bench, redis_server: Runn
 
 
 async def test_a_refusal_is_answered_until_it_was_told(bench: Bench) -> None:
-    """To every call that begins before it; one that begins behind it says that it was told."""
+    """Every call that begins before it gets the refusal; one that begins behind it confirms it."""
     batch = bench.feed.batch(*seeds(bench))
     position = bench.frontier.positions
     for _ in range(3):
@@ -66,7 +66,7 @@ async def test_a_refusal_is_answered_until_it_was_told(bench: Bench) -> None:
 
 
 async def test_who_reads_again_from_a_refusal_goes_on_with_what_follows(bench: Bench) -> None:
-    """The next kafka-monitor begins at what may not be told, and puts it with younger records."""
+    """The next kafka-monitor begins at the unconfirmed record, and puts it with younger records."""
     await bench.feed.put(*seeds(bench))
     younger = seeds(bench)
     later = replace(bench.feed.batch(*younger), start=1)
@@ -78,7 +78,7 @@ async def test_who_reads_again_from_a_refusal_goes_on_with_what_follows(bench: B
 
 @pytest.mark.parametrize("topic_id", ["topic", "another"])
 async def test_refusals_of_partitions_are_kept_apart(bench: Bench, topic_id: str) -> None:
-    """What one partition has told says nothing about another one, nor about another topic's."""
+    """Confirmations of one partition mean nothing for another one, nor for another topic's."""
     await bench.feed.put(*seeds(bench))
     elsewhere = await bench.another_feed(1 if topic_id == "topic" else 0, topic_id)
     await elsewhere.seeds("b/1")

@@ -92,7 +92,7 @@ async def test_what_is_spilled_is_admitted_and_waits(
 
 
 async def test_dedupe_and_caps_are_applied_when_it_comes_back(bench: Bench, spills: Spills) -> None:
-    """What is a duplicate by then, or too much, leaves what was admitted and is filtered."""
+    """Links that are duplicates by then, or beyond a cap, leave the ledger and are filtered."""
     await bench.feed.put(bench.feed.seed("a/seed", domain_max_pages=3))
     (lease,) = await bench.worker.lease()
     await spills.settle(bench.worker, lease, links("a", range(4)), links("b", range(5)))
@@ -105,7 +105,7 @@ async def test_dedupe_and_caps_are_applied_when_it_comes_back(bench: Bench, spil
 
 
 async def test_a_repetition_changes_nothing(bench: Bench, spills: Spills, parent: Lease) -> None:
-    """A settle, or a batch, whose answer was lost is told again; a double record says nothing."""
+    """A settle or batch whose answer was lost is repeated; a double record changes nothing."""
     settle = Settle(token=parent.token, outcome=Outcome.DONE, links=[links("b", range(3))])
     settle = spills.send(bench.worker, settle)
     spills.records *= 2
@@ -191,7 +191,7 @@ async def test_a_run_that_ends_early_takes_what_is_spilled_with_it(
 async def test_the_next_run_does_not_take_what_an_ended_one_spilled(
     bench: Bench, spills: Spills, parent: Lease
 ) -> None:
-    """A crawl that is stopped and fed anew begins without it."""
+    """A crawl that is stopped and fed again begins without it."""
     await spills.settle(bench.worker, parent, links("b", range(3)))
     await bench.feed.say("stop")
     await bench.feed.seeds("a/seed")
@@ -232,7 +232,7 @@ async def test_an_emptied_redis_knows_no_record_of_the_old_one(
 
 
 async def test_a_gap_in_the_records_is_told(bench: Bench, spills: Spills, parent: Lease) -> None:
-    """Whoever reads on behind records that never took effect is sent back to them."""
+    """A reader that skips records that never took effect is sent back to them."""
     await spills.settle(bench.worker, parent, links("b", range(LINKS_PER_RECORD + 1)))
     await spills.overflow.begin("spills", 0, 0)
     with pytest.raises(PositionGap) as gap:
@@ -279,7 +279,7 @@ async def test_nothing_is_left_in_the_end(bench: Bench, spills: Spills, parent: 
     [None, b"", b"{}", b"\x93\x01", pack([2]), pack([1, "w", "1-1", 0, "1", 1, -1, -1, [["a"]]])],
 )
 def test_a_foreign_record_is_refused(value: bytes | None) -> None:
-    """What is no record of ours is told before the frontier sees it."""
+    """Foreign records are reported before the frontier sees them."""
     with pytest.raises(ValueError, match=r"^not a "):
         read_spill(0, value)
 
@@ -305,7 +305,7 @@ async def after_an_hour(bench: Bench) -> None:
 async def test_a_run_ends_though_kafka_has_lost_its_links(
     bench: Bench, spills: Spills, parent: Lease, max_wait_ms: int
 ) -> None:
-    """They fail by name once recall has passed the place where they must have been; told of all."""
+    """They fail with a reason once recall has passed their place; all of them are reported."""
     bench.limit(max_wait_ms=max_wait_ms)
     await spills.settle(bench.worker, parent, links("b", range(LINKS_PER_RECORD + 20)))
     await spills.skip(1)
@@ -370,7 +370,7 @@ async def test_links_that_an_older_version_spilled_are_found_lost_as_well(
 async def test_one_slow_site_does_not_keep_the_links_of_others_out(
     bench: Bench, spills: Spills, parent: Lease
 ) -> None:
-    """What waits for its minute makes no room; what is due, or will be within a second, does."""
+    """Delayed entries make no room; entries due now, or within a second, do."""
     await spills.settle(bench.worker, parent, links("quick", range(3)))
     slow = ThrottleRule(hits=1, window_s=60, moderated=False)
     await bench.rule(WIDE_OPEN, {"slow": slow})
@@ -389,7 +389,7 @@ async def test_one_slow_site_does_not_keep_the_links_of_others_out(
 async def test_what_is_delayed_does_not_keep_links_out(
     bench: Bench, spills: Spills, parent: Lease
 ) -> None:
-    """A retry that is due in a minute is no work for now, and one that is due at once is."""
+    """A retry that is due in a minute does not count as work now; one that is due at once does."""
     await spills.settle(bench.worker, parent, links("quick", range(3)))
     await bench.feed.seeds("a/other")
     (lease,) = await bench.worker.lease()

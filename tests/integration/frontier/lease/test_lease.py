@@ -39,7 +39,7 @@ async def test_equal_profiles_are_stored_once(bench: Bench) -> None:
 
 @pytest.mark.parametrize("domains", [1, 30])
 async def test_an_answer_has_a_bounded_weight(bench: Bench, domains: int) -> None:
-    """What a worker cannot receive in time it would ask for again and again; the rest follows."""
+    """Entries beyond what a worker can receive in time are not leased; later calls get the rest."""
     heavy = "x" * 1_000_000
     for number in range(60):
         await bench.feed.seeds(f"{number % domains}/{number}", attrs={"is": f"{number}{heavy}"})
@@ -102,7 +102,7 @@ async def test_outcomes_are_counted_by_reason(bench: Bench) -> None:
 
 
 async def test_a_requeued_entry_loses_priority_and_its_place(bench: Bench) -> None:
-    """A retry costs 10 in priority and goes behind what waits there."""
+    """A retry costs 10 in priority and goes behind the entries that wait there."""
     await bench.feed.seeds("a/1", "a/2", priority=50)
     await bench.feed.seeds("a/low", priority=40)
     (lease,) = await bench.worker.lease()
@@ -116,7 +116,7 @@ async def test_a_requeued_entry_loses_priority_and_its_place(bench: Bench) -> No
 
 
 async def test_a_released_entry_keeps_its_place_and_is_unmarked(bench: Bench) -> None:
-    """What a worker gives back is the next of its band again."""
+    """A released entry is the next of its band again."""
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
     await bench.worker.release(lease)
@@ -138,7 +138,7 @@ async def test_a_delayed_requeue_waits(bench: Bench) -> None:
 
 
 async def test_a_delayed_release_returns_in_front(bench: Bench) -> None:
-    """What is held back for a while is first of its band when its time has come."""
+    """An entry held back for a while is first of its band when its time has come."""
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
     await bench.worker.release(lease, delay_ms=500)
@@ -147,7 +147,7 @@ async def test_a_delayed_release_returns_in_front(bench: Bench) -> None:
 
 
 async def test_a_lost_answer_is_given_again(bench: Bench) -> None:
-    """The same call again grants the same leases in the same order, and no others."""
+    """A repeated call grants the same leases in the same order, and no others."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(40)))
     first = await bench.worker.exchange(want=20)
     bench.worker.session._call -= 1
@@ -158,7 +158,7 @@ async def test_a_lost_answer_is_given_again(bench: Bench) -> None:
 
 
 async def test_ends_in_a_lost_answer_take_effect_once(bench: Bench) -> None:
-    """Repeating a whole call, and more beside it, ends nothing twice."""
+    """Repeating a whole call, together with more, ends nothing twice."""
     await bench.feed.seeds("a/1", "a/2", "a/3")
     one, two, three = await bench.worker.lease(3)
     await bench.worker.settle(one, two, links=[links("a", [8])])
@@ -214,7 +214,7 @@ async def test_a_page_with_thousands_of_links_is_put_in_parts(bench: Bench) -> N
 
 
 async def test_many_pages_with_many_links_fit_one_call(bench: Bench) -> None:
-    """What does not fit one script goes ahead of it; nothing is lost or doubled."""
+    """Links that do not fit one script go ahead of it; nothing is lost or doubled."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(8)))
     leases = await bench.worker.lease(8)
     settles = [
@@ -253,7 +253,7 @@ async def test_a_restart_between_a_page_and_its_links_repeats_them(
 
 
 async def test_children_of_a_stale_hold_do_not_enter(bench: Bench) -> None:
-    """Links of a page that is in other hands by now change nothing, however many."""
+    """Links of a page that another worker has by now change nothing, however many."""
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     await bench.blame("w1", "")
@@ -263,7 +263,7 @@ async def test_children_of_a_stale_hold_do_not_enter(bench: Bench) -> None:
 
 
 async def test_an_entry_that_cannot_be_read_blocks_no_other(bench: Bench) -> None:
-    """What another version has written is left to whoever understands it; the rest goes on."""
+    """Entries of another version are left to workers that understand them; the rest goes on."""
     seed = bench.feed.seed("a/1")
     await bench.feed.put(replace(seed, entry=b"\xff of the future"), bench.feed.seed("a/2"))
     assert await bench.worker.urls() == ["a/2"]
@@ -289,7 +289,7 @@ async def test_a_call_grants_at_most_two_hundred(bench: Bench) -> None:
 
 
 async def test_crawls_are_found_by_spider_and_app(bench: Bench) -> None:
-    """Info lists the crawls of an application, with what waits in each domain."""
+    """Info lists the crawls of an application, with the queued pages of each domain."""
     for spiderid, appid in (("link", "app"), ("link", "app2"), ("other", "app")):
         crawl = CrawlKey(spiderid, appid, "c")
         await bench.feed.seeds("a/1", "a/2", crawl=crawl, priority=70)

@@ -1,4 +1,4 @@
-"""Who is served next: priorities, turns of equals, and how a batch is made up."""
+"""The order of leases: priorities, turns of equals, and how a batch is made up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_a_higher_priority_leaves_first_across_domains(bench: Bench) -> No
 
 
 async def test_a_batch_takes_all_of_the_best_before_anything_else(bench: Bench) -> None:
-    """One domain's many urgent entries fill a batch though others are ready."""
+    """Urgent entries of one domain fill a batch though others are ready."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(10)), "c/0", priority=100)
     await bench.feed.seeds(*(f"b/{i}" for i in range(10)))
     urls = await bench.worker.urls(12)
@@ -88,7 +88,7 @@ async def test_a_swept_crawl_does_not_lift_its_domain(bench: Bench) -> None:
 
 
 async def test_equal_domains_take_turns(bench: Bench) -> None:
-    """Domains of one priority are served in turn, whoever was filled first or most."""
+    """Domains of one priority are served in turn, whichever was filled first or most."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(50)))
     await bench.feed.seeds(*(f"b/{i}" for i in range(3)), "c/0")
     urls = [url for _ in range(6) for url in await bench.worker.urls(1)]
@@ -160,7 +160,7 @@ async def test_a_large_batch_takes_several_of_a_domain_at_once(bench: Bench) -> 
 
 
 async def test_a_small_batch_takes_one_of_each_domain(bench: Bench) -> None:
-    """What one worker fetches at the same time is spread as widely as can be."""
+    """A worker's concurrent fetches are spread as widely as can be."""
     await bench.feed.seeds(*(f"d{d}/{i}" for i in range(2) for d in range(40)))
     assert set(of_domains(await bench.worker.urls(40)).values()) == {1}
 
@@ -184,7 +184,7 @@ async def test_a_large_batch_serves_the_best_first(bench: Bench) -> None:
 
 
 async def test_one_page_is_chosen_among_all_that_have_waited(bench: Bench) -> None:
-    """Of domains whose pause is over at once the most urgent is next, not the first in line."""
+    """If several domains end their pause at once, the most urgent is next, not the first."""
     await bench.rule(ThrottleRule(hits=1, window_s=10))
     for number in range(40):
         await bench.feed.seeds(f"d{number}/first", f"d{number}/second", priority=number)

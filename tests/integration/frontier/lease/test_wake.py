@@ -52,7 +52,7 @@ async def sleepers(redis: Redis) -> AsyncIterator[Sleepers]:
 
 
 async def is_woken(sleeper: Sleeper, within_s: float = A_MOMENT_S) -> bool:
-    """Whether a wake-up comes."""
+    """Return whether a wake-up comes."""
     begun = time.monotonic()
     await sleeper.sleep(within_s)
     return time.monotonic() - begun < within_s * 0.9
@@ -65,7 +65,7 @@ async def fall_asleep(worker: Worker) -> None:
 
 
 async def test_a_seed_wakes_a_sleeper(bench: Bench, sleepers: Sleepers) -> None:
-    """A worker that found nothing hears of the first seed at once."""
+    """A worker that found nothing is woken by the first seed at once."""
     sleeper = await sleepers("w1")
     await fall_asleep(bench.worker)
     await bench.feed.seeds("a/1")
@@ -74,7 +74,7 @@ async def test_a_seed_wakes_a_sleeper(bench: Bench, sleepers: Sleepers) -> None:
 
 
 async def test_a_wake_up_while_awake_is_kept(bench: Bench, sleepers: Sleepers) -> None:
-    """What became due between the last question and the sleep is not missed."""
+    """Work that became due between the last call and the sleep is not missed."""
     sleeper = await sleepers("w1")
     await fall_asleep(bench.worker)
     await bench.feed.seeds("a/1")
@@ -95,7 +95,7 @@ async def test_one_sleeper_is_woken_for_one_domain(bench: Bench, sleepers: Sleep
 
 
 async def test_a_worker_with_free_slots_is_woken_too(bench: Bench, sleepers: Sleepers) -> None:
-    """Whoever got less than it wanted hears of new work while its pages are under way."""
+    """A worker that got less than it wanted is woken by new work while its pages are in flight."""
     sleeper = await sleepers("w1")
     await bench.feed.seeds("a/1")
     assert len((await bench.worker.exchange(want=10)).leases) == 1
@@ -150,7 +150,7 @@ async def test_many_links_put_ahead_wake_a_sleeper(bench: Bench, sleepers: Sleep
 
 
 async def test_returned_entries_wake_a_sleeper(bench: Bench, sleepers: Sleepers) -> None:
-    """What a worker gives back, or leaves behind, is work for another."""
+    """Entries that a worker releases, or leaves behind, are work for another."""
     await bench.feed.seeds("a/1")
     leaving, dying = bench.another_worker("leaving"), bench.another_worker("dying")
     await leaving.lease()
@@ -165,7 +165,7 @@ async def test_returned_entries_wake_a_sleeper(bench: Bench, sleepers: Sleepers)
 
 
 async def test_a_cooling_domain_wakes_nobody(bench: Bench, sleepers: Sleepers) -> None:
-    """Links into a domain that may not be asked yet are no reason to wake before its time."""
+    """Links into a domain that may not get requests yet wake no worker before its time."""
     await bench.rule(SLOW)
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
@@ -208,7 +208,7 @@ async def test_a_freed_slot_of_a_domain_wakes_a_sleeper(bench: Bench, sleepers: 
 
 
 async def test_a_grant_passes_the_watch_on(bench: Bench, sleepers: Sleepers) -> None:
-    """When the worker that knew the next due time has become busy, another one is told."""
+    """When the worker that knew the next due time has become busy, another one is woken."""
     await bench.rule(SLOW)
     await bench.feed.seeds("a/1", "a/2")
     (first,) = await bench.worker.lease()
@@ -224,7 +224,7 @@ async def test_a_grant_passes_the_watch_on(bench: Bench, sleepers: Sleepers) -> 
 
 
 async def test_new_rules_wake_everybody(bench: Bench, sleepers: Sleepers) -> None:
-    """A raised rule is work for whoever sleeps; so are the first rules of all."""
+    """A raised rule is work for sleeping workers; so are the first rules of all."""
     await bench.rule(SLOW)
     await bench.feed.seeds("a/1", "a/2")
     woken = [await sleepers(name) for name in ("w1", "w2")]
@@ -235,7 +235,7 @@ async def test_new_rules_wake_everybody(bench: Bench, sleepers: Sleepers) -> Non
 
 
 async def test_the_first_rules_wake_who_waits_for_them(unruled: Bench, sleepers: Sleepers) -> None:
-    """A worker that asked before there were rules hears when they come."""
+    """A worker that called before there were rules is woken when they come."""
     await unruled.feed.seeds("a/1")
     sleeper = await sleepers("w1")
     await unruled.worker.exchange(want=1)
@@ -245,7 +245,7 @@ async def test_the_first_rules_wake_who_waits_for_them(unruled: Bench, sleepers:
 
 
 async def test_care_makes_up_for_a_lost_wake_up(bench: Bench, sleepers: Sleepers) -> None:
-    """Work that is due while a worker sleeps is told to it again by the next step of care."""
+    """The next maintenance step wakes a worker again for work that is due while it sleeps."""
     await bench.rule(SLOW)
     await bench.feed.seeds("a/1", "a/2")
     sleeper = await sleepers("w1")
@@ -288,7 +288,7 @@ async def test_a_stop_and_an_expiry_wake_those_who_tend(bench: Bench, sleepers: 
 
 
 async def test_an_idle_cluster_is_quiet(bench: Bench, sleepers: Sleepers) -> None:
-    """When all is crawled and forgotten, nobody is told to ask again."""
+    """When all is crawled and forgotten, no worker is woken."""
     sleeper = await sleepers("w1")
     await bench.feed.seeds("a/1", "b/1")
     await is_woken(sleeper)
@@ -303,7 +303,7 @@ async def test_an_idle_cluster_is_quiet(bench: Bench, sleepers: Sleepers) -> Non
 async def test_a_sleeper_survives_a_restart_of_redis(
     bench: Bench, sleepers: Sleepers, redis_server: RunningServer, wait_until: WaitUntil
 ) -> None:
-    """The subscription is made anew, its owner is woken then, and hears what comes after."""
+    """The subscription is made again, its owner is woken then, and receives what follows."""
     sleeper = await sleepers("w1")
     redis_server.kill()
     redis_server.start()

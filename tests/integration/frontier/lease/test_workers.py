@@ -43,7 +43,7 @@ async def test_a_dead_worker_s_holds_return_in_their_old_order(bench: Bench) -> 
 
 
 async def test_a_beat_keeps_a_worker_alive(bench: Bench) -> None:
-    """A worker that has nothing to tell keeps its leases by beating."""
+    """A worker without reports keeps its leases by heartbeats."""
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     life = (await bench.frontier.queries.state()).life
@@ -85,7 +85,7 @@ async def test_all_dead_workers_are_reaped(bench: Bench) -> None:
 
 
 async def test_only_the_blamed_page_gains_a_death(bench: Bench) -> None:
-    """Three deaths make a dead letter; pages that were merely held beside it go on."""
+    """Three deaths make a dead letter; pages that were merely held with it go on."""
     await bench.feed.seeds("a/killer", "a/1", "a/2", useragent="me")
     for i in range(3):
         assert not await dead_letters(bench)
@@ -114,7 +114,7 @@ async def test_who_comes_late_to_reap_finds_nobody(bench: Bench) -> None:
 
 
 async def test_twenty_reaps_without_blame_are_too_many(bench: Bench) -> None:
-    """A page that was held by twenty dead workers is given up, though nobody blamed it."""
+    """A page that was held by twenty dead workers is given up, though no process blamed it."""
     await bench.feed.seeds("a/1")
     reaps = 0
     while not await dead_letters(bench):
@@ -185,7 +185,7 @@ async def test_a_dead_letter_of_a_stopping_run_counts_as_failed(bench: Bench) ->
 
 
 async def test_a_retiring_worker_gives_everything_back(bench: Bench) -> None:
-    """What Redis holds for a worker returns unmarked and in order, and the worker is gone."""
+    """The leases of a worker return unmarked and in order, and the worker is gone."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(150)))
     going = bench.another_worker("going")
     await going.lease(60)
@@ -228,7 +228,7 @@ async def test_a_worker_is_dead_until_the_last_of_its_pages_has_returned(bench: 
 
 
 async def test_reconcile_releases_what_the_worker_forgot(bench: Bench) -> None:
-    """A lease that nobody answers for returns; those alive stay."""
+    """A lease that no worker answers for returns; those alive stay."""
     await bench.feed.seeds("a/1", "a/2")
     alive, forgotten = await bench.worker.lease(2)
     lost = await bench.worker.session.reconcile([alive.token, "7-7"])
@@ -238,7 +238,7 @@ async def test_reconcile_releases_what_the_worker_forgot(bench: Bench) -> None:
 
 
 async def test_a_late_reconcile_releases_nothing_younger(bench: Bench) -> None:
-    """However long it was under way: what was granted meanwhile it does not ask for."""
+    """Leases granted during a long call are not reconciled by it."""
     await bench.feed.seeds("a/1", "a/2", "a/3")
     session, scripts = bench.worker.session, cast(Any, bench.worker.session._scripts)
     alive, forgotten = await bench.worker.lease(2)
@@ -295,7 +295,7 @@ async def test_a_page_that_always_hangs_is_given_up(bench: Bench) -> None:
 
 
 async def test_an_entry_that_no_worker_can_read_is_given_up(bench: Bench) -> None:
-    """It is given back for a worker of another version, with growing pauses, and not for ever."""
+    """It is released for a worker of another version, with growing pauses, and not without end."""
     seed = bench.feed.seed("a/1")
     await bench.feed.put(replace(seed, entry=b"\xff of the future"))
     for _ in range(20):
@@ -308,7 +308,7 @@ async def test_an_entry_that_no_worker_can_read_is_given_up(bench: Bench) -> Non
 
 
 async def test_a_worker_remembers_nothing_of_ended_holds(bench: Bench) -> None:
-    """What a process keeps for each lease goes with it, however the lease ended."""
+    """The data that a process keeps for each lease goes with it, however the lease ended."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(6)))
     session = bench.worker.session
     settled, requeued, released, forgotten, _, _ = await bench.worker.lease(6)
@@ -322,7 +322,7 @@ async def test_a_worker_remembers_nothing_of_ended_holds(bench: Bench) -> None:
 
 
 async def test_holds_of_the_dead_count_as_sent(bench: Bench) -> None:
-    """What a dead worker may have sent uses up the allowance: spacing runs from the reap."""
+    """Requests a dead worker may have sent use up the allowance: spacing runs from the reap."""
     await bench.rule(ThrottleRule(hits=1, window_s=10))
     await bench.feed.seeds("a/1", "a/2")
     dead = bench.another_worker("dead")

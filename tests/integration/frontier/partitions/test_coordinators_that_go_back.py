@@ -1,6 +1,6 @@
-"""A coordinator goes back to an earlier moment, or loses all: what the world is told stays true.
+"""A coordinator goes back to an earlier moment, or loses all: published records stay true.
 
-Partitions have heard of an ending that their coordinator has forgotten; or Kafka has a stop of
+Partitions know of an ending that their coordinator has forgotten; or Kafka has a stop of
 which the coordinator knows nothing, not even the run.
 """
 
@@ -43,7 +43,7 @@ async def _crawl(two: Two) -> None:
 
 
 async def _end(two: Two) -> None:
-    """One look, and the run is over."""
+    """Look once; the run is over."""
     coordinator = two.parts[0].coordinator
     (run,), _ = await coordinator.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
@@ -52,7 +52,7 @@ async def _end(two: Two) -> None:
 
 
 async def _go_back(two: Two, moment: Moment | None, *marks: CoordinatorMark) -> None:
-    """The coordinator is in another epoch, and is told what Kafka has."""
+    """Put the coordinator in another epoch, and restore it from Kafka."""
     coordinator = two.parts[0]
     await coordinator.go_back(moment, 2)
     assert await coordinator.coordinator.restore(coordinator.epochs[2], marks)
@@ -67,7 +67,7 @@ async def _told(two: Two, redis: Redis) -> list[OutboxRecord]:
 async def test_an_ending_that_the_coordinator_forgot_comes_with_all_counters(
     two: Two, redis: Redis, *, is_told: bool
 ) -> None:
-    """Partitions that have heard of it still know what the run had come to, there."""
+    """Partitions that know of it still have the final counters of the run."""
     await two.feed()
     await _crawl(two)
     before = await two.parts[0].moment()
@@ -82,7 +82,7 @@ async def test_an_ending_that_the_coordinator_forgot_comes_with_all_counters(
 
 
 async def test_what_a_run_had_come_to_is_forgotten_when_the_next_is_open(two: Two) -> None:
-    """It is neither counted there, nor kept for ever."""
+    """It is neither counted there, nor kept permanently."""
     await two.feed()
     await _crawl(two)
     await _end(two)
@@ -145,7 +145,7 @@ async def test_a_stop_that_the_coordinator_forgot_is_answered_and_its_run_ends_o
 
 
 async def test_what_was_asked_long_ago_is_not_answered_again(two: Two, redis: Redis) -> None:
-    """A coordinator that has lost all learns again of a stop and a pause, and tells nobody."""
+    """A coordinator that has lost all learns again of a stop and a pause, and reports to no one."""
     nothing = await two.parts[0].moment()
     mark, _ = await _stopped(two, two.stop(2))
     await _go_back(two, nothing, mark)
@@ -162,7 +162,7 @@ async def test_what_was_asked_long_ago_is_not_answered_again(two: Two, redis: Re
 async def test_a_partition_that_was_lost_begins_as_after_a_restart(
     redis: Redis, *, is_lost: bool
 ) -> None:
-    """Nobody knows what its domains were asked for a moment ago; of a new one they were not."""
+    """The latest requests to its domains are unknown; to those of a new one there were none."""
     await redis.flushdb()
     scripts = Scripts(redis, Partitions("cs", 2).keys(1))
     await create_frontier(scripts, Layout(partitions=2), is_lost=is_lost)

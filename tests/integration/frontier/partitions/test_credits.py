@@ -90,7 +90,7 @@ BUGS = {
 
 @pytest.mark.usefixtures("still")
 async def test_scripts_do_what_the_model_does(redis: Redis) -> None:
-    """Accounts, what waits, what has entered, and what the coordinator knows, also after faults."""
+    """Accounts, links in limbo, admitted links, and the coordinator's data, also after faults."""
     finished = 0
     for seed in range(WALKS):
         finished += await replay_credits(redis, Random(seed))

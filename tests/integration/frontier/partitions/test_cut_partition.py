@@ -1,4 +1,4 @@
-"""One of three partitions loses the end of its append-only file, at any record of it.
+"""A cut of the append-only file of one of three partitions, at any record of it.
 
 A crawl is recorded; then, for each moment of it, each partition and each record of that, the
 frontier is loaded with what the partition had up to there, and with all that the others had. The
@@ -51,7 +51,7 @@ class Crawl(RealCluster):
         super().__init__(redis, WEB)
         self.fetched: list[str] = []
         self.told: list[OutboxRecord] = []
-        """Beginnings and endings, as the world was told."""
+        """Beginnings and endings, as published."""
         self.moments: list[Moment] = []
         """After each round of all."""
 
@@ -67,7 +67,7 @@ class Crawl(RealCluster):
         assert await self.run(note)
 
     async def go_on(self, moment: Moment, place: int) -> None:
-        """What Kafka has is as it was; a partition has gone back, and its workers are gone."""
+        """Kafka's data stays as it was; a partition has gone back, and its workers are gone."""
         self.logs, self.marks = [[*log] for log in moment.logs], [*moment.marks]
         self.told, self.fetched = [*moment.told], [*moment.fetched]
         part = self.parts[place]
@@ -101,7 +101,7 @@ class Crawl(RealCluster):
             await reap_all(part.frontier.scripts.run, worker, "")
 
     async def _enroll(self) -> None:
-        """Coordinators hear of the seeds, and partitions take them."""
+        """Coordinators enroll the seeds, and partitions take them."""
         coordinator = self.parts[COORDINATOR].coordinator
         try:
             await coordinator.labels([])
@@ -169,7 +169,7 @@ class Crawl(RealCluster):
         return bool(self._endings())
 
     async def _publish(self) -> None:
-        """What the coordinator owes is in Kafka."""
+        """The outbox of the coordinator is in Kafka."""
         streams = Streams(self.redis, self.parts[COORDINATOR].keys, "reader")
         owed = await streams.records(count=20, block_ms=0)
         for one in owed:
@@ -193,7 +193,7 @@ class Crawl(RealCluster):
         return [one for one in self.told if one.kind == "crawl_finished"]
 
     def check(self, where: object) -> None:
-        """Every page came, and however often the ending was told, it was the same."""
+        """Every page came, and however often the ending was published, it was the same."""
         assert set(self.fetched) == set(WEB.places), where
         endings = {
             (one.run, one.counters["admitted"], one.counters["done"]) for one in self._endings()
@@ -216,7 +216,7 @@ class Moment:
 
 
 def _is_of(unit: Unit, tag: bytes) -> bool:
-    """Whether a script has written this in a partition."""
+    """Return whether a script has written this in a partition."""
     return any(part.startswith(tag) for command in unit for part in command[1:2])
 
 

@@ -1,4 +1,4 @@
-"""What the clock of a coordinator ends: runs that expire, and what crawls have seen."""
+"""Ends by the clock of a coordinator: runs that expire, and the duplicate filters of crawls."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ def expiring(two: Two, at: int, *more: int) -> None:
 
 
 def seeds_of(two: Two) -> list[Seed]:
-    """Those of a cluster."""
+    """Contexts of a cluster."""
     return [record for record in two.records if isinstance(record, Seed)]
 
 
 async def overdue(two: Two) -> Sequence[ToNote]:
-    """What the coordinator's clock ends, a second after its last seed."""
+    """Ends that the coordinator's clock makes, a second after its last seed."""
     return (await two.parts[0].coordinator.overdue(0, DEDUPE_MS)).to_note
 
 
 async def endings(two: Two, redis: Redis) -> list[OutboxRecord]:
-    """What the coordinator has told the world of the ends of runs."""
+    """Ends of runs that the coordinator has published."""
     streams = Streams(redis, two.parts[0].keys, "reader")
     owed = await streams.records(count=100, block_ms=0)
     return [one for one in owed if isinstance(one, OutboxRecord) and one.kind != "crawl_started"]
 
 
 async def test_a_run_expires_everywhere_and_is_told_once(two: Two, redis: Redis) -> None:
-    """What waits is counted as expired where it waits; what is in flight may still end well."""
+    """Queued pages are counted as expired where they wait; pages in flight may still end well."""
     expiring(two, int(time.time()) + 2)
     await two.feed()
     for place in (0, 1):
@@ -193,7 +193,7 @@ async def test_an_expiry_that_the_coordinator_forgets_is_restored(two: Two, redi
 
 
 async def test_a_note_of_an_earlier_life_ends_nothing(two: Two) -> None:
-    """The coordinator has to say so again: nobody knows whether Kafka's record counts."""
+    """The coordinator has to repeat it: it is unknown whether Kafka's record counts."""
     expiring(two, PAST, 0)
     await two.parts[0].coordinator.enroll(two.batch(0, 1))
     note = (await two.parts[0].coordinator.enroll(two.batch(1, 2))).note
@@ -207,7 +207,7 @@ async def test_a_note_of_an_earlier_life_ends_nothing(two: Two) -> None:
 
 
 async def test_an_emptied_coordinator_reports_what_kafka_has_of_it(two: Two, redis: Redis) -> None:
-    """A run that was noted to be over, and not told, is told; its seeds do not enter again."""
+    """A run that was noted to be over, but not published, is published; its seeds stay out."""
     part = two.parts[0]
     empty = await part.moment()
     expiring(two, PAST)
@@ -223,7 +223,7 @@ async def test_an_emptied_coordinator_reports_what_kafka_has_of_it(two: Two, red
 
 
 async def test_what_closed_before_it_was_heard_is_counted_as_expired(two: Two) -> None:
-    """A page of the next generation tells a partition that the one before is over, not why."""
+    """A page of the next generation shows a partition that the one before is over, not why."""
     expiring(two, PAST, 0)
     coordinator = two.parts[0].coordinator
     stamps = dict((await coordinator.enroll(two.batch(0, 1))).stamps)
@@ -300,7 +300,7 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
 
 
 async def ended(two: Two, *, remember: int) -> Coordinator:
-    """End the first run of a crawl that remembers for so many seconds; its coordinator."""
+    """End the first run of a crawl that keeps its filter for some seconds; its coordinator."""
     two.records = [replace(seed, remember=remember) for seed in seeds_of(two)]
     coordinator = two.parts[0].coordinator
     await coordinator.enroll(two.batch(0, 2))
@@ -320,7 +320,7 @@ async def test_seeds_say_how_long_a_crawl_remembers(two: Two) -> None:
 
 
 async def test_a_seed_after_the_time_of_what_was_seen_begins_with_nothing(two: Two) -> None:
-    """Whether or not the coordinator's clock was looked at in between; Kafka has it first."""
+    """Kafka has it first, also if the coordinator's clock was not looked at in between."""
     coordinator = await ended(two, remember=60)
     await two.parts[0].advance(60_001)
     two.records.append(replace(two.records[1], offset=2))

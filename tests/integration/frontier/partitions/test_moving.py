@@ -37,13 +37,13 @@ PAUSED, STOPPED, ENDED, RAISED = (
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Redis is told is taken to be on its disk."""
+    """Acknowledged writes are taken to be on Redis' disk."""
     monkeypatch.setattr(filling, "DURABLE_S", 0)
 
 
 @pytest.fixture
 async def bench(redis: Redis) -> Bench:
-    """A frontier with something of everything, and nothing under way."""
+    """A frontier with something of everything, and nothing in progress."""
     bench = await open_bench(redis)
     bench.shelve(64)
     await bench.frontier.stocking.step()
@@ -70,7 +70,7 @@ async def bench(redis: Redis) -> Bench:
 
 
 async def at_rest(bench: Bench) -> None:
-    """What monitors do until nothing is under way."""
+    """Run the monitors' work until nothing is in progress."""
     await bench.tend()
     await bench.tend()
     await bench.owed()
@@ -126,7 +126,7 @@ async def test_what_was_moved_is_crawled(redis: Redis) -> None:
 
 
 async def test_a_frozen_frontier_does_nothing(bench: Bench, redis: Redis) -> None:
-    """Nobody leases, feeds or founds anything, until it is told to go on."""
+    """No process leases, feeds or founds anything, until the frontier is released."""
     withdrawal = Withdrawal(frontiers_in(redis, 1, "cs"))
     await withdrawal.begin("3 partitions")
     await bench.rule()
@@ -150,7 +150,7 @@ async def test_nothing_is_frozen_while_something_is_under_way(bench: Bench, redi
 
 
 async def bench_of(frontiers: Frontiers) -> Bench:
-    """The same tools for a frontier of one partition that was moved."""
+    """A frontier of one partition that was moved has the same tools."""
     scripts = frontiers.root.scripts
     bench = Bench(
         scripts.redis,

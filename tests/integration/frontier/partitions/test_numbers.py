@@ -23,7 +23,7 @@ pytest_plugins = ("support.frontier.fixtures",)
 pytestmark = pytest.mark.usefixtures("still")
 GENERATION, RUN = 5, 8
 FORGOTTEN = {"generation_floor": GENERATION, "run_floor": RUN - 1}
-"""What a coordinator knows of crawls that it has forgotten."""
+"""Data that a coordinator has of crawls that it has forgotten."""
 DEDUPE_MS = 20_000
 
 
@@ -51,7 +51,7 @@ async def _read_again(two: Two) -> None:
 
 
 async def _finish(two: Two, redis: Redis) -> OutboxRecord:
-    """Each partition has a page, which gets done; how the run is told to have ended."""
+    """Crawl a page in each partition to its end; return the published ending of the run."""
     for place in range(2):
         assert await two.confirm(place) == 1
         found = await two.lease(place)
@@ -95,7 +95,7 @@ async def test_a_crawl_keeps_its_numbers_when_its_coordinator_goes_back(
 
 
 async def test_a_crawl_is_told_as_begun_until_kafka_has_it_in_this_life(two: Two) -> None:
-    """Whoever was told by an earlier life has to ask again."""
+    """A caller whose answer is of an earlier epoch has to call again."""
     coordinator = two.parts[0]
     first = (await coordinator.coordinator.enroll(two.batch(0, 1))).begun
     assert (await coordinator.coordinator.enroll(two.batch(0, 1))).begun == first

@@ -108,7 +108,7 @@ async def test_the_stop_of_a_firing_takes_effect_once(two: Two) -> None:
 
 
 async def test_a_schedule_is_told_in_partition_0(two: Two) -> None:
-    """In record order, once; the reply is owed there."""
+    """In record order, once; the reply is in the outbox there."""
     schedule = Schedule(appid="app", name="nightly", cron="0 0 * * *", seeds=[{"url": "http://a/"}])
     changes_in_order: tuple[Do, ...] = ("set", "pause")
     changes = [

@@ -136,7 +136,7 @@ class Limited:
 
 
 async def test_seeds_of_all_partitions_share_a_limit(limited: Limited) -> None:
-    """Those beyond it are refused, and counted, as with one partition."""
+    """Links beyond it are refused, and counted, as with one partition."""
     first = [limited.seed(0, f"{n}", max_pages=3) for n in range(2)]
     assert not (await limited.take(0, *first)).refused
     second = [limited.seed(1, f"{n}", max_pages=3) for n in range(2)]
@@ -147,7 +147,7 @@ async def test_seeds_of_all_partitions_share_a_limit(limited: Limited) -> None:
 
 
 async def test_a_refusal_is_answered_until_it_was_told(limited: Limited) -> None:
-    """To every call that begins before it, and who begins anew reads again from there."""
+    """Every call that begins before it gets it; a caller that restarts reads again from there."""
     seeds = [limited.seed(0, f"{n}", max_pages=1) for n in range(2)]
     for _ in range(3):
         assert (await limited.take(0, *seeds)).refused == {1: "max_pages"}
@@ -178,7 +178,7 @@ async def test_what_waits_is_refused_with_its_generation(limited: Limited) -> No
 
 
 async def test_more_than_could_enter_does_not_wait(limited: Limited) -> None:
-    """What waits twice, waits once; links beyond the limit of their domain take no room."""
+    """A link that comes twice waits once; links beyond the limit of their domain take no room."""
     await limited.find(1, "a", "b", "a", "c", limit=9, of_domain=2)
     assert await limited.waiting(1) == 2
     await limited.carry(1)
@@ -223,7 +223,7 @@ async def test_links_that_are_put_ahead_of_their_page_are_met(limited: Limited) 
 
 
 async def test_a_run_with_links_that_wait_is_not_over(limited: Limited) -> None:
-    """Whoever looks hears of it, and that they are to be carried credits."""
+    """A look finds it, and that the links need credits."""
     await limited.find(1, "a", limit=1)
     (report,) = (await limited.two.parts[1].contexts.look([limited.two.context(0)])).reports
     assert (report.is_idle, report.is_short) == (False, True)

@@ -12,8 +12,8 @@ from support.partitions.planting import WalkBug, is_found
 from support.partitions.traces import replay_walk
 
 WALKS = 300
-"""Most need a few. Whoever changes scripts or walks moves the one that finds a bug, and the search
-takes longer until ``first`` is set anew."""
+"""Most need a few. A change of scripts or walks moves the one that finds a bug, and the search
+takes longer until ``first`` is set again."""
 
 pytest_plugins = ("support.frontier.fixtures",)
 

@@ -28,7 +28,7 @@ async def two(redis: Redis) -> Two:
 
 
 async def test_a_paused_run_leases_nothing_anywhere(two: Two) -> None:
-    """Pause and resume reach a partition by what it is told; then it asks, and goes on."""
+    """Pause and resume reach a partition by a notification; then it asks, and goes on."""
     await two.feed()
     await two.confirm(1)
     for offset, action in ((2, "pause"), (3, "resume")):
@@ -91,7 +91,7 @@ async def test_what_comes_during_a_look_keeps_the_run_open(two: Two) -> None:
 
 
 async def test_a_generation_that_is_over_takes_nothing(two: Two) -> None:
-    """Neither seeds nor links, once a partition has heard so; they are passed."""
+    """Neither seeds nor links enter once a partition has the notification; they are passed."""
     stamps = await two.feed()
     await two.confirm(0)
     _, origin = await two.page(0)
@@ -112,7 +112,7 @@ async def test_a_generation_that_is_over_takes_nothing(two: Two) -> None:
 
 
 async def test_a_later_generation_ends_the_one_before_it(two: Two) -> None:
-    """Also where its stop was not heard of yet: a seed behind the stop tells of it."""
+    """Also if its stop was not known yet: a seed behind the stop carries the news."""
     await two.feed()
     await two.confirm(1)
     stop = two.stop(2)
@@ -184,7 +184,7 @@ async def test_seeds_wait_for_their_grace(two: Two) -> None:
 
 
 async def test_another_life_is_not_restored_by_an_old_answer(two: Two) -> None:
-    """Who read what Kafka knew before the coordinator went back once more has read too little."""
+    """A caller that read Kafka before the coordinator went back once more has read too little."""
     coordinator = two.parts[0].coordinator
     assert not await coordinator.restore(two.parts[0].epochs[1] - 1, [])
     await two.parts[0].go_back(None, 2)

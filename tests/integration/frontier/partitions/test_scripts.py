@@ -23,7 +23,7 @@ async def two(redis: Redis) -> Two:
 
 
 async def test_a_seed_is_stamped_again_and_taken_once(two: Two) -> None:
-    """Whoever is behind asks again; whoever is ahead takes nothing."""
+    """A caller that is behind asks again; one that is ahead takes nothing."""
     stamps = await two.feed()
     again = await two.parts[0].coordinator.enroll(two.batch(0, 2))
     assert {offset: stamp.run for offset, stamp in again.stamps.items()} == {0: 1, 1: 1}
@@ -54,7 +54,7 @@ async def test_a_gap_writes_nothing(two: Two, redis: Redis) -> None:
 
 
 async def test_an_unknown_topic_has_no_position(two: Two) -> None:
-    """Nobody may guess where to begin."""
+    """A caller may not guess where to begin."""
     with pytest.raises(PositionGap) as gap:
         await two.parts[0].coordinator.enroll(replace(two.batch(0, 2), topic_id="another"))
     assert gap.value.position == -1

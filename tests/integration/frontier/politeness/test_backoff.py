@@ -1,4 +1,4 @@
-"""What a site asks for itself: back-off, a single trial, Crawl-delay; for the whole cluster."""
+"""Rates by a site's own answers: back-off, one probe, Crawl-delay; for the whole cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def due_ms(worker: Worker) -> int:
 
 
 async def look(bench: Bench, domain: str = "a") -> DomainReport:
-    """What a person sees."""
+    """Return the view that an operator sees."""
     return await bench.frontier.inspector.domain(domain)
 
 
@@ -75,7 +75,7 @@ async def test_no_worker_asks_before_retry_after(
 
 @pytest.mark.usefixtures("still")
 async def test_a_date_is_counted_by_the_clock_of_redis(bench: Bench) -> None:
-    """Where the site gives a date and no clock of its own, no worker's clock is asked."""
+    """If the site gives a date and no clock of its own, no worker's clock is used."""
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     until_ms = int(time.time() * 1000) + 20_000
@@ -118,7 +118,7 @@ async def test_what_was_under_way_before_a_refusal_is_no_news(bench: Bench) -> N
 
 
 async def test_after_a_back_off_one_request_of_the_whole_cluster_tries(redis: Redis) -> None:
-    """Of many workers that ask at once, one gets one; the others when it has been answered."""
+    """If many workers call at once, one gets one; the others when it has been answered."""
     bench = await open_bench(redis, WIDE_OPEN)
     await bench.feed.seeds(*(f"a/{i}" for i in range(50)))
     (lease,) = await bench.worker.lease()
@@ -140,7 +140,7 @@ async def test_after_a_back_off_one_request_of_the_whole_cluster_tries(redis: Re
 
 
 async def test_the_trial_of_a_worker_that_died_is_made_by_another(bench: Bench) -> None:
-    """A probe that nobody will hear of leases nothing up beyond its worker's end."""
+    """A probe that gets no answer leases nothing beyond its worker's end."""
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
     await meet(bench.worker, lease, REFUSAL)
@@ -153,7 +153,7 @@ async def test_the_trial_of_a_worker_that_died_is_made_by_another(bench: Bench) 
 
 
 async def test_repeated_silence_is_a_back_off_and_one_is_not(bench: Bench) -> None:
-    """From the fifth in a row on; an answer in between begins the count anew."""
+    """From the fifth in a row on; an answer in between restarts the count."""
     await bench.feed.seeds("a/1", "a/2")
     for number in range(9):
         (lease,) = await bench.worker.lease()
@@ -192,7 +192,7 @@ async def test_the_result_of_a_refusal_is_no_answer(bench: Bench) -> None:
 
 
 async def test_a_report_that_is_repeated_counts_once(bench: Bench) -> None:
-    """When the answer to a call is lost, the same words are no second strike."""
+    """When the answer to a call is lost, its repetition does not count as a second strike."""
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
     for heard in (SILENCE, SILENCE, REFUSAL):
@@ -202,7 +202,7 @@ async def test_a_report_that_is_repeated_counts_once(bench: Bench) -> None:
 
 
 async def test_a_stale_worker_s_word_counts_for_nothing(bench: Bench) -> None:
-    """What a worker tells of a lease that is in other hands changes nothing."""
+    """Reports of a worker about a lease that another worker has change nothing."""
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     await bench.blame(bench.worker.name, "")
@@ -212,7 +212,7 @@ async def test_a_stale_worker_s_word_counts_for_nothing(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_care_outlives_an_empty_domain_and_ends(bench: Bench) -> None:
-    """What waits for nothing is not forgotten before its time, and is forgotten after it."""
+    """A back-off without queued pages is kept until its time, and forgotten after it."""
     await bench.feed.seeds("a/1")
     (lease,) = await bench.worker.lease()
     report = SentRequest(lease.token, 0, received=True, heard=asked(600))

@@ -31,7 +31,7 @@ STEPS = (
 )
 """By which Redis' clock is set, in ms."""
 LATE_MS = 100
-"""What a call may be late without that the clock misses it for good, as in ``clock.lua``."""
+"""Delay of a call that does not make the clock lose time, as in ``clock.lua``."""
 CALLS = 400
 
 
@@ -41,11 +41,11 @@ class Kind(NamedTuple):
     directions: tuple[int, ...]
     """In which Redis' clock is set, at every fifth call."""
     slowest_ms: float
-    """Longest time that a request, or an answer, is under way."""
+    """Longest time of a request, or an answer, on its way."""
     pauses_ms: tuple[int, ...]
     """Longest times between two calls."""
     most_given_ms: float
-    """What the clock may gain on true time."""
+    """Gain of the clock over true time that is allowed."""
     most_lost: float
     """Which part of true time it may lose."""
 
@@ -146,7 +146,7 @@ async def test_the_clock_stands_while_nobody_can_tell(redis: Redis) -> None:
 
 
 async def test_what_is_known_of_another_life_counts_for_nothing(redis: Redis) -> None:
-    """After a restart, with an older copy of the data, nobody's knowledge moves the clock."""
+    """After a restart, with an older copy of the data, no process' knowledge moves the clock."""
     times = Times()
     async with timed(redis, times) as client:
         bench = await open_bench(client)
@@ -200,7 +200,7 @@ async def test_a_clock_that_is_ahead_for_moments_ends_no_run(redis: Redis) -> No
 
 
 async def test_a_worker_sets_out_from_the_clock_as_it_finds_it(redis: Redis) -> None:
-    """What a new worker sends counts for a whole window after it, whenever others called last."""
+    """A new worker's requests count for a whole window after them, whatever calls came before."""
     rule, times, sends = spaced(1, 3), Times(), list[int]()
     async with timed(redis, times) as client:
         bench = await open_bench(client, rule)

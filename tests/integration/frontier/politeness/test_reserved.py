@@ -111,7 +111,7 @@ async def test_a_lowered_rule_holds_for_a_request_that_is_reserved(bench: Bench)
 
 @pytest.mark.usefixtures("still")
 async def test_a_site_gives_one_a_minute(bench: Bench) -> None:
-    """Whoever redirects to it cannot keep it from its own pages."""
+    """A site that redirects to it cannot keep it from its own pages."""
     assert await wait_ms(bench) == 0
     await bench.advance(TAKES_MS)
     assert await wait_ms(bench) == -1

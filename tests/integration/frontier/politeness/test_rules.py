@@ -52,7 +52,7 @@ async def test_an_older_table_never_replaces_a_newer_one(unruled: Bench) -> None
 
 
 async def test_the_table_of_another_node_must_be_adopted(unruled: Bench) -> None:
-    """A ZooKeeper made anew counts from the beginning: its rules need a person's word."""
+    """A ZooKeeper created again counts from the beginning: its rules need an operator's consent."""
     frontier = unruled.frontier
     await frontier.rules.copy(TABLE)
     anew = replace(TABLE, default=SLOW, czxid=1, mzxid=2)
@@ -103,7 +103,7 @@ async def test_a_new_default_reaches_every_domain(bench: Bench) -> None:
 
 
 async def test_a_blacklisted_domain_is_parked_and_comes_back(bench: Bench) -> None:
-    """What waits in a blocked domain stays, is never due, and is due when the block ends."""
+    """Pages of a blocked domain stay, are never due, and are due when the block ends."""
     await bench.feed.seeds("evil/1", "evil/2", "good/1")
     await bench.rule(blacklist=["evil"])
     assert await bench.worker.urls() == ["good/1"]

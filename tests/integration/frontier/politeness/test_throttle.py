@@ -28,7 +28,7 @@ async def test_spacing_runs_from_the_reported_send(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_an_unreported_send_counts_as_now(bench: Bench) -> None:
-    """While nobody says that a request has left, a moderated domain waits."""
+    """Until a request is reported as sent, a moderated domain waits."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
@@ -87,7 +87,7 @@ async def test_a_given_back_grant_is_forfeit(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_concurrency_counts_from_lease_to_response(bench: Bench) -> None:
-    """No more requests are under way than the rule allows; a response makes room at once."""
+    """No more requests are in flight than the rule allows; a response makes room at once."""
     await bench.rule(bursts(1_000, 1, concurrency=2))
     await bench.feed.seeds(*(f"a/{i}" for i in range(5)))
     one, two = await bench.worker.lease(5)
@@ -104,7 +104,7 @@ async def test_concurrency_counts_from_lease_to_response(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_spiders_share_the_allowance_of_a_domain(bench: Bench) -> None:
-    """The limit is what the site sees, whoever asks."""
+    """The limit holds at the site, for all workers together."""
     await bench.rule(spaced(1, 10))
     other = bench.another_worker("w2", "other")
     await bench.feed.seeds("a/1", "a/2")
@@ -150,7 +150,7 @@ async def test_a_robots_txt_and_its_page_may_go_back_to_back(bench: Bench) -> No
 async def test_a_page_follows_its_robots_txt_though_the_response_was_told_before(
     bench: Bench,
 ) -> None:
-    """A worker tells of a response when it comes, and what the file says when it has read it."""
+    """A worker reports a response when it comes, and a file's content when it has read it."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
@@ -300,7 +300,7 @@ async def test_a_domain_whose_window_has_passed_waits_no_more(bench: Bench) -> N
 
 @pytest.mark.usefixtures("still")
 async def test_a_long_window_of_one_domain_holds_back_no_other(bench: Bench) -> None:
-    """A restart makes nobody wait for the longest window of the table."""
+    """A restart makes no worker wait for the longest window of the table."""
     await bench.rule(spaced(10, 1), {"slow": bursts(1, 86_400)})
     await bench.feed.seeds("slow/1", "a/1")
     await bench.pretend_restart()
@@ -339,7 +339,7 @@ async def test_after_a_restart_a_robots_txt_brings_no_page_at_once(bench: Bench,
 async def test_what_leaves_shortly_after_a_restart_is_paid_for(
     bench: Bench, rule: ThrottleRule
 ) -> None:
-    """Grants that Redis has lost may be used for a second by workers that have not heard of it."""
+    """Grants that Redis has lost may be used for a second by workers that do not know of it."""
     await bench.rule(rule)
     await bench.feed.seeds(*(f"a/{i}" for i in range(199)))
     kept = {key: await bench.redis.dump(key) for key in await bench.redis.keys("*")}
@@ -363,7 +363,7 @@ async def test_what_leaves_shortly_after_a_restart_is_paid_for(
 
 
 async def test_a_restart_with_holds_under_way_keeps_them(bench: Bench) -> None:
-    """What Redis' log kept is still held, and may be settled."""
+    """Leases in Redis' log are still held, and may be settled."""
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
     await bench.pretend_restart()
@@ -389,7 +389,7 @@ async def test_a_step_of_the_machine_s_clock_gives_nothing_away(bench: Bench, st
 
 @pytest.mark.usefixtures("still")
 async def test_a_rule_that_becomes_unmoderated_grants_no_burst_on_top(bench: Bench) -> None:
-    """What was sent evenly before counts as a whole allowance of the new rule."""
+    """Requests sent evenly before count as a whole allowance of the new rule."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds(*(f"a/{i}" for i in range(30)))
     for _ in range(5):

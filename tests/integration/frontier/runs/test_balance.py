@@ -1,4 +1,4 @@
-"""The ledgers are added up continuously: nothing is left over, and a defect would be found."""
+"""The ledgers are added up continuously: nothing is left over, and a bug would be found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_a_sound_ledger_leaves_nothing_over(bench: Bench) -> None:
 
 
 async def test_a_page_that_is_missing_is_found(bench: Bench) -> None:
-    """A counter that is off is told by crawl and in the sum that status shows, while it is."""
+    """A counter that is off is reported by crawl and in the sum that status shows, while it is."""
     await bench.feed.seeds("a/1", "a/2")
     other = CrawlKey("link", "app", "other: crawl")
     await bench.feed.put(bench.feed.seed("a/3", crawl=other))
@@ -49,7 +49,7 @@ async def test_a_page_that_is_missing_is_found(bench: Bench) -> None:
 
 
 async def test_a_hold_that_is_missing_is_found(bench: Bench) -> None:
-    """What the ledgers say is held is compared with what workers hold."""
+    """Pages held by the ledgers are compared with the leases of workers."""
     await bench.feed.seeds("a/1", "b/1")
     key, token = f"{{cs0}}h:{bench.worker.name}", (await bench.worker.lease(2))[0].token
     lease = await bench.redis.hget(key, token)

@@ -83,7 +83,7 @@ async def test_a_later_feed_opens_the_next_run_with_dedupe_kept(bench: Bench) ->
 
 
 async def test_the_next_run_counts_from_nothing(bench: Bench) -> None:
-    """What the former one did, why it failed and filtered, is not told of the next."""
+    """The counters and reasons of the former run are not reported for the next."""
     await bench.feed.seeds("a/1", "a/2", maxdepth=1)
     good, bad = await bench.worker.lease(2)
     await bench.worker.settle(good, links=[links("a", [1])], body_bytes=7)
@@ -157,7 +157,7 @@ async def test_a_crawl_may_remember_for_longer_or_less(bench: Bench) -> None:
 
 
 async def test_what_a_crawl_was_told_to_remember_ends_with_a_stop(bench: Bench) -> None:
-    """A stop forgets at once; the crawl begins anew, with the operator's time."""
+    """A stop forgets at once; the crawl begins again, with the operator's time."""
     await bench.feed.seeds("a/1", remember=5_400)
     await bench.feed.say("stop")
     await bench.feed.seeds("a/2")
@@ -177,7 +177,7 @@ async def test_an_older_seed_that_is_read_late_does_not_say_what_is_remembered(
 
 
 async def test_a_run_that_comes_back_remembers_as_it_was_told(bench: Bench) -> None:
-    """What seeds of earlier runs had said is told with the beginning of the run."""
+    """Options of seeds of earlier runs are published with the beginning of the run."""
     await bench.feed.seeds("a/1", remember=5_400)
     await _finish(bench)
     await bench.feed.seeds("a/2")
@@ -216,7 +216,7 @@ async def test_a_time_that_is_past_ends_the_run_at_once(bench: Bench) -> None:
 
 
 async def test_a_run_expires_when_its_time_comes(bench: Bench) -> None:
-    """What waits then is counted as expired; what is held may still end well."""
+    """Pages queued then are counted as expired; leased pages may still end well."""
     await bench.feed.seeds("a/1", "a/2", "a/3", expires=int(time.time()) + 100)
     done, released = await bench.worker.lease(2)
     (step,) = await bench.tend()
@@ -245,7 +245,7 @@ async def test_the_last_expiry_that_was_said_rules_the_run(bench: Bench) -> None
 
 
 async def test_a_seed_after_the_time_opens_the_next_run(bench: Bench) -> None:
-    """A run that is over by the clock, though nobody has ended it yet, takes no new seed."""
+    """A run that is over by the clock, though not ended yet, takes no new seed."""
     await bench.feed.seeds("a/1", expires=1)
     answer = await bench.feed.seeds("a/2")
     assert dict(answer.runs) == {1: 2}
@@ -352,7 +352,7 @@ async def test_the_last_time_to_end_is_that_of_the_last_record(bench: Bench) -> 
 
 
 async def test_a_run_that_was_found_over_stays_over(bench: Bench) -> None:
-    """A machine's clock that goes forward and back leaves no entries behind that nobody leases."""
+    """A machine's clock that goes forward and back leaves no entries that cannot be leased."""
     later = int(time.time()) + 1_000
     await bench.feed.seeds("a/1", "a/2", expires=later)
     await bench.feed.seeds("b/1", crawl=OTHER, expires=later)

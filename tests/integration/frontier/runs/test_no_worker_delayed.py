@@ -27,7 +27,7 @@ async def outlive(bench: Bench, crawl: CrawlKey = CRAWL) -> int:
 
 
 async def test_seeds_of_a_spider_without_crawlers_fail_after_their_time(bench: Bench) -> None:
-    """Waits for `not_before`, then a day for a crawler, and fails by name."""
+    """Waits for `not_before`, then a day for a crawler, and fails with a reason."""
     nobody = replace(CRAWL, spiderid="typo")
     await bench.feed.seeds("a/1", crawl=nobody, not_before=time.time() + 5 * 3600)
     assert 5 + 24 <= await outlive(bench, nobody) <= 5 + 24 + 4
@@ -39,7 +39,7 @@ async def test_seeds_of_a_spider_without_crawlers_fail_after_their_time(bench: B
 async def test_a_retry_fails_when_the_last_crawler_of_its_spider_is_retired(
     bench: Bench, *, others: bool
 ) -> None:
-    """Does not wait for ever for its next attempt, whether crawlers of other spiders run or not."""
+    """Its next attempt comes to an end, whether crawlers of other spiders run or not."""
     await bench.feed.seeds("a/1", "b/1")
     leases = await bench.worker.lease(2)
     await bench.worker.requeue(leases[0], delay_ms=HOUR_MS)
@@ -52,7 +52,7 @@ async def test_a_retry_fails_when_the_last_crawler_of_its_spider_is_retired(
 
 
 async def test_what_a_client_has_put_off_is_not_failed_before_its_time(bench: Bench) -> None:
-    """Keeps a seed of next week though nobody runs, and a crawler that comes then gets it."""
+    """Keeps a seed of next week though no crawler runs, and a crawler that comes then gets it."""
     await bench.feed.seeds("a/1", not_before=time.time() + 7 * 24 * 3600)
     for _ in range(7 * 24 - 1):
         await bench.tend()

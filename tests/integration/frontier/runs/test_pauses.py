@@ -64,7 +64,7 @@ async def test_a_pause_ends_on_time_though_the_cluster_was_away(redis: Redis) ->
 
 
 async def test_tend_is_woken_for_a_pause_that_ends_soon(bench: Bench) -> None:
-    """Who waits for later things hears of it; a pause without an end wakes nobody."""
+    """A worker that sleeps until later is woken; a pause without an end wakes none."""
     await bench.feed.seeds("a/1")
     await bench.tend()
     async with bench.redis.pubsub() as heard:
@@ -117,7 +117,7 @@ async def test_an_empty_run_has_its_grace_when_its_pause_ends(bench: Bench) -> N
 
 
 async def test_a_pause_of_another_crawl_goes_on(bench: Bench) -> None:
-    """Of two pauses that one ends whose time has come."""
+    """The pause ends whose time has come, not the other."""
     await bench.feed.seeds("a/1")
     await bench.feed.seeds("a/2", crawl=OTHER)
     await bench.feed.say("pause", until=LONG_AGO)
@@ -142,7 +142,7 @@ async def test_a_lost_redis_is_told_until_when(bench: Bench) -> None:
 
 
 async def test_an_old_copy_is_told_until_when(bench: Bench) -> None:
-    """A run that was under way is paused until what Kafka knows, whatever the copy says."""
+    """A run that was open is paused until the time that Kafka knows, whatever the copy says."""
     await bench.feed.seeds("a/1")
     await bench.feed.say("pause")
     await bench.pretend_restart()
@@ -153,11 +153,11 @@ async def test_an_old_copy_is_told_until_when(bench: Bench) -> None:
     await audit(bench.redis)
 
 
-# Of domains.
+# Domains.
 
 
 async def test_a_paused_domain_is_asked_again_when_its_time_has_come(redis: Redis) -> None:
-    """Others are served meanwhile; nobody needs to say anything."""
+    """Others are served meanwhile; no command is needed."""
     times = Times()
     async with timed(redis, times) as client:
         bench = await open_bench(client)
@@ -191,7 +191,7 @@ async def test_a_pause_of_a_domain_ends_on_time_though_the_cluster_was_away(redi
 
 
 async def test_a_paused_domain_is_held_back_by_a_person(bench: Bench) -> None:
-    """It is told so, as of a blocked one, until when; and its pages are not given up."""
+    """It is reported with its end, as a blocked one; and its pages are not given up."""
     await bench.rule(WIDE_OPEN, {"a": replace(WIDE_OPEN, paused_until=FAR)})
     await bench.feed.seeds("a/1")
     assert await bench.worker.lease() == []

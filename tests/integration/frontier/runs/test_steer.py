@@ -1,4 +1,4 @@
-"""What a person does to a crawl under way: pause, resume, reprioritize; in bounded work."""
+"""Commands for a running crawl: pause, resume, reprioritize; in bounded work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR_MS = 3_600_000
 
 
 async def revisit_all(bench: Bench) -> None:
-    """What was resumed or reprioritized is where it should be."""
+    """Resumed or reprioritized queues are where they should be."""
     await bench.tend()
     assert not await bench.redis.exists(KEYS.tag + "revisit")
 
@@ -31,7 +31,7 @@ async def revisit_all(bench: Bench) -> None:
 
 
 async def test_a_paused_crawl_is_not_leased_and_blocks_nobody(bench: Bench) -> None:
-    """What it has waits, whatever its priority; others of the same domain are served."""
+    """Its entries wait, whatever their priority; others of the same domain are served."""
     await bench.feed.seeds("a/1", "b/1", priority=100)
     await bench.feed.seeds("a/2", "a/3", crawl=OTHER, priority=1)
     await bench.feed.say("pause")
@@ -41,7 +41,7 @@ async def test_a_paused_crawl_is_not_leased_and_blocks_nobody(bench: Bench) -> N
 
 
 async def test_a_resumed_crawl_goes_on_in_its_order(bench: Bench) -> None:
-    """Bands come back as they were, with what came while they were parked behind."""
+    """Bands come back as they were, with the entries that came while parked behind them."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(5)), maxdepth=1)
     (first,) = await bench.worker.lease()
     await bench.feed.say("pause")
@@ -142,7 +142,7 @@ async def test_a_paused_run_can_be_stopped_and_expires(bench: Bench, wait_until:
 
 
 async def test_a_new_run_begins_unpaused_and_unmoved(bench: Bench) -> None:
-    """What a person set belongs to the run that it was set on."""
+    """A command belongs to the run that it was given for."""
     await bench.feed.seeds("a/1", priority=10)
     await bench.feed.say("reprioritize", priority=100)
     await bench.feed.say("pause")
@@ -154,7 +154,7 @@ async def test_a_new_run_begins_unpaused_and_unmoved(bench: Bench) -> None:
 
 
 async def test_steering_an_unknown_or_ended_crawl_changes_nothing(bench: Bench) -> None:
-    """The action names no run, which its answer tells."""
+    """The action names no run; its answer does."""
     await bench.feed.seeds("a/1")
     await bench.worker.crawl_all()
     await bench.advance(GRACE_MS)
@@ -196,7 +196,7 @@ async def test_a_resume_reaches_domains_that_are_parked_by_their_rule(bench: Ben
 
 
 async def test_a_resume_wakes_a_sleeping_worker(bench: Bench) -> None:
-    """Nobody polls: whoever sleeps hears of the work that is there again."""
+    """No worker polls: sleeping ones are woken by the work that is there again."""
     await bench.feed.seeds("a/1")
     await bench.feed.say("pause")
     assert await bench.worker.lease() == []

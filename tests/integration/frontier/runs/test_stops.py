@@ -1,4 +1,4 @@
-"""Stopping: what waits is gone at once, what is held ends, and which seeds a stop means."""
+"""Stopping: queued pages are removed at once, leased ones end, and which seeds a stop means."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def stops(bench: Bench) -> list[PendingAction]:
 
 
 async def test_stop_purges_what_waits_and_lets_what_is_held_end(bench: Bench) -> None:
-    """The count of a stop is exact, and pages under way are still counted by their outcome."""
+    """The count of a stop is exact, and pages in flight are still counted by their outcome."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(10)), "b/1")
     done, delayed, released = await bench.worker.lease(3)
     await bench.worker.requeue(delayed, delay_ms=60_000)
@@ -64,7 +64,7 @@ async def test_spilled_links_of_a_page_that_a_stop_overtook_do_not_enter(bench: 
 
 
 async def test_a_stop_with_nothing_under_way_ends_at_once(bench: Bench) -> None:
-    """No grace is given to a run that was told to end."""
+    """A run that gets a stop has no grace time."""
     await bench.feed.seeds("a/1", "a/2")
     await bench.feed.put(bench.feed.command("stop"))
     await bench.tend()
@@ -90,7 +90,7 @@ async def test_a_feed_after_a_stop_in_one_batch_starts_afresh(bench: Bench) -> N
 
 
 async def test_what_is_swept_leaves_no_domain_behind(bench: Bench) -> None:
-    """One domain, like many: nobody is told that work is left in it."""
+    """A single domain, like many: no worker wakes for work left in it."""
     await bench.feed.seeds("a/1")
     await bench.feed.say("stop")
     await bench.tend()
@@ -98,7 +98,7 @@ async def test_what_is_swept_leaves_no_domain_behind(bench: Bench) -> None:
 
 
 async def test_profiles_of_a_stopped_run_stay_while_a_page_is_held(bench: Bench) -> None:
-    """Whatever becomes of that page can be told with all that is needed to feed it again."""
+    """The outcome of that page can be published with all that is needed to feed it again."""
     await bench.feed.seeds("a/1", "a/2")
     (lease,) = await bench.worker.lease()
     await bench.feed.say("stop")
@@ -143,7 +143,7 @@ async def test_a_stop_of_a_finished_crawl_drops_its_dedupe(bench: Bench) -> None
 
 
 async def test_a_stop_between_two_runs_spares_the_second(bench: Bench) -> None:
-    """What the first began with says nothing of the second, though the stop is read late."""
+    """Options of the first seed mean nothing for the second, though the stop is read late."""
     elsewhere, late = await bench.another_feed(1), await bench.another_feed(2)
     await bench.feed.put(bench.feed.seed("a/1", timestamp_ms=1_000))
     await bench.worker.crawl_all()
@@ -172,7 +172,7 @@ async def test_a_seed_that_a_stop_covers_is_not_counted_in_a_later_run(bench: Be
 
 
 async def test_only_what_was_written_after_a_stop_is_read_again(bench: Bench) -> None:
-    """Of other partitions: whose latest seed is older, in whatever order they came, has nothing."""
+    """A run whose latest seed elsewhere is older, in any order of reading, has nothing."""
     older, younger = await bench.another_feed(1), await bench.another_feed(2)
     await older.put(older.seed("a/1", timestamp_ms=1_000))
     await younger.put(
@@ -207,7 +207,7 @@ async def test_a_stop_before_the_feed_it_means_is_not_forgotten(bench: Bench) ->
 
 
 async def test_an_older_stop_does_not_hide_a_newer_one(bench: Bench) -> None:
-    """Of two stops from different partitions the later one in time counts."""
+    """The later of two stops from different partitions counts."""
     await bench.feed.put(bench.feed.command("stop", timestamp_ms=5_000))
     second, third = await bench.another_feed(1), await bench.another_feed(2)
     await second.put(second.command("stop", timestamp_ms=1_000))
@@ -290,7 +290,7 @@ async def test_seeds_are_read_again_in_parts(bench: Bench) -> None:
 async def test_a_second_late_stop_means_all_younger_seeds_of_the_run_after_the_first(
     bench: Bench,
 ) -> None:
-    """Those that began it, too, though they stand below the position and ahead of older ones."""
+    """The seeds that began it, too, though they are below the position and ahead of older ones."""
     for number, time_ms in enumerate((1_000, 6_000, 5_000)):
         await bench.feed.seeds(f"a/{number}", timestamp_ms=time_ms)
     late, later = await bench.another_feed(1), await bench.another_feed(2)
@@ -315,7 +315,7 @@ async def test_a_stop_in_their_own_partition_means_seeds_to_be_read_again(bench:
 
 
 async def test_a_run_after_a_stop_begins_where_its_seeds_stand(bench: Bench) -> None:
-    """By what Kafka is told, a new Redis reads those seeds again, and the stopped ones not."""
+    """A new Redis reads those seeds again, as Kafka's records say, and the stopped ones not."""
     first, second = await bench.another_feed(0), await bench.another_feed(1)
     await second.seeds("new/1", timestamp_ms=3_000)
     await second.seeds("else/1", crawl=OTHER)

@@ -1,4 +1,4 @@
-"""What waits too long, and too much that waits: every run ends, and no cap is silent."""
+"""Pages that wait too long, and too many pages: every run ends, and no cap is silent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 
 
 async def failures(bench: Bench) -> list[OutboxRecord]:
-    """Pages that failed by name since the last time."""
+    """Pages that failed with a reason since the last time."""
     return [one for one in await bench.owed() if one.kind == "page_failed"]
 
 
@@ -33,7 +33,7 @@ async def wait(bench: Bench, ms: int) -> None:
 
 
 async def test_what_no_worker_fetches_fails_by_name(bench: Bench) -> None:
-    """After MAX_WAIT without progress; each page is told, with all it needs, and the run ends."""
+    """After MAX_WAIT without progress; each page is published in full, and the run ends."""
     await bench.feed.seeds("a/1", "a/2", "b/1", priority=7)
     await wait(bench, DAY_MS - 3_600_000)
     assert await failures(bench) == []
@@ -81,7 +81,7 @@ async def test_what_is_held_back_by_a_person_or_by_others_waits(
 
 
 async def test_a_domain_that_does_not_answer_fails_by_name(bench: Bench) -> None:
-    """While workers live, what waits in it is given up after a quarter of an hour of silence."""
+    """While workers live, its queued pages are given up after a quarter of an hour of silence."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(30)), "b/1")
     silence = SiteReaction(Reaction.SILENCE)
     for _ in range(60):
@@ -97,7 +97,7 @@ async def test_a_domain_that_does_not_answer_fails_by_name(bench: Bench) -> None
 
 
 async def test_much_is_given_up_in_steps(bench: Bench) -> None:
-    """No more than the world can be told of: beyond that, the rest waits."""
+    """No more pages than can be published: beyond that, the rest waits."""
     await bench.feed.seeds("seed/1", maxdepth=1)
     (lease,) = await bench.worker.lease()
     await bench.worker.settle(lease, links=[links(f"d{i}", range(40)) for i in range(20)])
@@ -135,7 +135,7 @@ async def test_links_beyond_the_cap_of_a_crawl_are_filtered_and_counted(bench: B
 
 
 async def test_what_waits_already_counts_for_the_cap_of_a_crawl(bench: Bench) -> None:
-    """Whether it came in the same call or long ago."""
+    """In the same call or in one long ago."""
     bench.limit(most_queued_of_crawl=2)
     await bench.tend()
     refused = [dict((await bench.feed.seeds(f"a/{number}")).refused) for number in range(3)]
@@ -156,7 +156,7 @@ async def test_seeds_beyond_the_cap_are_refused_by_name(bench: Bench) -> None:
 
 
 async def test_the_cap_of_the_cluster_counts_all_crawls(bench: Bench) -> None:
-    """One full frontier is everybody's; whose link it was counts it."""
+    """A full frontier concerns every crawl; the crawl of the link counts it."""
     bench.limit(most_queued=3)
     await bench.tend()
     await bench.feed.seeds("a/1", "a/2")

@@ -1,4 +1,4 @@
-"""What comes too late changes nothing, what is lost is told; a test would find it otherwise."""
+"""Late calls change nothing, lost chunks are reported; a test would find it otherwise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest_plugins = ["support.frontier.fixtures"]
 
 PAGES = 40
 AGAIN_MS = 2_000
-"""What was handed out and did not come back is handed out again."""
+"""Time after which an order without an answer is given again."""
 Call = tuple[Any, ...]
 
 
@@ -36,7 +36,7 @@ async def fill(bench: Bench) -> None:
 
 
 async def held_up(bench: Bench) -> Call:
-    """What brings a chunk back, said by a redis-monitor that was frozen before it could."""
+    """Call that brings a chunk back, by a redis-monitor that was frozen before it could."""
     calls: list[Call] = []
     run = bench.frontier.scripts.run
 
@@ -74,7 +74,7 @@ async def after_a_stop(bench: Bench) -> None:
 
 
 async def after_a_loss(bench: Bench) -> None:
-    """Its pages fail by name, and the ledger adds up."""
+    """Its pages fail with a reason, and the ledger adds up."""
     await fill(bench)
     shelved = (await bench.state()).shelved
     await bench.redis.delete(*await bench.redis.keys(KEYS.tag + "chunk:*"))
@@ -85,7 +85,7 @@ async def after_a_loss(bench: Bench) -> None:
 
 
 async def test_a_chunk_is_gone(bench: Bench) -> None:
-    """What nobody has any more is told."""
+    """A chunk that is nowhere any more is reported as lost."""
     await after_a_loss(bench)
 
 
@@ -100,7 +100,7 @@ async def test_the_run_was_stopped(bench: Bench) -> None:
 
 
 class Bug(NamedTuple):
-    """What stands in exactly one place of the Lua, what is put there instead, and who finds it."""
+    """Text in exactly one place of the Lua, its replacement, and the test that finds it."""
 
     right: str
     wrong: str

@@ -1,4 +1,4 @@
-"""The middle of a long band is on the shelf: nobody who uses the frontier notices."""
+"""The middle of a long band is on the shelf: users of the frontier do not notice."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def long_band(bench: Bench) -> Bench:
 
 
 async def crawl(bench: Bench, want: int = 7) -> list[str]:
-    """Lease and settle until nothing is left, with somebody who carries."""
+    """Lease and settle until nothing is left, while a carrier works."""
     crawled: list[str] = []
     while (await bench.state()).queued:
         crawled += await bench.worker.crawl_all(want)
@@ -85,7 +85,7 @@ async def test_what_is_given_back_is_first(long_band: Bench) -> None:
 
 
 async def test_a_higher_priority_wins(long_band: Bench) -> None:
-    """What comes with a higher priority goes before everything on the shelf."""
+    """Entries with a higher priority go before everything on the shelf."""
     await long_band.feed.seeds("a/urgent", priority=80)
     assert (await long_band.worker.urls(2)) == ["a/urgent", "a/0"]
 
@@ -109,7 +109,7 @@ async def test_memory_is_given_back(bench: Bench) -> None:
 
 
 async def test_counts_are_of_all(long_band: Bench) -> None:
-    """`info`, `survey` and the totals count what waits, wherever it is."""
+    """`info`, `survey` and the totals count queued pages, wherever they are."""
     state = await long_band.state()
     assert [domain.total for domain in state.domains] == [PAGES] == [state.queued]
     report = await long_band.frontier.inspector.domain("a")
@@ -120,7 +120,7 @@ async def test_counts_are_of_all(long_band: Bench) -> None:
 
 @pytest.mark.parametrize("path", [0, PAGES // 2, PAGES - 1])
 async def test_a_page_is_found_wherever_it_is(bench: Bench, path: int) -> None:
-    """`inspect` tells its place in the queue: in the head, on the shelf, in the tail."""
+    """`inspect` reports its place in the queue: in the head, on the shelf, in the tail."""
     bench.shelve(SHELVE_FROM)
     await put(bench, range(PAGES), "a.example")
     page = await bench.frontier.inspector.page(CRAWL, f"http://a.example/{path}")
@@ -173,7 +173,7 @@ async def test_a_stop_takes_what_is_on_the_shelf(long_band: Bench) -> None:
 
 
 async def test_what_waits_in_vain_fails_by_name(long_band: Bench) -> None:
-    """Nobody crawls for a day: each page fails, those of the shelf too, and the run ends."""
+    """Without a crawler for a day each page fails, those of the shelf too, and the run ends."""
     await long_band.worker.session.retire()
     await long_band.feed.say("info")
     long_band.limit(max_wait_ms=1_000)
@@ -188,7 +188,7 @@ async def test_what_waits_in_vain_fails_by_name(long_band: Bench) -> None:
 
 
 async def test_nothing_more_is_shelved_when_that_is_off(long_band: Bench) -> None:
-    """What is on the shelf comes back in its order, and nothing goes there."""
+    """Entries on the shelf come back in their order, and none goes there."""
     long_band.shelve(0)
     before = (await long_band.state()).shelved
     await put(long_band, range(1_000, 1_200))
@@ -198,7 +198,7 @@ async def test_nothing_more_is_shelved_when_that_is_off(long_band: Bench) -> Non
 
 
 async def test_a_band_without_a_head_waits_for_its_chunk(long_band: Bench) -> None:
-    """Nothing is granted out of its turn, and a sleeping worker hears when the chunk is there."""
+    """Nothing is granted out of its turn, and a sleeping worker wakes when the chunk is there."""
     head = await long_band.redis.llen((await long_band.redis.keys(KEYS.tag + "b:*"))[0])
     leases = await long_band.worker.lease(head)
     answer = await long_band.worker.exchange(want=5)
@@ -214,7 +214,7 @@ async def test_a_band_without_a_head_waits_for_its_chunk(long_band: Bench) -> No
 
 
 async def test_a_large_page_is_shelved_alone(bench: Bench, redis: Redis) -> None:
-    """What a call may carry bounds a chunk: of entries of 100 KB it has two."""
+    """The size of a call bounds a chunk: of entries of 100 KB it has two."""
     bench.shelve(SHELVE_FROM)
     await carry(bench)
     body = b"x" * 100_000

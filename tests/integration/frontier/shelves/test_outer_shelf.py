@@ -1,4 +1,4 @@
-"""The shelf on a server of its own: a death anywhere loses no page, and a loss there is told."""
+"""The shelf on its own server: a death anywhere loses no page, and a loss there is reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PAGES = 60
 SHELVE_FROM = 16
 HOUR_MS = 3_600_000
 AGAIN_MS = 2_000
-"""What was handed out and did not come back is handed out again."""
+"""Time after which an order without an answer is given again."""
 LEAST_CALLS = 20
 
 
@@ -79,7 +79,7 @@ async def fill(bench: Bench, domain: str = "a.example") -> None:
 
 
 async def crawl(bench: Bench) -> list[str]:
-    """Lease and settle until nothing is left, with somebody who carries."""
+    """Lease and settle until nothing is left, while a carrier works."""
     crawled: list[str] = []
     for _ in range(200):
         crawled += await bench.worker.crawl_all(20)
@@ -96,7 +96,7 @@ def in_order() -> list[str]:
 
 
 async def clean_up(bench: Bench) -> None:
-    """What is discarded is deleted when Redis cannot go back so far any more."""
+    """Discarded chunks are deleted when Redis cannot go back that far any more."""
     for _ in range(3):
         await bench.advance(2 * HOUR_MS)
         await carry(bench)
@@ -124,7 +124,7 @@ async def test_inspect_looks_there(shelved: Bench) -> None:
 
 
 async def test_a_stop_clears_the_shelf(shelved: Bench, server: Redis) -> None:
-    """What nobody will crawl is deleted by name."""
+    """Chunks that will not be crawled are deleted by their names."""
     await fill(shelved)
     await shelved.feed.say("stop")
     await shelved.tend()
@@ -165,7 +165,7 @@ class Monitors:
         return called
 
     async def step(self) -> StockingResult:
-        """A step of whoever lives."""
+        """A step of a living process."""
         if not self.is_over:
             try:
                 return await self._mortal_one.step()
@@ -196,7 +196,7 @@ async def test_a_death_at_any_line_loses_nothing(
 
 
 async def test_an_emptied_shelf_fails_its_pages_by_name(shelved: Bench, server: Redis) -> None:
-    """What was there fails as lost, each chunk told; all else is crawled, and the run ends."""
+    """Its entries fail as lost, each chunk reported; all else is crawled, and the run ends."""
     await fill(shelved)
     lost = (await shelved.state()).shelved
     await server.flushall()
@@ -235,7 +235,7 @@ async def test_several_lost_chunks_are_lost_one_by_one(bench: Bench, server: Red
 
 
 async def test_a_chunk_with_other_content_is_lost(shelved: Bench, server: Redis) -> None:
-    """Nothing comes back but what was shelved: a value of another chunk, or none, is no page."""
+    """Only shelved entries come back: another chunk's value, or none, does not count as pages."""
     await fill(shelved)
     first, second, *_ = sorted(await server.keys("*"))
     value: Any = await server.get(second)
@@ -316,7 +316,7 @@ async def test_redis_may_go_back(shelved: Bench, server: Redis) -> None:
 
 
 async def test_a_frozen_monitor_changes_nothing(shelved: Bench) -> None:
-    """What it was told before Redis went back, or before another took over, is refused."""
+    """Answers from before Redis went back, or before another took over, are refused."""
     old: list[tuple[Any, ...]] = []
     run = shelved.frontier.scripts.run
 

@@ -1,4 +1,4 @@
-"""What docs/scaling.md says of the size of a frontier is what it takes."""
+"""The figures of docs/scaling.md on the size of a frontier are measured."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AT_ONCE = 50
 HOUR_MS, SECOND_MS = 3_600_000, 1_000
 MOST_STEPS = 1_000
 OF_THE_SEED = 2
-"""Domains whose limits are remembered at the end: that of the seed, which never ends."""
+"""Domains whose limits are kept at the end: that of the seed, which never ends."""
 OFF_BY = 0.12
 OFF_BY_BYTES = 6
 """Redis' tables grow in steps, and lists in blocks."""
@@ -77,7 +77,7 @@ class Site(NamedTuple):
 async def used(redis: Redis) -> int:
     """Bytes of all but the texts of scripts and the buffers of clients.
 
-    Redis makes its tables smaller beside its work: until it is done with that, it is asked again.
+    Redis shrinks its tables in the background: until that is done, it is queried again.
     """
     last, now = 0, await _used_now(redis)
     while now != last:
@@ -92,7 +92,7 @@ async def _used_now(redis: Redis) -> int:
 
 
 async def fill(bench: Bench, each: int) -> float:
-    """Let 5 000 pages wait, so many a domain, as crawls find them; bytes a page."""
+    """Let 5 000 pages wait, ``each`` per domain, as crawls find them; return the bytes per page."""
     await bench.feed.seeds("start.example/seed", priority=90)
     (lease,) = await bench.worker.lease()
     sites = [Site(f"site-{n:05}.example", Random(n)) for n in range(PAGES // each)]
@@ -121,7 +121,7 @@ async def empty(bench: Bench) -> None:
 
 @asynccontextmanager
 async def own_redis(folder: Path) -> AsyncIterator[Redis]:
-    """A server that nobody else uses: what others leave to be freed would be counted."""
+    """A server without other users: memory that they leave to be freed would be counted."""
     with servers.redis(folder) as server:
         async with Redis(host="127.0.0.1", port=server.port) as client:
             yield client
@@ -157,7 +157,7 @@ async def test_pages_take_what_the_table_says(tmp_path: Path) -> None:
     """In memory, on the shelf in Redis or elsewhere, and once they were seen."""
     measured: dict[tuple[str, int], float] = {}
     async with own_redis(tmp_path / "redis") as redis, own_redis(tmp_path / "shelf") as shelf:
-        await in_memory(redis, AT_ONCE)  # What Redis needs once, such as for scripts, is there.
+        await in_memory(redis, AT_ONCE)  # Redis needs some memory once, such as for scripts.
         await shelved(redis, shelf, AT_ONCE)
         for each in EACH:
             found = await in_memory(redis, each)

@@ -94,7 +94,7 @@ async def test_a_crawl_that_is_fed_again_has_another_run(
 async def test_a_stop_reaches_all_partitions(
     cluster: MonitorCluster, witness: Witness, site: CrawlerSite
 ) -> None:
-    """Nothing is leased of what waited, and the crawl can be fed again."""
+    """None of the queued pages is leased, and the crawl can be fed again."""
     endless = [site.url(f"/{n}", host) for n in range(50) for host in HOSTS]
     site.pages[HOSTS[0] + "/0"] = page(*endless)
     for host in HOSTS:

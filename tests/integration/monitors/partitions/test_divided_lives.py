@@ -66,7 +66,7 @@ async def steer(witness: Witness, crawlid: str, action: str, **more: object) -> 
 
 
 async def is_still(site: CrawlerSite) -> bool:
-    """Whether nobody comes to the site any more."""
+    """Return whether no requests reach the site any more."""
     before = len(site.visits)
     await asyncio.sleep(1.5)
     return len(site.visits) == before
@@ -74,7 +74,7 @@ async def is_still(site: CrawlerSite) -> bool:
 
 @pytest.mark.usefixtures("cluster")
 async def test_a_run_expires_in_all_partitions(witness: Witness, site: CrawlerSite) -> None:
-    """It is told once, with what waited as expired; its crawl can be fed again."""
+    """It is reported once, with queued pages as expired; its crawl can be fed again."""
     much_later = int(time.time()) + 3_600
     witness.feed(request(site, "late", expires=much_later))
     await wait_until(lambda: len(witness.results("late")) > 5)
@@ -115,7 +115,7 @@ async def test_a_time_that_has_passed_expires_at_once(witness: Witness, site: Cr
 async def test_a_run_is_paused_moved_and_resumed_everywhere(
     witness: Witness, site: CrawlerSite
 ) -> None:
-    """What it does is seen in each partition; in the end all pages have come once."""
+    """Its effects are seen in each partition; in the end all pages have come once."""
     witness.feed(request(site, "steered", priority=50))
     await wait_until(lambda: len(witness.results("steered")) > 5)
     assert "run" in await steer(witness, "steered", "pause")

@@ -21,11 +21,11 @@ pytest_plugins = ("support.partitions.servers.fixtures",)
 
 
 SEEDS = 7
-"""So many are fed one after the other."""
+"""Number of crawls fed one after the other."""
 
 
 def names() -> Iterator[str]:
-    """Crawls that nobody has fed."""
+    """Crawls that were not fed yet."""
     return (f"alone{n}" for n in count())
 
 
@@ -53,7 +53,7 @@ async def seconds_until_a_page_comes(divided: Divided, crawl: str, url: str) -> 
 async def test_seeds_enter_while_one_partition_is_away(
     divided: Divided, partition: int, how: str
 ) -> None:
-    """Those of its crawls and of its domains wait for it; stops take effect elsewhere.
+    """Seeds of its crawls and of its domains wait for it; stops take effect elsewhere.
 
     Whether its server is gone, or takes connections and answers nothing: others are not held up.
     """
@@ -72,7 +72,7 @@ async def test_seeds_enter_while_one_partition_is_away(
             divided.redis[partition].signal(signal.SIGSTOP)
         else:
             divided.redis[partition].kill()
-        # Of each crawl a seed in every partition; those that have to wait come first.
+        # A seed of each crawl in every partition; those that have to wait come first.
         for crawl in (its_own, theirs):
             divided.feed(crawl, [first[p][0] for p in (here, other, third)], maxdepth=0)
         divided.feed(stopped, [first[here][1]], maxdepth=0)
@@ -170,7 +170,7 @@ async def test_a_monitor_that_dies_while_a_partition_catches_up(
             )
             divided.redis[2].start()
             await wait_until(lambda: not dying.is_running(), timeout_s=90)
-        # What the dead one had read of a crawl may be a run of its own.
+        # Records of a crawl that the dead one had read may be a run of its own.
         with cluster.kafka_monitor():
             await wait_until(
                 lambda: all(done_of(divided, crawl) == 3 for crawl in crawls.values()),

@@ -25,10 +25,10 @@ async def test_while_one_partition_is_down_the_others_go_on(
     with divided.running():
         divided.feed("down", urls[:9])
         await wait_until(lambda: len(divided.site.visits) > 30)
-        # The home of this crawl is partition 0: whoever has to ask it waits for it.
+        # The coordinator of this crawl is partition 0: a process that has to ask it waits for it.
         await wait_until(divided.agree)
         divided.redis[partition].kill()
-        # What had been granted may still leave.
+        # Granted requests may still leave.
         await asyncio.sleep(2)
         before = Counter(visit.host in others for visit in divided.site.visits)
         await wait_until(
@@ -45,7 +45,7 @@ async def test_while_one_partition_is_down_the_others_go_on(
 
 
 async def test_a_page_limit_holds_while_a_partition_is_down(divided: Divided) -> None:
-    """Its credits are waited for: so many pages come, and not one more."""
+    """Its credits are waited for: only that number of pages come, and not one more."""
     hosts = [host for p in range(3) for host in divided.hosts(p)]
     urls = spread(divided.site, hosts, pages=25)
     with divided.running():

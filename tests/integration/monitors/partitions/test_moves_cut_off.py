@@ -31,7 +31,7 @@ HOSTS = [f"host{n}.example" for n in range(40)]
 
 
 class Person:
-    """Somebody with one frontier, who wants it in another number of partitions."""
+    """An operator with one frontier, who wants it in another number of partitions."""
 
     def __init__(self, cluster: MonitorCluster, redis: Redis, home: Path) -> None:
         self.redis = redis
@@ -39,7 +39,7 @@ class Person:
         self._home = home
 
     async def types(self, *options: str, fail: str = "", name: str = "new", **env: str) -> str:
-        """What the command says; how it ended is in ``status``."""
+        """Output of the command; its end is in ``status``."""
         env = {**self._env, **({"FAILPOINT": fail} if fail else {}), **env}
         verb = "repartition", "--to", "3", "--namespace", name
         done: subprocess.CompletedProcess[str] = await asyncio.to_thread(
@@ -49,7 +49,7 @@ class Person:
         return done.stdout + done.stderr
 
     def frontiers(self, partitions: int, name: str) -> Frontiers:
-        """What is there."""
+        """Frontiers that exist."""
         return frontiers_in(self.redis, partitions, name)
 
     async def all_keys(self) -> Mapping[Any, Any]:
@@ -71,7 +71,7 @@ def cluster(
 async def person(
     cluster: MonitorCluster, redis_server: RunningServer, tmp_path: Path
 ) -> AsyncIterator[Person]:
-    """With a frontier of one partition, of which nothing is under way."""
+    """A frontier of one partition, with nothing in progress."""
     async with Redis(host="127.0.0.1", port=redis_server.port) as redis:
         await redis.flushall()
         await filled(await open_bench(redis))
@@ -179,7 +179,7 @@ async def test_what_is_in_the_way_is_said(person: Person) -> None:
 
 
 async def test_full_servers_are_no_obstacle_and_no_target(person: Person) -> None:
-    """What is full can be moved away; where there is no room, it is said, and nothing is lost."""
+    """A full frontier can be moved away; if there is no room, that is said, and nothing is lost."""
     waiting = await waiting_in(person.frontiers(1, "cs"))
     await person.redis.config_set("maxmemory", "1mb")
     try:

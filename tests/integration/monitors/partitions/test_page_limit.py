@@ -70,7 +70,7 @@ async def test_so_many_pages_come_and_not_one_more(
 async def test_a_refused_seed_is_told_of_after_a_death(
     cluster: MonitorCluster, witness: Witness, site: CrawlerSite
 ) -> None:
-    """Killed when partitions have refused it, and before the world knows: the next one tells it."""
+    """Killed when partitions have refused it, before it is published: the next one does that."""
     seeds = [request(site, "dying", host, max_pages=2, uuid=host) for host in HOSTS[:5]]
     with cluster.kafka_monitor(FAILPOINT="after_put:kill") as dying:
         witness.feed(*seeds)

@@ -56,7 +56,7 @@ def site() -> Iterator[CrawlerSite]:
 async def test_a_node_is_lost_and_comes_back(
     cluster: MonitorCluster, nodes: RunningCluster, site: CrawlerSite
 ) -> None:
-    """What lies elsewhere goes on; in the end each page came, and the run ended once."""
+    """Other partitions go on; in the end each page came, and the run ended once."""
     urls = spread(site, [f"127.0.2.{n}" for n in range(2, 14)], pages=15)
     witness = Witness(cluster.kafka_hosts, cluster.prefix)
     with ExitStack() as stack:

@@ -79,7 +79,7 @@ async def test_a_replica_takes_over(
         await wait_until(lambda: len(site.visits) > 40)
         nodes.nodes[LOST].kill()
         await wait_until(lambda: _is_primary(nodes), timeout_s=30)
-        # What had been leased of the primary that is lost may still arrive.
+        # Pages leased from the primary that is lost may still arrive.
         await asyncio.sleep(1)
         before = _visits(site, on_lost)
         await wait_until(lambda: _visits(site, on_lost) > before, timeout_s=60)

@@ -1,4 +1,4 @@
-"""A crawl under way is moved into other numbers of partitions; the site's log is the referee."""
+"""A running crawl is moved into other numbers of partitions; the site's log is the referee."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RULE = {**WIDE_OPEN, "QUEUE_HITS": str(HITS), "QUEUE_WINDOW": str(WINDOW_S)}
 
 
 class Moving:
-    """The same topics and Redis, and a frontier of another name for each number of partitions."""
+    """A frontier of another name for each number of partitions, with the same topics and Redis."""
 
     def __init__(self, servers: Servers, home: Path) -> None:
         self._servers = servers
@@ -39,7 +39,7 @@ class Moving:
         return await asyncio.to_thread(self.frontier, partitions, name)
 
     def frontier(self, partitions: int, name: str = NAME) -> MonitorCluster:
-        """What processes of one frontier are told."""
+        """Settings of the processes of one frontier."""
         divided = {"CRAWLSTREAM_PARTITIONS": str(partitions)}
         more = {**(divided if partitions > 1 else {}), "CRAWLSTREAM_NAMESPACE": name}
         return MonitorCluster(self._servers, name=NAME, home=self._home, more=more)
@@ -131,7 +131,7 @@ async def test_a_crawl_is_moved_twice(
 
 
 def most_in_a_window(site: CrawlerSite) -> int:
-    """How often a host was asked within one window, at most."""
+    """Most requests to a host within one window."""
     times = defaultdict[str, list[float]](list)
     for visit in site.visits:
         times[visit.host].append(visit.at)

@@ -1,4 +1,4 @@
-"""What one request may cost: none of 2 MiB takes a REST process a second, or 100 MiB."""
+"""Cost of one request: none of 2 MiB takes a REST process a second, or 100 MiB."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _sent(port: int, request: bytes) -> bytes:
 
 
 async def test_chunks_of_a_usual_size_are_read(rest: RestProcess) -> None:
-    """A client that sends line by line, or byte by byte but little, is heard."""
+    """A client that sends line by line, or byte by byte but little, is answered."""
     for size in (16, 1_000):
         answer = await asyncio.to_thread(_sent, rest.port, _in_chunks("/feed", size))
         assert answer.startswith(b"HTTP/1.1 400 ")

@@ -41,7 +41,7 @@ def guarded(
 def _connected(
     port: int, count: int, *, peers: Sequence[str] = _PEERS
 ) -> Iterator[list[socket.socket]]:
-    """So many connections, from several addresses in turn."""
+    """Open that number of connections, from several addresses in turn."""
     with ExitStack() as stack:
         found = []
         for number in range(count):
@@ -54,7 +54,7 @@ def _connected(
 
 
 def _is_open(one: socket.socket) -> bool:
-    """Whether the other side has not closed it; what it has sent is read away."""
+    """Return whether the other side has not closed it; its data is read and dropped."""
     one.settimeout(0)
     with suppress(ConnectionError):
         try:
@@ -66,7 +66,7 @@ def _is_open(one: socket.socket) -> bool:
 
 
 def _read(one: socket.socket, answers: int) -> bytes:
-    """So many answers of a connection, whole."""
+    """Read that number of complete answers of a connection."""
     found = b""
     while found.count(b'"error":null}') < answers:
         chunk = one.recv(65_536)
@@ -97,7 +97,7 @@ def _drip_until_closed(connections: Sequence[socket.socket]) -> None:
 
 
 async def test_silent_connections_close_nothing(guarded: tuple[RestProcess, int]) -> None:
-    """Whoever asks is answered while thousands are silent, on both ports; then they are closed."""
+    """Clients are answered while thousands are silent, on both ports; then those are closed."""
     rest, health = guarded
     more = MAX_CONNECTIONS + 200
 
@@ -136,7 +136,7 @@ async def test_a_head_that_drips_is_given_up(guarded: tuple[RestProcess, int]) -
 
 
 async def test_a_body_that_nobody_wants_holds_nothing(guarded: tuple[RestProcess, int]) -> None:
-    """Who was refused before the body cannot keep the connection by sending it slowly."""
+    """A client refused before the body cannot keep the connection by sending it slowly."""
     rest, _ = guarded
 
     def drip() -> None:
@@ -151,7 +151,7 @@ async def test_a_body_that_nobody_wants_holds_nothing(guarded: tuple[RestProcess
 
 
 async def test_a_peer_has_its_share(guarded: tuple[RestProcess, int]) -> None:
-    """Where all connections of an address work, it is told to wait; others are heard."""
+    """If all connections of an address work, the next has to wait; other addresses are answered."""
     rest, _ = guarded
     key = f"X-API-Key: {SECRET}\r\n".encode()
     slow = b"POST /feed HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n" + key + b"\r\n"

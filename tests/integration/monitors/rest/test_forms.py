@@ -34,7 +34,7 @@ _CLICK = "document.querySelector('%s').click()"
 def rest(
     cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RestProcess]:
-    """A service beside both monitors, without crawlers: what is fed waits."""
+    """A service next to both monitors, without crawlers: seeds stay queued."""
     with rest_beside_monitors(cluster, tmp_path_factory.mktemp("rest"), wait_s=50) as service:
         yield service
 
@@ -56,7 +56,7 @@ async def _followed(rest: RestProcess, answer: Answer) -> str:
 
 
 def _beside(page: str, field: str) -> str:
-    """What stands beside a field."""
+    """Text next to a field."""
     found = re.search(rf'data-for="{field}" role="alert">([^<]*)<', page)
     assert found, page
     return found[1]
@@ -97,7 +97,7 @@ async def test_a_crawl_is_started_by_the_form_alone(rest: RestProcess) -> None:
 
 
 async def test_what_is_wrong_stands_beside_its_field(rest: RestProcess) -> None:
-    """What was typed is kept, <b> and all, and nothing is fed."""
+    """Typed text is kept, <b> and all, and nothing is fed."""
     fields = {
         **_target("wrong"),
         "urls": "http://127.0.0.1/\nftp://<b>/",
@@ -149,7 +149,7 @@ async def test_a_file_is_fed_by_the_form_alone(rest: RestProcess) -> None:
 
 
 async def test_a_crawl_is_steered_by_forms_alone(rest: RestProcess) -> None:
-    """Whoever is asked says yes on a screen of its own; a pause has the end that was chosen."""
+    """The user confirms on a screen of its own; a pause has the end that was chosen."""
     await _followed(
         rest, await _send(rest, "/v2/crawls", {**_target("steered"), "urls": "http://127.0.0.1/"})
     )
@@ -179,7 +179,7 @@ async def test_a_crawl_is_steered_by_forms_alone(rest: RestProcess) -> None:
 
 
 async def test_rules_are_changed_by_forms_alone(rest: RestProcess) -> None:
-    """Set, paused, removed, blocked, unblocked; what is wrong stands beside its field."""
+    """Set, paused, removed, blocked, unblocked; an error stands next to its field."""
     name = "forms.example.com"
     rule = {"domain": name, "hits": "3", "window": "1.5", "scale": "", "moderated": "false"}
     answer = await _send(rest, "/v2/throttle/rules", {**rule, "_method": "PUT"})
@@ -242,7 +242,7 @@ async def test_a_schedule_is_steered_by_forms_alone(
 async def test_rejected_records_are_fed_again_by_forms_alone(
     rest: RestProcess, cluster: MonitorCluster, wait_until: WaitUntil
 ) -> None:
-    """Those that are chosen, or one whose text was mended; one that is not stays in the form."""
+    """Chosen ones, or one whose text was mended; one that is not stays in the form."""
 
     def publish() -> None:
         producer = KafkaProducer(bootstrap_servers=cluster.kafka_hosts)
@@ -274,7 +274,7 @@ async def test_rejected_records_are_fed_again_by_forms_alone(
 
 @pytest.mark.parametrize("origin", ["http://elsewhere.example", "null", "http://127.0.0.1:1"])
 async def test_a_form_of_another_site_does_nothing(rest: RestProcess, origin: str) -> None:
-    """Whoever has its page send one here is refused, and is told so on a page."""
+    """A site whose page sends a form here is refused, with the reason on a page."""
     fields = {**_target("foreign"), "urls": "http://127.0.0.1/"}
     refused = await _send(rest, "/v2/crawls", fields, Origin=origin)
     assert (refused.status, b"Cross-site request refused." in refused.body) == (403, True)
@@ -285,7 +285,7 @@ async def test_a_form_of_another_site_does_nothing(rest: RestProcess, origin: st
 
 
 async def test_a_script_gets_the_answer_of_the_api(rest: RestProcess) -> None:
-    """Whoever asks for JSON is not asked back, not led on, and may check without feeding."""
+    """A client that wants JSON gets no question, no redirect, and may check without feeding."""
     script = {"Accept": "application/json"}
     fields = {**_target("script"), "urls": "http://127.0.0.1/", "_ask": "Sure?"}
     good = await _send(rest, "/v2/check", fields, **script)
@@ -353,7 +353,7 @@ async def test_a_browser_without_scripts_does_it_all(
             return "7 per " in await tab.text("[data-live]")
 
         await wait_until(is_in_force)
-        # What the browser notes of the mistake.
+        # The browser's notes of the mistake.
         assert [
             one
             for one in tab.complaints

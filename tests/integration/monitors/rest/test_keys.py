@@ -43,7 +43,7 @@ class Keyed(NamedTuple):
     folder: Path
 
     async def ask(self, key: str, method: str, path: str, body: Any = None, **more: str) -> Any:
-        """One request."""
+        """Send a request."""
         return await self.rest.call(method, path, body, X_API_Key=SECRETS[key], **more)
 
     async def status(self, key: str, method: str, path: str, body: Any = None) -> int:
@@ -53,7 +53,7 @@ class Keyed(NamedTuple):
 
 @pytest.fixture(scope="module")
 def keyed(cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
-    """A service with keys of all kinds, beside both monitors."""
+    """A service with keys of all kinds, next to both monitors."""
     keys = ",".join(f"{form}:{SECRETS[name]}" for name, form in FORMS.items())
     folder = tmp_path_factory.mktemp("keyed")
     env = {
@@ -84,7 +84,7 @@ async def _until_known(keyed: Keyed, wait_until: WaitUntil, *crawls: tuple[str, 
 async def test_a_key_reaches_the_crawls_of_its_application_only(
     keyed: Keyed, wait_until: WaitUntil
 ) -> None:
-    """It feeds, lists, sees, asks about and steers these; of others it hears nothing."""
+    """It feeds, lists, sees, inspects and steers these; it gets nothing of others."""
     own, foreign = _seed(SHOP, "own"), _seed(NEWS, "foreign")
     assert await keyed.status("all", "POST", "/v2/crawls", [own, foreign]) == 202
     await _until_known(keyed, wait_until, (SHOP, "own"), (NEWS, "foreign"))
@@ -130,7 +130,7 @@ def _rule() -> dict[str, Any]:
 async def test_replies_of_others_cannot_be_polled(
     keyed: Keyed, cluster: MonitorCluster, wait_until: WaitUntil
 ) -> None:
-    """Whoever guesses a uuid gets no reply about another application, nor takes it away."""
+    """A client that guesses a uuid gets no reply of another application, nor takes it away."""
     uuid = uuid4().hex
     reply = {"uuid": uuid, "appid": NEWS, "secret": True}
     await asyncio.to_thread(_publish, cluster, cluster.topics.outbound, reply)
@@ -149,7 +149,7 @@ async def test_replies_of_others_cannot_be_polled(
 async def test_records_are_those_of_the_application_and_without_secrets(
     keyed: Keyed, cluster: MonitorCluster
 ) -> None:
-    """Pages, files and screens show a bound key its own, and nobody below operate a cookie."""
+    """A bound key sees only its own pages, files and screens, and no key below operate a cookie."""
     records = [
         {
             **_target(appid, "records"),
@@ -242,7 +242,7 @@ async def test_no_route_shows_secrets_below_operate(keyed: Keyed) -> None:
 async def test_a_key_has_no_more_waiting_than_its_quota(
     keyed: Keyed, wait_until: WaitUntil
 ) -> None:
-    """What is beyond it is refused for now, by whichever way it is fed."""
+    """Requests beyond it are refused for now, by whichever way they are fed."""
     target = _target(NEWS, "foreign")
     await keyed.ask("all", "POST", "/v2/crawl/stop", target)
 
@@ -285,7 +285,7 @@ async def test_schedules_count_against_the_quota_of_a_key(keyed: Keyed) -> None:
 
 
 async def test_every_route_answers_head_as_get(keyed: Keyed) -> None:
-    """The same status and headers, without a body; a stream ends at its headers."""
+    """The status and headers are those of GET, without a body; a stream ends at its headers."""
     for path in ("/", "/health/live", "/v2/crawls", "/ui/submit", "/v2/nothing", "/static/live.js"):
         get = await keyed.ask("all", "GET", path)
         head = await keyed.ask("all", "HEAD", path)

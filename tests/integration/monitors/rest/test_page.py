@@ -30,7 +30,7 @@ HOST = "127.0.0.77"
 def rest(
     cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RestProcess]:
-    """A service beside both monitors, and a crawl that it knows."""
+    """A service next to both monitors, and a crawl that it knows."""
     folder = tmp_path_factory.mktemp("page")
     seed = {"appid": APP, "crawlid": CRAWL, "url": f"http://{HOST}/first"}
     with rest_beside_monitors(cluster, folder, wait_s=20) as service:
@@ -119,7 +119,7 @@ _EVENTS = ("load", "error", "focus", "click", "mouseover", "toggle", "animations
 
 @asynccontextmanager
 async def _canary() -> AsyncIterator[tuple[int, list[object]]]:
-    """A port where nobody should come by; and who did."""
+    """A port that should get no connections; and those that it got."""
     heard: list[object] = []
 
     async def hear(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -160,14 +160,14 @@ async def test_the_preview_of_a_hostile_page_connects_to_nobody(
             assert (await tab.run("location.href")).startswith(base)
         assert heard == []
         assert tab.dialogs == []
-        # That it would have been heard is part of the proof: bare connections, too.
+        # A bare connection is noticed, too, which is part of the proof.
         link = f"<link rel=preconnect href=http://{HOST}:{port}><p>x"
         await tab.go(f"data:text/html,{quote(link)}")
         await wait_until(lambda: _is_filled(heard))
 
 
 async def test_the_preview_has_rules_of_its_own(rest: RestProcess, cluster: MonitorCluster) -> None:
-    """Nothing may be loaded, run, sent or framed elsewhere; what is no HTML has no preview."""
+    """Nothing may be loaded, run, sent or framed elsewhere; only HTML has a preview."""
     image = _result("/png", "iVBORw0K", body_encoding="base64", response_headers={})
     page, picture = _publish(cluster, [(0, _result("/p", "<p>x")), (0, image)])
     answer = await rest.get(page.replace("/ui/page", "/ui/page/preview"), **HTML)

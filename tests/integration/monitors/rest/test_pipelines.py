@@ -35,7 +35,7 @@ def rest(
 async def test_pipelines_are_listed(
     rest: RestProcess, redis: Redis, cluster: MonitorCluster
 ) -> None:
-    """As they tell of themselves, and nothing of them where processes are listed."""
+    """Their own reports, and nothing of them where processes are listed."""
     heartbeat = await beat(redis, cluster, archive=report(), broken=report(broken=PROBLEM))
     ended, good, bad = (await rest.get("/v2/pipelines")).data
     assert (ended["name"], ended["state"], ended["edition"]) == ("another", "ended", 1)
@@ -58,7 +58,7 @@ async def test_pipelines_are_listed(
 
 
 async def test_runs_that_are_stored_are_reported(rest: RestProcess) -> None:
-    """One of each run, the latest first; what later versions add is passed on."""
+    """A quality of each run, the latest first; fields that later versions add are passed on."""
     found = (await rest.get("/v2/pipelines/archive/report")).data
     assert [each["run"] for each in found["runs"]] == [3, 2, 1]
     assert found["runs"][2]["read"] == 11, "what was told last counts"
@@ -70,7 +70,7 @@ async def test_runs_that_are_stored_are_reported(rest: RestProcess) -> None:
 
 
 async def test_quality_is_shown_by_field(rest: RestProcess) -> None:
-    """Where stages have judged it; what is no number or name is only text."""
+    """Qualities of stages; a value that is not a number or a known name is only text."""
     screen = (await rest.get("/ui/pipelines/runs?name=archive")).body.decode()
     assert "Quality by field" in screen
     for told in ("99.2%", "99.3%", "50.0%", "not met", "&lt;other&gt;"):

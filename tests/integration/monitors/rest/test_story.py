@@ -44,7 +44,7 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def asked(cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    """A service beside both monitors, without crawlers: what is fed waits."""
+    """A service next to both monitors, without crawlers: seeds stay queued."""
     folder = tmp_path_factory.mktemp("story")
     with rest_beside_monitors(cluster, folder, wait_s=20, CRAWLSTREAM_API_KEYS=KEYS) as rest:
         yield Asked(rest)
@@ -98,7 +98,7 @@ async def told(asked: Asked, past: str, wait_until: WaitUntil) -> Asked:
 
 
 async def test_a_url_is_told_from_its_seed_to_its_end(told: Asked) -> None:
-    """Where it waits, each result and failure with its parents, and when it may be asked next."""
+    """Its place, each result and failure with its parents, and the time of its next request."""
     story = await told.story("127.0.0.1/deep?b=2&a=1")
     assert (story["url"], story["is_whole"]) == (PAGE, True)
     own = next(one for one in story["crawls"] if one["crawl"]["appid"] == APP)
@@ -118,7 +118,7 @@ async def test_a_url_is_told_from_its_seed_to_its_end(told: Asked) -> None:
 
 
 async def test_one_crawl_is_asked_about_a_url(told: Asked) -> None:
-    """A crawl that is named tells that it never admitted a page; an unknown one is said."""
+    """A known crawl's report shows that it never admitted a page; an unknown one is an error."""
     named = f"&appid={APP}&crawlid=told"
     assert {one["appid"] for one in (await told.story(more=named))["results"]} == {APP}
     (never,) = (await told.story("http://127.0.0.1/never", more=named))["crawls"]
@@ -130,7 +130,7 @@ async def test_one_crawl_is_asked_about_a_url(told: Asked) -> None:
 
 
 async def test_a_key_of_an_application_hears_of_its_own_only(told: Asked) -> None:
-    """Crawls, results and the domain that all share: nothing of others is told."""
+    """Crawls, results and the domain that all share: nothing of others is shown."""
     story = await told.story(key="bound")
     assert {one["crawl"]["appid"] for one in story["crawls"]} == {APP}
     assert {one["appid"] for one in story["results"]} == {APP}

@@ -28,7 +28,7 @@ KEYS = {"read": "r" * 20, "submit": "s" * 20, "operate": "o" * 20}
 def rest(
     cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RestProcess]:
-    """A service beside both monitors; replies are waited for two seconds."""
+    """A service next to both monitors; replies are waited for two seconds."""
     folder = tmp_path_factory.mktemp("rest")
     with rest_beside_monitors(cluster, folder, wait_s=2) as service:
         yield service
@@ -38,7 +38,7 @@ def rest(
 def strict(
     cluster: MonitorCluster, rest: RestProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RestProcess]:
-    """A second service that asks for keys, waits for nobody, and takes small bodies only."""
+    """A second service that asks for keys, waits for no reply, and takes small bodies only."""
     del rest
     settings = {
         "CRAWLSTREAM_API_KEYS": ",".join(f"{role}:{secret}" for role, secret in KEYS.items()),
@@ -90,7 +90,7 @@ async def test_a_uuid_is_answered_by_its_reply(rest: RestProcess, wait_until: Wa
 async def test_a_refused_request_is_answered_by_its_refusal(
     rest: RestProcess, wait_until: WaitUntil
 ) -> None:
-    """What the cluster rejects comes back as data, with the reasons."""
+    """Requests that the cluster rejects come back as data, with the reasons."""
     request = {"uuid": uuid4().hex, "appid": "app", "crawlid": "crawl", "url": "ftp://x"}
 
     async def refused() -> bool:
@@ -101,7 +101,7 @@ async def test_a_refused_request_is_answered_by_its_refusal(
 
 
 async def test_a_late_reply_is_polled_once(strict: RestProcess, wait_until: WaitUntil) -> None:
-    """What is not answered in time is named by its poll_id, kept, and handed out once."""
+    """A request not answered in time has a poll_id; its reply is kept, and handed out once."""
     uuid, key = uuid4().hex, {"X_API_Key": KEYS["submit"]}
     request = {"uuid": uuid, "appid": "app", "stats": "queue"}
     assert (await strict.post("/feed", request, **key)).data == {"poll_id": uuid}
@@ -254,7 +254,7 @@ async def test_pages_of_other_sites_can_do_nothing(rest: RestProcess) -> None:
 
 
 async def test_bodies_are_bounded(strict: RestProcess) -> None:
-    """A body beyond the limit is refused whether or not its length was told."""
+    """A body beyond the limit is refused, with or without a stated length."""
     key = KEYS["submit"]
     answer = await strict.post("/feed", b'"' + b"x" * 4096 + b'"', **JSON, X_API_Key=key)
     assert (answer.status, answer.error["code"]) == (413, "too_large")

@@ -1,4 +1,4 @@
-"""The endpoints of our own between real servers: what is asked for takes effect."""
+"""The endpoints of version 2 between real servers: requests take effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ APP = "rest-app"
 def rest(
     cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RestProcess]:
-    """A service beside both monitors, without crawlers: what is fed waits."""
+    """A service next to both monitors, without crawlers: seeds stay queued."""
     folder = tmp_path_factory.mktemp("rest")
     with rest_beside_monitors(cluster, folder, wait_s=50) as service:
         yield service
@@ -139,7 +139,7 @@ async def test_bodies_that_are_no_seeds_are_refused(
 
 
 async def test_a_key_makes_a_repetition_harmless(rest: RestProcess, wait_until: WaitUntil) -> None:
-    """The same request under the same key is fed once; another body under it is refused."""
+    """A repeated request under the same key is fed once; another body under it is refused."""
     key = {"Idempotency_Key": "once"}
     tries = [rest.post("/v2/crawls", seed("once"), **key) for _ in range(5)]
     assert {answer.body for answer in await asyncio.gather(*tries)} == {
@@ -185,7 +185,7 @@ async def test_a_crawl_is_steered_by_hand(rest: RestProcess) -> None:
 
 
 async def test_rules_are_edited(rest: RestProcess) -> None:
-    """What is set is read back, block and unblock included; nonsense is refused."""
+    """A rule that was set is read back, block and unblock included; nonsense is refused."""
     path = "/v2/throttle/rules/example.com"
     table = (await rest.call("PUT", path, {"hits": 3, "window": 1.5, "concurrency": 2})).data
     rule = ThrottleRule(hits=3, window_s=1.5, concurrency=2)
@@ -205,7 +205,7 @@ async def test_rules_are_edited(rest: RestProcess) -> None:
 async def test_changes_of_a_rule_are_told(
     rest: RestProcess, cluster: MonitorCluster, wait_until: WaitUntil
 ) -> None:
-    """The screen of a domain tells when its rule was changed, from what to what, and by whom."""
+    """The screen of a domain shows when its rule was changed, from what to what, and by whom."""
     path = "/v2/throttle/rules/told.test"
     screen = "/ui/domains?name=told.test"
     settings = cluster.settings()
@@ -219,7 +219,7 @@ async def test_changes_of_a_rule_are_told(
         return all(text in page for text in texts)
 
     await wait_until(lambda: reads("Latest changes of this rule", "<td>127.0.0.1</td>"))
-    # The same again is no change, and a change by another tool is not this client's.
+    # A repetition changes nothing, and a change by another tool does not belong to this client.
     await rest.call("PUT", path, {"hits": 4})
     await editor.set_rule("told.test", hits=9)
     await wait_until(lambda: reads("<td>9 per 1 s", "<td>unknown</td>"))
@@ -366,7 +366,7 @@ async def test_rejected_records_are_told_apart_by_reason(
 async def test_a_rejected_record_gets_a_second_chance(
     rest: RestProcess, wait_until: WaitUntil
 ) -> None:
-    """What is fed again is judged anew, with the same bytes; one that is not there is named."""
+    """A record fed again is judged again, with the same bytes; a missing one is named."""
     await rest.post("/feed", {"appid": APP, "crawlid": "again"})
 
     async def rejections() -> list[Any]:
@@ -410,7 +410,7 @@ async def test_everything_of_a_crawl_is_exported(
 
 
 async def test_domains_are_told_of(rest: RestProcess) -> None:
-    """A domain has a rule, a source of it, and a time when it may be asked."""
+    """A domain has a rule, a source of it, and a time of its next request."""
     told = (await rest.get("/v2/domains/Unknown.Example.COM")).data
     assert (told["domain"], told["source"], told["next_ms"]) == ("example.com", "default", 0)
     assert (await rest.get("/v2/domains")).data == {}
@@ -435,7 +435,7 @@ async def test_a_host_with_a_rule_of_its_own_is_told_of(
 
 
 async def test_a_screen_tells_what_has_changed(rest: RestProcess) -> None:
-    """Whoever asks for the events of a screen gets its live part at once, and whenever it moves."""
+    """A client of a screen's events gets its live part at once, and whenever it changes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", rest.port)
     accept = "Accept: text/event-stream"
     writer.write(f"GET / HTTP/1.1\r\nHost: localhost\r\n{accept}\r\n\r\n".encode())
@@ -493,7 +493,7 @@ HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
 async def test_browsers_see_pages(rest: RestProcess, wait_until: WaitUntil) -> None:
-    """Every screen is shown with what the cluster tells; programs still get JSON."""
+    """Every screen is shown with the cluster's data; programs still get JSON."""
     await rest.post("/v2/crawls", seed("<b>shown</b>"))
 
     async def is_shown() -> bool:
