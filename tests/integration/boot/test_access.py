@@ -1,4 +1,4 @@
-"""Redis and ZooKeeper that ask who is there, through TLS: every client of ours gives the answer."""
+"""Redis and ZooKeeper that authenticate clients, through TLS: every client logs in."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _sha256(text: str) -> str:
 
 @contextmanager
 def _started(server: servers.LocalServer, ready: str) -> Iterator[Program]:
-    """Run a server that does not answer to strangers; its log tells that it is up."""
+    """Run a server that does not answer to strangers; its log shows that it is up."""
     log = server.folder / f"{server.name}.log"
     program = Program(*server.argv, env=os.environ, log=log, folder=server.folder)
     with program.running():
@@ -95,7 +95,7 @@ def _tell(monkeypatch: pytest.MonkeyPatch, server: str, certificate: Path) -> No
 async def test_redis_is_talked_to_through_tls_as_a_user(
     guarded_redis: int, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both kinds of client get in with user, password and certificate; with less nobody does."""
+    """Both kinds of client get in with user, password and certificate; with less none does."""
     monkeypatch.setenv("REDIS_HOST", "127.0.0.1")
     monkeypatch.setenv("REDIS_PORT", str(guarded_redis))
     monkeypatch.setenv("REDIS_USERNAME", "crawler")
@@ -119,7 +119,7 @@ async def test_redis_is_talked_to_through_tls_as_a_user(
                     await redis.get("{cs0}:kept")
     monkeypatch.delenv("CRAWLSTREAM_REDIS_SSL_CAFILE")
     async with redis_client(load_settings()) as redis:
-        with pytest.raises(RedisError):  # Nobody vouches for it.
+        with pytest.raises(RedisError):  # No known authority has signed it.
             await redis.get("{cs0}:kept")
 
 
@@ -211,7 +211,7 @@ async def test_zookeeper_is_talked_to_through_tls_as_a_user(
 def test_half_a_protection_is_refused(
     given: dict[str, str], named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever names a part means the whole, and is told what is missing."""
+    """Naming a part means the whole, and the error lists the missing settings."""
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=named):

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("bench")
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    """A port that somebody listens on."""
+    """A port with a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
@@ -66,7 +66,7 @@ async def environment(
 async def started(
     environment: Mapping[str, str], *words: str, folder: Path | None = None
 ) -> AsyncIterator[Process]:
-    """A process of ours that is ended with the block."""
+    """A process of crawlstream that is ended with the block."""
     argv = (sys.executable, "-P", "-m", *words)
     process = await asyncio.create_subprocess_exec(
         *argv, env=environment, cwd=folder, stderr=PIPE, stdout=DEVNULL
@@ -93,7 +93,7 @@ async def line_with(process: Process, mark: str) -> Mapping[str, object]:
 async def test_a_crawler_takes_a_free_metrics_port(
     environment: Mapping[str, str], taken: int
 ) -> None:
-    """Its log says which one, and its health is told there."""
+    """Its log says which one, and its health is served there."""
     async with started(environment, *CRAWLER) as process:
         told = await line_with(process, "port_in_use")
         assert (told["asked"], told["level"]) == (taken, "info")
@@ -129,7 +129,7 @@ async def test_a_crawler_that_cannot_start_is_not_taken_for_living(
 async def test_every_process_finds_the_cluster_of_its_home(
     environment: Mapping[str, str], redis: Redis, tmp_path: Path, *, words: tuple[str, ...]
 ) -> None:
-    """All that it is told is CRAWLSTREAM_HOME: it reports itself in the Redis of the note there."""
+    """CRAWLSTREAM_HOME is its only setting: it reports itself in the Redis of the note there."""
     names = ("REDIS_HOST", "REDIS_PORT", "KAFKA_HOSTS", "KAFKA_TOPIC_PREFIX")
     (tmp_path / "run").mkdir()
     write_note(tmp_path, {name: environment[name] for name in names})

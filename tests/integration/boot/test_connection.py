@@ -1,4 +1,4 @@
-"""A connection that is closed while it is written to is a Redis that is away, whoever closed it."""
+"""A connection closed while it is written to means an unavailable Redis, on either side."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_a_connection_that_another_task_has_lost(
 
 
 async def test_nodes_of_a_cluster_have_such_connections(tmp_path: Path) -> None:
-    """Those that the settings name, and those that the nodes tell of."""
+    """Nodes that the settings name, and those that the nodes report."""
     async with redis_cluster(tmp_path) as cluster:
         settings = divided_settings(REDIS_CLUSTER=cluster.addresses.partition(",")[0])
         async with client_of(settings, timeout_s=2) as redis:

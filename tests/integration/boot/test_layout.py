@@ -25,7 +25,7 @@ async def test_a_version_that_lays_out_keys_otherwise_is_refused(redis: Redis) -
 
 
 async def test_a_full_redis_can_still_be_worked_on(redis: Redis) -> None:
-    """What drains it must be able to start, and notes the layout."""
+    """Processes that drain it may start, and note the layout."""
     await redis.config_set("maxmemory", "1mb")
     try:
         await agree_on_layout(redis, ONE)

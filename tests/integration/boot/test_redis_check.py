@@ -23,7 +23,7 @@ async def changed(redis: Redis) -> AsyncIterator[Redis]:
 
 
 async def test_a_redis_that_evicts_is_refused(changed: Redis) -> None:
-    """What fills it would push out what waits: no process starts on it."""
+    """New data would push out queued pages: no process starts on it."""
     await changed.config_set("maxmemory-policy", "allkeys-lru")
     await changed.config_set("maxmemory", "1gb")
     with pytest.raises(ConfigError, match=r"maxmemory-policy allkeys-lru.*set .* noeviction"):

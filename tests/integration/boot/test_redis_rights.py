@@ -63,7 +63,7 @@ def settings_of(
 
 
 async def start(settings: Settings, missing_are: Missing = "new") -> None:
-    """What every process does with Redis first."""
+    """First commands of every process in Redis."""
     async with open_frontiers(settings) as frontiers, asyncio.timeout(20):
         await until_ready("redis", lambda: check_frontiers(frontiers, missing_are))
 
@@ -124,7 +124,7 @@ async def test_a_refusal_ends_the_start(
     sentence: str,
     partitions: str,
 ) -> None:
-    """One sentence says what Redis has refused and what to do; nothing is waited for."""
+    """A single sentence says what Redis has refused and what to do; nothing is waited for."""
     await users(*documented_rights(), *rights)
     with pytest.raises(ConfigError, match=sentence):
         await start(settings_of(CRAWLSTREAM_PARTITIONS=partitions, **changes))

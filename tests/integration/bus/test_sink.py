@@ -149,7 +149,7 @@ async def test_a_topic_smaller_than_a_batch_gets_each_record_once(
 async def test_a_topic_smaller_than_the_record_fails_only_that_record(
     hosts: list[str], fresh_name: str
 ) -> None:
-    """A refusal by the broker ends kafka-python's producer; lists beside it are not blamed."""
+    """A refusal by the broker ends kafka-python's producer; concurrent lists are not blamed."""
     small, other = Topics(fresh_name), Topics(f"{fresh_name}.other")
     await ensure_topics(Kafka(hosts, shape=TopicShape(partitions=1, max_record_bytes=MIB)), small)
     await ensure_topics(Kafka(hosts, shape=TopicShape(partitions=1)), other)
@@ -171,7 +171,7 @@ async def test_a_topic_smaller_than_the_record_fails_only_that_record(
 
 
 def noise(record: Out) -> Out:
-    """The same record with a value that does not compress."""
+    """A record with a value that does not compress."""
     return Out(record.topic, random.Random(1).randbytes(len(record.value)))
 
 
@@ -262,7 +262,7 @@ async def test_a_topic_of_an_application_that_was_deleted_is_made_again(
 async def test_the_event_loop_is_never_held_up(
     hosts: list[str], fresh_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A topic that does not exist blocks kafka-python's send, but not our loop."""
+    """A topic that does not exist blocks kafka-python's send, but not the event loop."""
     monkeypatch.setattr(writer_module, "REQUEST_TIMEOUT_MS", 1000)
 
     async def send(sink: KafkaSink) -> None:
@@ -311,7 +311,7 @@ async def test_a_frozen_broker_is_told_in_time_and_repeating_works(
 async def test_an_optional_topic_is_not_left_out_because_kafka_is_frozen(
     hosts: list[str], topic: str, kafka_server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sends none of a list while nobody knows whether its optional topic exists, then all of it."""
+    """Sends none of a list until it is known whether its optional topic exists, then all of it."""
     monkeypatch.setattr(connect, "REQUEST_TIMEOUT_MS", 1000)
     own = f"{topic}_of_an_application"
     records = [Out(topic, b"page"), Out(own, b"page", optional=True)]

@@ -96,7 +96,7 @@ def test_a_batch_is_cut_without_losing_an_offset() -> None:
 
 
 def test_a_batch_is_cut_by_its_bytes_too() -> None:
-    """What is heavier than allowed is alone; nothing is left out, and holes are covered."""
+    """Records heavier than allowed are alone; nothing is left out, and holes are covered."""
     sizes = {3: 40, 4: 60, 7: 1, 8: 500, 9: 99, 12: 0}
     records = [Record("t", 0, offset, 0, None, b"x" * size) for offset, size in sizes.items()]
     chunks = list(Batch("id", 0, 2, 20, records).chunks(5, 100))
@@ -143,7 +143,7 @@ async def test_a_partition_that_cannot_go_on_does_not_hold_up_the_others(
         await pipe.apply_until(source, 400)
         away[2] = True
         source.locate(pipe.ledger.located[0][0], 2)
-        # A fetch that is under way may still bring something, which is dropped.
+        # A fetch in progress may still bring something, which is dropped.
         await asyncio.sleep(0.5)
         fetched.clear()
         await send(range(400, 800))
@@ -163,7 +163,7 @@ async def test_a_paused_source_gives_nothing_and_keeps_its_partitions(
     async with pipe.following() as source:
         await wait_until(lambda: len(pipe.ledger.values) == 100)
         source.pause()
-        # What was being fetched at this moment may still arrive.
+        # Records being fetched at this moment may still arrive.
         await asyncio.sleep(0.3)
         await pipe.send(range(100, 200))
         await asyncio.sleep(5.5)
@@ -251,7 +251,7 @@ async def test_a_position_beyond_the_end_is_told_and_waits_for_a_decision(
 
 
 async def test_records_deleted_under_the_reader_are_told(pipe: Pipe) -> None:
-    """Retention overtakes a paused source: the gap is told with both ends, then read on."""
+    """Retention overtakes a paused source: the gap is reported with both ends, then read on."""
     await pipe.send_to_one(10)
     async with pipe.source() as source:
         (batch,) = await source.poll(10)
@@ -290,7 +290,7 @@ async def test_what_a_client_took_back_is_not_read(pipe: Pipe) -> None:
 async def test_a_topic_made_anew_is_located_under_its_new_identity(
     pipe: Pipe, fresh_name: str, wait_until: WaitUntil
 ) -> None:
-    """The same name is not the same topic: another UUID is asked for, and told with batches."""
+    """A topic of that name made again is another: a new UUID is fetched, and comes with batches."""
     await pipe.send(range(50))
     async with pipe.source() as source:
         old = (await next_batch(source)).topic_id

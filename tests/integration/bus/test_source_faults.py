@@ -65,7 +65,7 @@ async def test_a_consumer_that_fails_is_replaced(
 async def test_a_consumer_that_is_deaf_is_replaced(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
 ) -> None:
-    """A consumer whose metadata task died in its first update does not wait for ever."""
+    """A consumer whose metadata task died in its first update does not wait without end."""
     monkeypatch.setattr(session_module, "DEAF_AFTER_S", 0.5)
     monkeypatch.setattr(session_module, "METADATA_AGE_MS", 500)
     errors = iter([RuntimeError("Set changed size during iteration")])

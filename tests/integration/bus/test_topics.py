@@ -134,7 +134,7 @@ async def test_topics_that_exist_are_left_alone(hosts: list[str], topics: Topics
 
 
 async def test_a_topic_too_small_for_its_records_is_told(hosts: list[str], topics: Topics) -> None:
-    """One sentence for each topic that cannot hold the largest record, none if all can."""
+    """A sentence for each topic that cannot hold the largest record, none if all can."""
     assert (
         await topic_problems(Kafka(hosts, shape=TopicShape(max_record_bytes=2 * MIB)), topics) == []
     )
@@ -170,7 +170,7 @@ def test_three_replicas_want_two_that_have_it() -> None:
 
 
 def test_three_replicas_of_which_one_acknowledges_are_told() -> None:
-    """One is enough where there are no more, or two; of three, two must have it."""
+    """A single broker is enough if there are no more, or two; of three, two must have it."""
     told = {
         (replicas, enough): list(_too_few("t", replicas, enough))
         for replicas, enough in ((1, 1), (2, 1), (3, 1), (3, 2), (4, 1), (4, 3))
@@ -185,7 +185,7 @@ async def test_how_many_replicas_there_are_is_asked(hosts: list[str], topics: To
 
 
 async def test_how_long_a_topic_keeps_its_records_is_told(hosts: list[str], topics: Topics) -> None:
-    """In milliseconds; for ever is -1, and a topic that is not there is no number."""
+    """In milliseconds; unlimited is -1, and a topic that is not there has no number."""
     assert await retention_ms(Kafka(hosts), topics.incoming) == INCOMING_RETENTION_MS
     assert await retention_ms(Kafka(hosts), topics.overflow) == -1
     with pytest.raises(KafkaUnavailable, match="topic nothing does not exist"):
@@ -211,7 +211,7 @@ async def test_a_topic_is_read_from_its_beginning_to_its_end(
 async def test_a_topic_is_read_since_a_moment(
     hosts: list[str], topics: Topics, sink: KafkaSink
 ) -> None:
-    """Records sent after ``end_offsets`` was asked are read, those before are not."""
+    """Records sent after the call of ``end_offsets`` are read, those before are not."""
     await sink.send([Out(topics.events, b"before")])
     now = await end_offsets(Kafka(hosts), topics.events)
     await sink.send([Out(topics.events, b"after")])
@@ -223,7 +223,7 @@ async def test_a_topic_is_read_since_a_moment(
 async def test_a_missing_topic_or_kafka_is_told_in_a_sentence(
     hosts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reading what is not there raises KafkaUnavailable instead of waiting for ever."""
+    """Reading a missing topic raises KafkaUnavailable instead of waiting without end."""
     monkeypatch.setattr(connect, "BOOTSTRAP_TIMEOUT_MS", 500)
     with pytest.raises(KafkaUnavailable, match="topic nothing does not exist"):
         await end_offsets(Kafka(hosts), "nothing")
@@ -234,7 +234,7 @@ async def test_a_missing_topic_or_kafka_is_told_in_a_sentence(
 async def test_who_hears_of_metadata_may_become_more_meanwhile(
     hosts: list[str], wait_until: WaitUntil
 ) -> None:
-    """A listener that comes while others are told does not silence the client."""
+    """A listener added while others are called does not silence the client."""
     client, network = await asyncio.to_thread(
         connect.open_client, KafkaConsumer, **Kafka(hosts, "listeners").options()
     )
@@ -243,7 +243,7 @@ async def test_who_hears_of_metadata_may_become_more_meanwhile(
         lambda cluster: cluster.add_listener(lambda _: heard.set()),
     )
     try:
-        # What was added is told from the next time on, if there is one.
+        # A listener that was added is called from the next time on, if there is one.
         await wait_until(lambda: network.cluster.request_update() and heard.is_set())
     finally:
         await asyncio.to_thread(client.close, timeout_ms=1_000)

@@ -40,7 +40,7 @@ def test_a_service_that_is_away_is_told_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Whoever has forgotten to start a cluster reads how; what libraries raise stays inside."""
+    """A user who has forgotten to start a cluster reads how; errors of libraries stay inside."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
     monkeypatch.setenv("KAFKA_HOSTS", "127.0.0.1:1")

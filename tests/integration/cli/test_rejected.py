@@ -48,7 +48,7 @@ class Cluster:
             await sink.send([Out(self.topics.rejected, b"no JSON at all")])
 
     def incoming(self) -> list[Record]:
-        """What has been fed."""
+        """Records that have been fed."""
 
         async def read() -> list[Record]:
             topic = read_topic(

@@ -1,4 +1,4 @@
-"""A crawl is found by its id alone, and one that nobody crawls is shown as waiting."""
+"""A crawl is found by its id alone, and one without crawlers is shown as waiting."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def here(redis: Redis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("here")
 async def test_an_id_that_is_unique_needs_no_application(bench: Bench) -> None:
-    """Of several the person chooses; of none the defaults are meant."""
+    """The user chooses among several; if there is none, the defaults are meant."""
     await bench.feed.seeds("a/1", crawl=DOCS)
     settings = load_settings()
     assert await which_crawl(settings, "docs", appid=None, spider=None) == DOCS
@@ -78,7 +78,7 @@ async def test_a_crawl_that_lacks_a_browser_is_shown_as_waiting(
 ) -> None:
     """A crawler of its spider is of no use to it, one with a browser is enough.
 
-    While pages that need none wait as well, and somebody to fetch them lives, it is running.
+    While pages that need none wait as well, and a crawler for them lives, it is running.
     """
 
     async def shown(*command: str) -> str:

@@ -101,7 +101,7 @@ async def test_a_body_in_chunks_takes_no_more_memory_than_is_counted(
 async def test_an_answer_ends_in_its_status_or_by_name(
     visitor: Visitor, site: CrawlerSite, raw: bytes
 ) -> None:
-    """Answers that are not HTTP/1 differ from a broken connection; half a head is no response."""
+    """Answers that are not HTTP/1 differ from a broken connection; half a head does not count."""
     site.pages["/"] = Answer(raw=raw)
     assert await visitor.outcome(site.url("/")) == RAW[raw]
 

@@ -1,4 +1,4 @@
-"""What tests of proxies work with: sites, and a client that goes by the pools in a real Redis."""
+"""Fixtures for tests of proxies: sites, and a client that goes by the pools in a real Redis."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def visitor(bench: Bench) -> AsyncIterator[Visitor]:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Iterator[CrawlerSite]:
-    """The same behind TLS."""
+    """A site behind TLS."""
     with serving({"/": page()}, kind=TlsSite) as secret:
         assert isinstance(secret, TlsSite)
         secret.certify(make_certificate(tmp_path))

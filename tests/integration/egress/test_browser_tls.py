@@ -44,7 +44,7 @@ def picky(secret: CrawlerSite) -> TlsSite:
 async def test_each_profile_greets_in_its_own_way_directly_and_through_a_proxy(
     bench: Bench, browsing: Visitor
 ) -> None:
-    """The same each time, unlike the others, and unlike libcurl; one connection an attempt."""
+    """A greeting repeats, unlike others, and unlike libcurl's; one connection an attempt."""
     found = dict[str, set[Greeting]]()
     with listening() as listener, small_proxy() as proxy:
         await bench.of(f"http://{proxy.url}")
@@ -114,7 +114,7 @@ async def test_many_connections_are_kept_side_by_side(
     """No bound of libcurl's own ends one that a page has begun to use."""
     assert isinstance(secret, TlsSite)
     for limit in ("START_BY_S", "CONTACT_WITHIN_S"):
-        # So many handshakes at once may take longer on a busy machine than a grant lasts.
+        # Many handshakes at once may take longer on a busy machine than a grant lasts.
         monkeypatch.setattr(leases, limit, 5.0)
     urls = [secret.url("/", f"127.0.0.{number}") for number in range(1, 25)]
     for _ in range(3):

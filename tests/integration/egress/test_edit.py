@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("node")
 
 
 def test_a_pool_is_made_changed_used_and_removed(say: Any, node: Node) -> None:
-    """What is not given stays; what is still used is not removed; passwords are not shown."""
+    """Options left out stay; used pools are not removed; passwords are not shown."""
     shown = say(
         "set", "de", "http://u:CANARY@gw.test:80", "socks5://10.0.0.1:1080", "--spread", "2"
     )
@@ -115,7 +115,7 @@ def site() -> Iterator[CrawlerSite]:
 def test_proxies_are_checked_by_the_client_that_crawls(
     say: Any, site: CrawlerSite, tmp_path: Path
 ) -> None:
-    """Each is told apart: well, dead, unauthorised, without the text; one that passes is enough."""
+    """Each has its own verdict: well, dead, unauthorised, without the text; one pass is enough."""
     with small_proxy() as well, small_proxy(user="u", password="p") as locked:
         dead = f"http://127.0.0.1:{dead_port()}"
         say("set", "de", f"http://{well.url}", dead, f"socks5://u:p@{locked.url}")

@@ -144,7 +144,7 @@ async def test_pools_that_a_new_process_does_not_know_yet_are_asked_for_first(
 async def test_a_refusal_is_the_answer_and_its_proxy_rests_for_the_site(
     bench: Bench, visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """Nothing is asked again from elsewhere; the next page of the site has another proxy."""
+    """Nothing is requested again elsewhere; the next page of the site has another proxy."""
     site.pages |= {"/no": Answer(status=403), "/later": Answer(status=429)}
     with small_proxy() as one, small_proxy() as two:
         await bench.of(f"http://{one.url}", f"http://{two.url}")
@@ -163,7 +163,7 @@ async def test_a_refusal_is_the_answer_and_its_proxy_rests_for_the_site(
 async def test_a_site_is_silent_once_proxies_that_work_elsewhere_find_no_way_to_it(
     bench: Bench, visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """One of them says nothing of the site, three do; proxies that never worked do not count."""
+    """A single one says nothing of the site, three do; proxies that never worked do not count."""
     dead, port = "127.0.0.3", dead_port()
     with small_proxy() as one, small_proxy() as two, small_proxy() as three:
         await bench.of(*(f"http://{each.url}" for each in (one, two, three)))
@@ -209,7 +209,7 @@ async def test_no_error_names_user_password_or_address_of_a_proxy(
 async def test_pages_wait_for_a_proxy_as_long_as_for_anything_else_and_end_by_name(
     bench: Bench, visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """An answer in between begins it anew; so does a Redis that has forgotten."""
+    """An answer in between restarts it; so does a Redis that has forgotten."""
     with small_proxy(403) as proxy:
         await bench.of(f"http://{proxy.url}", policy="rest: 0")
 

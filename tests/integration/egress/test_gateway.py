@@ -158,7 +158,7 @@ async def test_nobody_gets_out_without_a_token_that_is_good(
 async def test_targets_inside_are_refused_by_every_route(
     bench: Bench, gateway: Gateway, proxy: SmallProxy, scheme: str
 ) -> None:
-    """No proxy is asked for them; the gateway and the proxies themselves are no targets either."""
+    """Proxies get no request for them; the gateway and the proxies are not targets either."""
     route = await route_by(bench, scheme, proxy.url)
     places = [("169.254.169.254", 80), ("10.0.0.1", 443), ("::ffff:169.254.169.254", 80)]
     places += [("2852039166", 80), ("0xa9.254.169.254", 80), ("127.0.0.1", gateway.port)]
@@ -246,7 +246,7 @@ async def test_a_proxy_that_is_gone_or_wants_another_password(
 
 
 async def test_sites_that_cannot_be_reached_directly_are_told_by_reason(gateway: Gateway) -> None:
-    """Nobody listens there, or whoever does says nothing at all."""
+    """Nothing listens there, or the listener sends nothing at all."""
     port = dead_port()
     with gateway.admit(None) as way_out, serving({"/": Answer(raw=b"")}) as mute:
         async with engine(gateway, way_out) as client:
@@ -309,7 +309,7 @@ async def test_nothing_leaves_by_a_tunnel_that_was_open_when_the_right_to_send_w
 
 
 async def test_a_token_has_its_limits(gateway: Gateway) -> None:
-    """So many tunnels at once, so many bytes in all; what is cut is known."""
+    """A limit of tunnels at once, and of bytes in all; cuts are counted."""
     pages = {"/": Answer(b"x" * 100_000)}
     with serving(pages) as site, gateway.admit(None, most_bytes=150_000, most_tunnels=1) as way_out:
         async with engine(gateway, way_out) as one, engine(gateway, way_out) as other:

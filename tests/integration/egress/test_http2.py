@@ -55,7 +55,7 @@ PAGES = {
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """One for two hosts: a browser would ask for both over one connection."""
+    """A certificate for two hosts: a browser would send both over one connection."""
     hosts = (IPAddress(ip_address(f"127.0.0.{number}")) for number in (1, 2))
     return make_certificate(tmp_path, *hosts)
 
@@ -71,7 +71,7 @@ def modern(certificate: Path) -> Iterator[H2Site]:
 
 @pytest.fixture
 def usual(certificate: Path) -> Iterator[TlsSite]:
-    """The same by HTTP/1.1."""
+    """A site by HTTP/1.1."""
     with serving(PAGES, kind=TlsSite) as site:
         assert isinstance(site, TlsSite)
         site.certify(certificate)
@@ -93,7 +93,7 @@ def shown(response: Response) -> tuple[Any, ...]:
 
 
 async def found(visitor: Visitor, url: str, **request: Any) -> Any:
-    """What a page comes to, shown; or the reason why not."""
+    """Outcome of a page, shown; or the reason why not."""
     try:
         response = await visitor.fetch(url, **request)
     except Exception as error:  # noqa: BLE001  named by its reason
@@ -124,7 +124,7 @@ async def test_what_comes_is_the_same_by_http_2_and_by_http_1(
 async def test_a_page_has_a_connection_to_itself(
     browsing: Visitor, modern: H2Site, profile: str
 ) -> None:
-    """No two share one at a time, none is asked by that of another host, whatever a site offers."""
+    """No two share one at a time, none carries another host's requests, whatever a site offers."""
     modern.pages["/slow"] = Answer(after_s=0.2)
     modern.troubles["/elsewhere"] = "elsewhere"
     modern.pages["/elsewhere"] = Answer(b"x", headers={"Alt-Svc": f'h2=":{modern.port}"'})
@@ -203,7 +203,7 @@ WAYS = {"goaway": None, "abort": Blame.SITE, "reset": Blame.SITE, "short": Blame
 async def test_what_a_site_says_by_http_2_is_not_its_proxys_fault(
     bench: Bench, browsing: Visitor, modern: H2Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What came through the tunnel is the site's; a tunnel that ends before that is nobody's."""
+    """An error through the tunnel is the site's; a tunnel that ends before that blames no party."""
     told: list[Blame] = []
     real = bench.routes.failed
 
@@ -296,7 +296,7 @@ async def test_crawls_bring_the_same_records(
 async def test_a_worker_that_is_killed_or_frozen_costs_no_page(
     cluster: CrawlerCluster, modern: H2Site
 ) -> None:
-    """Whatever was under way is asked for once more."""
+    """Requests in flight are sent once more."""
     paths = [f"/{number}" for number in range(24)]
     modern.pages |= dict.fromkeys(paths, Answer(b"x", after_s=0.2))
     await cluster.set_pools("pools: {}")

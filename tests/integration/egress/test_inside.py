@@ -45,7 +45,7 @@ async def _ask_gateway(gateway: Gateway, route: Route | None, host: str, port: i
 
 
 async def _ask_client(visitor: Visitor, pool: str | None, host: str, port: int) -> str:
-    """The same of libcurl, for a page whose URL leads there in the end."""
+    """A libcurl request whose URL leads there in the end is refused, too."""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return await _refusal(visitor.client, visitor.page(f"http://{place}/", proxy=pool), place)
 
@@ -53,7 +53,7 @@ async def _ask_client(visitor: Visitor, pool: str | None, host: str, port: int) 
 async def _ask_as_chrome(
     browsers: FetchClient, visitor: Visitor, pool: str | None, place: str
 ) -> str:
-    """The same with the TLS of a browser."""
+    """A request with the TLS of a browser is refused, too."""
     page = visitor.page(f"https://{place}/", proxy=pool)
     page.tls = "chrome"
     return await _refusal(browsers, page, place, "https")

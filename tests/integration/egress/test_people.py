@@ -27,7 +27,7 @@ from support.frontier.bench import open_bench
 
 
 class Cluster:
-    """Pools that rule, and a worker that tells of them."""
+    """Pools that rule, and a worker that reports on them."""
 
     def __init__(self, frontier: Frontier, proxies: list[Proxy]) -> None:
         self.frontier = frontier
@@ -35,7 +35,7 @@ class Cluster:
         self.session: BookSession = frontier.book.session("w1")
 
     async def tell(self, **report: Any) -> None:
-        """The worker tells something."""
+        """Send a report of the worker."""
         await self.session.exchange(ProxyReport(**report), is_user=True)
 
 

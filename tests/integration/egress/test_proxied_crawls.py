@@ -21,18 +21,18 @@ PAGES = [f"/{number}" for number in range(8)]
 
 @contextmanager
 def proxies(count: int) -> Iterator[list[SmallProxy]]:
-    """So many proxies for the length of the block."""
+    """Run that number of proxies for the length of the block."""
     with ExitStack() as stack:
         yield [stack.enter_context(small_proxy()) for _ in range(count)]
 
 
 def table(*urls: str, more: str = "") -> str:
-    """One pool, ``de``."""
+    """Define one pool, ``de``."""
     return f"pools: {{de: {{proxies: [{', '.join(f'{url!r}' for url in urls)}]}}}}\n{more}"
 
 
 def targets(proxies: list[SmallProxy]) -> set[str]:
-    """What all of them were asked for."""
+    """Requests that all of them got."""
     return {asked for proxy in proxies for asked in proxy.asked}
 
 
@@ -40,7 +40,7 @@ def targets(proxies: list[SmallProxy]) -> set[str]:
 async def test_a_crawl_goes_through_its_pool_robots_and_retries_and_redirects_too(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
-    """Every visit came through a proxy, every result names it, and no address is told."""
+    """Every visit came through a proxy, every result names it, and no address is shown."""
     site.pages |= {
         "/": page("/moved", "/flaky", *PAGES),
         "/moved": Answer(status=302, headers={"Location": "/there"}),

@@ -1,4 +1,4 @@
-"""Pages through proxies: real ones from Debian, and one of our own."""
+"""Pages through proxies: real ones from Debian, and a scripted one."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_a_target_inside_is_refused_whatever_the_proxy(
 async def test_sessions_of_one_proxy_share_no_tunnel(
     bench: Bench, visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """Each has an address of its own: the provider tells them apart by the user name."""
+    """Each has an address of its own: the provider distinguishes them by the user name."""
     with small_proxy(user="*") as proxy:
         await bench.set(
             "pools: {de: {spread: 3, proxies: [{url:"

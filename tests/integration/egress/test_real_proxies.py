@@ -1,4 +1,4 @@
-"""Who is to blame, by what the proxies of Debian say: told by libcurl and by the gateway alike."""
+"""Blame, by the answers of Debian's proxies: libcurl and the gateway agree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Judge:
         self._gateway = gateway
 
     async def of(self, proxy: str, *urls: str, policy: str = "") -> list[set[Blame | int]]:
-        """Of each page its status, or who is to blame that it has none."""
+        """Status of each page, or the blame for its absence."""
         await self._bench.of(proxy, policy=policy)
         assert self._bench.routes.known.table
         pool = self._bench.routes.known.table.pools["de"]
@@ -66,7 +66,7 @@ async def test_squid(bench: Bench, visitor: Visitor, site: CrawlerSite) -> None:
                 found = await judge.of(url, good, dead, denied)
                 assert found == [{200}, {Blame.PATH}, {Blame.DENIED}]
             log = proxy.log.read_text()
-            assert log.count(f"CONNECT 127.0.0.1:{site.port}") >= 2  # Of tunnels that are over.
+            assert log.count(f"CONNECT 127.0.0.1:{site.port}") >= 2  # Tunnels that are over.
             assert "GET" not in log
             found = await judge.of(proxy.url, good, dead, policy="plain: absolute")
             assert found == [{200}, {Blame.PATH}]

@@ -50,7 +50,7 @@ def lines(well: str, locked: str) -> list[str]:
 
 
 def places(crawler: LoggedCrawler, port: str, home: Path) -> Iterator[tuple[str, bytes]]:
-    """What others can see of a crawler: arguments, metrics, every file that it has written."""
+    """Visible output of a crawler: arguments, metrics, every file that it has written."""
     process = psutil.Process(crawler.pid)
     for each in (process, *process.children(recursive=True)):
         yield "ps", " ".join(each.cmdline()).encode()
@@ -81,7 +81,7 @@ async def test_passwords_are_nowhere_else(
     """
     site.pages |= dict.fromkeys(PAGES, page())
     secret.pages |= dict.fromkeys(PAGES, page())
-    await redis.config_set("rdbcompression", "no")  # What DUMP answers is to be read.
+    await redis.config_set("rdbcompression", "no")  # The answer of DUMP is to be read.
     with small_proxy() as well, small_proxy(user="u", password="other") as locked:
         written, port = lines(well.url, locked.url), str(free_block(1))
         assert len(written) == len(CANARIES)
@@ -102,7 +102,7 @@ async def test_passwords_are_nowhere_else(
     seen += [(topic, repr(cluster.records(topic)).encode()) for topic in topics]
     assert {"metrics", "health", "ps", cluster.topics.crawled} <= {name for name, _ in seen}
     results = cluster.results()
-    # Those that met nothing but bad proxies have failed, which is told as well.
+    # Pages that met nothing but bad proxies have failed, which is published as well.
     assert {result.get("tls_profile") for result in results} == {None, "chrome"}
     assert len(results) + len(cluster.failures()) == 2 * len(PAGES)
     assert "proxies" in crawler.logged()

@@ -24,7 +24,7 @@ NAMES = ("w1", "w2")
 
 
 class Worker(NamedTuple):
-    """One that follows the book."""
+    """A worker that follows the book."""
 
     book: LocalBook
     shared: SharedBook
@@ -63,8 +63,8 @@ async def test_workers_hear_of_each_other(
     wait_until: WaitUntil,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of failures that put a proxy out together, of its rests, of a person's bans."""
-    # By chance it would be back before anybody has heard of it.
+    """News of failures that put a proxy out together, of its rests, of an operator's bans."""
+    # By chance it would be back before a worker has the news.
     monkeypatch.setattr(random, "random", lambda: 1.0)
     first, second = (worker.book for worker in workers)
     for book in (first, second):
@@ -84,7 +84,7 @@ async def test_workers_hear_of_each_other(
 async def test_a_worker_goes_on_alone_without_redis_and_tells_everything_once(
     workers: list[Worker], frontier: Bench, wait_until: WaitUntil
 ) -> None:
-    """Its own book holds meanwhile; what it could not tell is told when Redis is there again."""
+    """Its own book holds meanwhile; pending news is sent when Redis is there again."""
     book = workers[0].book
     await frontier.redis.flushdb()
     with structlog.testing.capture_logs() as logs:

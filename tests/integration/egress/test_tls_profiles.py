@@ -38,13 +38,13 @@ async def test_an_old_server_is_reached_by_the_profile_for_old_servers_alone(
                 assert visitor.latest.tls == "legacy"
         assert await visitor.outcome(old.url("/")) == "tls"
     assert len(old.visits) == 4
-    assert old.handshakes == 2  # one directly, one in a tunnel: kept for the second page each
+    assert old.handshakes == 2  # a direct one and a tunnel: kept for the second page each
 
 
 async def test_a_pool_has_a_profile_for_its_pages(
     bench: Bench, visitor: Visitor, old: TlsSite, site: CrawlerSite
 ) -> None:
-    """What a page names comes first; where nothing is encrypted there is none."""
+    """A profile that a page names comes first; without encryption there is none."""
     profiled(visitor, bench, PROFILES)
     with small_proxy() as proxy:
         await bench.of(f"http://{proxy.url}", policy="tls: [legacy]")
@@ -59,7 +59,7 @@ async def test_a_pool_has_a_profile_for_its_pages(
 async def test_a_page_waits_where_its_profile_is_not_allowed(
     bench: Bench, visitor: Visitor, secret: CrawlerSite
 ) -> None:
-    """It is given back, and nothing is asked with another profile than it names."""
+    """It is released, and no request is sent with another profile than it names."""
     profiled(visitor, bench, ("default",))
     await bench.set("pools: {}")
     with pytest.raises(NoProfile, match="CRAWLSTREAM_TLS_PROFILES") as refused:
@@ -100,7 +100,7 @@ async def test_a_pool_without_proxies_has_profiles_for_direct_pages(
 async def test_no_answer_of_a_site_moves_anything(
     bench: Bench, visitor: Visitor, secret: CrawlerSite, status: int
 ) -> None:
-    """A refusal is an answer, whoever was greeted how; so is a connection that breaks later."""
+    """A refusal is an answer, with any greeting; so is a connection that breaks later."""
     profiled(visitor, bench, PROFILES)
     secret.pages |= {"/no": Answer(status=status), "/cut": Answer(raw=b"")}
     await bench.set("pools: {plain: {tls: [default, legacy], fallback: [direct]}}")

@@ -38,7 +38,7 @@ from support.waiting import wait_until
 
 PLACE, GROUP = 1, "monitors"
 SENDINGS = 7
-"""So many links are sent one after the other."""
+"""Number of links sent one after the other."""
 
 
 class LinkTopic:
@@ -71,7 +71,7 @@ class LinkTopic:
         return time.monotonic() - began
 
     async def has_applied(self, partition: int, number: int) -> bool:
-        """Whether a partition has had so many."""
+        """Return whether a partition has had that number of links."""
         return await self.applied(partition) == number
 
     def commit(self, offset: int) -> None:
@@ -165,7 +165,7 @@ async def test_links_are_read_again_though_nothing_more_comes(topic: LinkTopic) 
 
 
 async def test_links_wait_until_a_lost_partition_has_its_seeds(topic: LinkTopic) -> None:
-    """A link that came before the seed with its URL would be fetched beside that."""
+    """A link that came before the seed with its URL would be fetched in addition."""
     values = await _links_of_a_page(topic.two)
     part = topic.two.parts[PLACE]
     await part.redis.hdel(part.keys.positions(), "incoming:0")
@@ -180,7 +180,7 @@ async def test_links_wait_until_a_lost_partition_has_its_seeds(topic: LinkTopic)
 
 
 async def test_what_is_no_record_of_links_is_told_and_passed(topic: LinkTopic) -> None:
-    """Links before and behind it enter, and each is refused by name."""
+    """Links before and behind it enter, and each is refused with a reason."""
     (value,) = await _links_of_a_page(topic.two)
     await topic.send([b"no record of ours", value, value[:-1], b"\x00" * 1_000])
     async with topic.reading():

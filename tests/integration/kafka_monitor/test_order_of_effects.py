@@ -1,4 +1,4 @@
-"""What comes first: the world is told before Redis forgets, and Kafka has it before it counts.
+"""The order of effects: publish before Redis forgets, acknowledge before settling.
 
 At each record that is sent the test looks at Redis: what a death at this moment would leave there.
 """
@@ -76,7 +76,7 @@ class Source:
 
 @pytest.fixture(autouse=True)
 def _without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service that is away is asked again at once."""
+    """An unavailable service is called again at once."""
     monkeypatch.setattr(waiting, "FIRST_PAUSE_S", 0.01)
 
 
@@ -129,7 +129,7 @@ async def test_what_is_rejected_is_told_before_its_position_has_passed(bench: Be
 
 
 async def test_what_the_frontier_refuses_is_told_before_it_is_noted_as_told(bench: Bench) -> None:
-    """It is told again by whoever comes next until then."""
+    """The next reader publishes it again until then."""
     kafka = WatchedSink(lambda: bench.frontier.positions.begin("topic", 0, 3), unavailable=1)
     capped = SEED | {"max_pages": 1}
     await Monitor(bench, kafka).take(capped, capped, capped)
@@ -139,7 +139,7 @@ async def test_what_the_frontier_refuses_is_told_before_it_is_noted_as_told(benc
 
 
 async def test_kafka_remembers_a_stop_before_it_takes_effect(bench: Bench) -> None:
-    """A Redis that is lost right after it is told of it."""
+    """A Redis that is lost right after the confirmation."""
     kafka = WatchedSink(lambda: position_of(bench.frontier, "topic", 0))
     stop = {"uuid": "u", "action": "stop", "spiderid": CRAWL.spiderid}
     await Monitor(bench, kafka).take(stop | {"appid": CRAWL.appid, "crawlid": CRAWL.crawlid})
@@ -150,7 +150,7 @@ async def test_kafka_remembers_a_stop_before_it_takes_effect(bench: Bench) -> No
 async def test_what_takes_effect_during_a_look_is_not_read_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Positions that are known from before it are no sign of a Redis that has gone back."""
+    """Positions known from before it do not mean a Redis that has gone back."""
     monitor = Monitor(bench, WatchedSink(bench.clock))
     monitor.recovery._located[0] = "topic"
     monitor.recovery.note_reached(0, 0)
@@ -172,7 +172,7 @@ async def test_what_takes_effect_during_a_look_is_not_read_again(
 
 
 class Asked:
-    """An action that fails as often as it is told to."""
+    """An action that fails as often as scripted."""
 
     def __init__(self, fails: int = 0, error: type[Exception] = RedisUnavailable) -> None:
         self.fails = fails
@@ -246,7 +246,7 @@ async def test_what_is_owed_is_told_before_it_is_forgotten(bench: Bench) -> None
 
 
 def test_an_ending_that_does_not_add_up_is_an_alarm() -> None:
-    """Each page that was admitted has come to one of the known ends, or somebody is told."""
+    """Each admitted page has come to one of the known ends, or a report is published."""
     ending = OutboxRecord(id="1", kind="crawl_finished", crawl=CRAWL, run=1, server_time=0)
     before = metrics.UNBALANCED_ENDINGS._value.get()
     check_ending(replace(ending, counters={"admitted": 5, "done": 3, "failed": 1, "expired": 1}))

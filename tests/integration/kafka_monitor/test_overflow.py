@@ -40,10 +40,10 @@ OPERATIONS = list(operations())
 MEMORY = int(float(os.environ.get("OVERFLOW_MB", "1.5")) * 2**20)
 TIMES = 10
 ROOMY = 20 * 2**20
-"""From here on one call is little beside what Redis has left when it is crowded."""
+"""From here on one call is small against the room that a crowded Redis has left."""
 LEAVES_A_PAGE = 20
 LONG = "x" * 1_900
-"""Of a leaf's URL: some 1 500 bytes of its entry."""
+"""Length of a leaf's URL: some 1 500 bytes of its entry."""
 ENTRY_BYTES = 1_500
 PAGES = TIMES * MEMORY // (LEAVES_A_PAGE * ENTRY_BYTES)
 LEASE, A_CALL = 100, 10
@@ -57,7 +57,7 @@ log = structlog.get_logger()
 
 
 def links_of(url: str) -> Sequence[Links]:
-    """What a page leads to: the seed to all others, these to some long leaves each."""
+    """Links of a page: the seed's to all others, these to some long leaves each."""
     if url == "site/seed":
         return [links("site", (f"page/{i}" for i in range(PAGES)), priority=40)]
     if url.startswith("site/page/"):
@@ -69,7 +69,7 @@ def links_of(url: str) -> Sequence[Links]:
 
 @dataclass
 class Crawl:
-    """One worker after the other, until nothing is left."""
+    """Run one worker after the other, until nothing is left."""
 
     bench: Bench
     sink: KafkaSink
@@ -77,7 +77,7 @@ class Crawl:
     random: Random = field(default_factory=lambda: Random(1))
     fetched: Counter[str] = field(default_factory=Counter)
     returned: Counter[str] = field(default_factory=Counter)
-    """What workers held when they died."""
+    """Leases of workers when they died."""
     spilled: int = 0
     deaths: int = 0
     most_used: float = 0.0
@@ -115,7 +115,7 @@ class Crawl:
                 return
         answer = await self.worker.exchange(settles=settles)
         if self.random.random() < 0.1:
-            # The answer was lost: all is told again.
+            # The answer was lost: all is repeated.
             answer = await self.worker.exchange(settles=settles)
             assert {settle.token for settle in settles} == answer.stale | answer.refused
         self.is_crowded = bool(answer.is_crowded)

@@ -1,4 +1,4 @@
-"""What was spilled and is in Kafka no more: recall finds it out, and the run ends."""
+"""Spilled links that Kafka has lost: recall finds it out, and the run ends."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_run_whose_spilled_links_kafka_has_lost_ends(
     fresh_name: str,
     loss: str,
 ) -> None:
-    """It fails them by name, and the world is told."""
+    """It fails them with a reason, and publishes that."""
     hosts, topics = [f"127.0.0.1:{kafka_server.port}"], Topics(fresh_name)
     await ensure_topics(Kafka(hosts, shape=TopicShape(partitions=1)), topics)
     await bench.feed.seeds("a/1")
@@ -97,7 +97,7 @@ async def test_what_redis_lost_with_its_position_is_recalled_again(
 
 
 async def is_committed(hosts: list[str], topic: str) -> bool:
-    """Whether the group has come to the end of the only record."""
+    """Return whether the group has come to the end of the only record."""
     group = topic.removesuffix(".overflow") + ".overflow"
     found = await partition_offsets(Kafka(hosts), topic, group=group)
     return found[0].committed == 1

@@ -1,6 +1,6 @@
 """The one-machine cluster: what keeps it from starting, what brings it back, what ends it.
 
-The servers are real; stand-ins play our own processes, so that only the cluster is on trial.
+The servers are real; stand-ins play crawlstream's processes, so that only the cluster is tested.
 ``tests/e2e`` runs the real ones.
 """
 
@@ -71,7 +71,7 @@ def _pids(cluster: LocalCluster) -> dict[str, int]:
 
 
 async def test_what_dies_comes_back_and_what_is_left_is_cleared_up(cluster: LocalCluster) -> None:
-    """A killed process runs anew; the orphans of a killed supervisord are found and ended."""
+    """A killed process starts again; the orphans of a killed supervisord are found and ended."""
     states: list[Mapping[str, str]] = []
     await asyncio.to_thread(
         cluster.start, spiders={"wandering": 1, "link": 2}, progress=states.append
@@ -136,7 +136,7 @@ def test_a_process_that_cannot_start_is_named_with_its_last_words(tmp_path: Path
 
 
 def test_ports_in_use_are_all_named_before_anything_starts(tmp_path: Path) -> None:
-    """One sentence lists each busy port, who wants it, and the variable that moves it."""
+    """A single sentence lists each busy port, its user, and the variable that moves it."""
     ports = Ports.free()
     cluster = LocalCluster(tmp_path / "home", ports=ports, env=_environment(tmp_path))
     busy = _listening(ports.kafka + 1), _listening(ports.metrics + 12)

@@ -73,7 +73,7 @@ def test_what_was_cut_off_is_continued(
 
 
 def test_what_cannot_be_is_said(home: Path) -> None:
-    """A number that is there already, or too large; servers that are somebody else's."""
+    """A number that is there already, or too large; servers of another owner."""
     note_move(move(home).home, None)
     (home / "repartition").rename(home / "away")
     with pytest.raises(SetupError, match="has 3 partition"):

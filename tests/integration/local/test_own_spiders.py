@@ -75,7 +75,7 @@ def site() -> Iterator[CrawlerSite]:
 
 @dataclass
 class _Person:
-    """Somebody with a terminal in a folder, and a Scrapy project there."""
+    """A user with a terminal in a folder, and a Scrapy project there."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -94,7 +94,7 @@ class _Person:
         )
 
     def sees(self) -> dict[str, Mapping[str, Any]]:
-        """The cluster's crawlers, by name, as `status` shows them."""
+        """The cluster's crawlers, by their names, as `status` shows them."""
         told = json.loads(self.types("status", "--json").stdout)
         return {each["name"]: each for each in told["processes"] if each["kind"] == "crawler"}
 
@@ -125,7 +125,7 @@ def person(tmp_path: Path) -> Iterator[_Person]:
 def test_a_spider_of_ones_own_is_started_scaled_and_ended_by_up(
     person: _Person, site: CrawlerSite, tmp_path: Path
 ) -> None:
-    """From a project and from a module, beside the bundled ones, which do not notice."""
+    """From a project and from a module, next to the bundled ones, which do not notice."""
     (person.folder / "extra.py").touch()
     everywhere = {"PYTHONPATH": ".", "CRAWLSTREAM_SPIDER_MODULES": "extra"}
     nothing = person.types("up", "-d", "--pipelines", "2")
@@ -176,7 +176,7 @@ def _crawled_by(spider: str, url: str, person: _Person) -> None:
 
 
 def _check_places(person: _Person, offsets: Mapping[str, int]) -> None:
-    """Each spider's first crawler tells its metrics where Prometheus is told that it is."""
+    """Each spider's first crawler has its metrics where Prometheus looks for them."""
     told = (Path(person.environment["CRAWLSTREAM_HOME"]) / "run" / "crawlers.yml").read_text()
     assert told.count("127.0.0.1:") == 3
     for spider, offset in offsets.items():
@@ -197,7 +197,7 @@ def _check_places(person: _Person, offsets: Mapping[str, int]) -> None:
 def test_a_spider_that_cannot_be_run_is_refused_before_anything_starts(
     person: _Person, asked: str, said: str
 ) -> None:
-    """One sentence names those that can; exit code 2, and nothing was begun."""
+    """A single sentence names those that can; exit code 2, and nothing was begun."""
     plain = 'from scrapy import Spider\n\nclass Plain(Spider):\n    name = "plain"\n'
     (person.folder / "shop" / "plain.py").write_text(plain)
     settings = _PROJECT["shop/settings.py"].replace("spiders", 'spiders", "shop.plain')

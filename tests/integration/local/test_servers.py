@@ -27,7 +27,7 @@ async def test_redis_keeps_every_write_and_evicts_nothing(redis: Redis) -> None:
 async def test_redis_killed_comes_back_with_its_data(
     redis: Redis, redis_server: RunningServer
 ) -> None:
-    """What Redis has put into its log before a kill is there after the restart."""
+    """Records in Redis' log before a kill are there after the restart."""
 
     async def is_logged() -> bool:
         # A write waits for up to two seconds while the disk is busy with those before it.
@@ -55,7 +55,7 @@ async def test_a_frozen_server_does_not_answer(name: str, request: pytest.Fixtur
 
 
 def test_kafka_makes_no_topic_by_itself(kafka_server: RunningServer, fresh_name: str) -> None:
-    """Asking for an unknown topic does not create it with somebody's defaults."""
+    """Asking for an unknown topic does not create it with defaults."""
     admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{kafka_server.port}")
     try:
         admin.describe_topics([fresh_name])

@@ -28,13 +28,13 @@ HOSTS = [f"127.0.3.{n}" for n in range(2, 14)]
 
 @dataclass
 class Person:
-    """Somebody at a terminal, whose environment names a home and ports and nothing else."""
+    """A user at a terminal, whose environment names a home and ports and nothing else."""
 
     env: dict[str, str]
     folder: Path
 
     async def types(self, *arguments: str, status: int = 0) -> str:
-        """What a command says that ends with this status."""
+        """Output of a command that ends with this status."""
         done = await asyncio.to_thread(
             run, "crawlstream_cli", *arguments, env=self.env, folder=self.folder, timeout_s=200
         )
@@ -42,7 +42,7 @@ class Person:
         return done.stdout + done.stderr
 
     async def status(self) -> dict[str, Any]:
-        """What `status --json` tells."""
+        """Output of `status --json`."""
         told: dict[str, Any] = json.loads((await self.types("status", "--json")).splitlines()[0])
         return told
 
@@ -53,7 +53,7 @@ class Person:
 
 @pytest.fixture
 async def person(tmp_path: Path) -> AsyncIterator[Person]:
-    """Whoever has started a cluster of three partitions; it is stopped in the end."""
+    """A user who has started a cluster of three partitions; it is stopped in the end."""
     env = {
         **environment_without_settings(os.environ),
         **SETTINGS,

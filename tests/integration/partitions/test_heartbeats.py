@@ -1,4 +1,4 @@
-"""Processes tell of themselves in two partitions, of which either will do."""
+"""Processes report themselves in two partitions, of which either will do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def _heard(frontiers: Frontiers) -> list[str]:
 async def test_the_loss_of_either_partition_hides_no_process(
     frontiers: Frontiers, three: Sequence[RunningServer]
 ) -> None:
-    """Each is heard once, can be asked to end, and disagrees with equals as before."""
+    """Each is listed once, can be requested to end, and disagrees with equals as before."""
     first, *also = frontiers.heartbeats
     assert len(also) == 1
     drained: list[str] = []
@@ -57,7 +57,7 @@ async def test_the_loss_of_either_partition_hides_no_process(
 async def test_nobody_is_heard_where_both_are_away(
     frontiers: Frontiers, three: Sequence[RunningServer]
 ) -> None:
-    """The caller hears why, and waits as for a single Redis."""
+    """The caller gets the reason, and waits as for a single Redis."""
     heartbeat = _heartbeat(frontiers, _process("m1"), [])
     for server in three[:2]:
         server.kill()

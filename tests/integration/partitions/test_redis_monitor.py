@@ -53,7 +53,7 @@ def cluster(
     tmp_path: Path,
     fresh_name: str,
 ) -> MonitorCluster:
-    """What redis-monitors work with, beside the partitions."""
+    """Resources of redis-monitors, besides the partitions."""
     used = Servers(running_three[0], kafka_server, zookeeper_server)
     return MonitorCluster(used, name=fresh_name, home=tmp_path, partitions=1)
 

@@ -69,7 +69,7 @@ async def test_servers_in_another_order_are_refused(three: Sequence[RunningServe
 async def test_a_process_starts_while_a_server_is_away(
     three: Sequence[RunningServer],
 ) -> None:
-    """What is away is named; the others go on, and it is created when it comes."""
+    """An unavailable partition is named; the others go on, and it is created when it comes."""
     three[1].kill()
     async with open_frontiers(divided_settings(REDIS_HOSTS=addresses(three))) as frontiers:
         missing = await check_frontiers(frontiers)
@@ -106,7 +106,7 @@ async def test_a_server_that_comes_with_another_layout_ends_the_process(
 
 
 async def test_a_partition_that_loses_its_data_is_created_anew(frontiers: Frontiers) -> None:
-    """By whoever reads Kafka again; as after a restart, for its domains were just asked."""
+    """A process that reads Kafka again does; as after a restart, for its domains had requests."""
     agreeing = asyncio.create_task(keep_agreeing(frontiers, (), asyncio.Event()))
     try:
         await frontiers.servers[1].redis.flushall()
@@ -126,7 +126,7 @@ async def _has_clocks(frontiers: Frontiers, partitions: set[int]) -> bool:
 async def test_who_does_not_read_kafka_waits_for_a_partition_without_data(
     frontiers: Frontiers,
 ) -> None:
-    """It would begin to work in it as if nobody had been asked for anything."""
+    """It would begin to work in it as if no domain had had requests."""
     await frontiers.servers[1].redis.flushall()
     missing = await check_frontiers(frontiers, "away")
     assert missing == {1: "it has no data yet, or has lost it"}
@@ -153,7 +153,7 @@ async def _tell(frontiers: Frontiers, partition: int) -> None:
 
 
 async def _wakes(frontiers: Frontiers, partition: int) -> None:
-    """A sleeper of a partition hears of it; woken first by its own subscription."""
+    """A sleeper of a partition notices it; woken first by its own subscription."""
     sleeper = frontiers.sleeper(partition, "tend")
     await sleeper.start()
     try:
@@ -170,7 +170,7 @@ async def _wakes(frontiers: Frontiers, partition: int) -> None:
 
 
 async def test_a_cluster_goes_on_without_a_primary(tmp_path: Path) -> None:
-    """What it has rests and is named; the others answer, wake sleepers, agree with processes."""
+    """Its entries rest and it is named; the others answer, wake sleepers, agree with processes."""
     async with redis_cluster(tmp_path) as cluster:
         settings = divided_settings(REDIS_CLUSTER=cluster.addresses, CRAWLSTREAM_PARTITIONS=6)
         async with divided(settings) as frontiers:
@@ -199,7 +199,7 @@ async def _without(frontiers: Frontiers, missing: set[int]) -> set[int]:
 
 
 async def test_a_cluster_is_talked_to_through_tls_as_a_user(tmp_path: Path) -> None:
-    """User, password and certificate are those of a single Redis; with less nobody gets in."""
+    """User, password and certificate are those of a single Redis; with less none gets in."""
     certificate = str(make_certificate(tmp_path, x509.IPAddress(ip_address("127.0.0.1"))))
     tls = {f"tls_{part}_file": certificate for part in ("cert", "key", "ca_cert")}
     port = free_block(1)

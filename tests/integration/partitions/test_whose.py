@@ -88,7 +88,7 @@ async def _are_noted(frontiers: Frontiers, prefix: str) -> bool:
 async def test_all_partitions_are_adopted_or_none(
     three: Sequence[RunningServer],
 ) -> None:
-    """One that is away would refuse the new processes when it comes; who only looks goes on."""
+    """An unavailable one would refuse the new processes when it comes; a reader goes on."""
     settings: Settings = divided_settings(REDIS_HOSTS=addresses(three))
     async with open_frontiers(settings) as frontiers:
         await check_frontiers(frontiers)

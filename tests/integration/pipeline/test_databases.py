@@ -25,7 +25,7 @@ async def test_pages_become_rows_once_whoever_dies(
     fresh_name: str,
     wait_until: WaitUntil,
 ) -> None:
-    """Two processes share the partitions, one is killed; the account of the run is told."""
+    """Two processes share the partitions, one is killed; the account of the run is published."""
     url = postgres_server.make_database(fresh_name)
     cluster.describe_sink(f'kind = "sql"\nurl = "{url}"')
     checked = cluster.command("check")

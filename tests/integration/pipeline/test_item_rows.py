@@ -1,4 +1,4 @@
-"""Items of pages as rows of PostgreSQL and as records of another topic, whoever dies."""
+"""Items of pages as rows of PostgreSQL and as records of another topic, despite kills."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_items_are_rows_of_a_database_once(
     fresh_name: str,
     wait_until: WaitUntil,
 ) -> None:
-    """One process is killed, another goes on; repeats add none; the quality of the run is told."""
+    """A process is killed, another goes on; repeats add none; the run's quality is published."""
     url = postgres_server.make_database(fresh_name)
     describe(cluster, f'kind = "sql"\nurl = "{url}"\ntable = "products"')
     checked = cluster.command("check")

@@ -63,7 +63,7 @@ stage = [
 
 @pytest.fixture(autouse=True)
 def code(cluster: PipelineCluster) -> None:
-    """What the stages name, beside the file of the pipelines."""
+    """Modules that the stages name, next to the file of the pipelines."""
     (cluster.home / "code.py").write_text(CODE)
     (cluster.home / "schema.json").write_bytes(orjson.dumps(SCHEMA))
 
@@ -91,20 +91,20 @@ def keys(cluster: PipelineCluster, which: str) -> Counter[tuple[str, int]]:
 
 
 def account(cluster: PipelineCluster) -> dict[str, Any]:
-    """What ``pipeline list`` says of all that is stored."""
+    """Output of ``pipeline list`` on all that is stored."""
     (told,) = map(orjson.loads, cluster.command("list", "--json").stdout.splitlines())
     return dict(told)
 
 
 def metrics_with(line: bytes, port: int) -> bytes:
-    """What a process tells Prometheus, once it tells a line."""
+    """Metrics of a process, once it reports a line."""
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         told: bytes = answer.read()
     return told if line in told else b""
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process still does something."""
+    """Return whether a process still runs."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     return False
@@ -131,7 +131,7 @@ async def test_items_are_stored_once_and_hostile_pages_are_undelivered(
     cluster.feed(page(n, f"Lamp{n} 5", f"Cheap{n} 0") for n in range(60))
     hostile = ["hang", "crash", "raise", "eat"]
     cluster.feed(page(100 + n, f"{word} 1") for n, word in enumerate(hostile))
-    # What comes again is a repeat, whatever became of it.
+    # A page that comes again is a repeat, whatever its outcome.
     cluster.feed([page(104), page(3, "Again 9"), page(101, "crash"), page(102, "good 9")])
     expected = Counter((page_id(n), item) for n in range(60) for item in range(2))
     process = cluster.process()
@@ -217,7 +217,7 @@ async def test_whoever_is_killed_each_item_is_stored_once(
     workers: list[int] = []
 
     def other_worker() -> int | None:
-        """One at work that was not killed yet."""
+        """A running process that was not killed yet."""
         pids = [int(pid) for pid in trace.read_text().split()] if trace.exists() else []
         return next((pid for pid in reversed(pids) if pid not in workers), None)
 
@@ -239,7 +239,7 @@ async def test_whoever_is_killed_each_item_is_stored_once(
 async def test_stages_that_were_corrected_get_a_second_chance(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """`check` and `preview` tell what they make; `replay` stores what they can make by now."""
+    """`check` and `preview` print what they make; `replay` stores what they can make by now."""
     cluster.describe(which="jsonl", more=STAGES)
     cluster.feed([page(1, "Lamp 5", "Desk 7"), page(2, "raise 3")])
     checked = cluster.command("check")

@@ -92,14 +92,14 @@ class Bench:
             self.delivered[partition] = account.delivered
 
     def store(self) -> VisitStore:
-        """Of a process of its own."""
+        """Environment of its own process."""
         sink = self.pipeline.sink
         assert isinstance(sink, PagesSink)
         self._stores.append(open_visits(self.pipeline, sink))
         return self._stores[-1]
 
     def page(self, url: str) -> KnownPage:
-        """What is known of a page."""
+        """Known data of a page."""
         page = self.store().page(key_of("app", url))
         assert page is not None
         return page
@@ -139,7 +139,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, fresh_name: str) -> It
 
 
 def result(path: str, number: int, *, at: float, **more: Any) -> bytes:
-    """A result of a page, seen so many seconds after the beginning."""
+    """A result of a page, seen that number of seconds after the beginning."""
     url = f"http://example.com/{path}"
     told = {"url": url, "response_url": url, "timestamp": BEGAN + at, **more}
     return record(number, **told)
@@ -176,7 +176,7 @@ async def test_partitions_learn_of_one_page_one_after_the_other(bench: Bench) ->
     await asyncio.gather(read_all(0), read_all(1))
     last_seen = {round(bench.page(f"http://example.com/{p}").last_seen - BEGAN, 3) for p in paths}
     assert last_seen == {241.0}
-    # Those that came late are older; each of the others counts, the first one of a page beside.
+    # Late results are older; each of the others counts, besides the first one of a page.
     assert sum(bench.row("visits")) + 20 == sum(bench.delivered.values()) >= 80
 
 
@@ -195,7 +195,7 @@ async def test_what_others_are_learning_is_waited_for(bench: Bench, wait_until: 
 
 
 async def test_a_page_that_fails_is_tried_later(bench: Bench) -> None:
-    """Its event is read from another topic; pages that nobody knows are left alone."""
+    """Its event is read from another topic; unknown pages are left alone."""
     await bench.learn(result("a", 1, at=0))
     failed = [
         PageFailed(
@@ -220,7 +220,7 @@ async def test_a_page_that_fails_is_tried_later(bench: Bench) -> None:
 async def test_what_is_due_is_fed_once_whoever_dies(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that dies before it has said that it has fed is followed by one that feeds the same."""
+    """If a process dies before it has noted its feeding, the next one feeds the same."""
     bench.describe('base = "1h"\ncrawl = {priority = 7}')
     headers = {"response_headers": {b"ETag": [b'"1"']}}
     await bench.learn(*(result(f"{n}", n, at=0, **headers) for n in range(3)))

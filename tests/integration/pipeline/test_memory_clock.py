@@ -43,7 +43,7 @@ class Memory:
         self._do(f'alter database "{name}" set search_path = public, pg_catalog')
 
     def set_clock(self, days: float) -> None:
-        """Set the clock so many days off."""
+        """Set the clock off by that number of days."""
         self._do(
             "create or replace function public.now() returns timestamptz language sql stable as"
             f" $$ select pg_catalog.now() + interval '{days * DAY_S} seconds' $$"
@@ -63,7 +63,7 @@ class Memory:
             await sink.write(batch, judge(self._asked, batch), Liveness("w"))
 
     def store(self) -> VisitStore:
-        """Of a process of its own."""
+        """Environment of its own process."""
         assert isinstance(self._asked.sink, PagesSink)
         self.stores.append(open_visits(self._asked, self._asked.sink))
         return self.stores[-1]
@@ -117,7 +117,7 @@ async def test_a_clock_that_jumps_by_days_stops_no_visits(memory: Memory, *, is_
 
 
 def claimed(store: VisitStore) -> VisitClaim:
-    """What is claimed when a person has all pages visited."""
+    """Claims after an operator has all pages visited."""
     store.visit_now([page.key for page in store.due(PAGES)])
     claim = store.claim(f"feeder {id(store)}")
     assert claim is not None

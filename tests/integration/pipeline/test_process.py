@@ -43,12 +43,12 @@ def once(numbers: range) -> Counter[str]:
 
 
 def has_stored(cluster: PipelineCluster, pages: int) -> bool:
-    """Whether so many pages are stored."""
+    """Return whether that number of pages are stored."""
     return cluster.stored("jsonl.zst").total() >= pages
 
 
 async def has_told(cluster: PipelineCluster, read: int) -> bool:
-    """Whether its heartbeat says that so much was read, and that nothing is left."""
+    """Return whether its heartbeat reports that number of pages as read, and nothing as left."""
     async with Redis(port=int(cluster.env["REDIS_PORT"])) as redis:
         keys = FrontierKeys(cluster.env["CRAWLSTREAM_NAMESPACE"])
         found = states_of(await living(redis, keys))
@@ -58,7 +58,7 @@ async def has_told(cluster: PipelineCluster, read: int) -> bool:
 
 
 def told_of_report(cluster: PipelineCluster) -> list[dict[str, Any]]:
-    """What ``pipeline report`` says, by run."""
+    """Output of ``pipeline report``, by run."""
     done = cluster.command("report", "archive", "--json")
     assert done.returncode == 0, done.stderr + done.stdout
     return [orjson.loads(line) for line in done.stdout.splitlines()]
@@ -120,7 +120,7 @@ async def test_whoever_dies_each_page_is_stored_once(
         await wait_until(lambda: cluster.stored("jsonl.zst") == once(range(pages)), timeout_s=90)
         for process in processes:
             process.signal(signal.SIGTERM)
-        # One that has just been started may not be listening yet.
+        # A process that has just been started may not be listening yet.
         assert {process.wait() for process in processes} <= {0, -signal.SIGTERM}
     finally:
         for process in processes:
@@ -214,7 +214,7 @@ async def test_a_flood_of_what_is_no_page_stops_the_pipeline(
 async def test_a_pipeline_may_begin_with_what_comes_next(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """Where it began is remembered, though nothing was stored before it died."""
+    """Its beginning is kept, though nothing was stored before it died."""
     cluster.describe(more='start = "latest"')
     cluster.feed([record(1)] * 3)
     process = cluster.process()
@@ -226,7 +226,7 @@ async def test_a_pipeline_may_begin_with_what_comes_next(
 
 
 def test_a_pipeline_ends_with_its_source(cluster: PipelineCluster) -> None:
-    """If it is asked to: when all is stored that was there at its start, and not before."""
+    """With that option: when all is stored that was there at its start, and not before."""
     files = f'kind = "files"\npath = "{cluster.out}"\nformat = "jsonl"\nmax_age = "1h"'
     cluster.describe_sink(files)
     for pages in (3, 5):
@@ -278,7 +278,7 @@ def test_a_person_looks_before_anything_is_written(cluster: PipelineCluster) -> 
 async def test_a_pipeline_works_without_redis(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """Redis is told who is there; pages do not wait for it."""
+    """Redis has the process' heartbeat; pages do not wait for it."""
     cluster.describe()
     cluster.feed([record(1)])
     with cluster.process(REDIS_PORT="1").running():

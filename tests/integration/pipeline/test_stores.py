@@ -64,19 +64,19 @@ async def test_a_pipeline_waits_for_its_store(
 
 
 async def committed(cluster: PipelineCluster) -> int:
-    """How far the pipeline has come, as Kafka is told of what is stored."""
+    """Position of the pipeline, as committed to Kafka for stored pages."""
     group = f"{cluster.topics.prefix}.pipeline.archive.1"
     try:
         told = await partition_offsets(Kafka([cluster.hosts]), cluster.topics.crawled, group=group)
     except KafkaUnavailable:
-        return 0  # It has not heard of any group yet.
+        return 0  # It does not know any group yet.
     return sum(each.committed or 0 for each in told.values())
 
 
 async def test_a_disk_that_is_no_longer_mounted_is_no_empty_store(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """Whether it is gone while a process runs, or before one starts: nothing is written there."""
+    """If it is gone while a process runs, or before one starts, nothing is written there."""
     cluster.describe()
     cluster.feed([record(n) for n in range(3)], key=b"one")
     process, away = cluster.process(), cluster.home / "away"

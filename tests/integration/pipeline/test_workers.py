@@ -56,7 +56,7 @@ class Workers:
         assert not workers_here(), "a worker is left"
 
     async def run(self, bodies: Sequence[bytes]) -> Sequence[PageOutcome]:
-        """What becomes of pages with these bodies."""
+        """Outcome of pages with these bodies."""
         values = [record(n, body=body) for n, body in enumerate(bodies)]
         return await self.pool.run([(value, decode(value)) for value in values], lambda _: None)
 
@@ -109,7 +109,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def test_a_record_that_kills_three_workers_is_undelivered(
     order: str, reason: str, cause: str, sentence: str, trace: Path
 ) -> None:
-    """Those beside it are not, and it is tried three times, no less and no more."""
+    """Others in its batch are not, and it is tried three times, no less and no more."""
     bodies = [b"%d" % n for n in range(40)]
     bodies[5] = order.encode()
     async with Workers("by_body", timeout_s=1.0).running() as workers:
@@ -147,7 +147,7 @@ async def test_a_worker_that_is_frozen_is_replaced() -> None:
 
 
 async def test_a_worker_is_renewed_after_many_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What code of users leaks ends with it."""
+    """Resources that code of users leaks end with it."""
     monkeypatch.setattr(pools, "RENEWED_AFTER", 10)
     async with Workers("by_body", workers=1).running() as workers:
         pids = []

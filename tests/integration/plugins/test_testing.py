@@ -51,7 +51,7 @@ class Waiting(Handler):
 
 
 class WaitingAction:
-    """Tells how much waits, and how often it was asked."""
+    """Reports the number of waiting pages, and the number of its calls."""
 
     name = "waiting"
 
@@ -70,7 +70,7 @@ class WaitingAction:
 
 
 def test_a_request_that_would_be_refused_is_no_state(redis_server: RunningServer) -> None:
-    """It is told with its problems, as by handle()."""
+    """It returns its problems, as by handle()."""
     url = f"redis://127.0.0.1:{redis_server.port}/0"
     with pytest.raises(InvalidRequest, match=r"\$.url: must be string"):
         answer(

@@ -1,4 +1,4 @@
-"""What the frontier owes the world leaves it once, whatever lies beside it, however slow Kafka."""
+"""Outbox records are published once, whatever is stored next to them, however slow Kafka."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Verdicts:
         return [event for event in found if name in {"", event["event"]}]
 
     def rejected(self) -> list[Any]:
-        """What was put aside."""
+        """Records put aside."""
         return [rejects.decode(r.value) for r in self.acknowledged if r.topic == TOPICS.rejected]
 
 
@@ -65,7 +65,7 @@ def ledger(bench: Bench, sink: Verdicts, streams: Streams | None = None) -> Outb
 
 
 async def give_up(bench: Bench) -> None:
-    """The page at hand is reaped so often that it is given up; the other crawl ends beside it."""
+    """The page at hand is reaped until it is given up; the other crawl ends meanwhile."""
     await bench.feed.seeds("b/1", crawl=OTHER)
     for lease in await bench.worker.lease(5):
         if lease.crawl == OTHER:
@@ -79,7 +79,7 @@ async def give_up(bench: Bench) -> None:
 
 
 async def test_a_dead_letter_that_cannot_be_read_is_put_aside(bench: Bench) -> None:
-    """What ends beside it is told; its bytes are kept with its reason."""
+    """Endings next to it are published; its bytes are kept with its reason."""
     seed = bench.feed.seed("a/1")
     await bench.feed.put(replace(seed, entry=b"\xff of the future"))
     await give_up(bench)
@@ -92,7 +92,7 @@ async def test_a_dead_letter_that_cannot_be_read_is_put_aside(bench: Bench) -> N
 
 
 async def test_a_dead_letter_that_no_topic_takes_is_cut(bench: Bench) -> None:
-    """Its event and its reason are told, what could be fed again is not; nothing is told twice."""
+    """Its event and reason are published, no request for replay is; nothing is published twice."""
 
     def judge(records: Sequence[Out]) -> Sequence[Out]:
         large = [record for record in records if len(record.value) > 100_000]

@@ -25,12 +25,12 @@ def tree_of(bench: RenderBench) -> list[psutil.Process]:
 
 
 def is_there(process: psutil.Process) -> bool:
-    """Whether it runs, or could again."""
+    """Return whether it runs, or could again."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 async def test_a_frozen_browser_is_found_out_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its page fails by name as soon as that, the next one is made by another; none of it stays."""
+    """Its page fails with a reason at once, the next has another browser; none of it stays."""
     monkeypatch.setattr(browsers, "LOOK_EVERY_S", 0.2)
     loading = html("<script src=/never.js></script>")
     answers = {"/": loading, "/never.js": Answer(after_s=60), "/next": html("<p>next")}

@@ -21,7 +21,7 @@ from support.crawler.visitor import LOCAL
 
 DENIED = "127.9.9.9"
 FORMS = (DENIED, "2131298569", "0x7f.9.9.9", "0177.011.011.011", "127.9.2313", "[::ffff:7f09:909]")
-"""One address, as a browser reads it."""
+"""An address in spellings that a browser reads alike."""
 
 BODY = """
 <iframe src="{u}"></iframe><script src="{u}"></script><img src="{u}" srcset="{u} 2x">

@@ -20,12 +20,12 @@ RENDERS = {"CRAWLSTREAM_RENDER": "true"}
 
 
 def browsers_of(pid: int) -> list[psutil.Process]:
-    """What a crawler has started."""
+    """Processes that a crawler has started."""
     return psutil.Process(pid).children(recursive=True)
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether it runs; one that has ended may wait for somebody to take notice."""
+    """Return whether it runs; an ended one may wait for its parent to take notice."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -27,9 +27,9 @@ PAGES = {
 
 @pytest.mark.parametrize("policy", ["plain: absolute", ""], ids=["urls", "tunnels"])
 async def test_a_page_and_what_it_asks_for_leave_by_one_proxy(redis: Redis, policy: str) -> None:
-    """The first proxy is dead, the next one takes over under the same grant; none but it is asked.
+    """The first proxy is dead, the next one takes over under the same grant; no other is used.
 
-    That all of it went there, and not past it, the proxy's own log tells, which has every URL.
+    The proxy's own log, which has every URL, shows that all of it went there, and not past it.
     """
     pools = Bench(redis)
     with small_proxy() as proxy, serving(PAGES) as site:
@@ -64,7 +64,7 @@ async def test_a_site_behind_tls_comes_through_a_proxy(redis: Redis, tmp_path: P
 
 
 async def test_nothing_leaves_past_a_proxy_that_fails(redis: Redis) -> None:
-    """Whatever it does, the page has no answer, and the site sees nobody."""
+    """Whatever it does, the page has no answer, and the site sees no request."""
     pools = Bench(redis)
     async with rendering(pools.routes) as bench:
         with serving(PAGES) as site:

@@ -26,10 +26,10 @@ HEADINGS = {
 
 
 class Library(CrawlerSite):
-    """Answers all that is no file and no data with the application, whose router does the rest."""
+    """Answers every path but files and data with the application, whose router does the rest."""
 
     def page_at(self, host: str, path: str) -> Page:
-        """What is found at a path of a host."""
+        """Return the answer at a path of a host."""
         return self.pages.get(path, self.pages["/index.html"])
 
 

@@ -1,4 +1,4 @@
-"""What a browser makes of a page, and what a page may do in it: by the site's log."""
+"""A browser's rendering of a page, and the limits of a page in it: by the site's log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READY_S = 4.0
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bench() -> AsyncIterator[RenderBench]:
-    """One browser for all pages here: none may spoil it for the next."""
+    """A browser for all pages here: none may spoil it for the next."""
     async with rendering(render_timeout=READY_S) as made:
         yield made
 
@@ -37,7 +37,7 @@ def _usual(bench: RenderBench) -> None:
 
 
 def fetching(*urls: str) -> str:
-    """A script that asks for URLs, one after the other, and notes what came."""
+    """A script that requests URLs, one after the other, and notes the answers."""
     each = "".join(
         f"try {{ await fetch('{url}', {{mode: 'no-cors'}}); }} catch (e) {{}}" for url in urls
     )
@@ -160,7 +160,7 @@ async def test_redirects_of_further_requests_count(bench: RenderBench) -> None:
 
 
 async def test_preflights_count(bench: RenderBench) -> None:
-    """What a browser asks before it asks another origin is within the bound as well."""
+    """A browser's preflight requests to another origin are within the bound as well."""
     code = (
         "for (let n = 0; n < 9; n++) fetch('http://127.0.0.2:PORT/' + n, {headers: {'X-A': 'b'}})"
     )
@@ -206,7 +206,7 @@ async def test_what_nobody_needs_is_not_loaded(bench: RenderBench) -> None:
 
 
 async def test_robots_rests_and_blocks_hold_for_further_requests(bench: RenderBench) -> None:
-    """Neither what robots.txt forbids nor a blocked site is asked; one that refuses rests."""
+    """Neither disallowed URLs nor a blocked site get requests; a site that refuses rests."""
     with serving({"/no": Answer(b""), "/later": Answer(b"", 429)}) as site:
         other = site.url("/x", host="127.0.0.7")
         site.pages["/"] = made_by(fetching("/no", other, "/later", "/after"))
@@ -222,7 +222,7 @@ async def test_robots_rests_and_blocks_hold_for_further_requests(bench: RenderBe
 
 
 async def test_no_address_is_reached_that_the_guard_refuses(bench: RenderBench) -> None:
-    """Scripts, frames, fetches and workers come to nothing at addresses that nobody allowed."""
+    """Scripts, frames, fetches and workers come to nothing at addresses that are not allowed."""
     places = ("http://169.254.169.254/", "http://[::ffff:10.0.0.1]/", "http://10.0.0.1:22/")
     frames = "".join(
         f"<iframe src={place}></iframe><script src={place}></script>" for place in places
@@ -246,7 +246,7 @@ async def test_no_address_is_reached_that_the_guard_refuses(bench: RenderBench) 
 async def test_a_page_without_an_end_is_taken_as_it_is(
     bench: RenderBench, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is delivered as incomplete after its time, or fails by name; the next one is well."""
+    """It is delivered as incomplete after its time, or fails with a reason; the next is well."""
     monkeypatch.setattr(document, "_DOM_S", 1.5)
     with serving({"/": made_by(code, "<p>text</p>"), "/next": html("<p>next")}) as site:
         outcome = await bench.reason(site.url("/"))
@@ -269,7 +269,7 @@ async def test_a_page_without_an_end_is_taken_as_it_is(
 async def test_a_bomb_hurts_nobody_else(
     bench: RenderBench, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails by name; the next page is well."""
+    """It fails with a reason; the next page is well."""
     monkeypatch.setattr(document, "_DOM_S", 1.5)
     with serving({"/": made_by(code), "/next": html("<p>next")}) as site:
         assert await bench.reason(site.url("/")) in {"render_failed", "too_large"}
@@ -303,7 +303,7 @@ async def test_nothing_of_a_page_is_there_for_the_next(bench: RenderBench) -> No
 
 
 async def test_a_page_says_when_it_is_ready(bench: RenderBench) -> None:
-    """It waits for an element and some time, not for what is still under way; never for ever."""
+    """It waits for an element and some time, not for requests in flight; never without end."""
     late = "setTimeout(() => document.body.innerHTML = '<b id=there>', 300); fetch('/slow')"
     with serving({"/": made_by(late), "/slow": Answer(b"", after_s=3)}) as site:
         came = await bench.render(site.url("/"), render={"wait_for": "#there"})
@@ -326,7 +326,7 @@ async def test_a_wish_only_narrows(bench: RenderBench) -> None:
 
 
 async def test_failures_have_the_names_that_they_have_without_a_browser(bench: RenderBench) -> None:
-    """Refused, silent and broken sites are told apart."""
+    """Refused, silent and broken sites have different reasons."""
     answers = {"/reset": Answer(is_reset=True), "/mute": Answer(after_s=30), "/": html("<p>a")}
     with serving(answers) as site:
         assert await bench.reason(site.url("/reset")) == "connection_lost"
@@ -359,7 +359,7 @@ async def test_sites_behind_tls_are_rendered_within_the_same_bound(
 
 
 async def test_a_browser_that_dies_is_replaced(bench: RenderBench) -> None:
-    """Killed and frozen ones fail their pages by name; the next page has another."""
+    """Killed and frozen ones fail their pages with a reason; the next page has another."""
     with serving({"/": made_by(linking("/a"))}) as site:
         for kill in (psutil.Process.kill, psutil.Process.suspend):
             await bench.render(site.url("/"))

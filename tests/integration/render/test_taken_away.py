@@ -1,4 +1,4 @@
-"""What a browser is not allowed to do, as the scripts of a page meet it."""
+"""Features that a browser does not have, as the scripts of a page meet it."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ async def test_every_run_is_found(hosts: list[str], topics: Topics) -> None:
 
 
 async def test_only_the_latest_events_are_read(hosts: list[str], topics: Topics) -> None:
-    """What is bounded says that there may be more."""
+    """A bounded answer says that there may be more."""
     found = await read_history(Kafka(hosts), topics.events, KEY, most_events=2)
     assert not found.is_complete
     assert len(found.runs) < 3

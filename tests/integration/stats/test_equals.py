@@ -18,12 +18,12 @@ KEYS = FrontierKeys()
 def heartbeat(
     redis: Redis, *, kind: str = "crawler", spider: str = "link", **values: str
 ) -> Heartbeat:
-    """Of a process with these values."""
+    """Heartbeat of a process with these values."""
     return Heartbeat(redis, KEYS, Process(kind=kind, spider=spider, values=values))
 
 
 async def test_equals_with_the_same_values_join(redis: Redis) -> None:
-    """They are told with their values; so are those of other kinds and spiders, with any others."""
+    """They are listed with their values; so are other kinds and spiders, with any others."""
     joined = [
         heartbeat(redis, RETRY_TIMES="3"),
         heartbeat(redis, RETRY_TIMES="3"),
@@ -39,7 +39,7 @@ async def test_equals_with_the_same_values_join(redis: Redis) -> None:
 
 
 async def test_an_equal_with_another_value_is_refused(redis: Redis) -> None:
-    """It hears of both values and leaves no trace; once the first has left, it may join."""
+    """Its error has both values and it leaves no trace; once the first has left, it may join."""
     first, second = heartbeat(redis, RETRY_TIMES="3"), heartbeat(redis, RETRY_TIMES="5")
     await first.join()
     with pytest.raises(ConfigError) as refused:
@@ -54,7 +54,7 @@ async def test_an_equal_with_another_value_is_refused(redis: Redis) -> None:
 
 
 async def test_an_equal_that_fell_silent_decides_nothing(redis: Redis) -> None:
-    """One that died counts only as long as it is taken to live."""
+    """A dead one counts only as long as it is taken to live."""
     first = heartbeat(redis, RETRY_TIMES="3")
     await first.join()
     await redis.delete(KEYS.process(first.process.name))
@@ -62,7 +62,7 @@ async def test_an_equal_that_fell_silent_decides_nothing(redis: Redis) -> None:
 
 
 async def test_a_full_redis_can_still_be_joined(redis: Redis) -> None:
-    """What drains it must be able to start, and is known to live; who differs is refused still."""
+    """A process that drains it may start, and is known to live; a differing one is refused."""
     first, second = heartbeat(redis, RETRY_TIMES="3"), heartbeat(redis, RETRY_TIMES="3")
     await first.join()
     await redis.config_set("maxmemory", "1mb")

@@ -1,4 +1,4 @@
-"""Counters and heartbeats: what is counted is told in every window, and nothing grows for ever."""
+"""Counters and heartbeats: counts are shown in every window, and nothing grows without bound."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EVERY_WINDOW = {str(window_s) for window_s in WINDOWS_S} | {LIFETIME}
 
 
 async def test_a_count_is_told_in_every_window(redis: Redis) -> None:
-    """What was counted just now is in all windows and in the lifetime."""
+    """A new count is in all windows and in the lifetime."""
     tally = Tally(redis, KEYS)
     tally.count("kafka-monitor", "total", by=3)
     tally.count("kafka-monitor", "plugins", "Odd:Name")
@@ -49,7 +49,7 @@ async def test_a_count_is_told_in_every_window(redis: Redis) -> None:
 
 
 async def test_counts_of_processes_add_up(redis: Redis) -> None:
-    """Two processes that count the same are told as one number."""
+    """Two processes that count the same are shown as one number."""
     for _ in range(2):
         tally = Tally(redis, KEYS)
         tally.count_response("link", "host-a", 200)
@@ -104,7 +104,7 @@ async def test_domains_are_told_with_their_rate_over_time(
 
 
 async def test_many_domains_are_told_as_one(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The busiest travel by name while there is room; all others are one, and nothing is lost."""
+    """The busiest travel under their names while there is room; others are summed, none is lost."""
     monkeypatch.setattr(domains_module, "MOST_A_FLUSH", 3)
     monkeypatch.setattr(domains_module, "MOST_A_BUCKET", 4)
     for flush in range(3):
@@ -211,7 +211,7 @@ async def test_what_could_not_be_written_is_written_later(redis: Redis) -> None:
 
 
 async def test_machines_silent_for_a_week_are_forgotten(redis: Redis) -> None:
-    """The lifetime of a machine ends when no window tells of it; others keep theirs."""
+    """The lifetime of a machine ends when no window has it; others keep theirs."""
     tally = Tally(redis, KEYS)
     tally.count_response("link", "host-a", 200)
     await tally.flush()
@@ -235,7 +235,7 @@ def test_a_window_weighs_its_buckets(window_s: int) -> None:
 
 
 async def test_a_process_lives_from_its_first_beat_to_its_retirement(redis: Redis) -> None:
-    """A process that beats is told with all that it says of itself, until it takes its leave."""
+    """A process with a heartbeat is listed with all its data, until it leaves."""
     heartbeat = Heartbeat(redis, KEYS, Process(kind="crawler", spider="link"))
     await heartbeat.beat()
     assert await living(redis, KEYS) == [heartbeat.process]
@@ -302,7 +302,7 @@ async def test_a_spider_of_which_no_crawler_runs_is_told(redis: Redis) -> None:
 
 
 async def test_changes_of_rules_are_remembered(redis: Redis) -> None:
-    """The latest 500, once each whoever writes them down, with the first who made the version."""
+    """The latest 500, once each, with the first process that made the version."""
     rule = ThrottleRule(hits=1, window_s=1)
     tables = [ThrottleTable(default=rule, mzxid=0)]
     for number in range(1, 8):
@@ -323,7 +323,7 @@ async def test_changes_of_rules_are_remembered(redis: Redis) -> None:
 
 
 async def test_a_domain_is_counted_by_quarters(redis: Redis) -> None:
-    """What was asked of it lately, by the beginning of each quarter of an hour."""
+    """Its latest requests, by the beginning of each quarter of an hour."""
     tally = DomainTally(redis, KEYS)
     for _ in range(3):
         tally.count("quarters.test", 200, 5)

@@ -1,4 +1,4 @@
-"""What is asked of one process is heard with its heartbeats, by that process only."""
+"""A request to one process arrives with its heartbeats, at that process only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def _heard(redis: Redis, heartbeat: Heartbeat) -> Process:
 
 
 async def test_the_latest_lines_are_told_while_somebody_looks(redis: Redis) -> None:
-    """With the first heartbeat that hears of it, and no more when nobody asks again."""
+    """With the first heartbeat after it, and no more unless the request is repeated."""
     watched, other = [Heartbeat(redis, KEYS, Process(kind="rest")) for _ in range(2)]
     for number in range(LINES + 1):
         note_complaint(None, "", {"level": "info", "event": f"line {number}", "url": "http://x"})
@@ -36,7 +36,7 @@ async def test_the_latest_lines_are_told_while_somebody_looks(redis: Redis) -> N
     view = views.process(await _heard(redis, watched))
     assert "tail" not in view["activity"]  # type: ignore[operator]  # a mapping
     await redis.delete(KEYS.wishes(watched.process.name))
-    # The first one hears that nobody asks, the next one is without.
+    # The first one learns that there is no request, the next one is without.
     await watched.beat()
     await watched.beat()
     assert (await _heard(redis, watched)).activity.tail == []

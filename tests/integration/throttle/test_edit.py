@@ -1,4 +1,4 @@
-"""Editing the rules in a real ZooKeeper: nobody's edit is lost, nothing foreign is touched."""
+"""Editing the rules in a real ZooKeeper: no edit is lost, nothing foreign is touched."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["own_zookeeper_server"]
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
 QUICK_S = 5.0
-"""How soon a person hears that ZooKeeper is away."""
+"""Time until the error that ZooKeeper is unavailable."""
 
 
 class Node:
@@ -110,7 +110,7 @@ async def test_seeding_a_node_of_the_predecessor_keeps_its_rules(
 
 
 async def test_a_rule_is_set_changed_and_removed(editor: ThrottleEditor) -> None:
-    """What is not given stays; a new rule starts from the default's hits and window."""
+    """Options left out stay; a new rule starts from the default's hits and window."""
     table = await editor.set_rule("A.com.", hits=5, window=0.5, moderated=False)
     assert table.rules == {"a.com": ThrottleRule(hits=5, window_s=0.5, moderated=False)}
     table = await editor.set_rule("a.com", scale=0.5, concurrency=2)
@@ -269,7 +269,7 @@ async def test_a_missing_node_is_told(editor: ThrottleEditor, node: Node) -> Non
 
 
 async def test_a_zookeeper_that_is_away_is_told_quickly(node: Node) -> None:
-    """Nobody waits longer than five seconds to hear that it is down."""
+    """An error says within five seconds that it is down."""
     editor = ThrottleEditor(["127.0.0.1:1"], node.path, default=DEFAULT)
     since = time.monotonic()
     with pytest.raises(ZooKeeperUnavailable):
@@ -291,7 +291,7 @@ async def test_our_own_work_is_no_silence_of_zookeepers(
 async def test_a_frozen_zookeeper_is_told_quickly(
     editor: ThrottleEditor, zookeeper_server: RunningServer
 ) -> None:
-    """A server that accepts connections and says nothing is no different."""
+    """A server that accepts connections and sends nothing gives the same error."""
     zookeeper_server.signal(signal.SIGSTOP)
     since = time.monotonic()
     try:

@@ -147,7 +147,7 @@ async def test_a_prompt_worker_gets_what_is_allowed(bench: Bench, rule: Throttle
 
 
 async def test_many_clients_at_once_get_exactly_the_allowance(redis: Redis) -> None:
-    """Of two hundred calls at the same moment exactly as many are granted as the rule allows."""
+    """Two hundred calls at the same moment get exactly as many grants as the rule allows."""
     bench = await open_bench(redis, bursts(37, 60))
     await bench.feed.seeds(*(f"a/{i}" for i in range(200)))
     workers = [bench.another_worker(f"w{i}") for i in range(20)]

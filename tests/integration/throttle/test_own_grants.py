@@ -1,4 +1,4 @@
-"""Every request is made on a grant of its own site, whatever asks for it: the site's log tells."""
+"""Every request has a grant of its own site, whatever its origin: the site's log shows it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_no_window_of_a_site_is_exceeded_whatever_leads_to_it(
 ) -> None:
     """Redirects of pages and robots.txt, links and middlewares; a closed host is never asked.
 
-    A robots.txt on another site is obeyed, and nobody's page goes on before it is known.
+    A robots.txt on another site is obeyed, and no page goes on before it is known.
     """
     await cluster.set_rules(WIDE_OPEN, {NARROW: SLOW, FAR: SLOW}, frozenset({BLOCKED}))
     site.pages |= dict.fromkeys(("/x", "/private", "/moved", "/linked"), page())

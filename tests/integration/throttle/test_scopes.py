@@ -33,7 +33,7 @@ def worker_of(bench: Bench, group: str, spiderid: str = "link", number: int = 1)
 
 
 async def come(worker: Worker, want: int = 50) -> list[str]:
-    """What may be fetched now; it is fetched at once."""
+    """Pages that may be fetched now; they are fetched at once."""
     leases = await worker.lease(want)
     await worker.settle(*leases, sent_ms=0)
     return sorted(map(url_of, leases))
@@ -60,7 +60,7 @@ async def by_group(bench: Bench) -> tuple[Bench, Worker, Worker]:
 
 
 async def test_the_first_word_decides(bench: Bench) -> None:
-    """Who says otherwise afterwards is told both, and what to do; by force it is changed."""
+    """A process with another scope gets an error with both and the remedy; force changes it."""
     await bench.frontier.rules.agree("type")
     await bench.frontier.rules.agree("type")
     with pytest.raises(ConfigError) as refused:
@@ -76,7 +76,7 @@ async def test_the_first_word_decides(bench: Bench) -> None:
 async def test_a_crawler_that_disagrees_exits_2(
     bench: Bench, redis_server: RunningServer, tmp_path: Path
 ) -> None:
-    """It says what it was told and what the cluster goes by, and asks for nothing."""
+    """It reports its setting and the cluster's, and leases nothing."""
     await bench.frontier.rules.agree("type")
     env = {
         **os.environ,
@@ -99,7 +99,7 @@ async def test_a_crawler_that_disagrees_exits_2(
 
 @pytest.mark.usefixtures("still")
 async def test_each_spider_type_has_its_own_allowance(by_type: Bench) -> None:
-    """What one spider sends does not hold the other back; within each the rule holds."""
+    """Requests of one spider do not hold the other back; within each the rule holds."""
     bench, other = by_type, by_type.another_worker("w2", "other")
     await bench.feed.seeds("a/1", "a/2")
     await bench.feed.seeds("a/3", "a/4", crawl=OTHER)
@@ -113,7 +113,7 @@ async def test_each_spider_type_has_its_own_allowance(by_type: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_a_domain_that_ran_empty_is_remembered_by_its_own_rule(by_type: Bench) -> None:
-    """What was sent counts for as long as that says, not for as long as the default one."""
+    """Requests count for as long as that rule says, not for as long as the default one."""
     bench = by_type
     twice = ThrottleRule(hits=2, window_s=1_000, moderated=False)
     await bench.rule(WIDE_OPEN, {"a": twice})
@@ -175,7 +175,7 @@ async def test_a_group_that_comes_later_sees_what_waits(
 
 @pytest.mark.usefixtures("still")
 async def test_a_refusal_is_the_group_s_own(by_group: tuple[Bench, Worker, Worker]) -> None:
-    """A site that bans one group's address may still be asked from another."""
+    """A site that bans one group's address may still get requests from another."""
     bench, east, west = by_group
     await bench.rule(WIDE_OPEN)
     await bench.feed.seeds("a/1", "a/2", "a/3")
@@ -200,7 +200,7 @@ async def test_who_names_no_group_gets_nothing(by_group: tuple[Bench, Worker, Wo
 async def test_the_dead_of_one_group_leave_work_for_the_other(
     by_group: tuple[Bench, Worker, Worker],
 ) -> None:
-    """What a dead worker held is leased by any group, and its send counts for its own."""
+    """Leases of a dead worker go to any group, and its send counts for its own."""
     bench, east, west = by_group
     await bench.feed.seeds("a/1")
     (lease,) = await east.lease(1)
@@ -230,7 +230,7 @@ async def test_a_group_that_is_gone_is_forgotten(by_group: tuple[Bench, Worker, 
 @pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("scope", ["", "type", "group", "type group"])
 async def test_another_scope_begins_with_used_up_allowances(bench: Bench, scope: str) -> None:
-    """Whatever it was, whoever changes it lets no domain be asked twice, and loses nothing."""
+    """Any change of the scope grants no domain twice, and loses nothing."""
     await bench.rule(SLOW)
     await bench.frontier.rules.agree("type" if scope != "type" else "group")
     await bench.feed.seeds("a/1", "a/2", "b/1")
@@ -254,7 +254,7 @@ async def test_another_scope_begins_with_used_up_allowances(bench: Bench, scope:
 
 @pytest.mark.parametrize("scope", ["", "type", "type group"])
 async def test_the_scope_changes_before_any_group_has_asked(bench: Bench, scope: str) -> None:
-    """What waits for groups that have not come yet is there for whoever asks by the new scope."""
+    """Entries for groups that have not come yet are leased by callers under the new scope."""
     await bench.frontier.rules.agree("group", by_force=True)
     await bench.feed.seeds("a/1")
     await bench.frontier.rules.agree(scope, by_force=True)

@@ -48,7 +48,7 @@ async def part(bench: Bench, default: ThrottleRule, rules: dict[str, ThrottleRul
 
 
 async def come(bench: Bench) -> list[str]:
-    """What may be fetched now; it is fetched at once."""
+    """Pages that may be fetched now; they are fetched at once."""
     leases = await bench.worker.lease(50)
     await bench.worker.settle(*leases, sent_ms=0)
     return sorted(map(url_of, leases))
@@ -80,7 +80,7 @@ async def test_a_rule_for_a_host_is_for_it_and_what_is_below(bench: Bench) -> No
 
 @pytest.mark.usefixtures("still")
 async def test_links_are_filed_like_seeds(bench: Bench) -> None:
-    """One group of links of several hosts of a domain becomes one for each site."""
+    """A group of links of several hosts of a domain becomes one for each site."""
     await bench.rule(WIDE_OPEN, {HOME: SLOW, SHOP: FAST, DEEP: FAST})
     await bench.feed.seeds("start/0")
     (lease,) = await bench.worker.lease()
@@ -116,7 +116,7 @@ async def test_what_waits_when_a_rule_is_written_goes_by_it(bench: Bench) -> Non
 
 @pytest.mark.usefixtures("still")
 async def test_what_waits_when_a_rule_is_removed_goes_by_the_one_above(bench: Bench) -> None:
-    """Even where the default allows nothing, so that nobody would look at the former site."""
+    """Even if the default allows nothing, so that no call would look at the former site."""
     await part(bench, BLOCKED, {HOME: SLOW, SHOP: SLOW})
     await feed(bench, SHOP, 1, 2, 3)
     await feed(bench, HOME, 1, 2)
@@ -164,7 +164,7 @@ async def test_a_page_is_known_by_its_domain_whatever_it_is_counted_under(bench:
 
 
 async def test_a_page_is_found_where_it_waits(bench: Bench) -> None:
-    """Whether it is filed well or not, the tools that look for it see it."""
+    """Filed well or not, the inspecting tools find it."""
     inspector = bench.frontier.inspector
     await part(bench, SLOW, {SHOP: BLOCKED})
     await feed(bench, SHOP, 1)

@@ -30,7 +30,7 @@ RULE = "domains: {a.com: {hits: %d, window: 1}}"
 
 
 class Listener:
-    """What a watch has delivered."""
+    """Tables that a watch has delivered."""
 
     def __init__(self) -> None:
         self.tables: list[ThrottleTable] = []
@@ -75,7 +75,7 @@ def tool(hosts: list[str]) -> Iterator[KazooClient]:
 
 @pytest.fixture
 def listener() -> Listener:
-    """A listener that has heard nothing yet."""
+    """A listener that has received nothing yet."""
     return Listener()
 
 
@@ -237,7 +237,7 @@ async def test_a_frozen_zookeeper_raises_an_alarm_and_no_limit(
 async def test_a_stop_leaves_no_thread_behind(
     hosts: list[str], path: str, listener: Listener
 ) -> None:
-    """Whether ZooKeeper answers or not, the threads of the watch end with it."""
+    """With or without answers of ZooKeeper, the threads of the watch end with it."""
 
     def helpers() -> set[threading.Thread]:
         return {t for t in threading.enumerate() if not t.name.startswith("asyncio_")}
