@@ -169,14 +169,14 @@ BUGS = FETCH_BUGS | {
     ),
     "a frozen process writes to its connection": Bug(
         module="crawling.lease.leases",
-        right="is_old = self._age_of(page) >= FENCE_S",
-        wrong="is_old = False",
+        right="page.phase is Phase.CONNECTING and self._age_of(page) < FENCE_S",
+        wrong="page.phase is Phase.CONNECTING",
         test="unit/crawler/lease/test_leases.py::frozen",
     ),
     "word that is old is good enough to send": Bug(
         module="crawling.lease.leases",
-        right="or not self.may_send(page, CONTACT_WITHIN_S)",
-        wrong="or not self.may_send(page)",
+        right="is_granted and self.may_send(page, CONTACT_WITHIN_S)",
+        wrong="is_granted and self.may_send(page)",
         test="unit/crawler/lease/test_last_contact.py::took_long",
     ),
     "a restart of Redis is no news": Bug(

@@ -161,12 +161,8 @@ class Leases:
         receives first. Until the departure is reported, the frontier assumes that the request
         may leave at any moment.
         """
-        is_old = self._age_of(page) >= FENCE_S
-        if (
-            page.phase is not Phase.CONNECTING
-            or is_old
-            or not self.may_send(page, CONTACT_WITHIN_S)
-        ):
+        is_granted = page.phase is Phase.CONNECTING and self._age_of(page) < FENCE_S
+        if not (is_granted and self.may_send(page, CONTACT_WITHIN_S)):
             raise GrantExpired
         self._move(page, Phase.SENT)
         page.left_at = self._clock()
