@@ -15,8 +15,6 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
-import fsspec
-
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import CrawlstreamError, MissingExtra
 from crawlstream.wire import jsontext
@@ -106,11 +104,11 @@ def _make_table(duckdb: Any, database: Any, pipeline: Pipeline, sql: str) -> str
 def _pattern(database: Any, pipeline: Pipeline) -> str:
     """Return the pattern of a pipeline's files, which the database can read then."""
     assert isinstance(pipeline.sink, FilesSpec)
-    url = open_store(pipeline).url(f"**/*.{pipeline.sink.format}")
-    scheme, _, path = url.partition("://")
-    if scheme == "file":
-        return path
-    database.register_filesystem(fsspec.filesystem(scheme))
+    store = open_store(pipeline)
+    url = store.url(f"**/*.{pipeline.sink.format}")
+    if store.is_local:
+        return url.partition("://")[2]
+    database.register_filesystem(store.filesystem)
     return url
 
 

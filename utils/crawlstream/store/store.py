@@ -54,6 +54,11 @@ class Store:
         """Return whether it is a folder of this machine."""
         return self._is_local
 
+    @property
+    def filesystem(self) -> Any:
+        """Return the file system of fsspec, for libraries that read through it."""
+        return self._filesystem
+
     def url(self, name: str) -> str:
         """Return the URL of an object, for its readers."""
         return str(self._filesystem.unstrip_protocol(self._path(name)))
