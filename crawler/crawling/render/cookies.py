@@ -93,8 +93,10 @@ async def cookies_set(
     if not may_follow(target, url):
         return []
     told = await pipe.call("Network.getCookies", session, urls=[target])
-    # With two cookies of one name, the browser returns the longer path first, as it sends them.
-    now = {each["name"]: each["value"] for each in reversed(told["cookies"])}
+    # With two cookies of one name, servers read the first, the one for the longer path. The browser
+    # reports cookies in any order.
+    by_path = sorted(told["cookies"], key=lambda each: len(each["path"]))
+    now = {each["name"]: each["value"] for each in by_path}
     before = {str(each["name"]): each["value"] for each in given}
     new = [f"{name}={now[name]}; Path=/" for name in now if before.get(name) != now[name]]
     gone = [f"{name}=; Path=/; Max-Age=0" for name in before if name not in now]
