@@ -136,11 +136,17 @@ def _receive(visitor: socket.socket) -> tuple[bytes, float] | None:
         if not data:
             return None
         request += data
-        for _level, kind, stamp in notes:
-            if kind == _SO_TIMESTAMPNS:
-                seconds, nanoseconds = struct.unpack("qq", stamp)
-                at = seconds + nanoseconds / 1e9
+        at = stamp_of(notes) or at
     return request, at
+
+
+def stamp_of(notes: Sequence[tuple[int, int, bytes]]) -> float | None:
+    """Return when data came in, in epoch seconds, by the kernel's notes; None without one."""
+    for _level, kind, stamp in notes:
+        if kind == _SO_TIMESTAMPNS:
+            seconds, nanoseconds = struct.unpack("qq", stamp)
+            return float(seconds + nanoseconds / 1e9)
+    return None
 
 
 def is_whole(request: bytes) -> bool:

@@ -16,8 +16,8 @@ from support.windows import spaced
 
 pytest_plugins = ["support.crawler.fixtures"]
 
-STAMP_S = 0.01
-"""Delay with which a busy machine may report that a request was decrypted."""
+STAMP_S = 0.001
+"""Rounding of stamps."""
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import socket
 import ssl
 import time
@@ -17,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from crawlstream_chaos.scripted_site import CrawlerSite, Page, is_whole
+from crawlstream_chaos.scripted_site import CrawlerSite, Page, is_whole, stamp_of
 from support.crawler.greetings import read_greeting
 
 _ADDRESS = ip_address("127.0.0.1")
@@ -55,7 +56,7 @@ def make_certificate(folder: Path, *names: x509.GeneralName) -> Path:
 class TlsSite(CrawlerSite):
     """Answers what a test's pages say, only over TLS, and only once it has a certificate.
 
-    When a request arrived is when it was decrypted, some tenths of a millisecond late.
+    When a request arrived comes from the kernel, as it does without TLS.
     """
 
     def __init__(self, pages: Mapping[str, Page], port: int = 0) -> None:
@@ -96,16 +97,21 @@ class TlsSite(CrawlerSite):
 
     def speak(self, secret: ssl.SSLSocket) -> None:
         """Serve one connection that is encrypted by now."""
-        while (request := _receive(secret)) and self._answer(secret, request, time.time()):
-            pass
+        # Below the encryption; a socket of its own, as `secret` shows what it has decrypted only.
+        with socket.socket(fileno=os.dup(secret.fileno())) as wire:
+            while (received := _receive(secret, wire)) and self._answer(secret, *received):
+                pass
 
 
-def _receive(visitor: ssl.SSLSocket) -> bytes:
-    """One whole request; nothing at the end of the connection."""
-    request = b""
+def _receive(visitor: ssl.SSLSocket, wire: socket.socket) -> tuple[bytes, float] | None:
+    """Return a whole request and when its last byte came; None at the end of the connection."""
+    request, at = b"", 0.0
     while not is_whole(request):
+        if not visitor.pending():
+            _data, notes, _flags, _peer = wire.recvmsg(65536, 256, socket.MSG_PEEK)
+            at = stamp_of(notes) or at
         data = visitor.recv(65536)
         if not data:
-            return b""
+            return None
         request += data
-    return request
+    return request, at
