@@ -21,17 +21,21 @@ from crawling.page.scrapy_request import PAGE
 from crawlstream.boot.addresses import Guard
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.url import domain_key, host_of
-from support.crawler.leases import lease
+from support.crawler.leases import Clock, lease
 
 LOCAL = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
 
 class Visitor:
-    """Fetches one page after the other, each by a grant of its own."""
+    """Fetches one page after the other, each by a grant of its own.
+
+    The clock of the grants stands still: none grows too old because the machine is busy.
+    """
 
     def __init__(self, **settings: Any) -> None:
         self.budget = BodyBudget()
-        self.leases = Leases(64, lambda: None, body_budget=self.budget)
+        self._clock = Clock(time.monotonic())
+        self.leases = Leases(64, lambda: None, self._clock, body_budget=self.budget)
         self.resolver = GuardedResolver(Guard(LOCAL), None)
         usual: dict[str, Any] = {"timeout_s": 5.0, "most_bytes": 1 << 20, "verifies": None}
         self.client: Any = HttpClient(self.leases, self.resolver, **usual | settings)
@@ -42,12 +46,11 @@ class Visitor:
     def page(self, url: str, **profile: Any) -> Page:
         """A page that has just been leased."""
         self._granted += 1
-        now = time.monotonic()
-        self.leases.note_answer(0, now, 1)
+        self.leases.note_answer(0, self._clock.now, 1)
         granted = lease(
             self._granted,
             entry=Entry(url=url),
-            issued_at=now,
+            issued_at=self._clock.now,
             domain=domain_key(host_of(url)),
             profile=Profile(**profile),
         )
