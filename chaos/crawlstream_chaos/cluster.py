@@ -26,6 +26,7 @@ from crawlstream.model.egress.render import is_lane, lane_of
 from crawlstream.model.state import FrontierState
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream_chaos.facts.facts import FedCrawl, HostRule
+from crawlstream_chaos.keyring import KeyRing
 from crawlstream_chaos.observed import Observed
 from crawlstream_chaos.pipelines.described import describe, readers
 from crawlstream_chaos.pipelines.store_reader import StoreReader
@@ -148,6 +149,7 @@ class ChaosCluster:
         shutil.rmtree(self.home / "data", ignore_errors=True)
         shutil.rmtree(self.home / "logs", ignore_errors=True)
         (self.home / "logs").mkdir(parents=True)
+        self.keyring = KeyRing(self.home / "data" / "signing")
         try:
             await self._start()
         except BaseException:
@@ -273,8 +275,7 @@ class ChaosCluster:
         self._stack.push_async_callback(self.by_hand, "cluster", self.local.stop)
         self._stack.callback(self._thaw_all)
         await self.by_hand("cluster", self._start_cluster)
-        settings = load_settings(**self.local.environment())
-        self.settings = settings
+        settings = self.settings = load_settings(**self.local.environment())
         self._editor = ThrottleEditor(
             settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         )
@@ -317,6 +318,7 @@ class ChaosCluster:
             **environment_without_settings(os.environ),
             **SETTINGS,
             **_ROUND_SETTINGS,
+            **self.keyring.settings,
             **(describe(self.home) if self.pipelines else {}),
             **(_PATIENT if self.renderers else {}),
             **(_on_shelf(self.proxies["shelf"]) if self.has_shelf else {}),
@@ -326,11 +328,10 @@ class ChaosCluster:
         }
 
     def _start_cluster(self) -> None:
-        pipelines = self.pipelines or None
         spiders = {"link": self.workers}
         if self.renderers:
             spiders[lane_of("link", renders=True)] = self.renderers
-        self.local.start(spiders=spiders, pipelines=pipelines, tied=True)
+        self.local.start(spiders=spiders, pipelines=self.pipelines or None, tied=True)
 
     def _rest_hands(self) -> None:
         for hand in self._hands.values():

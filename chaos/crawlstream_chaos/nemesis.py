@@ -32,6 +32,7 @@ from crawlstream_chaos.strikes.extra_processes import (
 from crawlstream_chaos.strikes.partition_faults import OF_PARTITIONS
 from crawlstream_chaos.strikes.pipeline_faults import OF_PIPELINES
 from crawlstream_chaos.strikes.redis import OF_REDIS
+from crawlstream_chaos.strikes.rotation import ROTATION
 from crawlstream_chaos.strikes.truncated_log import lose_end_of_log
 from crawlstream_chaos.strikes.victims import ends, freezes, kills
 
@@ -257,6 +258,7 @@ FAULTS: Mapping[str, Fault] = {
         ),
         Fault("wrong-clock", "two more crawlers, an hour fast and an hour slow", err_in_time),
         Fault("rebalance", "one more kafka-monitor comes and goes", join_and_leave),
+        ROTATION,
         *OF_PIPELINES,
     )
 }

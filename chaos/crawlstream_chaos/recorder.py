@@ -28,7 +28,8 @@ _BATCH_START = 12
 _LOST_PAGES = re.compile(r"\$: (\d+) shelved pages ")
 _RESULTS = "crawled_firehose"
 _KEPT_OF_RESULT = (
-    "appid", "attempt", "crawlid", "id", "proxy", "recovered", "run", "status_code", "url",
+    "appid", "attempt", "crawlid", "id", "proxy", "recovered", "run", "signed",
+    "status_code", "url",
 )  # fmt: skip
 
 

@@ -335,6 +335,7 @@ class Round:
             own_topic=await asyncio.to_thread(self.cluster.recorder.own_topic, APP),
             unreadable=self.cluster.recorder.unreadable,
             undelivered=self.cluster.recorder.undelivered(),
+            published=tuple(self.cluster.keyring.published),
         )
 
 

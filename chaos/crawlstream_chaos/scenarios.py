@@ -263,6 +263,17 @@ SCENARIOS: Mapping[str, Scenario] = {
             is_proxied=True,
         ),
         Scenario(
+            "signed",
+            "the key that requests are signed with changes while crawlers and REST die",
+            _at_once(
+                _named(
+                    *("rotate-key", "kill-crawler", "freeze-crawler", "end-crawler"),
+                    *("kill-rest", "freeze-rest", "kill-redis"),
+                )
+            ),
+            shortest_s=40,
+        ),
+        Scenario(
             "render",
             "pages that browsers make; crawlers and their browsers killed and frozen",
             _in_turn(*(fault.name for fault in OF_RENDERERS)),

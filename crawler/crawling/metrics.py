@@ -48,6 +48,17 @@ SIGNATURES_REFUSED = Counter(
     " `accept_signature` (401 or 403, and it asks for another signature); `other`.",
     ["code"],
 )
+HEADERS_LEFT_OUT = Counter(
+    "crawlstream_headers_left_out",
+    "Number of headers of crawls and spiders that were not sent because signed requests reserve"
+    " their names.",
+    ["spider"],
+)
+CLOCK_SKEW = Gauge(
+    "crawlstream_clock_skew_seconds",
+    "How far this machine's clock is ahead of the sites' (`Date`): the median of 31 responses to"
+    " signed requests, of which every 256th counts.",
+)
 REFUSALS = Counter(
     "crawlstream_refusals",
     "Number of requests that cause back-off: `refusal` (429, 503), `silence` (connection failed"

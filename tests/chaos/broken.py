@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from crawling.egress.signatures import Signatures
 from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.publish.publisher import Publisher
@@ -27,6 +28,7 @@ from redis_monitor.__main__ import main as redis_monitor
 _publish = Publisher.result
 _admit = Leases.admit
 _exchange = WorkerSession.exchange
+_sign = Signatures.headers
 _read = sources.read
 _late: set[asyncio.Task[None]] = set()
 
@@ -86,6 +88,23 @@ async def _children_last(
     for settle in settles:
         await self.put_links(settle.token, settle.links)
     return answer
+
+
+_signed: dict[str, Mapping[str, str]] = {}
+
+
+def _sign_once(self: Signatures, page: Page, url: str, method: str = "GET") -> Mapping[str, str]:
+    """Sign the first request to a host, and send the same signature with all others."""
+    host = url.partition("://")[2].partition("/")[0]
+    fresh = _sign(self, page, url, method)
+    return _signed.setdefault(host, fresh)
+
+
+def _sign_for_another(
+    self: Signatures, page: Page, _url: str, method: str = "GET"
+) -> Mapping[str, str]:
+    """Sign for another host than the one that the request goes to."""
+    return _sign(self, page, "http://other.example/", method)
 
 
 def _rewrite(**changes: str) -> None:
@@ -156,6 +175,9 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "unfence": _unfence,
     "uncounted": lambda: _rewrite(count=""),
     "end-twice": _end_twice,
+    "sign-once": lambda: setattr(Signatures, "headers", _sign_once),
+    "sign-another": lambda: setattr(Signatures, "headers", _sign_for_another),
+    "sign-none": lambda: setattr(Signatures, "lines", lambda *_: []),
 }
 """By name; each replaces one thing that a process does by another that it must not do."""
 

@@ -29,7 +29,7 @@ pytestmark = [
 
 BRIEF = (
     "crawler-steps", "feed", "stop", "poison", "full", "log-truncated", "proxies", "render",
-    "firings", "retired",
+    "firings", "retired", "signed",
 )  # fmt: skip
 """Scenarios that are more than faults in turn."""
 IN_TURN = (
@@ -75,6 +75,9 @@ CAUGHT = {
     "twice": "repeats are bounded",
     "rename": "repeats are recognisable",
     "end-twice": "one ending a run",
+    "sign-once": "every request is signed",
+    "sign-another": "every request is signed",
+    "sign-none": "every request is signed",
 }
 
 

@@ -110,4 +110,24 @@ EGRESS_BUGS = {
         wrong="        with_headers = 1\n",
         test=_BROWSERS + "requests_are_ours",
     ),
+    "a signature names the port that its scheme implies": Bug(
+        module="crawlstream.signing.signer",
+        right='    return host.removesuffix(_DEFAULT_PORTS.get(scheme, " ")).removesuffix(":")\n',
+        wrong="    return host\n",
+        test="unit/signing/test_signer.py::authority_is_the_host",
+    ),
+    "a signature is kept for the next request": Bug(
+        module="crawling.egress.signatures",
+        right="        return self._signer.headers(url, method)\n",
+        wrong='        return vars(self).setdefault("kept", self._signer.headers(url, method))\n',
+        test="integration/egress/test_signed.py::tunnel",
+        red_by=("InvalidSignature",),  # the verifier knows the nonce
+    ),
+    "the auditor takes any key that was ever published": Bug(
+        module="crawlstream_chaos.laws.signatures",
+        right="        verifier.keys = known[-1].keys if known else {}\n",
+        wrong="        verifier.keys = dict(p for e in facts.published for p in e.keys.items())\n",
+        test="unit/signing/test_signed_law.py::altered_request",
+        red_by=("ValueError",),  # nothing to unpack
+    ),
 }

@@ -101,6 +101,15 @@ class HostRule:
     until: float = float("inf")
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The directory of keys from a time on, until the next one."""
+
+    since: float
+    keys: Mapping[str, str]
+    """Public keys in base64url, by keyid."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSample:
     """Ledgers in the middle of the crawl, and what Kafka had on disk right after they were read."""
@@ -169,6 +178,8 @@ class Facts:
     """Keys of the results on the application's own topic; None: it was not read."""
     undelivered: frozenset[str] = frozenset()
     """Keys of what pipelines could not deliver."""
+    published: Sequence[Published] = ()
+    """Directories of keys, in the order of their times; empty if requests are not signed."""
 
     def on(self, topic: str, crawlid: str) -> Sequence[TopicRecord]:
         """Records of one crawl on one topic, in the order in which they were read."""

@@ -35,6 +35,7 @@ from crawlstream_chaos.laws.accounts import last_accounts
 from crawlstream_chaos.laws.firings import LAWS as OF_FIRINGS
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.laws.scenes import LAWS as OF_PROXIES
+from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
 from crawlstream_chaos.witness import ENDINGS
 from crawlstream_cli.demo.access_log import STAMP_TOLERANCE_S
 
@@ -372,5 +373,6 @@ LAWS: Mapping[str, Law] = {
     "an application's topic has all": own_topic_has_all,
     **OF_FIRINGS,
     **OF_PROXIES,
+    **OF_SIGNATURES,
     **OF_PIPELINES,
 }

@@ -1,14 +1,15 @@
 """The site's access log: written by the site, and read by the checks.
 
 Each line is a JSON object: ``mono`` and ``wall`` (milliseconds of arrival by the monotonic and the
-wall clock), ``host``, ``method``, ``path``, ``status``, ``agent``.
+wall clock), ``host``, ``method``, ``path``, ``status``, ``agent``; of a signed request also
+``authority`` and ``signature``.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,6 +37,10 @@ class LoggedRequest:
     path: str
     status: int
     agent: str
+    authority: str = ""
+    """Host as it was sent, with its port."""
+    signature: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The headers of its signature, by their names in lower case."""
 
     @property
     def document(self) -> str | None:

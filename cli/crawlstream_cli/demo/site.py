@@ -31,6 +31,8 @@ _REQUEST_LINE = re.compile(rb"(\S+) (\S+) HTTP/1\.([01])\r\n")
 _HOST = re.compile(rb"(?i)\r\nhost:[ \t]*([^\r\n:]*)")
 _AGENT = re.compile(rb"(?i)\r\nuser-agent:[ \t]*([^\r\n]*)")
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length:[ \t]*(\d+)")
+_AUTHORITY = re.compile(rb"(?i)\r\nhost:[ \t]*([^\r\n]*)")
+_SIGNATURE = re.compile(rb"(?i)\r\n(signature(?:-input|-agent)?):[ \t]*([^\r\n]*)")
 _CLOSE = re.compile(rb"(?i)\r\nconnection:[ \t]*close")
 _CHUNKED = re.compile(rb"(?i)\r\ntransfer-encoding:")
 
@@ -177,7 +179,8 @@ class _Connection(asyncio.Protocol):
         host = _text(_HOST.search(head))
         answer = self._site.answer(host, path) if path != "/echo" else _echo(head)
         agent = _text(_AGENT.search(head))
-        self._site.log.note(LoggedRequest(mono, wall, host, method, path, answer.status, agent))
+        seen = LoggedRequest(mono, wall, host, method, path, answer.status, agent, *_signed(head))
+        self._site.log.note(seen)
         closes = line[3] == b"0" or _CLOSE.search(head) is not None
         if answer.delay_s:
             loop = asyncio.get_running_loop()
@@ -205,6 +208,14 @@ class _Connection(asyncio.Protocol):
 
 def _echo(head: bytes) -> HttpReply:
     return reply(200, head, "text/plain; charset=utf-8")
+
+
+def _signed(head: bytes) -> tuple[str, dict[str, str]] | tuple[()]:
+    """Return the authority and the signature of a request; nothing if it has none."""
+    found = {
+        name.decode().lower(): text.decode("latin-1") for name, text in _SIGNATURE.findall(head)
+    }
+    return (_text(_AUTHORITY.search(head)), found) if found else ()
 
 
 def _text(match: re.Match[bytes] | None) -> str:

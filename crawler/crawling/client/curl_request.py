@@ -8,7 +8,6 @@ from functools import lru_cache
 import pycurl
 from scrapy import Request
 
-from crawling.egress.signatures import leave_out
 from crawlstream.boot.addresses import Address
 
 _PORTS = {"http": 80, "https": 443}
@@ -26,8 +25,6 @@ def write(
     base, target = base_and_target(request.url)
     curl.setopt(pycurl.URL, base)
     curl.setopt(pycurl.REQUEST_TARGET, base[:-1] + target if is_absolute else target)
-    if signed:
-        leave_out(request)
     lines = header_lines(request)
     lines += signed
     curl.setopt(pycurl.HTTPHEADER, lines)

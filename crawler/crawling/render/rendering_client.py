@@ -178,10 +178,12 @@ class RenderingClient:
         self, request: Request, page: Page, judge: Judge, way_out: GatewayPass
     ) -> BrowserVisit:
         settings, meta, signatures = self._settings, request.meta, self._renderer.signatures
+        if signatures:
+            signatures.leave_out(request, page)
         headers = {
             name.decode("latin-1").lower(): values[-1].decode("latin-1")
             for name, values in dict.items(request.headers)
-            if values and not (signatures and is_ours(name))
+            if values
         }
         agent = headers.get("user-agent", "")
         return BrowserVisit(

@@ -16,6 +16,7 @@ from crawling.lease.leases import Leases
 from crawling.metrics import SIGNATURES_REFUSED
 from crawling.page.http_date import moment
 from crawling.page.page import Page
+from crawling.response.clock_skew import ClockSkew
 from crawlstream.model.statuses import REFUSALS
 from crawlstream.model.throttle_table import Reaction, SiteReaction
 
@@ -25,6 +26,8 @@ not among them: no server was contacted."""
 
 _ABOUT_SIGNATURES = frozenset({"CrawlerForbidden", "InvalidSignature", "StrongAuthRequired"})
 """Codes of ``crawler-error`` by which a site refuses the signature or its owner."""
+
+_SKEW = ClockSkew()
 
 _LONGEST_S = 10**8
 """Longer pauses are nonsense; the frontier's own limit is far below."""
@@ -50,8 +53,10 @@ async def reported(download: Awaitable[Response], page: Page, leases: Leases) ->
     heard: SiteReaction | None = None
     try:
         response = await download
-        if page.signed and (code := _refused_signature(response)):
-            SIGNATURES_REFUSED.labels(code).inc()
+        if page.signed:
+            _SKEW.note(response)
+            if code := _refused_signature(response):
+                SIGNATURES_REFUSED.labels(code).inc()
         heard = page.refused or reaction_to(response)
     except BaseException as error:
         heard = reaction_to_failure(error)

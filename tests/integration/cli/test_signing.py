@@ -11,9 +11,9 @@ import pytest
 
 from crawlstream.signing import directory
 from crawlstream.signing.signer import DIRECTORY_PATH
+from crawlstream_chaos.laws.signatures import Verifier
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, SeenRequest, serving
 from crawlstream_cli.app import run
-from support.crawler.signatures import Verifier
 from support.crawler.tls import TlsSite, make_certificate
 
 

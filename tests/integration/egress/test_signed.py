@@ -7,9 +7,9 @@ from pathlib import Path
 from crawling.egress.signatures import Signatures
 from crawlstream.boot.settings import load_settings
 from crawlstream.signing.keys import Key, new_key
+from crawlstream_chaos.laws.signatures import Verifier
 from crawlstream_chaos.scripted_site import CrawlerSite, SeenRequest, page, serving
 from support.crawler.proxied import Bench
-from support.crawler.signatures import Verifier
 
 AGENT = "https://bot.example"
 

@@ -9,10 +9,10 @@ import urllib.request
 from pathlib import Path
 
 from crawlstream.signing.keys import Key, new_key
+from crawlstream_chaos.laws.signatures import Verifier
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, SeenRequest, page, serving
 from crawlstream_cli.local.ports import free_block
 from support.crawler.cluster import CrawlerCluster
-from support.crawler.signatures import Verifier
 from support.crawler.ways import both_ways
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -71,13 +71,14 @@ async def test_each_sending_is_signed_for_its_own_host(
         "/robots.txt": Answer(b"User-agent: *\nAllow: /\n", headers={}),
     }
     with serving(pages) as site:
-        with cluster.worker(RETRY_TIMES="1", ROBOTSTXT_OBEY="true", **signing):
+        with cluster.worker(RETRY_TIMES="1", ROBOTSTXT_OBEY="true", **signing) as worker:
             own = {"Signature": "sig1=:bWluZQ==:", "Crawler-Max-Price": "USD 9", "X-Own": "kept"}
             crawl = await cluster.ask(
                 {"url": site.url("/seed"), "maxdepth": 1, "headers": own},
                 {"url": site.url("/moody"), "headers": own},
             )
             await cluster.end_of(crawl, timeout_s=30)
+            left_out = [e for e in worker.events() if e["event"] == "headers_left_out"]
         _verify(site, key)
         asked = [(visit.host, visit.path) for visit in site.visits]
         seeds = [visit.headers for visit in site.visits if visit.path == "/seed"]
@@ -91,6 +92,8 @@ async def test_each_sending_is_signed_for_its_own_host(
         ("127.0.0.2", "/robots.txt"),
     ]
     assert {result["signed"] for result in cluster.results()} == {key.keyid}
+    (told,) = left_out
+    assert told["headers"] == ["Crawler-Max-Price", "Signature"]
     (headers,) = seeds
     assert "crawler-max-price" not in headers
     assert headers["x-own"] == "kept"

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from crawlstream.signing.keys import new_key
+from crawlstream_chaos.laws.signatures import Verifier
 from crawlstream_chaos.scripted_site import Answer, Page, serving
 from support.crawler.rendering import rendering
-from support.crawler.signatures import Verifier
 from support.crawler.spa import html
 
 AGENT = "https://bot.example"
