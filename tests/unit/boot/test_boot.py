@@ -1,4 +1,4 @@
-"""What every process does at its start and end: wait, answer for its health, hear a stop."""
+"""Start and end of every process: wait, answer health checks, obey a stop."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def _body_with(port: int, word: bytes) -> bytes:
 
 
 async def test_metrics_and_unknown_pages() -> None:
-    """Metrics stand beside health; anything else is not found, and garbage closes the line."""
+    """Metrics are served with health; anything else is not found, and garbage closes the line."""
     port = free_block(1)
     async with health.serve(port, Health):
         status, body = await _get(port, "/metrics")
@@ -118,7 +118,7 @@ async def test_no_page_of_the_web_reads_a_loopback(listens_on: str, name: str, s
 async def test_whoever_is_silent_keeps_nobody_from_asking(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of too many connections the eldest goes; what is left of them ends by its deadline."""
+    """The oldest of too many connections is closed; the rest of them end by their deadline."""
     monkeypatch.setattr(health, "REQUEST_TIMEOUT_S", 0.5)
     port = free_block(1)
     async with health.serve(port, Health):
@@ -135,7 +135,7 @@ async def test_whoever_is_silent_keeps_nobody_from_asking(
 
 
 async def test_a_taken_port_is_one_sentence() -> None:
-    """The second process on a port is told the variable and the port."""
+    """The error of the second process on a port names the variable and the port."""
     port = free_block(1)
     async with health.serve(port, Health):
         with pytest.raises(
@@ -191,7 +191,7 @@ def usual_collector() -> Iterator[None]:
 
 @pytest.mark.usefixtures("usual_collector")
 def test_garbage_in_cycles_is_found_in_time() -> None:
-    """What only refers to itself is gone before many more objects have come."""
+    """Objects that only refer to themselves are gone before many more objects have come."""
     collect_seldom()
     ring = {asyncio}
     held: list[object] = [ring]
@@ -225,7 +225,7 @@ print(resident_mib() - before)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="as Linux tells it")
 def test_memory_of_large_blocks_goes_back_though_small_ones_lie_between() -> None:
-    """Of 120 MiB in large blocks nothing stays resident when only small ones are in use."""
+    """No part of 120 MiB in large blocks stays resident when only small ones are in use."""
     argv = [sys.executable, "-c", HOLES, "return"]
     told = subprocess.run(argv, check=True, timeout=60, stdout=subprocess.PIPE).stdout
     assert int(told) < 20

@@ -1,4 +1,4 @@
-"""Log lines: one JSON object each, whoever speaks and whatever is said."""
+"""Log lines: one JSON object each, from any source and with any content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ except ZeroDivisionError:
 
 
 def test_every_line_is_json_with_the_same_head() -> None:
-    """Our events, a library's warning, a Python warning and a traceback share one shape."""
+    """Events, a library's warning, a Python warning and a traceback share one shape."""
     done = subprocess.run([sys.executable, "-c", _SPEAK], capture_output=True, check=True)
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert [line["event"].split("\n")[0][:9] for line in lines[:2]] == ["poll", "lost node"]
@@ -47,7 +47,7 @@ def test_every_line_is_json_with_the_same_head() -> None:
 
 
 def test_a_client_repeats_itself_once_a_minute() -> None:
-    """What a client says with every attempt does not fill the log; all others are heard."""
+    """Messages that a client repeats with every attempt do not fill the log; others pass."""
     now = 0.0
     seldom = _Seldom(clock=lambda: now)
 
@@ -88,7 +88,7 @@ except ZeroDivisionError:
 
 
 def test_a_command_warns_in_sentences() -> None:
-    """A person is told what is wrong, once, without stamps, traces and what libraries say."""
+    """An operator reads the problem once, without stamps, traces and messages of libraries."""
     done = subprocess.run(
         [sys.executable, "-c", _WARN], capture_output=True, check=True, encoding="utf-8"
     )

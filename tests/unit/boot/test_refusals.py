@@ -1,4 +1,4 @@
-"""What Redis says, in its own words: some of it time heals, some of it only a person."""
+"""Redis' refusals, in its own words: some pass with time, some need an operator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from crawlstream_frontier.scripts import our_errors
 
 
 def as_raised(answer: str) -> Exception:
-    """What redis-py makes of an answer of Redis."""
+    """Error of redis-py for an answer of Redis."""
     parser: Any = BaseParser
     error = parser.parse_error(answer)
     assert isinstance(error, RedisError)
@@ -27,7 +27,7 @@ def as_raised(answer: str) -> Exception:
 
 
 def in_our_words(error: Exception) -> Exception:
-    """What the frontier makes of it."""
+    """Error of the frontier for it."""
     try:
         with our_errors():
             raise error
@@ -84,7 +84,7 @@ def test_what_time_heals_is_no_refusal(error: Exception) -> None:
     ],
 )
 async def test_a_refusal_is_one_sentence(answer: str, remedy: str) -> None:
-    """What is refused and what to do about it; waiting ends at the first one."""
+    """The refusal and its remedy are named; waiting ends at the first one."""
     error = in_our_words(as_raised(answer))
     tried = []
 

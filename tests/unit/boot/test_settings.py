@@ -19,7 +19,7 @@ from crawlstream_frontier.opening.servers import redis_servers
 
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder without ``.env``, and no variable of a cluster beside it."""
+    """A working folder without ``.env``, and without a variable of a cluster."""
     for name in ("KAFKA_HOSTS", "REDIS_HOST", "REDIS_PORT", "ZOOKEEPER_HOSTS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -65,7 +65,7 @@ def test_a_setting_can_be_given_by_either_name(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_name_that_is_nearly_a_setting_is_told() -> None:
-    """Others are no business of ours, and what is set as well needs no hint."""
+    """Other variables are ignored, and one that is set as well needs no hint."""
     names = ["CRAWLSTREAM_ALOW_NETWORKS", "USER_AGNET", "CRAWLSTREAM_REDIS_PORT", "PATH", "USER"]
     assert list(misspelt(names)) == [
         "CRAWLSTREAM_ALOW_NETWORKS is not a setting; did you mean CRAWLSTREAM_ALLOW_NETWORKS?",
@@ -94,7 +94,7 @@ def test_a_setting_of_the_predecessor_that_is_not_needed_is_told() -> None:
 
 
 def test_settings_that_are_recommended_exist() -> None:
-    """Nobody is sent to a setting that does nothing, or told so of one that does something."""
+    """No hint names a setting without effect, and none calls a working setting useless."""
     names = setting_names()
     told = {word for text in FORMER.values() for word in re.findall(r"[A-Z_]{5,}", text)}
     assert told
@@ -103,7 +103,7 @@ def test_settings_that_are_recommended_exist() -> None:
 
 
 def test_the_guide_to_migration_lists_the_same_settings() -> None:
-    """What is said to be not needed, or has another name, is what a process says so of."""
+    """A process reports the variables that the docs call needless or renamed."""
     page = (Path(__file__).parents[3] / "docs" / "migrating.md").read_text(encoding="utf-8")
     table = page.partition("## Settings")[2].partition("## Topics")[0]
     rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
@@ -211,7 +211,7 @@ def test_servers_and_number_of_partitions_follow() -> None:
     ],
 )
 def test_servers_that_cannot_be_are_named(given: dict[str, object], said: str) -> None:
-    """Before any of them is asked."""
+    """Before any of them is called."""
     with pytest.raises(ConfigError, match=said):
         load_settings(**given)
 

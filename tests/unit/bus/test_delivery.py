@@ -1,4 +1,4 @@
-"""One list of records on its way."""
+"""A list of records on its way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECORDS = [Out("topic", b"first"), Out("topic", b"second"), Out("topic", b"third
 
 
 def _answered(delivery: Delivery, position: int, *, base: int) -> None:
-    """As kafka-python tells of the record at this position of a batch that begins at ``base``."""
+    """As kafka-python reports the record at this position of a batch that begins at ``base``."""
     batch = FutureProduceResult(TopicPartition("topic", 0))
     future = FutureRecordMetadata(batch, position, 0, None, -1, 5, -1)
     future.add_callback(lambda metadata: delivery.acknowledged(position, metadata))

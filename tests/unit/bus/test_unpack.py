@@ -38,7 +38,7 @@ def batch(codec: int = UNCOMPRESSED, *, offset: int = 0, magic: int = 2) -> byte
 
 
 def rest(fetched: Any, count: int = 10_000) -> list[Any]:
-    """The next records; of what is drained nothing more can be asked."""
+    """The next records; a drained partition has no more."""
     return list(fetched.take(count)) if fetched else []
 
 
@@ -52,7 +52,7 @@ def rest(fetched: Any, count: int = 10_000) -> list[Any]:
 )
 @pytest.mark.parametrize("first", [0, 1, 150, 199, 260])
 def test_the_records_are_those_of_kafka_python(raw: bytes, first: int) -> None:
-    """The same records, positions and epochs, wherever in a batch reading begins or pauses."""
+    """Records, positions and epochs are equal, wherever in a batch reading begins or pauses."""
     theirs: Any = Fetcher.PartitionRecords(first, PLACE, MemoryRecords(raw))
     ours: Any = _Fetched(first, PLACE, MemoryRecords(raw))
     expected = [

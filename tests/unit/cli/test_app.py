@@ -85,7 +85,7 @@ def test_errors_are_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """No stack trace without CRAWLSTREAM_DEBUG, and the status tells settings from the rest."""
+    """No stack trace without CRAWLSTREAM_DEBUG; the status distinguishes settings from the rest."""
 
     def fail() -> None:
         raise error
@@ -122,7 +122,7 @@ def test_options_of_pytest_reach_pytest(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_env_file_counts_for_every_verb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What stands in ``.env`` is in the environment before a verb runs, unless it was there."""
+    """Variables in ``.env`` are in the environment before a verb runs, unless set already."""
     (tmp_path / ".env").write_text("KAFKA_TOPIC_PREFIX=in-file\nKAFKA_GROUP=in-file\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KAFKA_GROUP", "in-environment")

@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def printed(width: int) -> list[str]:
-    """The lines of the table on a terminal of so many characters."""
+    """The lines of the table on a terminal of that number of characters."""
     out = StringIO()
     print_columns(PrintableConsole(file=out, width=width), COLUMNS)
     return [line.rstrip() for line in out.getvalue().splitlines()]
@@ -40,7 +40,7 @@ def test_what_can_be_spared_makes_room_first(width: int, left_out: list[str]) ->
 
 
 def test_a_table_fits_its_terminal_and_says_what_is_missing() -> None:
-    """Ids are never broken; long texts are wrapped; what others wrote is no markup."""
+    """Ids are never broken; long texts are wrapped; texts of others are not markup."""
     assert printed(80) == [
         "crawl        app      run state",
         "3858cc4d635e my[b]app   1 waiting: no crawler of shop",

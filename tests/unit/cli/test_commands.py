@@ -1,4 +1,4 @@
-"""What a person types and sees: requests are read from any shape, records are shown as asked."""
+"""Commands of a user: requests are read from any shape, records are shown as requested."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_requests_are_read_from_lines_and_documents(text: str) -> None:
     ],
 )
 def test_what_is_no_request_is_named_by_its_place(text: str, place: str, sentence: str) -> None:
-    """It alone is named, and what comes after it is read."""
+    """It alone is named, and records after it are read."""
     found = read_found(text.encode().splitlines(keepends=True), is_table=False)
     (bad,) = (each for each in found if each.request is None)
     assert bad.place == place

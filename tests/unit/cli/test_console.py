@@ -1,4 +1,4 @@
-"""What commands show, where somebody looks and where a program reads."""
+"""Output of commands, on a terminal and for a program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _shown(capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_pipe_is_given_whole_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What `grep` reads is neither folded nor cut; who names a width has it kept."""
+    """Text for `grep` is neither folded nor cut; a width that is named is kept."""
     monkeypatch.delenv("COLUMNS", raising=False)
     assert len(_shown(capsys).splitlines()) == 2
     monkeypatch.setenv("COLUMNS", "80")
@@ -38,7 +38,7 @@ def test_a_pipe_is_given_whole_lines(
 def test_a_terminal_is_given_nothing_to_obey(
     text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What others wrote is shown with its controls written out, in sentences and in tables."""
+    """Texts of others are shown with their controls written out, in sentences and in tables."""
     table = Table("why", box=None)
     table.add_row(text)
     stdout_console(markup=False).print(table)
@@ -66,7 +66,7 @@ def test_what_is_written_out_is_still_the_same_json() -> None:
 
 
 def test_commands_write_by_the_console_only() -> None:
-    """Nobody writes past the place where text is made printable."""
+    """No command writes past the place where text is made printable."""
     place = Path(inspect.getfile(console))
     others = set(place.parents[1].rglob("*.py")) - {place}
     bypass = re.compile(r"sys\.stdout\.write|(?<!\w)Console\(|(?<![\w.])print\(")

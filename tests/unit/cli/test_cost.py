@@ -1,4 +1,4 @@
-"""What a million pages cost."""
+"""The cost of a million pages."""
 
 from __future__ import annotations
 
@@ -104,14 +104,14 @@ NUMBER = "must be a number from 0, such as 0.04"
     ],
 )
 def test_a_wrong_table_is_told_by_line_and_key(text: str, problem: str) -> None:
-    """In our own words, with what is allowed instead; no item is lost under another's name."""
+    """The error lists the allowed items; no item is lost under another's name."""
     with pytest.raises(ConfigError) as refused:
         read_prices(text, "prices.yaml")
     assert str(refused.value) == f"prices.yaml: {problem}"
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    """Nobody has to try a table again for each mistake."""
+    """A table need not be tried again for each mistake."""
     with pytest.raises(ConfigError, match=r"line 1: .*; line 2: "):
         read_prices("hourly: {crawlers: 1}\nmonthly: {redis: no}", "prices.yaml")
 
@@ -119,7 +119,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 def test_the_example_is_a_whole_table_that_works(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What ``--example`` prints is read back, from a file or a pipe; nothing is left out of it."""
+    """The output of ``--example`` is read back, from a file or a pipe; nothing is left out."""
     assert run(["cost", "--example"]) == 0
     text = capsys.readouterr().out
     prices = read_prices(text, "example")
@@ -136,7 +136,7 @@ def test_the_example_is_a_whole_table_that_works(
 def test_without_a_readable_table_a_person_is_told_how_to_get_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Exit code 2, before Kafka is asked anything."""
+    """Exit code 2, before Kafka gets a call."""
     (tmp_path / "latin.yaml").write_bytes(b"currency: \xa3")
     for arguments, said in (
         ([], "`./crawlstream cost --example > prices.yaml` writes one"),

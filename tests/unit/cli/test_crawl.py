@@ -1,4 +1,4 @@
-"""What a person types after ``crawlstream crawl``, as the requests that are fed."""
+"""Arguments after ``crawlstream crawl``, as the requests that are fed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_crawl_by_hand_stays_on_the_hosts_of_its_seeds(typed: Any) -> None:
 
 
 def test_every_option_is_a_field_that_the_cluster_takes(typed: Any) -> None:
-    """What is typed passes the schema of crawl requests, with its meaning."""
+    """Typed arguments pass the schema of crawl requests, with their meaning."""
     words = "--scope domain --allow-domain cdn.net --allow-regex /a --allow-regex /b --deny-regex x"
     pairs = ("--header", "X-Key: a: b", "--attr", "team=a=b", "--attr", "empty=")
     (request,) = typed(SEED, *words.split(), *pairs, "--priority", "70", "-d", "2", "-s", "shop")
@@ -90,7 +90,7 @@ def test_every_scope_is_taken(scope: Scope, typed: Any) -> None:
 def test_what_cannot_be_meant_is_said_before_anything_is_fed(
     wishes: RequestOptions, sentence: str
 ) -> None:
-    """One sentence, with an example of what can be."""
+    """A single sentence, with a valid example."""
     with pytest.raises(ConfigError, match=sentence):
         wishes.fields([seed(CRAWL, SEED, 0)["url"]])
 
@@ -113,6 +113,6 @@ def test_what_cannot_be_meant_is_said_before_anything_is_fed(
 def test_options_that_contradict_each_other_are_refused(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As a wrong call, in one sentence, before any server is asked."""
+    """As a wrong call, in one sentence, before any server gets a call."""
     assert run(["crawl", *words]) == 2
     assert capsys.readouterr().err.startswith(f"crawlstream: {sentence}")

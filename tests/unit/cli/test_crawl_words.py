@@ -1,4 +1,4 @@
-"""What a person reads while a crawl runs and when it is over."""
+"""Texts for a user while a crawl runs and when it is over."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def site(**changes: Any) -> DomainReport:
 
 
 def watch(progress: CrawlProgress) -> CrawlWatch:
-    """What is seen of a crawl that nobody has looked at yet."""
+    """State of a crawl that was not looked at yet."""
     return CrawlWatch(load_settings(), CRAWL, progress, hosts=["a.example"], on_absence=print)
 
 
@@ -53,7 +53,7 @@ def ended(event: str = "crawl_finished", **counters: Any) -> dict[str, Any]:
 
 
 def test_the_line_tells_what_is_done_what_waits_and_until_when() -> None:
-    """What a narrow terminal cuts is known already: the rule of the site comes last."""
+    """A narrow terminal cuts what is known already: the rule of the site comes last."""
     progress = CrawlProgress(results=12, failed=Counter(timeout=1, dns=2), accepted=True)
     seen = watch(progress)
     seen.state, seen.site = state(queued=28, delayed=1, held=1), site()
@@ -70,7 +70,7 @@ def test_the_line_tells_what_is_done_what_waits_and_until_when() -> None:
 
 
 def test_the_line_tells_what_is_missing() -> None:
-    """Somebody to take the request, then somebody to crawl."""
+    """A monitor to take the request, then a crawler."""
     progress = CrawlProgress()
     seen = watch(progress)
     assert progress_text(seen) == "waiting for a kafka-monitor to process the request"
@@ -81,7 +81,7 @@ def test_the_line_tells_what_is_missing() -> None:
 
 
 async def test_it_is_asked_again_who_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing came for long: each change of the answer is told once, and nothing while it comes."""
+    """Nothing came for long: each change of the answer is shown once, nothing while it comes."""
     answers, heard, clock = iter(["nobody", "nobody", "", "nobody"]), list[str](), [0.0]
 
     async def absence(*_: object, **__: object) -> str:
@@ -164,7 +164,7 @@ def test_a_crawl_without_a_page_says_why_and_what_to_do() -> None:
 
 
 def test_numbers_are_read_as_words() -> None:
-    """One thing is one thing, and units fit their numbers."""
+    """A single thing is singular, and units fit their numbers."""
     assert [counted(number, "page") for number in (0, 1, 1200)] == [
         "0 pages",
         "1 page",

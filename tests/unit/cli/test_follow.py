@@ -56,7 +56,7 @@ async def followed(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> Follower:
         return [{0: 0} for _ in names]
 
     async def send(*_: Any) -> None:
-        """Nobody is there to take it."""
+        """No monitor is there to take it."""
 
     monkeypatch.setattr(follow, "read_topic", topics.read)
     monkeypatch.setattr(follow, "ends_of", ends)

@@ -1,4 +1,4 @@
-"""What ``info`` makes of the reply about one crawl."""
+"""Output of ``info`` for the reply about one crawl."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPLY: dict[str, Any] = {
 
 
 def shown(reply: dict[str, Any], **how: Any) -> dict[str, str]:
-    """The rows by name; of those with one name the first."""
+    """The rows by their names; the first of those with one name."""
     rows: dict[str, str] = {}
     for name, value in rows_of(reply, now=1600, **how):
         rows.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""What ``crawlstream frontier inspect`` understands, and what it says."""
+"""Arguments of ``crawlstream frontier inspect``, and its output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_is_meant_is_read_from_the_text(what: str, kind: ObjectKind) -> Non
 
 @pytest.mark.parametrize("where", PagePlace)
 def test_every_answer_is_a_sentence(where: PagePlace) -> None:
-    """What may have become of a page that no longer waits is told by the counts of its run."""
+    """The possible outcomes of a page that no longer waits are shown by the counts of its run."""
     page = PageReport(
         crawl=CrawlKey("link", "app", "job"),
         run=1,

@@ -1,4 +1,4 @@
-"""What ``logs`` shows of the files that the processes of a cluster write."""
+"""Output of ``logs`` for the files that the processes of a cluster write."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("home")
 def test_lines_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    """Local time, process, what happened; what is no event of ours is shown as it is."""
+    """Local time, process, message; a line that is not an event is shown as it is."""
     assert run(["logs"]) == 0
     page, alarm, *kafka = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"\d\d:17:55 crawler-link-1 done 200 7 ms http://127.0.0.6/a links=3", page)
@@ -56,7 +56,7 @@ def test_lines_of_a_level_are_chosen(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.usefixtures("home")
 def test_programs_get_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """An object a line, with the name that `status` knows."""
+    """An object per line, with the name that `status` knows."""
     assert run(["logs", "--json"]) == 0
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert told[0] == {**PAGE, "process": "crawler-link-1"}

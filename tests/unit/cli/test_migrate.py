@@ -1,4 +1,4 @@
-"""``crawlstream migrate check``: what is told of a project for Scrapy Cluster, line by line."""
+"""``crawlstream migrate check``: its report on a project for Scrapy Cluster, line by line."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_lines_are_where_they_say(old: Path) -> None:
 
 
 def test_comments_hidden_folders_and_other_packages_are_left_out(old: Path) -> None:
-    """Nothing is told of what takes no effect, or is none of Scrapy Cluster's."""
+    """Settings without effect, or not of Scrapy Cluster, are not listed."""
     findings = check_project(old).findings
     assert not [one for one in findings if one.file.startswith(".git")]
     assert not [one for one in findings if "migrate.py" in one.name or "price-parser" in one.name]
@@ -129,7 +129,7 @@ def test_comments_hidden_folders_and_other_packages_are_left_out(old: Path) -> N
 def test_a_report_ends_with_the_settings_and_exit_code_1(
     old: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What differs from the defaults can be pasted into .env; what is not known is a comment.
+    """Values that differ from the defaults can be pasted into .env; unknown ones are comments.
 
     A password is never shown.
     """
@@ -194,7 +194,7 @@ def test_the_sample_of_the_documentation_is_what_is_printed(
 
 
 def test_settings_of_the_documentation_are_known(tmp_path: Path) -> None:
-    """Whatever docs/migrating.md says of a setting, the check does not take for somebody's own."""
+    """Settings described in docs/migrating.md are never taken for custom ones."""
     page = (DOCS / "migrating.md").read_text(encoding="utf-8")
     table = page.partition("## Settings")[2].partition("## Topics")[0]
     cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
@@ -218,7 +218,7 @@ def test_settings_of_the_documentation_are_known(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read_are_told(
     tmp_path: Path, name: str, text: str, says: str
 ) -> None:
-    """One broken file is a finding, and the others are checked all the same."""
+    """A broken file is a finding, and the others are checked all the same."""
     (tmp_path / name).write_text(text)
     (tmp_path / "localsettings.py").write_text("KAFKA_GROUP = 'mine'\n")
     broken, settings = sorted(
@@ -233,7 +233,7 @@ def test_files_that_cannot_be_read_are_told(
 def test_a_folder_without_a_project_is_refused(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One sentence and exit code 2, so that a script does not take it for a clean project."""
+    """A sentence and exit code 2, so that a script does not take it for a clean project."""
     assert run(["migrate", "check", str(tmp_path / name)]) == 2
     assert "name the directory" in capsys.readouterr().err
 

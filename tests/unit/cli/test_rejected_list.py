@@ -1,4 +1,4 @@
-"""What ``rejected list`` shows on terminals of any width."""
+"""Output of ``rejected list`` on terminals of any width."""
 
 from __future__ import annotations
 

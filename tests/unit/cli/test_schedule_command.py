@@ -33,7 +33,7 @@ def test_a_dry_run_shows_the_next_times(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_file_is_as_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``next`` takes one, too, and tells the times as numbers."""
+    """``next`` takes one, too, and prints the times as numbers."""
     path = tmp_path / "news.json"
     path.write_text(json.dumps(NEWS))
     assert run(["schedule", "next", str(path), "-n", "3", "--json"]) == 0
@@ -55,7 +55,7 @@ def test_a_file_is_as_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_what_is_wrong_is_told(
     told: dict[str, object], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One sentence, and nothing is fed."""
+    """A single sentence, and nothing is fed."""
     assert run(["schedule", "set", "news", json.dumps(told), "--dry-run"]) in {1, 2}
     assert sentence in capsys.readouterr().err
 
@@ -68,7 +68,7 @@ def test_what_is_no_object_is_told(text: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_every_line_of_the_guide_is_a_schedule(capsys: pytest.CaptureFixture[str]) -> None:
-    """What the table says I say is accepted, beside what the example has."""
+    """Fields that the table allows are accepted, besides those of the example."""
     rows = re.findall(r"^\| [^|]+ \| (`.*) \|$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(rows) >= 9
     for row in rows:

@@ -1,4 +1,4 @@
-"""What ``crawlstream stats`` and ``crawls`` show to people."""
+"""Output of ``crawlstream stats`` and ``crawls`` for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``status`` makes of what supervisor knows and of what a process says of itself."""
+"""Output of ``status`` for the data of supervisor and of a process itself."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from crawlstream_cli.machine.status import _ended, _RedisState, _state
 def test_a_process_that_is_of_no_use_does_not_pass_for_running(
     state: str, uptime_s: float, condition: str | None, shown: str
 ) -> None:
-    """That it has a pid says little: what waits, starts again and again, or is mute, is told."""
+    """A pid says little: a process that waits, restarts again and again, or is mute is marked."""
     pid = None if condition is None else 7
     process = ProcessInfo("crawler-link-1", "crawler", pid, state, uptime_s, started_at=1)
     assert str(_state(process, condition)) == shown
 
 
 def test_spiders_that_pages_wait_for_are_named() -> None:
-    """Those of which no crawler lives; a crawl that has nothing waiting lacks none."""
+    """Spiders without a live crawler; a crawl without queued pages lacks none."""
     counters = FrontierState(
         life=1,
         clock_ms=0,

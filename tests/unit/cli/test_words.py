@@ -1,4 +1,4 @@
-"""What the cluster says, as commands repeat it."""
+"""Sentences of the cluster, as commands repeat them."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_a_body_larger_than_allowed_is_an_error(coding: bytes) -> None:
 
 @pytest.mark.parametrize("coding", [b"gzip", b"deflate"])
 def test_a_body_that_breaks_off_amid_the_data_is_delivered_up_to_there(coding: bytes) -> None:
-    """Keeps what came before a wrong checksum, or before nonsense, and marks it."""
+    """Keeps the bytes before a wrong checksum, or before nonsense, and marks it."""
     packed = PACK[coding](PAGE)
     part, _, is_whole = decoded(packed[:-1] + bytes([packed[-1] ^ 0xFF]), [coding], ROOM)
     assert PAGE.startswith(part)
@@ -103,7 +103,7 @@ def test_deflate_may_lack_its_frame() -> None:
 
 
 def test_codings_are_undone_from_the_last_to_the_first() -> None:
-    """Leaves what nobody here knows, and all that was applied before it."""
+    """Leaves an unknown coding, and all that was applied before it."""
     body = gzip.compress(zstd.compress(PAGE))
     assert decoded(body, [b"zstd", b"gzip"], ROOM) == (PAGE, [], True)
     assert decoded(body, [b"br", b"compress", b"gzip"], ROOM) == (

@@ -69,7 +69,7 @@ def wrapped(cause: Exception) -> Exception:
     ],
 )
 def test_every_error_has_its_code(error: Exception, reason: str, retries: bool) -> None:  # noqa: FBT001
-    """The code tells what happened, and whether another attempt may help."""
+    """The code names the failure, and whether another attempt may help."""
     assert reason_of(error) == reason
     assert is_retryable(reason) is retries
 
@@ -107,7 +107,7 @@ def test_an_undeclared_charset_is_what_it_always_was(
 
 
 def test_binary_has_no_charset() -> None:
-    """What is no text is left alone."""
+    """Bytes that are not text are left alone."""
     response = Response("http://a.example/", body=b"\xff\xfe")
     assert with_charset(response) is response
 
@@ -125,6 +125,6 @@ def test_a_coding_that_is_none_is_passed_over(said: str) -> None:
 
 @pytest.mark.parametrize("said", ["gzip", "GZIP", "br, identity", "compress", "x-gzip"])
 def test_a_packed_body_is_known(said: str) -> None:
-    """Also by a coding that nobody here can undo: such a body is no text."""
+    """Also by a coding that cannot be undone here: such a body is not text."""
     headers: Any = {"Content-Encoding": said}
     assert codings_of(Response("http://a.example/", headers=headers))

@@ -25,7 +25,7 @@ class Counted:
         self.meter = Meter(self.spider, slots=64)
 
     def value(self, name: str, **labels: str) -> float:
-        """A sample of ours; 0 where there is none."""
+        """A sample of crawlstream's; 0 if there is none."""
         labels = {"spider": self.spider, **labels}
         return REGISTRY.get_sample_value(f"crawlstream_{name}", labels) or 0.0
 
@@ -39,7 +39,7 @@ def counted() -> Counted:
 def answer(
     *, stale: Collection[str] = (), refused: Collection[str] = (), **more: Any
 ) -> ExchangeResult:
-    """What the frontier says to an exchange."""
+    """Answer of the frontier to an exchange."""
     return ExchangeResult(
         **{"leases": (), "redis_epoch": 1, "next_due_ms": None, "rules_known": True, **more},
         stale=frozenset(stale),
@@ -66,7 +66,7 @@ def test_pages_are_counted_by_what_became_of_them(counted: Counted) -> None:
 
 
 def test_what_the_frontier_has_not_taken_is_not_counted(counted: Counted) -> None:
-    """A stale page is in other hands; one whose links have no room is settled again."""
+    """Another worker has a stale page; one whose links have no room is settled again."""
     owed = LeaseReport(settles=[done("1", 10), done("2", 10)])
     counted.meter.exchanged(owed, answer(stale={"1"}, refused={"2"}), 0.01)
     assert counted.value("pages_total", outcome="done") == 0

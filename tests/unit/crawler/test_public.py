@@ -1,4 +1,4 @@
-"""What spiders of one's own may import, by the names that the documentation gives."""
+"""Modules that users' spiders may import, by the names that the documentation gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kit for tests of spiders: what it tells is what a worker would do."""
+"""The kit for tests of spiders: its reports are what a worker would do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tried(ClusterSpider):
     name = "tried"
 
     def parse(self, response: Response, **_kwargs: Any) -> Iterator[Any]:
-        """One of many things."""
+        """An item of many kinds."""
         yield self.result(response)
         match response.url.rsplit("/", 1)[1]:
             case "item":
@@ -100,7 +100,7 @@ def test_an_outlink_of_the_tests_own_names_callback_and_meta() -> None:
 
 
 def test_what_a_callback_raises_is_told() -> None:
-    """As clients hear of it; what it had yielded before is delivered."""
+    """As clients receive it; its earlier output is delivered."""
     page = crawl_page(Tried, "http://a.example/raises", request={"uuid": "u1"})
     assert page.outcome == "failed"
     assert page.failure is not None
@@ -110,7 +110,7 @@ def test_what_a_callback_raises_is_told() -> None:
 
 
 def test_items_go_through_the_pipelines_of_the_settings() -> None:
-    """Without any, an item that is no result fails the page, as in a worker."""
+    """Without any, an item that is not a result fails the page, as in a worker."""
     url = "http://a.example/item"
     alone = crawl_page(Tried, url)
     assert alone.failure is not None
@@ -161,7 +161,7 @@ def test_a_body_is_text_bytes_or_a_file(tmp_path: Path) -> None:
 
 
 def test_a_request_that_would_be_refused_is_refused() -> None:
-    """With the problems that its client would be told."""
+    """With the problems that its client would get."""
     with pytest.raises(InvalidRequest, match=r"\$.maxdepth: must be"):
         crawl_page(Tried, URL, request={"maxdepth": "deep"})
     with pytest.raises(InvalidRequest, match="file"):

@@ -32,7 +32,7 @@ from crawlstream_cli.demo.web import ContentKind, Web
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -60,7 +60,7 @@ class Reader:
         return self._pages[url]
 
     def follows(self, url: str) -> bool:
-        """Whether the rules allow a link to a URL."""
+        """Return whether the rules allow a link to a URL."""
         return self._extractor.matches(url)
 
     def _read(self, url: str) -> tuple[str, list[str]]:
@@ -224,7 +224,7 @@ async def test_every_robots_txt_redirects(tmp_path: Path) -> None:
 
 
 async def test_the_log_names_every_visit_once(site: Site, tmp_path: Path) -> None:
-    """What was asked is in the log: host, path, status, agent and time, unknown paths included."""
+    """Requests are in the log: host, path, status, agent and time, unknown paths included."""
     host = site.web.hosts[2]
     await ask(site, host, "/", "/robots.txt", '/no"such', "/")
     await ask(site, host, "/", method="HEAD")
@@ -260,7 +260,7 @@ async def test_a_slow_page_holds_back_nobody_else(site: Site) -> None:
     ],
 )
 async def test_bad_requests_are_refused(site: Site, sent: bytes, status: int) -> None:
-    """What is not a modest HTTP request gets its status and a closed connection."""
+    """Anything but a modest HTTP request gets its status and a closed connection."""
     reader, writer = await asyncio.open_connection(site.web.hosts[0], site.web.port)
     writer.write(sent)
     answer = await reader.read()
@@ -338,7 +338,7 @@ def visit_of(url: str, second: float) -> LoggedRequest:
 
 
 async def test_a_web_whose_links_scripts_make_has_none_on_its_pages(tmp_path: Path) -> None:
-    """They answer the first further request; the log tells such requests from visits of pages."""
+    """They answer the first further request; the log distinguishes it from visits of pages."""
     plain, scripted = Web(1, hosts=2, pages=40), Web(1, hosts=2, pages=40, further=3)
     log = AccessLog(tmp_path / "visits.jsonl")
     site = Site(scripted, log)

@@ -27,7 +27,7 @@ def pool(lines: str, policy: str = "") -> Pool:
 
 
 def test_every_field_of_a_policy_is_read() -> None:
-    """What a person wrote is what the table says, and what was left out has its default."""
+    """Text of an operator is what the table says, and omitted fields have their defaults."""
     table = parse(
         """
 default: de
@@ -77,7 +77,7 @@ pools:
 def test_a_page_has_the_pool_that_it_names_else_that_of_its_domain_else_of_its_worker(
     host: str, named: str | None, group: str, expected: str
 ) -> None:
-    """The most specific word counts, and a pool that was removed is nobody else's."""
+    """The most specific word counts, and a pool that was removed has no other owner."""
     table = parse(
         "{default: rest, groups: {east: east}, domains: {shop.test: shop},"
         " pools: {rest: {}, east: {}, shop: {}, x: {}}}"
@@ -207,7 +207,7 @@ def test_a_line_that_is_refused_is_not_repeated(line: str) -> None:
 
 
 def test_no_password_is_in_what_is_printed() -> None:
-    """Of the table, its pools, their proxies: by repr, str and format."""
+    """Secrets of the table, its pools, their proxies stay hidden: by repr, str and format."""
     table = parse(f"pools: {{de: {{proxies: ['http://u:{CANARY}@h.test:80']}}}}")
     (proxy,) = table.pools["de"].proxies
     printed = f"{table} {table!r} {proxy!s} {proxy.password} {proxy.shown} {proxy.credentials({})}"
@@ -227,7 +227,7 @@ def test_ten_thousand_proxies_are_read_within_a_second_of_cpu() -> None:
 
 
 def test_a_pool_may_be_for_some_applications() -> None:
-    """Others are told so, and what there is."""
+    """Others get that as an error, with the existing ones."""
     table = parse("pools: {de: {apps: [shop]}, fr: {}}")
     assert (
         table.refusal("de", "shop") == table.refusal("fr", "x") == table.refusal(DIRECT, "x") == ""

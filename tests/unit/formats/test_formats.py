@@ -72,7 +72,7 @@ def test_a_file_without_pages_can_be_read(which: str) -> None:
 
 
 def test_json_lines_are_the_records_as_they_are() -> None:
-    """One a line, also where somebody has laid one out over several."""
+    """An object per line, also if a user has laid one out over several."""
     laid_out = orjson.dumps(orjson.loads(RECORDS[0]), option=orjson.OPT_INDENT_2)
     lines = written("jsonl", [RECORDS[1], laid_out]).splitlines()
     assert lines == [RECORDS[1], RECORDS[0]]
@@ -210,7 +210,7 @@ def test_a_file_has_its_name_when_it_is_whole(which: str, tmp_path: Path) -> Non
 
 
 def test_a_write_that_fails_leaves_the_former_file(tmp_path: Path) -> None:
-    """And is told with the reason."""
+    """And is reported with the reason."""
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b"before")
     page = decode(RECORDS[0])
@@ -226,7 +226,7 @@ def test_a_write_that_fails_leaves_the_former_file(tmp_path: Path) -> None:
 
 
 def test_a_device_is_written_to_as_it_is() -> None:
-    """It has no place beside it."""
+    """It has no place next to it."""
     with whole_file(Path("/dev/null"), "jsonl", CRAWL) as writer:
         writer.write(RECORDS[0], replace(decode(RECORDS[0]), run=2))
     assert not Path("/dev/null").is_file()

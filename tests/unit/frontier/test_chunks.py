@@ -32,7 +32,7 @@ ENTRIES = [
 
 @pytest.mark.parametrize("entry", ENTRIES[199:], ids=range(len(ENTRIES[199:])))
 def test_an_entry_comes_back_as_it_was(entry: bytes) -> None:
-    """Byte for byte, also if it is no entry of this version."""
+    """Byte for byte, also if the entry has another version."""
     assert unpack_chunk(b"1.2", pack_chunk(b"1.2", [entry])) == [entry]
 
 
@@ -62,6 +62,6 @@ PACKED = pack_chunk(b"1.2", ENTRIES)
     ],
 )
 def test_nothing_else_is_a_chunk(value: bytes) -> None:
-    """What was changed or is another one is refused, whatever it is."""
+    """A changed or wrong chunk is refused, whatever it is."""
     with pytest.raises(ValueError, match="not "):
         unpack_chunk(b"1.2", value)

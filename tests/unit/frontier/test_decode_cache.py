@@ -13,7 +13,7 @@ from crawlstream_frontier.codec.entries import profile_from
 
 @given(st.lists(st.integers(0, 1100), max_size=50))
 def test_it_answers_alike_and_stays_within_its_bytes(sizes: list[int]) -> None:
-    """Whatever it is asked, in whatever order."""
+    """Whatever the calls, in any order."""
     cache = DecodeCache(bytes.hex, most_bytes=1000)
     for size in sizes:
         assert cache(bytes(size)) == bytes(size).hex()
@@ -30,7 +30,7 @@ def test_what_is_asked_for_again_is_not_made_again() -> None:
 
 
 def test_the_eldest_is_forgotten_first() -> None:
-    """What was asked for lately stays."""
+    """Recently used values stay."""
     made: list[bytes] = []
     cache = DecodeCache(made.append, most_bytes=400)
     for packed in (b"a" * 64, b"b" * 64, b"c" * 64, b"a" * 64, b"d" * 64, b"a" * 64, b"b" * 64):

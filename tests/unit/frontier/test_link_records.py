@@ -50,7 +50,7 @@ GOLDEN = (
     b"(\xa4link\xc3\xa0\x01\xa9a.example\x02\xa211\xa3-12\xa1k\xa1l"
     b"\xfb\xa9wan%20der\xc2\xa0\x01\xaa\xc3\xbc.example\x01\xa15\xa2\x00m"
 )
-"""What other versions have written, and will read."""
+"""Records that other versions have written, and will read."""
 
 
 def test_a_record_has_these_bytes() -> None:
@@ -73,7 +73,7 @@ def test_a_record_says_what_was_packed() -> None:
 
 
 def test_links_to_one_domain_come_together() -> None:
-    """Those of all records with one head, in their order; other heads have others."""
+    """Links of all records with one head, in their order; other heads have others."""
     first, second, stranger = (
         read_links(n, *pack_links(origin, [_links("a.x", f), _links("b.x", f + 1)]))
         for n, (origin, f) in enumerate(

@@ -18,7 +18,7 @@ def group(domain: str, *names: str, priority: int = 5, spiderid: str | None = No
 
 
 def test_groups_that_share_a_lot_travel_behind_its_head() -> None:
-    """What they have in common is said once, and a group without links not at all."""
+    """Common fields are stored once, and a group without links not at all."""
     inherited = Inheritance(b"1", 1, 8, None, None)
     packed = inherited.pack_links(
         [group("a", "1", "2"), group("b", "3", priority=6), group("c", "4"), group("d")], "link"

@@ -14,7 +14,7 @@ CRAWL = CrawlKey("link", "app", "crawl")
 
 
 def test_one_partition_has_all() -> None:
-    """Its keys are those of a frontier that nobody has divided."""
+    """Its keys are those of an undivided frontier."""
     partitions = Partitions("cs")
     assert partitions.keys(0) == partitions.root == FrontierKeys("cs")
     assert partitions.root.tag == "{cs0}"
@@ -37,7 +37,7 @@ def test_a_domain_stays_where_it_is() -> None:
 
 @pytest.mark.parametrize("number", [2, 3, 16, 100, MOST_PARTITIONS])
 def test_tags_are_in_equal_ranges_of_slots(number: int) -> None:
-    """As Redis computes slots: partition p has the p-th of so many equal ranges."""
+    """As Redis computes slots: partition p has the p-th of equal ranges."""
     partitions = Partitions("cs", number)
     tags = [partitions.keys(partition).tag for partition in range(number)]
     slots = [key_slot(f"{tag}m".encode()) for tag in tags]

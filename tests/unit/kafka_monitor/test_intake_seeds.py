@@ -1,4 +1,4 @@
-"""What is remembered of former seeds makes the next ones quicker, and changes nothing."""
+"""The cache of former seeds makes the next ones quicker, and changes nothing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _REQUESTS = st.builds(lambda url, others: {**BASE, **others, "url": url}, _URLS,
 
 
 def effect_of(router: Router, fields: dict[str, Any]) -> Effect | str | None:
-    """What becomes of a request: its seed, or the refusal as text."""
+    """Outcome of a request: its seed, or the refusal as text."""
     raw = json.dumps(fields).encode()
     record = Record("demo.incoming", 2, 40, 1_700_000_000_000, None, raw)
     try:
@@ -135,7 +135,7 @@ def test_records_of_a_firing_are_known_by_the_first(numbers: list[int]) -> None:
 
 
 def test_an_occasion_is_looked_for_in_one_place_only() -> None:
-    """One that stands elsewhere, or twice, is read as JSON says: the last counts."""
+    """A key that stands elsewhere, or twice, is read as JSON says: the last counts."""
     router = fresh()
     at = b'"schedule":"s","at":1700000000'
     first = b'{"url":"http://a.example/1","occasion":{%b,"n":1},"appid":"app","crawlid":"one"' % at

@@ -1,4 +1,4 @@
-"""Who is left behind when partitions fail, and who is waited for."""
+"""Partitions that are left behind when they fail, and those that are waited for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafka_monitor.partitions.unavailable_partitions import (
 
 @pytest.fixture
 def three(monkeypatch: pytest.MonkeyPatch) -> UnavailablePartitions:
-    """Of three partitions those that fail are left at once, and never catch up."""
+    """If some of three partitions fail, they are left at once, and never catch up."""
     monkeypatch.setattr(unavailable_partitions, "LEAVE_AFTER_S", 0.0)
 
     async def catch_up(_cursors: Cursors, _partition: int) -> None:
@@ -32,7 +32,7 @@ def three(monkeypatch: pytest.MonkeyPatch) -> UnavailablePartitions:
 
 
 def failing(error: Exception) -> Coroutine[None, None, NoReturn]:
-    """What a partition answers that fails."""
+    """Answer of a partition that fails."""
 
     async def ask() -> NoReturn:
         raise error
@@ -41,7 +41,7 @@ def failing(error: Exception) -> Coroutine[None, None, NoReturn]:
 
 
 async def answering(partition: int) -> int:
-    """What others answer."""
+    """Answers of others."""
     return partition
 
 
@@ -58,7 +58,7 @@ async def test_who_lacks_a_home_is_asked_again(three: UnavailablePartitions) -> 
 
 
 async def test_the_last_one_is_waited_for(three: UnavailablePartitions) -> None:
-    """One that is full is asked as a coordinator; where nobody else is left, all wait."""
+    """A full one is called as a coordinator; if no other is left, all wait."""
     cursors = Cursors(("topic", 0), 0, 0)
     work = {0: answering(0), 1: failing(FrontierFull("full"))}
     assert await three.each(cursors, work) == {0: 0}
@@ -73,7 +73,7 @@ async def test_the_last_one_is_waited_for(three: UnavailablePartitions) -> None:
 async def test_who_hangs_is_left_as_soon_as_that_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The time for which it was waited for counts; who refuses at once is asked again first."""
+    """The time for which it was waited for counts; one that refuses at once is called first."""
     clock = [100.0]
     monkeypatch.setattr(unavailable_partitions, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 

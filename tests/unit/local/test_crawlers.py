@@ -51,7 +51,7 @@ def test_every_process_has_a_metrics_port_of_its_own(home: Home) -> None:
 
 
 def test_those_that_stay_keep_their_places(home: Home) -> None:
-    """Scaling touches the spiders that are named only, and takes places that nobody has had."""
+    """Scaling touches the spiders that are named only, and takes unused places."""
     note_crawlers(home, scaled((), {"link": 2, "shop": 1}, {}))
     assert _places({"shop": 3}, crawlers_of(home)) == {
         "crawler-link-1": 11,
@@ -123,7 +123,7 @@ def test_what_supervisord_cannot_read_is_refused(odd: str) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "a:b", "-a", "größe", "a/b", "%d", "a]", ""])
 def test_names_that_supervisord_does_not_take_are_refused(name: str) -> None:
-    """With what to do instead; nothing was asked of the crawler."""
+    """With the remedy; the crawler got no request."""
     with pytest.raises(ConfigError, match="start it with python -m crawling NAME"):
         check_spiders([name], {})
 

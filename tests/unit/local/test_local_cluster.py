@@ -49,13 +49,13 @@ def test_servers_that_are_named_are_not_started() -> None:
 
 @pytest.mark.parametrize("text", ["http", "0", "65001", "-1", "٣"])
 def test_a_port_that_is_none_names_its_variable(text: str) -> None:
-    """What is no port is refused by the name of the variable."""
+    """A value that is not a port is refused with the name of the variable."""
     with pytest.raises(ConfigError, match="CRAWLSTREAM_REDIS_PORT"):
         Ports.given({"CRAWLSTREAM_REDIS_PORT": text})
 
 
 def test_free_ports_are_free_and_apart() -> None:
-    """Ports for a cluster beside others can be listened on, the controller's included."""
+    """Ports for another cluster can be listened on, the controller's included."""
     ports = Ports.free()
     chosen = [ports.kafka, ports.kafka + 1, ports.zookeeper, ports.redis, ports.rest, ports.metrics]
     assert len(set(chosen)) == len(chosen)
@@ -116,7 +116,7 @@ def _process(uptime_s: float = 1, pid: int = 7) -> ProcessInfo:
 
 
 def test_what_was_up_and_falls_silent_is_dead() -> None:
-    """One lost answer kills nobody, several in a row do, and an answer in between forgives."""
+    """A lost answer kills no process, several in a row do, and an answer in between resets it."""
     answers = iter([True, False, False, True, *[False] * SILENCES])
     watch = SilenceWatch(lambda _process: next(answers))
     verdicts = [bool(watch.dead([_process()])) for _ in range(4 + SILENCES)]
@@ -151,7 +151,7 @@ def test_what_does_not_run_is_not_asked() -> None:
 
 
 def test_java_of_java_home_comes_first() -> None:
-    """Servers run on the Java that the user has named, our processes on this Python."""
+    """Servers run on the Java that the user has named, crawlstream's processes on this Python."""
     path = _layout({"JAVA_HOME": "/opt/jdk", "PATH": "/usr/bin"}).environment()["PATH"]
     _python, java, *rest = path.split(os.pathsep)
     assert java == "/opt/jdk/bin"
@@ -199,7 +199,7 @@ def test_a_home_is_its_owners_alone(tmp_path: Path) -> None:
 def test_the_password_of_one_redis_is_never_shown_to_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commands are let into the cluster of the home; whoever names another Redis is on his own."""
+    """Commands find the cluster of the home; a user who names another Redis does not."""
     for name in ("REDIS_HOST", "REDIS_PORT", "REDIS_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
     cluster = LocalCluster(tmp_path, ports=Ports(redis=7000), env={})
@@ -218,7 +218,7 @@ def test_the_password_of_one_redis_is_never_shown_to_another(
 
 
 def test_a_server_of_this_machine_is_not_asked_for_proofs() -> None:
-    """Whoever sets them means a server elsewhere, and is told how to name it."""
+    """Setting them means a server elsewhere, and the error says how to name it."""
     given = {"REDIS_TLS": "true"}
     with pytest.raises(SetupError, match="REDIS_HOST"):
         _layout(given).check_access(load_settings(**given))
@@ -226,7 +226,7 @@ def test_a_server_of_this_machine_is_not_asked_for_proofs() -> None:
 
 
 def test_what_is_left_of_a_connection_does_not_keep_a_port() -> None:
-    """TIME_WAIT of another address is no server; one that listens on any address is."""
+    """TIME_WAIT of another address is free; a server that listens on any address is not."""
     server = socket.create_server(("127.0.0.9", 0), reuse_port=False)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
     port = server.getsockname()[1]

@@ -43,7 +43,7 @@ def test_a_frontier_of_one_partition_is_not_divided(home: Home) -> None:
 
 
 def test_a_spoiled_note_is_told(home: Home) -> None:
-    """What stands there may be a frontier of any number."""
+    """A frontier of any number may be there."""
     (home.data / "partitions").write_text("many")
     with pytest.raises(SetupError, match="number of the folders"):
         partitions_in(home)
@@ -63,7 +63,7 @@ def test_clients_of_several_partitions_find_all_redis(home: Home) -> None:
 
 
 def test_another_redis_is_not_taken_for_partitions(home: Home) -> None:
-    """Who names a Redis hears nothing of the several that run in the home."""
+    """Naming a Redis hides the several that run in the home."""
     layout = LocalLayout(home=home, ports=Ports(), given={"REDIS_PASSWORD": "x"}, partitions=3)
     write_note(home.path, {**layout.addresses(), **layout.secrets()})
     own = {"CRAWLSTREAM_HOME": str(home.path)}

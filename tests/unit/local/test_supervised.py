@@ -21,7 +21,7 @@ from crawlstream_cli.local.supervised import (
 )
 
 _EXIT_2, _SIGKILL, _SIGSEGV = 2 << 8, 9, 11
-"""As waitpid tells them."""
+"""As waitpid reports them."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_what_cannot_be_written_is_left_out(
 
 
 def test_a_log_goes_on_after_a_rotation_that_failed(handler: RotatingFileHandler) -> None:
-    """What a rotation has closed and could not make anew is opened with the next line."""
+    """A log that a rotation has closed and could not make again is opened with the next line."""
     handler.stream.close()
     handler.emit(_line("lost"))
     handler.emit(_line("kept"))
@@ -73,7 +73,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def _ends(process: Any, status: int, *, after_s: float) -> float | None:
-    """Seconds until it is started anew, None if at once."""
+    """Seconds until it is started again, None if at once."""
     process.laststart = time.time() - after_s
     process.state = ProcessStates.STARTING if after_s < 1 else ProcessStates.RUNNING
     process.finish(7, status)
@@ -97,7 +97,7 @@ def test_failures_in_a_row_are_answered_by_longer_pauses(
 
 
 def test_a_long_life_clears_the_record(process: Any) -> None:
-    """Its end is no failure, whatever it ended with."""
+    """Its end does not count as a failure, whatever it ended with."""
     for _ in range(5):
         _ends(process, _EXIT_2, after_s=2)
     assert _ends(process, _EXIT_2, after_s=YOUNG_S + 1) is None
@@ -110,7 +110,7 @@ def test_what_is_killed_from_outside_is_started_at_once(process: Any) -> None:
 
 
 def test_what_is_stopped_stays_stopped(process: Any) -> None:
-    """Supervisor's own stop is no failure."""
+    """Supervisor's own stop does not count as a failure."""
     process.state, process.killing, process.laststart = ProcessStates.STOPPING, True, time.time()
     process.finish(7, 0)
     assert process.state == ProcessStates.STOPPED

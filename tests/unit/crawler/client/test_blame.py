@@ -1,4 +1,4 @@
-"""Who is to blame for a failed transfer: figures that tinyproxy, Dante and plain sockets made."""
+"""Blame for a failed transfer: figures that tinyproxy, Dante and plain sockets made."""
 
 from __future__ import annotations
 

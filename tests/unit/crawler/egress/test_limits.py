@@ -27,7 +27,7 @@ class Session:
         self.told: list[ProxyReport] = []
 
     async def exchange(self, report: ProxyReport, *, is_user: bool) -> BookAnswer:
-        """One call."""
+        """Make one call."""
         assert not is_user
         self.told.append(report)
         return self.answer
@@ -90,7 +90,7 @@ def test_a_proxy_has_a_place_until_its_share_is_under_way(house: House) -> None:
 
 
 def test_a_proxy_that_was_used_enough_for_a_site_rests_there(house: House) -> None:
-    """And is counted anew; the cluster is told of each use."""
+    """And is counted again; the cluster gets each use."""
     pool = Pool(name="de", uses=3, rest_s=60)
     for _ in range(2):
         house.limits.used(pool, PROXY, "a")
@@ -110,7 +110,7 @@ def test_a_proxy_that_was_used_enough_for_a_site_rests_there(house: House) -> No
 async def test_a_budget_is_what_the_cluster_has_used_and_what_is_not_told_yet(
     house: House,
 ) -> None:
-    """Of this day, in UTC: requests or bytes, whichever is spent first."""
+    """This day, in UTC: requests or bytes, whichever is spent first."""
     pool = Pool(name="de", budget_requests=10, budget_gb=1)
     house.limits.renew(PoolTable(pools={"de": pool, "other": Pool(name="other")}))
     assert not house.limits.is_spent(Pool(name="other"))

@@ -1,4 +1,4 @@
-"""Who is out and who rests: by what came of the requests, and for how long."""
+"""Proxies that are out or rest: by the outcomes of requests, and for how long."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_failures_in_a_row_put_a_proxy_out_and_a_success_in_between_does_not(
 def test_a_proxy_that_fails_its_trial_is_out_for_twice_as_long_up_to_an_hour(
     book: LocalBook, clock: Clock
 ) -> None:
-    """One failure is enough there; a wrong password is at once."""
+    """A single failure is enough there; a wrong password is at once."""
     spans: list[float] = []
     for _ in range(12):
         book.failed("p", at_once=not spans)
@@ -83,7 +83,7 @@ def test_a_proxy_rests_for_a_site_and_for_no_other(book: LocalBook, clock: Clock
 
 
 def test_a_proxy_that_comes_through_nowhere_is_out(book: LocalBook) -> None:
-    """A mute one is told from a silent site by that; many pages of one site are one site."""
+    """A mute one differs from a silent site by that; many pages of one site are one site."""
     for number in range(20):
         book.found_no_way("p", f"site{number % (FAILURES - 1)}", most_rest_s=0)
     assert book.out_until("p") == 0
@@ -94,7 +94,7 @@ def test_a_proxy_that_comes_through_nowhere_is_out(book: LocalBook) -> None:
 def test_a_site_is_silent_for_proxies_that_work_elsewhere_only(
     book: LocalBook, clock: Clock
 ) -> None:
-    """Three of them, or all that there are; lately; and until anybody hears of it."""
+    """Three of them, or all that there are; lately; and until the cluster has it."""
     for proxy in ("p", "q", "r"):
         book.found_no_way(proxy, "a", most_rest_s=0)
     assert not book.is_silent("a", of=3)
@@ -114,7 +114,7 @@ def test_a_site_is_silent_for_proxies_that_work_elsewhere_only(
 
 
 def test_a_proxy_that_the_table_drops_is_forgotten(book: LocalBook) -> None:
-    """And is nobody's when it comes back."""
+    """And belongs to no worker when it comes back."""
     for proxy in ("p", "q"):
         book.failed(proxy, at_once=True)
     book.keep(frozenset({"q"}))

@@ -1,4 +1,4 @@
-"""What waits to be told of proxies: gathered, in order, and bounded."""
+"""Pending news of proxies: gathered, in order, and bounded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawlstream.model.egress.proxy_reports import REFUSED, ProxyOutcome, ProxyR
 
 
 def test_what_came_of_a_proxy_is_told_as_one() -> None:
-    """Failures before an answer are no longer in a row; the latest two sites are told."""
+    """Failures before an answer are no longer in a row; the latest two sites are reported."""
     notes = Notes()
     notes.failed("p", at_once=True)
     notes.lost("p", "x")
@@ -46,7 +46,7 @@ def test_the_latest_of_a_pair_is_told() -> None:
 
 
 def test_much_is_told_in_parts_and_too_much_is_forgotten() -> None:
-    """There is something to tell until the last part is taken."""
+    """There is something to report until the last part is taken."""
     notes = Notes()
     for number in range(10_001):
         notes.rest(ProxyRest("p", f"s{number}", 1_000, 0))

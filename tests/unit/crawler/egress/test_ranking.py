@@ -1,4 +1,4 @@
-"""Which proxies a site is asked through: the same everywhere, by weight, and hardly ever others."""
+"""Ranking of a site's proxies: the same everywhere, by weight, and hardly ever others."""
 
 from __future__ import annotations
 

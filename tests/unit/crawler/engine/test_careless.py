@@ -14,7 +14,7 @@ from crawling.testing import CrawledPage, Outlink, crawl_page
 
 
 class Ours(BaseException):
-    """What no ``except Exception`` catches."""
+    """An error that no ``except Exception`` catches."""
 
 
 ENDS = {

@@ -1,4 +1,4 @@
-"""Which requests a page's grant pays for, whoever wants to send them."""
+"""Requests that a page's grant pays for, from any sender."""
 
 from __future__ import annotations
 

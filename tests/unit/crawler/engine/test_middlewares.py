@@ -1,4 +1,4 @@
-"""Middlewares: what is told of a response that cannot be decompressed."""
+"""Middlewares: the report on a response that cannot be decompressed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fetched(
 
 
 class Decompressed(bytearray):
-    """What a bomb has become so far."""
+    """The state of a bomb up to now."""
 
 
 @pytest.mark.parametrize(("kind", "told"), [(TooLarge, TooLarge), (OSError, BadEncoding)])
@@ -70,7 +70,7 @@ async def test_what_a_bomb_has_become_is_freed_before_its_failure_is_told(
 
 
 def wrapped(body: bytes, layers: int) -> bytes:
-    """A body in so many layers of gzip."""
+    """A body in that number of layers of gzip."""
     for _ in range(layers):
         body = gzip.compress(body, 1)
     return body
@@ -93,7 +93,7 @@ async def test_no_more_than_two_codings_are_undone(
     is_read: bool,  # noqa: FBT001
     unpacking: WatchedCompression,
 ) -> None:
-    """Each is undone to full size: a small response with many of them is dear."""
+    """Each is undone to full size: a small response with many of them is expensive."""
     request, response = fetched(wrapped(b"text", layers), codings)
     if is_read:
         plain: Any = await unpacking.process_response(request, response)
@@ -139,7 +139,7 @@ async def test_a_status_that_says_enough_needs_no_body(
 
 
 async def test_a_body_that_breaks_off_is_marked(unpacking: WatchedCompression) -> None:
-    """What came before is the page, read by the type of a header that was merged."""
+    """Bytes before it are the page, read by the type of a header that was merged."""
     packed = gzip.compress(b"<a href=/x>" + bytes(range(256)) * 40)
     for body, flags in ((packed, []), (packed[:-20], [INCOMPLETE])):
         request, response = fetched(body, "gzip")

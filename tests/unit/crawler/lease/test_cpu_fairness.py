@@ -1,4 +1,4 @@
-"""Shares: a domain whose pages are dear is asked less often, while others wait."""
+"""Shares: a domain whose pages are expensive gets fewer requests, while others wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHEAP_S = 0.005
 
 @pytest.mark.parametrize("dear_s", [0.05, 1.0, 5.0])
 def test_expensive_pages_take_no_more_than_the_share_of_their_domain(dear_s: float) -> None:
-    """Three of ten domains are dear: the others have what they would have among their like."""
+    """Three of ten domains are expensive: the others have the share of equals."""
     clock = Clock(now=0.0)
     shares = Shares(clock)
     costs = {f"{n}.example": dear_s if n < 3 else CHEAP_S for n in range(10)}

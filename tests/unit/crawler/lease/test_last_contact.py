@@ -26,7 +26,7 @@ def leases(clock: Clock) -> Leases:
 def test_a_connection_that_took_long_is_written_to_only_with_word_from_redis(
     leases: Leases, clock: Clock
 ) -> None:
-    """Redis may have been restarted, and know nothing of the grant, since it was last heard of."""
+    """Redis may have been restarted, and know nothing of the grant, since its last reply."""
     slow, silent = leases.admit(lease(1)), leases.admit(lease(2))
     leases.set_out(slow, slow.lease.entry.url)
     leases.set_out(silent, silent.lease.entry.url)
@@ -41,7 +41,7 @@ def test_a_connection_that_took_long_is_written_to_only_with_word_from_redis(
 def test_a_redis_that_was_restarted_takes_back_what_has_not_left(
     leases: Leases, clock: Clock
 ) -> None:
-    """Whichever call hears of it: only what was sent goes on."""
+    """Whichever call notices it: only sent requests go on."""
     assert leases.note_answer(0, clock.now, 1)
     sent, connecting = leases.admit(lease(1)), leases.admit(lease(2))
     leases.set_out(sent, sent.lease.entry.url)

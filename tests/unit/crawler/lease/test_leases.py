@@ -1,4 +1,4 @@
-"""Leases: what a process has under way, and what it owes the frontier."""
+"""Leases: pages in progress at a process, and its pending reports to the frontier."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_nothing_leaves_without_word_from_redis(leases: Leases, clock: Clock) ->
 def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
     leases: Leases, clock: Clock
 ) -> None:
-    """Even if Redis is heard of first: by then the lease may be another worker's."""
+    """Even if Redis answers first: by then the lease may be another worker's."""
     soon, late = leases.admit(lease(1)), leases.admit(lease(2))
     leases.set_out(soon, soon.lease.entry.url)
     leases.set_out(late, late.lease.entry.url)
@@ -181,7 +181,7 @@ def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
 def test_departures_are_reported_once_and_responses_free_the_domain(
     leases: Leases, clock: Clock
 ) -> None:
-    """The time since the grant is the departure's, whenever it is told."""
+    """The time since the grant is the departure's, whenever it is reported."""
     page = leases.admit(lease())
     clock.now += 0.5
     leases.set_out(page, page.lease.entry.url)
@@ -199,7 +199,7 @@ def test_departures_are_reported_once_and_responses_free_the_domain(
 def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
     leases: Leases, clock: Clock
 ) -> None:
-    """Behind a TLS handshake the frontier is told the latest possible moment."""
+    """Behind a TLS handshake the report has the latest possible moment."""
     page = leases.admit(lease())
     leases.set_out(page, page.lease.entry.url)
     leases.depart(page)
@@ -211,7 +211,7 @@ def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
 
 
 def test_an_end_carries_the_departure_that_was_not_told_yet(leases: Leases) -> None:
-    """A page that ends at once is told in one word."""
+    """A page that ends at once has one report."""
     page = departed(leases)
     leases.receive(page)
     leases.settle(page, Outcome.DONE, "2xx")
@@ -254,7 +254,7 @@ def test_an_end_is_alive_until_it_is_told(leases: Leases) -> None:
 
 
 def test_a_stale_hold_is_dropped_quietly(leases: Leases) -> None:
-    """What the frontier does not know any more is settled by nobody here."""
+    """Leases that the frontier does not know any more are not settled here."""
     page, other = departed(leases, 1), departed(leases, 2)
     assert leases.reported(0, leases.of(0).take_report(), {"1-1"}) == [page]
     assert page.phase is Phase.STALE
@@ -317,7 +317,7 @@ def test_every_kind_of_end_reaches_the_frontier(leases: Leases) -> None:
 def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
     *, leases: Leases, reaction: Reaction, outcome: Outcome, is_told: bool
 ) -> None:
-    """Only a result, which tells of an answer by itself, makes the report needless."""
+    """Only a result, which implies an answer by itself, makes the report needless."""
     page = departed(leases, 1)
     heard = SiteReaction(reaction, wait_ms=7)
     leases.receive(page, heard)
@@ -329,7 +329,7 @@ def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
 
 
 def test_a_connection_that_did_not_come_about_is_told(leases: Leases) -> None:
-    """The site was asked, though no request was written."""
+    """The site was called, though no request was written."""
     page = leases.admit(lease(1))
     leases.set_out(page, page.lease.entry.url)
     heard = SiteReaction(Reaction.SILENCE)
@@ -341,7 +341,7 @@ def test_a_connection_that_did_not_come_about_is_told(leases: Leases) -> None:
 
 
 def test_an_entry_that_cannot_be_crawled_is_held_all_the_same(leases: Leases) -> None:
-    """It fails by name later; it must not break the worker that leases it."""
+    """It fails with a reason later; it must not break the worker that leases it."""
     first, second = (
         leases.admit(lease(n, entry=Entry(url=f"gopher://a.example/{n}"))) for n in range(2)
     )

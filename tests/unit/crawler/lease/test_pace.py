@@ -26,7 +26,7 @@ def test_a_slow_redis_is_called_less_often() -> None:
 
 
 def test_a_redis_that_is_quick_again_is_called_often_again() -> None:
-    """One quick answer is enough: nobody who waits is quick."""
+    """A single quick answer is enough: a page that waits is never quick."""
     pace = Pace()
     for _ in range(20):
         pace.answered(0.05)

@@ -1,4 +1,4 @@
-"""Partitions are asked in turn, by a worker that has all slots for each, and none for nothing."""
+"""A worker calls partitions in turn, with all slots for each, and none for nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_each_partition_has_its_share(
 
 
 def test_one_that_does_not_answer_keeps_no_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is free was asked of it; the others have that after a moment."""
+    """All free slots were requested from it; the others have that after a moment."""
     worker = DividedWorker(3, slots=8, takes_s=0.2, monkeypatch=monkeypatch)
     worker.partitions[0].hangs = True
     worker.run(10)
@@ -53,7 +53,7 @@ def test_one_that_has_nothing_is_not_called(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_one_that_wakes_the_worker_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was asked longest ago, so the next slot is for it, busy as the others are."""
+    """Its call is the oldest, so the next slot is for it, busy as the others are."""
     worker = DividedWorker(3, slots=2, takes_s=0.1, monkeypatch=monkeypatch)
     late = worker.partitions[2]
     late.waiting = 0

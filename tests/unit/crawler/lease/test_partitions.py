@@ -25,14 +25,14 @@ def leases(clock: Clock) -> Leases:
 
 
 def granted(leases: Leases, partition: int, number: int = 1) -> Page:
-    """A page that a partition has granted, which was heard of then."""
+    """A page that a partition has granted, which answered then."""
     page = leases.admit(lease(number, partition=partition))
     leases.note_answer(partition, page.admitted_at, 1)
     return page
 
 
 def test_the_same_token_of_two_partitions_is_two_holds(leases: Leases) -> None:
-    """Each is told of its own."""
+    """Each gets its own report."""
     here, there = granted(leases, 0), granted(leases, 2)
     assert here.token == there.token
     leases.release(there)
@@ -45,7 +45,7 @@ def test_the_same_token_of_two_partitions_is_two_holds(leases: Leases) -> None:
 
 
 def test_slots_are_shared(leases: Leases) -> None:
-    """What one partition grants is not asked of another, nor is what it is being asked for."""
+    """Slots requested from, or granted by, one partition are not requested from another."""
     granted(leases, 0)
     assert leases.room() == 3
     leases.reserve(2)
@@ -56,7 +56,7 @@ def test_slots_are_shared(leases: Leases) -> None:
 
 
 def test_a_partition_that_is_silent_stops_its_own_pages(leases: Leases, clock: Clock) -> None:
-    """Those of the others may leave."""
+    """Pages of the others may leave."""
     granted(leases, 0)
     clock.now += FENCE_S
     silent = leases.admit(lease(2, partition=0, issued_at=clock.now))

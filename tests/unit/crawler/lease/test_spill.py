@@ -15,7 +15,7 @@ from support.crawler.leases import lease
 
 
 class Spilling:
-    """A process with four slots, and what it was told to spill."""
+    """A process with four slots, and its settles to spill."""
 
     def __init__(self) -> None:
         self.settles: list[tuple[Page, Settle]] = []
@@ -23,7 +23,7 @@ class Spilling:
         self.leases.spiller = self
 
     def takes(self, page: Page) -> bool:
-        """As the partition of a page tells."""
+        """As the partition of a page reports."""
         return self.leases.of(page.lease.partition).is_crowded
 
     def begin(self, page: Page, settle: Settle) -> None:
@@ -37,7 +37,7 @@ class Spilling:
         return page
 
     def finish(self) -> Settle:
-        """Kafka has the links of what was to be spilled; what the frontier is told then."""
+        """Kafka has the spilled links; the reports to the frontier then."""
         page, settle = self.settles.pop()
         settle = replace(settle, links=(), spilled={0: 1})
         self.leases.spilled(page, settle)
@@ -46,7 +46,7 @@ class Spilling:
 
 @pytest.fixture
 def spilling() -> Spilling:
-    """Nothing under way."""
+    """Nothing in progress."""
     return Spilling()
 
 
@@ -95,7 +95,7 @@ def test_a_page_that_went_to_other_hands_while_it_spilled_is_told_all_the_same(
 
 
 class Session:
-    """One that has forgotten what the page at hand passes on, or remembers it."""
+    """A worker that has forgotten the inheritance of the page at hand, or has it."""
 
     def __init__(self, *spills: Spill) -> None:
         self.spills = spills
@@ -117,7 +117,7 @@ class Publisher:
 async def test_a_page_does_not_end_without_its_links(
     spilling: Spilling, spills: tuple[Spill, ...]
 ) -> None:
-    """It is given back where nobody knows any more what they inherit."""
+    """It is released if no process knows any more what they inherit."""
     leases, page = spilling.leases, spilling.page()
     tasks = Tasks(lambda: None)
     spiller = Spiller(

@@ -1,4 +1,4 @@
-"""What the crawler reads of a page costs what its length allows, whatever the page is made of.
+"""Reading a page costs what its length allows, whatever the page is made of.
 
 ``HOSTILE_MARKUP=long`` reads all shapes in 2 MiB, too.
 """

@@ -1,6 +1,6 @@
 """Links: what Scrapy's extractor finds, and which of it a crawl follows.
 
-``LINK_PAGES=10000`` asks for so many generated pages, ``LINK_SHAPES`` for so many of real shape;
+``LINK_PAGES=10000`` sets the number of generated pages, ``LINK_SHAPES`` of real shape;
 ``LINK_FOLDERS=/usr/share:/srv`` names folders whose HTML files are compared as well.
 """
 
@@ -301,7 +301,7 @@ def test_what_stands_behind_the_end_of_a_page_belongs_to_it(page: str) -> None:
 
 
 def test_links_that_lead_nowhere_are_counted() -> None:
-    """Those to other programs (``mailto:``) are none."""
+    """Links to other programs (``mailto:``) do not count."""
     hrefs = [
         "http://u@h/",
         "http://[",
@@ -398,7 +398,7 @@ def test_many_allowed_domains_mean_what_each_of_them_means(rules: list[str], url
 
 
 def test_no_extension_is_missed_among_thousands() -> None:
-    """Those with a dot in them too."""
+    """Names with a dot in them too."""
     many = tuple(f"x{number}" for number in range(5000))
     hrefs = ("/a.x7", "/a.X4999", "/a.tar.gz", "/a.gz", "/x7", "/a.b/x7")
     page = html("".join(f"<a href={href}>" for href in hrefs))
@@ -437,7 +437,7 @@ def test_links_beyond_the_most_are_counted() -> None:
 
 
 def test_a_long_base_does_not_make_a_long_page() -> None:
-    """What the links are together is bounded, however short they are in the page."""
+    """The links are bounded together, however short they are in the page."""
     base = f"<base href='http://a.example/{'b' * 3000}/'>"
     page = html(base + "".join(f"<a href={number}>" for number in range(5000)))
     links, refused = links_of(page, Profile())
@@ -463,7 +463,7 @@ def test_no_markup_costs_the_page(body: bytes) -> None:
 
 
 def test_the_text_of_a_page_far_too_long_is_not_kept() -> None:
-    """What was read of it for its links goes when they are found."""
+    """Data read of it for its links goes when they are found."""
     response = html(f"<a href=/first>{'<br>' * (2 * LONGEST_MARKUP)}")
     tracemalloc.start()
     try:
@@ -504,7 +504,7 @@ TEXTS = "<!-- <a href=/no> --><script>'<a href=/no>'</script><textarea><a href=/
 @pytest.mark.parametrize("tag", ["<b>", "<font color={}>", "<div>", "<a><b>", "<ul><li>"])
 @pytest.mark.parametrize("before", ["", "<br>" * MOST_DEEP_TAGS], ids=["few tags", "many tags"])
 def test_links_are_found_however_deep_they_stand(tag: str, before: str) -> None:
-    """Those in comments and scripts are none there, either, and the base counts."""
+    """Links in comments and scripts do not count there, either, and the base counts."""
     deep = f"{TEXTS}{''.join(map(tag.format, range(3_000)))}<a href=2>2</a>"
     base = "http://a.example/b/"
     links, refused = links_of(

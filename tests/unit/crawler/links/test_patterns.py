@@ -69,7 +69,7 @@ def test_no_expression_holds_the_crawler_up(expression: str, field: str) -> None
 
 
 def test_an_expression_has_three_chances() -> None:
-    """What ran out of time on three pages costs nothing on the next."""
+    """An expression that ran out of time on three pages costs nothing on the next."""
     body = f"<a href=/first></a><a href=/{'a' * 60}!></a><a href=/last></a>"
     response = HtmlResponse("http://a.example/", body=body.encode(), encoding="utf-8")
     profile = Profile(deny_regex=(r"(?!x)(a|a)*$|never",))

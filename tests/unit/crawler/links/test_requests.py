@@ -199,7 +199,7 @@ def test_body_and_meta_arrive_as_they_were_yielded_or_are_refused(
 
 
 def _has_infinity(value: object) -> bool:
-    """Whether a number in it is infinite; a text may have any letters."""
+    """Return whether a number in it is infinite; a text may have any letters."""
     if isinstance(value, dict):
         return any(map(_has_infinity, value.values()))
     if isinstance(value, list):

@@ -30,7 +30,7 @@ FILTERS: dict[str, dict[str, Any]] = {
     "extensions": {},
     "none": {"deny_extensions": ()},
 }
-"""By name, the fields of a crawl that judge its links."""
+"""Fields of a crawl, by their names, that judge its links."""
 
 
 def redirected(page: Page, target: str, *, rules: RedirectRules | None = None) -> Entry | None:
@@ -166,7 +166,7 @@ def test_what_a_seed_has_become_holds_for_all_that_is_found_below() -> None:
 
 
 def test_a_page_outside_of_the_scope_may_redirect_there() -> None:
-    """A filter that would have kept a page away, which somebody asked for, lets it lead on."""
+    """A filter that would refuse a page that a client requested lets it lead on."""
     outside = page_of("host", url="http://b.example/")
     assert redirected(outside, "https://b.example/home")
     assert redirected(outside, "http://www.a.example/paper.pdf") is None
@@ -193,7 +193,7 @@ class _Rules:
 
 @pytest.mark.parametrize("drops", [True, False])
 async def test_a_redirect_to_what_is_blocked_is_filtered_where_links_are(*, drops: bool) -> None:
-    """Whoever asks: the block is the operator's. Where links wait for its end, the target waits."""
+    """The operator's block binds every client; if links wait for its end, the target waits."""
     blacklist = Blacklist(cast(ThrottleRules, cast(Any, _Rules())), drops=drops)
     await blacklist.look()
     for page in (page_of("host", origin=ORIGIN), page_of("none", redirects="any")):

@@ -1,4 +1,4 @@
-"""What sitemaps and feeds list, and how far they are read."""
+"""URLs of sitemaps and feeds, and how far they are read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pages(body: bytes, url: str = HERE) -> list[SitemapEntry]:
 
 
 def test_a_sitemap_lists_pages_and_an_index_sitemaps() -> None:
-    """With the times of their last change, where they are told."""
+    """With the times of their last change, if stated."""
     listed = b"<%b><loc> http://a.example/1 </loc><lastmod>2026-11-22</lastmod></%b>"
     page = (
         b"<urlset %b>" % SITEMAPS + listed % (b"url", b"url") + b"<url><loc>/2</loc></url></urlset>"
@@ -56,7 +56,7 @@ def test_feeds_list_pages_with_their_titles() -> None:
 
 
 def test_robots_txt_names_sitemaps() -> None:
-    """In any case, whole or not, each once; a byte order mark is no part of the first line."""
+    """In any case, whole or not, each once; a byte order mark does not belong to the first line."""
     body = b"Sitemap: http://a.example/1.xml\r\n sitemap:/2.xml\nUser-agent: *\nDisallow: /\n" * 2
     body = b"\xef\xbb\xbf" + body
     found = listing_of("http://a.example/robots.txt", body)
@@ -231,7 +231,7 @@ def test_documents_may_be_joined_without_declarations(root: str, between: bytes)
 
 
 def test_there_are_no_entities() -> None:
-    """What a document type says is never expanded, nor fetched."""
+    """Entities of a document type are never expanded, nor fetched."""
     declared = (
         b'<!DOCTYPE u [<!ENTITY a "http://a.example/"><!ENTITY b SYSTEM "file:///etc/passwd">]>'
     )
@@ -243,7 +243,7 @@ def test_there_are_no_entities() -> None:
 
 
 def test_what_was_read_before_the_end_counts() -> None:
-    """A file that breaks off, or is no XML any more, has listed something; and says so."""
+    """A file that breaks off, or stops being XML, has listed something; and says so."""
     whole = b"<urlset>" + b"".join(b"<url><loc>/%d</loc></url>" % n for n in range(9_999))
     packed = gzip.compress(whole + b"</urlset>")
     found = listing_of(HERE, packed[: len(packed) // 2])
@@ -257,7 +257,7 @@ def test_what_was_read_before_the_end_counts() -> None:
 
 
 def test_no_more_than_the_format_allows() -> None:
-    """What is beyond is counted."""
+    """Entries beyond it are counted."""
     body = b"<urlset>" + b"<url><loc>/x</loc></url>" * (MOST_LISTED + 7) + b"</urlset>"
     found = listing_of(HERE, body)
     assert (len(found.pages), found.refused) == (MOST_LISTED, {"too_many": 7})

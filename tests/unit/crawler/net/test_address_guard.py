@@ -34,7 +34,7 @@ def test_special_addresses_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", PUBLIC)
 def test_public_addresses_pass(text: str) -> None:
-    """What belongs to the public internet may be crawled."""
+    """Addresses of the public internet may be crawled."""
     assert Guard().vet([ip_address(text)], 443)
 
 
@@ -46,7 +46,7 @@ MACHINES_INSIDE = {
 
 @pytest.mark.parametrize("text", [*ADDRESSES, *PUBLIC])
 def test_a_proxy_may_stand_inside_but_nowhere_that_no_machine_is(text: str) -> None:
-    """Metadata, link-local, multicast and this network are no proxy's; denied networks neither."""
+    """Metadata, link-local, multicast, this network and denied ones are closed to proxies."""
     address = ip_address(text)
     if text in MACHINES_INSIDE or text in PUBLIC:
         assert Guard().vet_proxy([address])
@@ -59,7 +59,7 @@ def test_a_proxy_may_stand_inside_but_nowhere_that_no_machine_is(text: str) -> N
 
 @given(st.ip_addresses(v=4).filter(lambda each: not each.is_global))
 def test_every_ipv4_address_that_is_not_global_is_refused_in_every_disguise(each: object) -> None:
-    """What the standard library knows to be special we know too, mapped and translated as well."""
+    """Special addresses of the standard library are known, mapped and translated as well."""
     for text in (f"{each}", f"::ffff:{each}", f"64:ff9b::{each}"):
         with pytest.raises(AddressRefused):
             Guard().vet([ip_address(text)], 80)
@@ -91,7 +91,7 @@ def test_a_denied_range_wins_over_an_opened_one(text: str) -> None:
 
 
 def test_the_machines_own_addresses_are_closed_unless_they_are_opened() -> None:
-    """Whatever its number, what listens here trusts whoever comes from here."""
+    """Whatever its number, a service that listens here trusts clients on this machine."""
     own = frozenset({ip_address("8.8.4.4"), ip_address("2606:4700::2")})
     for text in ("8.8.4.4", "::ffff:8.8.4.4", "2606:4700::2"):
         with pytest.raises(AddressRefused, match="this machine"):
@@ -101,7 +101,7 @@ def test_the_machines_own_addresses_are_closed_unless_they_are_opened() -> None:
 
 
 def test_a_proxy_does_not_hide_the_target() -> None:
-    """Both are asked about: what a middleware sends through a proxy is still sent there."""
+    """Both are checked: requests that a middleware sends through a proxy are still sent there."""
     request = Request("http://10.0.0.1/x", meta={"proxy": "proxy.example:3128"})
     assert list(_places(request)) == [("10.0.0.1", 80), ("proxy.example", 3128)]
     assert list(_places(Request("https://a.example/"))) == [("a.example", 443)]
@@ -113,7 +113,7 @@ def refusals(kind: str) -> float:
 
 
 async def test_refusals_are_counted_by_reason() -> None:
-    """One for each request that was refused."""
+    """A log line for each request that was refused."""
     guard = Guard(denied=(ip_network("9.9.9.9/32"),), own=lambda: {ip_address("8.8.4.4")})
     resolver = GuardedResolver(guard, reactor=None)
     asked = {"special": "10.0.0.1", "denied": "9.9.9.9", "own": "8.8.4.4", "port": "1.1.1.1"}

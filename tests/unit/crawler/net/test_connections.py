@@ -13,7 +13,7 @@ from crawling.net.connections import KeptConnections
 
 @dataclass(eq=False)
 class Connection:
-    """What the pool asks of a connection, and whether it was closed."""
+    """Calls of the pool on a connection, and whether it was closed."""
 
     state: str = "QUIESCENT"
     is_closed: bool = False

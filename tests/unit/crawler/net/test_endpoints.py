@@ -67,30 +67,30 @@ class Attempt:
 
     @property
     def asked(self) -> list[Any]:
-        """What the reactor was asked to connect to: host, port, timeout, bound to."""
+        """Connections that the reactor was to make: host, port, timeout, bound to."""
         return [(host, port, *rest) for host, port, _, *rest in self.reactor.tcpClients]
 
     @property
     def factory(self) -> Any:
-        """Of the first connection."""
+        """End of the first connection."""
         return self.reactor.tcpClients[0][2]
 
     @property
     def end(self) -> list[Any]:
-        """What came of it: the kind of a failure, or of a protocol."""
+        """Its outcome: the kind of a failure, or of a protocol."""
         return [each.type if isinstance(each, Failure) else type(each) for each in self.ended]
 
     def refuse(self) -> None:
-        """Nobody listens there."""
+        """Nothing listens there."""
         self.factory.clientConnectionFailed(None, Failure(ConnectError()))
 
     def accept(self) -> None:
-        """Somebody does."""
+        """A server listens there."""
         protocol = self.factory.buildProtocol(None)
         protocol.makeConnection(StringTransport())
 
     def cancel(self) -> None:
-        """Nobody waits for it any more."""
+        """No client waits for it any more."""
         self.deferred.cancel()
 
 
@@ -107,7 +107,7 @@ class Attempt:
 def test_a_host_of_one_address_is_connected_to_without_a_race(
     addresses: Sequence[str], ending: Callable[[Attempt], None], end: type[object], *, tls: bool
 ) -> None:
-    """The same address, port, timeout, local address and TLS as Twisted's, and the same end."""
+    """Address, port, timeout, local address, TLS and end are the same as Twisted's."""
     twisted, straight = (Attempt(addresses, straight=each, tls=tls) for each in (False, True))
     assert straight.asked == twisted.asked == [(*addresses, 443, 9, BOUND)]
     assert type(straight.factory._wrappedFactory) is type(twisted.factory._wrappedFactory)
@@ -132,6 +132,6 @@ def test_whatever_else_is_left_to_twisted(addresses: Sequence[str], *, tls: bool
 
 
 def test_a_host_that_is_no_name_is_refused_as_ever() -> None:
-    """Not connected to, though somebody may know it."""
+    """Not connected to, though a server may know it."""
     straight = Attempt(ONE["IPv4"], straight=True, host="no name")
     assert (straight.asked, straight.end) == ([], [ValueError])

@@ -15,21 +15,21 @@ MIB = 1 << 20
 LARGEST = 16 * MIB
 CHUNK = 64 * 1024
 LIMIT = LARGEST + 2 * LARGEST
-"""What all share, and what the two eldest may take beyond that."""
+"""Bytes that all share, and the bytes that the two oldest may take beyond that."""
 
 
 def full_size() -> BodyBudget:
-    """Those of a worker with default settings."""
+    """Limits of a worker with default settings."""
     return BodyBudget(LARGEST)
 
 
 def pages(count: int) -> list[Page]:
-    """So many pages just granted."""
+    """Pages just granted, that many."""
     return [page_at(f"http://a.example/{number}") for number in range(count)]
 
 
 def test_small_bodies_are_not_weighed() -> None:
-    """What most pages are costs nothing, and never waits."""
+    """Usual pages cost nothing, and never wait."""
     budget = full_size()
     for page in pages(1000):
         budget.weigh(page, LARGE)
@@ -84,7 +84,7 @@ def test_the_eldest_go_on_when_there_is_no_room() -> None:
 
 @pytest.mark.parametrize("phase", [Phase.ENDED, Phase.STALE, Phase.SPILLING])
 def test_a_page_that_is_over_gives_its_room_back(phase: Phase) -> None:
-    """However it ended; what waits then goes on."""
+    """However it ended; waiting pages then go on."""
     budget = full_size()
     held, waits = pages(2)
     budget.weigh(held, 5 * LARGEST)
@@ -117,7 +117,7 @@ async def test_bodies_are_decompressed_one_after_the_other_where_each_fills_the_
 
 
 async def test_a_page_that_waits_to_be_decompressed_goes_on_when_it_is_in_other_hands() -> None:
-    """Nobody waits for ever."""
+    """No page waits without end."""
     budget = full_size()
     *oldest, waits = pages(3)
     for page in oldest:

@@ -130,7 +130,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def test_what_clients_give_is_sent_as_it_is() -> None:
-    """Beside the chain's cookies, in UTF-8."""
+    """Next to the chain's cookies, in UTF-8."""
     profile = Profile(cookie="k=\u00e9;", cookies={"c": "\U0010ffe9"})
     page = page_at(f"{SITE}/x", profile=profile, cookies={"n": text_of(b"\xe9")})
     sent = to_scrapy(page, Spider("link"), lambda _: None).headers[b"Cookie"]

@@ -92,7 +92,7 @@ async def test_a_page_is_noted_while_it_runs_and_not_while_it_waits(tmp_path: Pa
 
 
 async def test_errors_and_cancellation_pass_through(tmp_path: Path) -> None:
-    """What a callback raises, or is told, arrives as it was; nothing stays noted."""
+    """A callback's errors and arguments arrive as they were; nothing stays noted."""
     recorder = FlightRecorder(tmp_path, "link")
     recorder.open("w")
     told = []

@@ -42,7 +42,7 @@ def test_each_policy_tells_what_scrapys_own_tells(name: str, page: str, url: str
     ],
 )
 def test_the_last_policy_that_is_known_holds(headers: list[bytes], name: str) -> None:
-    """Of all that the headers list; a name that is none means nothing."""
+    """The last known policy of all headers holds; an unknown name means nothing."""
     assert policy_of(headers) is _POLICIES[name]
 
 

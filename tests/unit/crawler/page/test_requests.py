@@ -63,7 +63,7 @@ def test_a_request_is_for_the_address_of_its_page() -> None:
 
 
 def test_a_callback_that_does_not_exist_is_an_error_of_the_request() -> None:
-    """The page fails by name instead of being parsed by the wrong code."""
+    """The page fails with a reason instead of being parsed by the wrong code."""
     with pytest.raises(TypeError, match="no callback 'gone'"):
         to_scrapy(page_at(callback="gone"), SomeSpider(), failed)
 
@@ -132,7 +132,7 @@ def test_cookies_and_headers_are_bound_to_the_seeds_own_domain(url: str, cookie:
 
 
 def test_links_are_grouped_by_domain_and_come_in_once() -> None:
-    """One group a domain; the same page twice, in whatever spelling, is one entry."""
+    """A group per domain; the same page twice, in any spelling, is one entry."""
     page = page_at(depth=1)
     children = Children(page)
     urls = ["http://a.example/x?b=1&a=2", "http://a.example/x?a=2&b=1", "https://b.example/#f"]
@@ -151,7 +151,7 @@ def test_links_are_grouped_by_domain_and_come_in_once() -> None:
 
 
 def test_a_users_request_travels_with_everything_that_can() -> None:
-    """Callback by name, headers, cookies, own meta; not what belongs to its parent's download."""
+    """Callback's name, headers, cookies, own meta; not the data of its parent's download."""
     page = page_at()
     spider = SomeSpider()
     children = Children(page, spider=spider)

@@ -1,4 +1,4 @@
-"""The end of a page: nothing is told to the frontier before Kafka has what there is to tell."""
+"""The end of a page: nothing is reported to the frontier before Kafka has all records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ending:
         self.page: Page = self.leases.admit(HOLD)
         self.acknowledged: list[Out] = []
         self.owed_before: list[bool] = []
-        """Whether the frontier would have been told already, at each try to send."""
+        """Flags, one for each try to send: does the frontier have the report already?"""
         self._away = away
         self._publisher = Publisher(self, load_settings())  # type: ignore[arg-type]
         self.endings = Completion(self.leases, self._publisher, Tasks(lambda: None))
@@ -45,7 +45,7 @@ class Ending:
         self.acknowledged += records
 
     def response(self) -> Response:
-        """What a signal of Scrapy's names."""
+        """Names of a signal of Scrapy's."""
         response = Response("http://a.example/")
         response.request = response.follow("http://a.example/", meta={PAGE: self.page})
         return response
@@ -84,7 +84,7 @@ def test_a_page_is_done_when_its_items_have_left_the_pipelines() -> None:
 
 
 def test_who_gave_up_waiting_for_kafka_ends_no_page() -> None:
-    """It is fetched again by somebody else."""
+    """Another worker fetches it again."""
     ending = Ending()
     ending.page.items = 1
     ending.endings.parsed(ending.page)

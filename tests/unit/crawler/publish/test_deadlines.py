@@ -1,4 +1,4 @@
-"""Stretches of a page in the hands of a user's code: how those end that never would."""
+"""Stretches of a page in a user's code: how those end that never would."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.pages import page_at
 
 
 class Hanging:
-    """A page whose code waits for ever, as far as its deadline lets it."""
+    """A page whose code waits without end, as far as its deadline lets it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -84,7 +84,7 @@ async def test_waiting_for_our_own_services_has_no_deadline(hanging: Hanging) ->
 
 
 async def test_who_ends_the_task_for_another_reason_has_the_last_word(hanging: Hanging) -> None:
-    """The end of the process is no timeout of a page."""
+    """The end of the process does not count as a timeout of a page."""
     task = await hanging.begin()
     hanging.now = LONGEST_S + 1
     hanging.deadlines.enforce()
@@ -94,7 +94,7 @@ async def test_who_ends_the_task_for_another_reason_has_the_last_word(hanging: H
 
 
 async def test_items_pass_and_the_step_that_hangs_ends(hanging: Hanging) -> None:
-    """What was made before is not lost."""
+    """Earlier output is not lost."""
 
     async def items() -> AsyncIterator[int]:
         yield 1

@@ -38,12 +38,12 @@ ORIGIN = LinkOrigin(
 
 
 def domain_in(partition: int) -> str:
-    """One that lies there."""
+    """A page that lies there."""
     return next(d for n in range(99) if PARTITIONS.of(d := f"d{n}.example") == partition)
 
 
 class Sending:
-    """A worker with pages of partition 0, and a Kafka that answers when it is told to."""
+    """A worker with pages of partition 0, and a Kafka that answers at a command."""
 
     def __init__(self, partitions: Partitions = PARTITIONS) -> None:
         self.may_answer = asyncio.Event()
@@ -85,7 +85,7 @@ class Sending:
         return page
 
     async def settles(self, of: int = 0) -> Sequence[Settle]:
-        """What a partition is told, once nothing is under way."""
+        """Reports to a partition, once nothing is in progress."""
         self.may_answer.set()
         await self.tasks.finish(5)
         return self.leases.of(of).take_report().settles
@@ -93,7 +93,7 @@ class Sending:
 
 @pytest.fixture
 def sending(monkeypatch: pytest.MonkeyPatch) -> Sending:
-    """Nothing under way; links wait for others no longer than needed."""
+    """Nothing in progress; links wait for others no longer than needed."""
     monkeypatch.setattr(room, "GATHER_S", 0.005)
     return Sending()
 
@@ -121,14 +121,14 @@ async def test_a_page_ends_once_kafka_has_its_links_and_needs_them(sending: Send
 
 
 async def test_a_page_without_such_links_does_not_wait(sending: Sending) -> None:
-    """It is owed at once."""
+    """It is reported at once."""
     page = sending.done(0)
     assert page.phase is Phase.ENDED
     assert sending.leases.of(0).has_report
 
 
 async def test_links_of_pages_with_one_origin_share_a_record(sending: Sending) -> None:
-    """What two of them lead to is sent once, and counted as a duplicate."""
+    """Common links of two of them are sent once, and counted as a duplicate."""
     sending.done(1)
     sending.done(1)
     settles = await sending.settles()
@@ -229,7 +229,7 @@ async def test_an_offset_that_kafka_does_not_tell_is_below_the_end(
 
 
 async def test_a_page_in_other_hands_does_not_end_without_its_links(sending: Sending) -> None:
-    """It is given back where nobody knows any more what they inherit."""
+    """It is released if no process knows any more what they inherit."""
     sending.origin = None
     page = sending.done(1)
     await sending.settles()

@@ -1,4 +1,4 @@
-"""What a rendered page may ask for beside its document."""
+"""Further requests that a rendered page may make."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RULE = ThrottleRule(hits=10, window_s=60, render=3)
 
 
 def judge(**changes: Any) -> Judge:
-    """Of a page of a.com, which robots.txt forbids ``/no``."""
+    """Rules of a page of a.com, whose robots.txt forbids ``/no``."""
 
     async def robots(url: str) -> bool:
         return not url.endswith("/no")
@@ -90,7 +90,7 @@ async def test_no_spelling_of_a_host_passes_what_is_blocked(host: str, form: str
 
 @pytest.mark.parametrize("host", ["127.1", "0x7f.0.0.1", "2130706433", "[::1%25lo]", "[0::1]", ""])
 async def test_a_host_that_has_several_readings_is_not_asked(host: str) -> None:
-    """A browser tells of hosts in one form; anything else is refused."""
+    """A browser reports hosts in one form; anything else is refused."""
     assert await judge().verdict(FurtherRequest(f"http://{host}/", "Script")) is Decision.TYPE
 
 
@@ -118,7 +118,7 @@ async def test_what_a_browser_asks_leave_for_costs_two() -> None:
 
 
 async def test_a_credit_is_spent_once() -> None:
-    """What was let go may leave, to its place alone; all else may not, and takes no credit."""
+    """An allowed request may leave, to its place alone; all else may not, and takes no credit."""
     one = judge()
     assert not one.spend("a.com", 8080)
     await one.verdict(FurtherRequest(OWN, "Script"))

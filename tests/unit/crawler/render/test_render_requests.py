@@ -1,4 +1,4 @@
-"""Requests for a browser, and what it is told of a crawl."""
+"""Requests for a browser, and the data of a crawl that it gets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_wish_has_one_spelling(said: Any, meant: Any) -> None:
 
 
 def test_options_have_defaults() -> None:
-    """What a wish does not say is as the operator has it."""
+    """Options left out are as the operator has them."""
     assert RenderOptions.of({"types": ["image"]}) == RenderOptions(types=("image",))
     assert RenderOptions.of(None) == RenderOptions()
 
@@ -45,7 +45,7 @@ def test_options_have_defaults() -> None:
     "fields", [{"method": "POST", "render": True}, {"spiderid": "link+render"}]
 )
 def test_what_no_browser_can_do_is_refused(fields: dict[str, Any]) -> None:
-    """Only GET is rendered, and nobody names the crawlers that render."""
+    """Only GET is rendered, and clients cannot name the crawlers that render."""
     with pytest.raises(InvalidRequest):
         crawl_request({**FIELDS, **fields}, RequestLimits())
 
@@ -57,7 +57,7 @@ def test_a_lane_is_told_from_its_spider() -> None:
 
 
 def test_cookies_are_for_the_own_domain_or_the_host() -> None:
-    """Those of the client for the seed's own domain, those of a redirect for one host."""
+    """Cookies of the client for the seed's own domain, those of a redirect for one host."""
     profile = Profile(cookies={"k": "v"}, site="https://a.example")
     entry = Entry(url="https://www.a.example/", cookies={"s": "1"})
     page = Page(lease(entry=entry, profile=profile), "id")

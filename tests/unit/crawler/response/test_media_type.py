@@ -39,7 +39,7 @@ from crawlstream.model.crawl import Profile
 def test_the_last_type_counts_with_the_charset_of_its_kind(
     headers: list[str], essence: str, charset: str
 ) -> None:
-    """Joins several headers, passes over what is no type, and keeps a charset for the same type."""
+    """Joins several headers, skips values that are not types, keeps a charset for one type."""
     assert media_type(Headers({"Content-Type": headers})) == (essence, charset)
 
 

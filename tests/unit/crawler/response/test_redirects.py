@@ -101,7 +101,7 @@ def test_a_loop_ends_and_a_long_chain_too() -> None:
 
 
 def test_the_same_page_is_asked_again_with_the_cookie_it_set() -> None:
-    """A page behind a cookie is no loop; it is set apart, since the crawl has seen it."""
+    """A page behind a cookie does not loop; it is set apart, since the crawl has seen it."""
     page = page_at(HERE, cookies={"old": "1"})
     cookies = ["seen=2; Path=/; HttpOnly", "old=; Max-Age=0", "junk"]
     found = redirect_of(page, answer(page, 302, Location=HERE, Set_Cookie=cookies))
@@ -252,7 +252,7 @@ def test_abroad_nobody_learns_who_asks() -> None:
 
 
 def test_a_chain_that_leaves_encryption_leaves_its_cookies() -> None:
-    """What was set over https is not sent over http, credentials are not either."""
+    """Cookies set over https are not sent over http, credentials are not either."""
     headers = {"authorization": "x", "X-Kept": "1"}
     page = page_at("https://a.example/", cookies={"a": "1"}, headers=headers)
     found = redirect_of(page, answer(page, 302, Location="http://a.example/"))

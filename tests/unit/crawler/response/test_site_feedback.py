@@ -71,5 +71,5 @@ def test_only_429_and_503_are_refusals() -> None:
     ],
 )
 def test_silence_is_a_connection_that_failed(error: Exception, *, is_silence: bool) -> None:
-    """What never reached the site says nothing of it."""
+    """Requests that never reached the site say nothing of it."""
     assert reaction_to_failure(error) == (SiteReaction(Reaction.SILENCE) if is_silence else None)

@@ -10,7 +10,7 @@ US = "oddbot/1.0 (+https://example.com/bot)"
 
 
 def may(text: str | bytes, path: str, agent: str = US) -> bool:
-    """Whether a client may fetch a path of a site with this robots.txt."""
+    """Return whether a client may fetch a path of a site with this robots.txt."""
     rules = rules_in(text if isinstance(text, bytes) else text.encode())
     return rules is None or rules.allow(f"http://a.example{path}", agent)
 
@@ -127,7 +127,7 @@ def test_a_text_without_a_group_forbids_nothing(text: str) -> None:
     ],
 )
 def test_a_rule_is_compared_octet_by_octet(rule: bytes, path: str) -> None:
-    """Percent-encodes what is no ASCII, and forbids what the rule names and nothing more."""
+    """Percent-encodes characters beyond ASCII, and forbids what the rule names and nothing more."""
     text = b"\xef\xbb\xbfUser-agent: *\rDisallow: " + rule + b"\r\n"
     assert not may(text, path)
     assert may(text, "/")

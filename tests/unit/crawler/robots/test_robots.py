@@ -1,4 +1,4 @@
-"""robots.txt: what an answer tells the cluster, and for how long."""
+"""robots.txt: the meaning of an answer for the cluster, and for how long."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ NOTHING = RobotsNote(None, 0)
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> Response:
-    """What the site says."""
+    """Answer of the site."""
     named: Any = headers
     return Response(f"{ORIGIN}/robots.txt", status=status, headers=named, body=body)
 
 
 def allows(note: RobotsNote, path: str) -> bool:
-    """Whether everybody may fetch a path."""
+    """Return whether every client may fetch a path."""
     rules = rules_in(note.text())
     return rules is None or rules.allow(ORIGIN + path, "anybody")
 
@@ -81,7 +81,7 @@ def test_no_file_means_no_rules(status: int) -> None:
 
 
 def test_a_host_that_refuses_is_asked_ever_later() -> None:
-    """5, 10, 20 s, up to a quarter of an hour; an answer in between begins anew."""
+    """5, 10, 20 s, up to a quarter of an hour; an answer in between restarts it."""
     note, pauses = NOTHING, []
     for _ in range(12):
         note = note_of(answer(503), note)
@@ -112,13 +112,13 @@ def test_a_file_that_has_moved_is_followed_wherever_it_is() -> None:
 
 
 def test_what_cannot_be_read_allows() -> None:
-    """A note that Redis has damaged costs nobody a page."""
+    """A note that Redis has damaged costs no page."""
     assert allows(RobotsNote(b"rules not zlib", 1), "/x")
     assert allows(rules_note(b"\x00" * 1000), "/x")
 
 
 def test_what_a_middleware_asks_for_instead_is_a_redirect_or_a_later() -> None:
-    """The same file again means not now; nobody is allowed anything by that."""
+    """Serving the file again means not now; no client is allowed anything by that."""
     asked = f"{ORIGIN}/robots.txt"
     assert note_instead(asked, asked, NOTHING).word == b"later"
     assert note_instead("http://www.a.com/r", asked, NOTHING).word == b"moved"
@@ -126,7 +126,7 @@ def test_what_a_middleware_asks_for_instead_is_a_redirect_or_a_later() -> None:
 
 
 def test_a_process_remembers_what_it_can_bear() -> None:
-    """By number and by size; what nobody asked for goes first, and what was replaced is gone."""
+    """By number and by size; unused files go first, and replaced ones are gone."""
     known = KnownRobots()
     for number in range(MOST_FILES):
         known.put(str(number), None, 60)

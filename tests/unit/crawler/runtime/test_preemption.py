@@ -66,7 +66,7 @@ def service() -> Iterator[Service]:
 
 
 def test_amazon_is_asked_with_a_token_that_is_kept(service: Service) -> None:
-    """One token serves many looks; 404 is no notice, an action is one."""
+    """A token serves many looks; 404 means no notice, an action is one."""
     action = "GET /latest/meta-data/spot/instance-action"
     service.answers["PUT /latest/api/token"] = (200, "T0")
     look = Amazon(MachineMetadata(service.url))
@@ -79,7 +79,7 @@ def test_amazon_is_asked_with_a_token_that_is_kept(service: Service) -> None:
 
 
 def test_amazon_renews_a_token_that_has_expired(service: Service) -> None:
-    """401 is no notice; the next look brings a new token."""
+    """401 means no notice; the next look brings a new token."""
     service.answers = {
         "PUT /latest/api/token": (200, "T0"),
         "GET /latest/meta-data/spot/instance-action": (401, ""),
@@ -125,7 +125,7 @@ def test_azure_lists_the_whole_scale_set(
 
 @pytest.mark.parametrize("answer", [(500, ""), (302, ""), (200, "<html>"), (403, "denied")])
 def test_a_strange_answer_is_no_notice(service: Service, answer: tuple[int, str]) -> None:
-    """Whoever else answers there is not believed, and no redirect is followed."""
+    """Another server's answer there is not believed, and no redirect is followed."""
     service.answers = {
         "PUT /latest/api/token": (200, "T0"),
         "GET /latest/meta-data/spot/instance-action": (answer if answer[0] != 200 else (500, "")),
@@ -153,7 +153,7 @@ def test_nobody_is_asked_unless_a_setting_says_so(
 
 
 def test_a_file_is_a_notice_once_it_is_there(tmp_path: Path) -> None:
-    """Whatever watches the machine for us only has to make a file; an old one is no news."""
+    """A program that watches the machine only has to make a file; an old file changes nothing."""
     path = tmp_path / "notice"
     found = look_of(load_settings(notice=f"file:{path}"))
     assert found is not None
@@ -175,7 +175,7 @@ def test_a_function_of_ones_own_is_looked_up_by_its_name() -> None:
 
 
 async def test_a_look_that_fails_is_repeated() -> None:
-    """Whatever it raises: a defect in somebody's function must not end the watch unnoticed."""
+    """Whatever it raises: a bug in a user's function must not end the watch unnoticed."""
     looks = iter([AttributeError("a defect"), ValueError("no answer")])
 
     def look() -> bool:
