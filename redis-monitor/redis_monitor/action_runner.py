@@ -91,7 +91,8 @@ class ActionRunner:
             failure = "gave up: the redis-monitor process died each time it ran this action"
         else:
             reply, failure = await self._try(handler, action)
-            self._tally.count("redis-monitor", "plugins", type(handler).__name__)
+            counted_as = getattr(handler, "counted_as", type(handler).__name__)
+            self._tally.count("redis-monitor", "plugins", counted_as)
         self._tally.count("redis-monitor", "total")
         if reply is None:
             self._tally.count("redis-monitor", "fail")

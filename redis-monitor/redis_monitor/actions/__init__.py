@@ -6,11 +6,8 @@ from collections.abc import Mapping
 
 from crawlstream.plugins import Action, Context
 from crawlstream.plugins.actions import installed
-from redis_monitor.actions.info_monitor import InfoMonitor
-from redis_monitor.actions.schedule_monitor import ScheduleMonitor
+from redis_monitor.actions.repliers import make_repliers
 from redis_monitor.actions.stats_monitor import StatsMonitor
-from redis_monitor.actions.steer import PauseMonitor, ReprioritizeMonitor, ResumeMonitor
-from redis_monitor.actions.stop_monitor import StopMonitor
 from redis_monitor.actions.zookeeper_monitor import ZookeeperMonitor
 
 
@@ -20,12 +17,7 @@ def load_actions(context: Context) -> Mapping[str, Action]:
     ConfigError names a faulty one.
     """
     ours: list[Action] = [
-        InfoMonitor(context),
-        StopMonitor(context),
-        PauseMonitor(context),
-        ResumeMonitor(context),
-        ReprioritizeMonitor(context),
-        ScheduleMonitor(context),
+        *make_repliers(context),
         StatsMonitor(context),
         ZookeeperMonitor(context),
     ]
