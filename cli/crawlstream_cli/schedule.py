@@ -147,7 +147,7 @@ def fire(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
     reply = start(name, appid=appid)
     is_skipped = reply.get("outcome") == "skipped"
     sentence = f"Skipped: a firing of {name} that was requested before is still pending."
-    _tell(reply, sentence if is_skipped else f"{name} fires now.", as_json=as_json)
+    _tell(reply, sentence if is_skipped else f"Started a run of {name}.", as_json=as_json)
 
 
 def start(name: str, *, appid: str) -> Mapping[str, Any]:

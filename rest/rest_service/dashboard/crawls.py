@@ -13,10 +13,12 @@ from fastapi import APIRouter, Query, Request, Response
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import Steering
-from crawlstream.model.state import CrawlState
+from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.statuses import ENDED, UNDER_WAY
-from crawlstream.model.words.condition import pace
+from crawlstream.model.traffic import DomainTraffic
+from crawlstream.model.words.condition import pace, waits_for
 from crawlstream.stats.domains import read_domains
+from rest_service.dashboard.domain_rows import limited_by
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.problems import REDIS_AWAY, absences
@@ -128,16 +130,39 @@ async def _crawl(service: Service, client: Client, key: CrawlKey) -> Values:
         # The traffic includes requests of all applications.
         traffic = {}
     spiders = await living_spiders(service)
+    # Without a crawler, pages do not wait for their domain.
+    fullest = domains[: not waits_for(one, spiders)]
     return {
         "one": one,
         "spiders": spiders,
         "problems": [one._replace(path="") for one in absences([one], spiders)],
         "ledger": _ledger(one),
         "pace": pace(ended(one), left=_left(one), took_s=_took_s(one)),
+        "limit": await _limit(service, client, one, traffic=traffic, fullest=fullest),
         "domains": [(domain, traffic.get(domain.domain)) for domain in domains],
         "left": len(one.domains) - len(domains),
         "steering": _BUTTONS.get(one.state, ()),
     }
+
+
+async def _limit(
+    service: Service,
+    client: Client,
+    one: CrawlState,
+    *,
+    traffic: Mapping[str, DomainTraffic],
+    fullest: Sequence[DomainBacklog],
+) -> tuple[str, str]:
+    """Return the domain for which most pages of a running crawl wait, and what limits it."""
+    if one.state != "running" or client.appids or not fullest:
+        return "", ""
+    (domain,) = fullest
+    table = await service.frontier.rules.table()
+    if table is None:
+        return domain.domain, "no rules are known yet, so nothing is fetched"
+    report = await service.frontier.inspector.domain(domain.domain)
+    rule = table.rule_for(domain.domain)
+    return domain.domain, limited_by(rule, report, traffic.get(domain.domain), waiting=domain.total)
 
 
 def _ledger(one: CrawlState) -> Sequence[tuple[str, int, str]]:

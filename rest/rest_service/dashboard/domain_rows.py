@@ -14,6 +14,7 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.model.words.condition import Spiders, no_crawler_of
+from rest_service.dashboard.render import effect, span
 from rest_service.service import Service
 from rest_service.v2.living import living_spiders
 
@@ -85,6 +86,11 @@ class DomainRow:
         return 0.0 if self.rule.is_paused else 60 * self.rule.effective_hits / self.rule.window_s
 
     @property
+    def limited_by(self) -> str:
+        """Return what limits the requests to it while pages wait that no pause holds back."""
+        return limited_by(self.rule, self.report, self.traffic, sum(self._queued.values()))
+
+    @property
     def condition(self) -> str:
         """Present state of the domain, in a word or two."""
         if self.source == "blacklist":
@@ -107,3 +113,31 @@ class DomainRow:
         if queued or (self.report and self.report.under_way):
             return "busy"
         return f"paused: {sum(self.paused.values()):,} pages" if self.paused else "quiet"
+
+
+def limited_by(
+    rule: ThrottleRule, report: DomainReport | None, traffic: DomainTraffic | None, waiting: int
+) -> str:
+    """Return in a line what limits the requests to a domain, and how long; "": no page waits."""
+    if not waiting:
+        return ""
+    if rule.is_paused or not rule.effective_hits:
+        return f"its rule: {effect(rule)}"
+    if report and (report.strikes or report.silences):
+        refused = f"its {report.strikes} refusals: it gets one request at a time"
+        silent = f"its {report.silences} requests without an answer: it gets fewer requests"
+        return refused if report.strikes else silent
+    spacing_ms = 1000 * rule.window_s / rule.effective_hits
+    if report and report.crawl_delay_ms > spacing_ms:
+        delay = report.crawl_delay_ms
+        return f"its robots.txt: {span(delay)} between requests; {_whole(waiting, delay)}"
+    latency = traffic.latency_ms if traffic and traffic.latency_ms else 0
+    if latency > spacing_ms * rule.concurrency:
+        each = latency / rule.concurrency
+        at_once = f"{span(latency)} for a response, {rule.concurrency} at a time"
+        return f"the site: {at_once}; {_whole(waiting, each)}"
+    return f"its rule: {effect(rule, waiting)}"
+
+
+def _whole(waiting: int, each_ms: float) -> str:
+    return f"{waiting:,} page{'s' * (waiting != 1)} in {span(waiting * each_ms)}"

@@ -9,7 +9,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import CrawlQueueReport, DomainReport, QueueReport
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
-from rest_service.dashboard.domain_rows import DomainRow
+from rest_service.dashboard.domain_rows import DomainRow, limited_by
 
 _RULE = ThrottleRule(hits=1, window_s=1)
 _ZERO: dict[str, Any] = dict.fromkeys(
@@ -49,3 +49,21 @@ def test_a_domain_that_fails_is_not_busy() -> None:
     for traffic in (few, most, None):
         assert replace(row, traffic=traffic).condition == "quiet"
     assert replace(row, source="blacklist").condition == "blocked"
+
+
+def test_a_domain_whose_pages_wait_says_what_limits_it() -> None:
+    """Its rule, robots.txt, refusals or the site itself, and how long the pages take."""
+    rule = ThrottleRule(hits=10, window_s=60, concurrency=2)
+    report = DomainReport(domain="a.example", rule=rule, queues=[], **_ZERO)
+    slow = DomainTraffic(responses=9, success_rate=1, latency_ms=20_000)
+    by_rule = "its rule: a request each 6 s; 20 pages in 2 min"
+    assert limited_by(rule, report, replace(slow, latency_ms=11_000), 20) == by_rule
+    assert limited_by(rule, None, None, 20) == by_rule
+    assert limited_by(rule, report, slow, 0) == ""
+    site = "the site: 20.0 s for a response, 2 at a time; 20 pages in 3 min"
+    assert limited_by(rule, report, slow, 20) == site
+    delayed = replace(report, crawl_delay_ms=30_000)
+    assert limited_by(rule, delayed, slow, 1).startswith("its robots.txt: 30.0 s between requests")
+    assert limited_by(rule, replace(delayed, silences=4), slow, 1).startswith("its 4 requests")
+    assert limited_by(rule, replace(delayed, strikes=3), slow, 1).startswith("its 3 refusals")
+    assert limited_by(replace(rule, hits=0), report, slow, 1) == "its rule: nothing is fetched"

@@ -159,6 +159,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "problems": [],
             "ledger": [("done", 1, text)],
             "pace": text,
+            "limit": (text, text),
             "domains": [(domain, None) for domain in one.domains],
             "left": 1,
             "steering": crawls._BUTTONS["running"],

@@ -3,6 +3,8 @@
 const DAY_S = 86400;
 const points = [];
 const charts = [...document.querySelectorAll(".plot")].map((place) => ({ place, plot: null }));
+// Why a chart has no line yet, as the page says it.
+const words = new Map(charts.map(({ place }) => [place, place.textContent]));
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -98,7 +100,7 @@ function hasData(place) {
 function empty({ place }) {
   const told = document.createElement("p");
   told.className = "quiet";
-  told.textContent = "nothing yet";
+  told.textContent = words.get(place);
   place.replaceChildren(told);
 }
 
