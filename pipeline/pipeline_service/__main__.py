@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 
@@ -23,6 +24,9 @@ from pipeline_service.commands import (
     second_chances,
 )
 from pipeline_service.commands.printing import EXIT_FAILED, complain
+
+EXIT_INTERRUPTED, EXIT_UNREAD = 130, 141
+"""As a shell reports SIGINT and SIGPIPE."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(str(error))
         return EXIT_FAILED
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as `head`, has ended. Nothing more is written, also not by Python's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_UNREAD
 
 
 def _parser() -> argparse.ArgumentParser:

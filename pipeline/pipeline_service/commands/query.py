@@ -97,7 +97,8 @@ def _make_table(duckdb: Any, database: Any, pipeline: Pipeline, sql: str) -> str
         for each in names:
             database.execute(f'create view if not exists "{each}" as from {source}')
     except duckdb.IOException as error:
-        return "no files yet" if "No files found" in str(error) else _sentence(error)
+        is_empty = "No files found" in str(error)
+        return f"no files yet in {open_store(pipeline).url('')}" if is_empty else _sentence(error)
     return ""
 
 
@@ -129,8 +130,9 @@ def _known(tables: Mapping[str, str]) -> str:
 
 
 def _sentence(error: Exception) -> str:
-    """Return the first paragraph of an error of DuckDB, without its kind."""
-    return re.sub(r"^[A-Z][\w ]+ Error: ", "", str(error).partition("\n\n")[0])
+    """Return the first paragraph of an error of DuckDB, without its kind and its guesses."""
+    said = re.sub(r"^[A-Z][\w ]+ Error: ", "", str(error).partition("\n\n")[0])
+    return said.partition("\nDid you mean")[0]
 
 
 def _rows(found: Any) -> Iterator[Sequence[Any]]:

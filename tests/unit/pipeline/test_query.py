@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -114,6 +115,17 @@ def test_what_cannot_be_answered_is_refused_with_a_sentence(
     assert sentence in err
     assert err.startswith("crawlstream: ")
     assert err.count("\n") == 1
+
+
+def test_a_reader_that_ends_early_ends_the_command(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `head` does, without a stack trace."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "w") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        assert not ask("from range(100000)", "--csv", code=141)[1]
 
 
 def test_a_missing_duckdb_is_named_with_its_extra(
