@@ -190,7 +190,7 @@ def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
     rows = {
         "crawl": state.crawl.crawlid,
         "run": f"{state.run}, {state.state}",
-        "waits": f"{state.queued} queued, {state.delayed} delayed, {state.held} in flight"
+        "waiting": f"{state.queued} queued, {state.delayed} delayed, {state.held} in flight"
         + (f", {state.spilled} in Kafka" if state.spilled else "")
         + (f"; {state.shelved} of the queued on the shelf" if state.shelved else ""),
         "over": f"{state.done} done, {state.redirected} redirected, {state.failed} failed",

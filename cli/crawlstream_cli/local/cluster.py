@@ -218,14 +218,19 @@ class LocalCluster:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the home's lock; SetupError when another command starts or scales its cluster."""
-        with (self.home.run / "lock").open("w") as lock:
+        with (self.home.run / "lock").open("a+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
+                lock.seek(0)
+                by = f" (pid {pid})" if (pid := lock.read().strip()) else ""
                 raise SetupError(
-                    f"another command is starting a cluster in {self.home.path}: wait until it"
-                    " is ready"
+                    f"another command{by} is starting a cluster in {self.home.path}: wait until"
+                    " it is ready; `./crawlstream status` shows how far it is"
                 ) from None
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
             yield
 
     @contextmanager

@@ -303,11 +303,13 @@ def _elsewhere(process: Process) -> Sequence[str]:
 def _in_words(counters: FrontierState | None) -> str:
     if counters is None:
         return "Redis does not answer"
+    waiting = counted(counters.queued + counters.delayed, "page")
+    parts = (counters.delayed, "delayed"), (counters.shelved, "on the shelf")
+    of_them = ", ".join(f"{count:,} {word}" for count, word in parts if count)
     return (
-        f"{counted(counters.crawls, 'running crawl')}, {counted(counters.queued, 'page')} queued"
-        + (f" ({counters.shelved:,} of them on the shelf)" if counters.shelved else "")
-        + f", {counters.delayed:,} delayed, {counters.held:,} in flight at"
-        f" {counted(counters.workers, 'worker')}"
+        f"{counted(counters.crawls, 'running crawl')}, {waiting} waiting"
+        + (f" ({of_them})" if of_them else "")
+        + f", {counters.held:,} in flight at {counted(counters.workers, 'worker')}"
         + (
             f", {counters.spilled:,} spilled to Kafka because Redis is full"
             if counters.spilled

@@ -7,7 +7,7 @@ import pytest
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
 from crawlstream_cli.local.supervisor import ProcessInfo
-from crawlstream_cli.machine.status import _ended, _RedisState, _state
+from crawlstream_cli.machine.status import _ended, _in_words, _RedisState, _state
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_spiders_that_pages_wait_for_are_named() -> None:
         rules_known=True,
         crawls=3,
         queued=9,
-        delayed=0,
+        delayed=1,
         held=0,
         workers=1,
         outbox=0,
@@ -48,6 +48,9 @@ def test_spiders_that_pages_wait_for_are_named() -> None:
     )
     heard = [Process(kind="crawler", spider="link"), Process(kind="rest")]
     assert _RedisState(counters, heard, (), ()).lacking == ["shop"]
+    assert _in_words(counters).startswith(
+        "3 running crawls, 10 pages waiting (1 delayed), 0 in flight at 1 worker"
+    )
 
 
 def test_a_pipeline_that_has_ended_is_shown_with_its_last_run() -> None:

@@ -63,6 +63,20 @@ def test_free_ports_are_free_and_apart() -> None:
     assert Ports.given(ports.variables()) == ports
 
 
+def test_a_second_start_names_the_first(tmp_path: Path) -> None:
+    """By its process, and by the command that shows how far it is."""
+    first, second = (LocalCluster(tmp_path, env={}) for _ in range(2))
+    first.home.prepare()
+    with (
+        first._locked(),
+        pytest.raises(SetupError, match=rf"command \(pid {os.getpid()}\) is starting.*status"),
+        second._locked(),
+    ):
+        pytest.fail("two commands held the lock")
+    with second._locked():
+        assert (tmp_path / "run" / "lock").read_text() == str(os.getpid())
+
+
 @pytest.mark.parametrize("mark", [",", ":", "\n"])
 def test_homes_that_kafka_cannot_bear_are_refused(tmp_path: Path, mark: str) -> None:
     """A comma would be two log folders, a colon two class paths."""
