@@ -94,7 +94,7 @@ class Screens:
             return bool(await self.tab.run(drawn) == charts)
 
         await self._wait_until(are_drawn)
-        assert "nothing yet" not in await self.tab.text(".charts")
+        assert "No values" not in await self.tab.text(".charts")
 
     async def finds(self, path: str, field: str, value: str) -> None:
         """Open a screen until a field of a form is filled with this."""
