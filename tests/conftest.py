@@ -23,7 +23,7 @@ from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell ignores it for what it starts in the background; what we start must hear it.
+    # A shell ignores it for processes in the background; those started here must obey it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -39,12 +39,12 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that share a whole cluster come first, then one long file that few could wait for."""
+    """Tests that share a whole cluster come first, then one long file that few could wait for."""
     items.sort(key=lambda item: (not may_share(item), not item.nodeid.startswith("tests/mutation")))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A cluster that nobody needs any more costs the others a tenth of a CPU."""
+    """A cluster that is not needed any more costs the others a tenth of a CPU."""
     if not may_share(item):
         lasting(item.config).close()
 
@@ -65,7 +65,7 @@ def pytest_terminal_summary(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """The servers that workers share are ours."""
+    """The servers that workers share belong to this run."""
     shared.tell_worker(node.config, node.workerinput)
 
 

@@ -82,12 +82,12 @@ def too_expensive(found: dict[str, tuple[str, float, float]]) -> list[str]:
 
 
 def test_no_page_costs_more_than_its_budget(tmp_path: Path) -> None:
-    """Each is a result, a redirect, or fails by name; none takes the crawler along."""
+    """Each is a result, a redirect, or fails with a reason; none takes the crawler along."""
     found = costs(tmp_path)
     log.info("\n".join(f"{cost} {name}" for name, cost in sorted(found.items(), key=itemgetter(1))))
     ends = {end for end, _cpu_s, _mib in found.values()}
     assert ends == {"done", "redirected", "too_large", "bad_encoding"}
     if expensive := too_expensive(found):
-        # Others may have come and gone amid one of them; what is really too dear stays so.
+        # Others may have come and gone amid one of them; pages over the budget stay so.
         found |= costs(tmp_path, *expensive)
     assert not too_expensive(found)

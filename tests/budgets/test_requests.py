@@ -74,7 +74,7 @@ PARTS = (
 
 
 def expression(dice: random.Random, length: int) -> str:
-    """One of up to ``length`` characters, out of what compilers find hard."""
+    """A text of up to ``length`` characters, out of what compilers find hard."""
     text = dice.choice(("", "(?i)", "(?i)", "(?s)", "(?x)"))
     while True:
         part = dice.choice(PARTS) if dice.random() < 0.9 else "(" * dice.randrange(50)

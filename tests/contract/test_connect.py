@@ -29,7 +29,7 @@ PAGES = 60
 
 
 def jars(folder: Path) -> Path:
-    """Of the worker and its connector, as Maven fetches them."""
+    """Versions of the worker and its connector, as Maven fetches them."""
     target = folder / "jars"
     command = ["mvn", "-q", "-B", "-f", str(RECIPE / "pom.xml"), "dependency:copy-dependencies"]
     subprocess.run([*command, f"-DoutputDirectory={target}"], check=True, timeout=1200)
@@ -57,7 +57,7 @@ def fill(hosts: str, topic: str) -> None:
 
 
 def schema() -> str:
-    """What the command prints."""
+    """Output of the command."""
     command = (sys.executable, "-m", "crawlstream_cli", "pipeline", "schema", "--flat")
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 

@@ -59,7 +59,7 @@ def test_every_format_is_made_again_under_its_names(
 
 
 def test_the_hint_may_be_lost(place: str, make_target: MakeTarget) -> None:
-    """What it says is found by a walk; so it is where it is wrong."""
+    """A walk finds the same offsets; also if the note is wrong."""
     target = make_target(place)
     store = store_of(target)
     for at in ("after_finish:kill:2", ""):

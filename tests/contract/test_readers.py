@@ -1,4 +1,4 @@
-"""What sinks have written, read by programs of others.
+"""Output of sinks, read by programs of others.
 
 Only with CRAWLSTREAM_LONG=1: pip fetches DuckDB and FastWARC.
 """
@@ -59,7 +59,7 @@ def written(target: Target) -> str:
 
 
 def answer(code: str, folder: str, tools: Path) -> Any:
-    """What a program says about a folder, as JSON."""
+    """Report of a program on a folder, as JSON."""
     env = {**os.environ, "PYTHONPATH": str(tools)}
     done = subprocess.run(
         [sys.executable, "-c", code, folder], env=env, check=True, capture_output=True, text=True

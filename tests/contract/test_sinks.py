@@ -1,4 +1,4 @@
-"""What every sink promises, whoever dies and wherever: each page once, the account closed."""
+"""Promises of every sink, despite any deaths: each page once, the account closed."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ async def test_a_first_batch_that_came_to_nothing_is_written_again(target: Targe
 async def test_a_store_that_is_emptied_has_all_from_the_beginning(
     kind: str, make_target: MakeTarget
 ) -> None:
-    """Though whoever writes to it knows of nothing until the next batch."""
+    """Though its writer knows of nothing until the next batch."""
     target = make_target(kind)
     asked = writer.pipeline(target.sink)
     async with writer.sink_of(asked, target.spool) as sink:
         await sink.position(writer.TOPIC, 0)
         assert await put(sink, asked, [record(1), record(2)]) is None
         for table in ("pages", "crawlstream_notes"):
-            select(target.url, f"delete from {table}")  # noqa: S608  ours
+            select(target.url, f"delete from {table}")  # noqa: S608  its own
         assert await put(sink, asked, [record(3)], 2) == 0
         assert await put(sink, asked, [record(n) for n in (1, 2, 3)]) is None
     assert target.ids() == Counter(page_id(n) for n in (1, 2, 3))
@@ -141,7 +141,7 @@ async def test_a_partition_that_comes_back_is_read_on(target: Target) -> None:
 
 
 async def test_a_page_that_is_not_wanted_is_counted_once(target: Target) -> None:
-    """As it was the first time, though nothing of it is stored: what comes again is a repeat."""
+    """As the first time, though nothing of it is stored: a page that comes again is a repeat."""
     unwanted = record(1, status_code=404)
     await carry(target, [unwanted, record(2), unwanted])
     await carry(target, [unwanted, record(2), record(1)], start=3)
@@ -183,7 +183,7 @@ async def test_where_a_pipeline_begins_is_remembered(target: Target) -> None:
 
 
 async def test_a_batch_of_elsewhere_is_not_written(target: Target) -> None:
-    """Of another place, or of another topic of the same name."""
+    """Notes of another place, or of another topic of the same name, do not count."""
     asked = writer.pipeline(target.sink)
     async with writer.sink_of(asked, target.spool, 0) as sink:
         await sink.position(writer.TOPIC, 0)

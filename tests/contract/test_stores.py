@@ -1,4 +1,4 @@
-"""Our stores of rows keep what the author of another one has to keep."""
+"""The bundled stores of rows keep the contract for the author of another one."""
 
 from __future__ import annotations
 

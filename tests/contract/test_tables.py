@@ -1,4 +1,4 @@
-"""What holds for tables beyond what every sink promises."""
+"""Promises of tables beyond those of every sink."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ async def test_a_table_of_an_earlier_version_gets_its_columns(
 
 
 def migrating(target: Target) -> Target:
-    """The same, whose table may be changed."""
+    """A store whose table may be changed."""
     return Target(f"{target.sink}, migrate = true", target.home)
 
 
@@ -181,7 +181,7 @@ async def test_a_table_that_does_not_fit_is_refused(
 
 
 async def test_a_table_that_is_gone_is_not_made_anew(kind: str, make_target: MakeTarget) -> None:
-    """What it had would never come back: the position is behind it."""
+    """Its rows would never come back: the position is behind them."""
     target = make_target(kind)
     await carry(target, record(1))
     select(target.url, "drop table pages")

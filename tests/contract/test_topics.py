@@ -1,4 +1,4 @@
-"""What holds for a topic as a sink beyond what every sink promises."""
+"""Promises of a topic as a sink beyond those of every sink."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def target(make_target: MakeTarget) -> Target:
 
 
 @pytest.fixture
-def kafka(target: Target) -> Kafka:  # noqa: ARG001  it tells where Kafka is
+def kafka(target: Target) -> Kafka:  # noqa: ARG001  it starts Kafka
     """Where it is."""
     return kafka_of(load_settings(), "test")
 
@@ -58,13 +58,13 @@ def topic_of(target: Target) -> str:
 
 
 def make_topic(kafka: Kafka, name: str, **configs: str) -> None:
-    """A topic as somebody else makes one."""
+    """A topic as another program makes one."""
     shape = dict(kafka.shape.options())
     create_missing(kafka, {name: {**shape, "configs": configs}})
 
 
 def test_what_was_left_open_is_never_read(target: Target, kafka: Kafka, fresh_name: str) -> None:
-    """Whoever takes the name over has it aborted, and the one before is told when it writes on."""
+    """A process that takes the name over has it aborted, and the one before gets an error."""
     topic = f"{fresh_name}.plain"
     make_topic(kafka, topic)
     before = Transactions(kafka, fresh_name)
@@ -175,7 +175,7 @@ async def test_a_pipeline_waits_for_its_topic(
 
 
 def test_a_topic_that_was_made_anew_is_read_anew(target: Target, kafka: Kafka) -> None:
-    """What a table held before is forgotten."""
+    """Earlier content of a table is forgotten."""
     topic = f"{topic_of(target)}.again"
     make_topic(kafka, topic)
     table, plain = CompactedTopic(kafka, topic, b""), Transactions(kafka, None)

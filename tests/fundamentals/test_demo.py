@@ -1,4 +1,4 @@
-"""What a newcomer sees first."""
+"""First steps of a newcomer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person does with a cluster, one story each; read these before the handbook."""
+"""Uses of a cluster, one story each; read these before the handbook."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_a_seed_that_cannot_be_crawled_is_refused_in_words(cluster: Cluste
 async def test_a_crawl_can_be_watched_and_stopped(
     serve: Serve, cluster: Cluster, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """``info`` lists it and tells its ledger, ``stop`` ends it and says what was still waiting."""
+    """``info`` lists it with its ledger, ``stop`` ends it and counts the pages still queued."""
     async with serve(hosts=1, pages=30) as served:
         await cluster.throttle("set", served.web.hosts[0], "--hits", "2", "--window", "10")
         crawlid = f"watched-{served.web.port}"
@@ -177,7 +177,7 @@ async def test_a_topic_can_be_looked_at(
 
 
 async def test_without_a_cluster_every_command_says_so(cluster: Cluster, tmp_path: Path) -> None:
-    """One sentence with a remedy, and no trace, where Kafka or ZooKeeper cannot be reached."""
+    """A single sentence with a remedy, and no trace, if Kafka or ZooKeeper cannot be reached."""
     nowhere = {
         "KAFKA_HOSTS": "127.0.0.1:9",
         "ZOOKEEPER_HOSTS": "127.0.0.1:9",

@@ -20,17 +20,17 @@ class Case(NamedTuple):
     """A small crawl."""
 
     links: tuple[int, ...]
-    """Of each partition."""
+    """Number for each partition."""
     limit: int
     crashes: int = 0
-    """So many may go back in time."""
+    """Number of partitions that may go back in time."""
     late: int = 0
-    """So many draws may come late, and again."""
+    """Number of draws that may come late, and again."""
     tells: bool = False
-    """Whether answers tell what others have spent, by which limbo is bounded."""
+    """True if answers carry the spending of others, by which limbo is bounded."""
 
     def system(self, bug: CreditBug | None = None) -> PageLimit:
-        """What may be explored."""
+        """Steps that may be explored."""
         return PageLimit(
             self.links, self.limit, crashes=self.crashes, late=self.late, tells=self.tells, bug=bug
         )

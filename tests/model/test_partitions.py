@@ -1,4 +1,4 @@
-"""The protocol between partitions, explored; `docs/partitions.md` tells what it is.
+"""The protocol between partitions, explored; `docs/partitions.md` describes it.
 
 Twenty thousand states take a second of CPU. All clusters up to a size, and more random walks:
 
@@ -51,7 +51,7 @@ def test_a_run_may_expire_at_any_moment(known: Explored) -> None:
 
 @pytest.mark.parametrize("known", LEAVING_OUT.values(), ids=LEAVING_OUT)
 def test_what_kafka_has_may_be_left_out(known: Explored) -> None:
-    """Whoever sent it, for the same partition or another; whoever leaves it out needs it."""
+    """From any sender, for the same partition or another; a process that leaves it out needs it."""
     assert explore(Crawl(known.cluster), most=known.states) == Found(known.states, None)
 
 
@@ -91,7 +91,7 @@ def _fate(crawl: Crawl, begin: State) -> str | None:
 
 
 def test_every_planted_bug_has_its_test() -> None:
-    """None is listed that nobody looks for."""
+    """All of them are looked for."""
     assert {*PLANTED, Bug.NO_FENCE} == {*Bug}
 
 

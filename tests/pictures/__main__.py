@@ -28,10 +28,10 @@ from support.browser import Tab, chromium
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 MAX_BYTES = 150_000
-"""Of one picture."""
+"""Size of one picture."""
 APP, CRAWL = "library", "catalogue-2026"
 _DOCUMENTATION = "127.0.0.9"
-"""Host of a site that nobody has crawled yet."""
+"""Host of a site that was not crawled yet."""
 _WIDTH, _HEIGHT = 1280, 800
 _QUALITY = 82
 _CRAWL_S = 40.0
@@ -208,7 +208,7 @@ async def _open_first(tab: Tab, base: str, shot: Shot) -> bool:
 
 
 async def _webp(tab: Tab) -> bytes:
-    """What is seen, no larger than a picture may be."""
+    """The visible part, no larger than a picture may be."""
     for quality in range(_QUALITY, 20, -12):
         answer = await tab.call("Page.captureScreenshot", format="webp", quality=quality)
         picture = base64.b64decode(answer["data"])

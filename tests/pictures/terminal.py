@@ -79,7 +79,7 @@ class Screen:
         self._put(text[at:])
 
     def picture(self) -> Picture:
-        """What is seen now."""
+        """The visible text."""
         self._line()
         return tuple(tuple(_runs(cells)) for cells in self._cells[: self.rows])
 
@@ -157,7 +157,7 @@ _CHANGES: Mapping[int, Mapping[str, Any]] = {
     **{30 + index: {"colour": index} for index in range(8)},
     **{90 + index: {"colour": 8 + index} for index in range(8)},
 }
-"""What a code of ``CSI … m`` does to a style."""
+"""Effect of a code of ``CSI … m`` on a style."""
 
 
 def _styled(style: Style, codes: Sequence[int]) -> Style:

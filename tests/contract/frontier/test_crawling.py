@@ -1,4 +1,4 @@
-"""What a frontier promises to clients and workers, of one partition and of three alike: pages."""
+"""Promises of a frontier to clients and workers, of one partition and of three alike: pages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_link_leads_on_across_domains(whole: Whole) -> None:
 
 
 async def test_a_seed_enters_each_time_and_crawls_share_nothing(whole: Whole) -> None:
-    """What one crawl has seen is new to another; a seed is fetched though it is known."""
+    """Pages seen by one crawl are new to another; a seed is fetched though it is known."""
     domains = whole.domains()
     urls = [f"{domain}/" for domain in domains]
     for crawl in (CRAWL, CRAWL, OTHER):
@@ -73,7 +73,7 @@ async def test_a_higher_priority_comes_first_in_each_partition(whole: Whole) -> 
 
 
 async def test_windows_and_concurrency_hold_for_each_domain(whole: Whole) -> None:
-    """Whoever asks: a second worker gets nothing more, until time has passed."""
+    """The limit binds all workers: a second one gets nothing more, until time has passed."""
     domains = whole.domains()
     await whole.rule(TWO_A_MINUTE)
     await whole.seeds(*(f"{domain}/{n}" for domain in domains for n in range(4)))
@@ -89,7 +89,7 @@ async def test_windows_and_concurrency_hold_for_each_domain(whole: Whole) -> Non
 
 
 async def test_one_at_a_time_waits_for_the_page_under_way(whole: Whole) -> None:
-    """Of each domain; its next page comes when the first one has ended."""
+    """Each domain has one; its next page comes when the first one has ended."""
     domains = whole.domains()
     await whole.rule(ONE_AT_A_TIME)
     await whole.seeds(*(f"{domain}/{n}" for domain in domains for n in range(2)))
@@ -187,7 +187,7 @@ async def test_a_limit_of_a_domain_refuses_by_name(whole: Whole) -> None:
 
 
 async def test_what_workers_leave_out_is_counted_by_reason(whole: Whole) -> None:
-    """Of all partitions together."""
+    """Sum of all partitions together."""
     domains = whole.domains()
     await whole.seeds(*(f"{domain}/" for domain in domains))
     for lease in await whole.lease():
@@ -196,7 +196,7 @@ async def test_what_workers_leave_out_is_counted_by_reason(whole: Whole) -> None
 
 
 async def test_a_page_and_a_domain_are_found(whole: Whole) -> None:
-    """Waiting, in flight, seen, and never heard of."""
+    """Waiting, in flight, seen, and unknown."""
     domains = whole.domains()
     inspector = whole.frontiers.inspector
     await whole.seeds(*(f"{domain}/" for domain in domains))

@@ -1,4 +1,4 @@
-"""What holds of a frontier however many partitions it has, and wherever they are."""
+"""Promises of a frontier with any number of partitions, wherever they are."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_every_page_is_fetched_once_and_accounted_for(bench: DividedBench)
 
 
 async def test_a_rule_holds_for_each_domain_alone(bench: DividedBench) -> None:
-    """One page a minute of each, however many workers ask, and wherever the domain is."""
+    """A page per minute of each, however many workers call, and wherever the domain is."""
     await bench.rule(ONE_A_MINUTE)
     domains = bench.domains()
     await bench.seeds(*(f"{domain}/{path}" for domain in domains for path in "ab"))
@@ -82,7 +82,7 @@ async def test_a_table_rules_everywhere(bench: DividedBench) -> None:
 
 
 async def test_counters_are_of_all_partitions(bench: DividedBench) -> None:
-    """What waits is added up; a worker counts once, and the memory of a server once."""
+    """Queued pages are added up; a worker counts once, and the memory of a server once."""
     domains = bench.domains(each=2)
     await bench.seeds(*(f"{domain}/{path}" for domain in domains for path in "ab"))
     await bench.lease(1)
@@ -97,7 +97,7 @@ async def test_counters_are_of_all_partitions(bench: DividedBench) -> None:
 
 
 async def test_a_dead_worker_loses_nothing(bench: DividedBench) -> None:
-    """What it had comes again, in each partition by itself."""
+    """Its pages come again, in each partition by itself."""
     domains = bench.domains()
     await bench.seeds(*(f"{domain}/" for domain in domains))
     assert len(await bench.lease(5)) == len(domains)
@@ -114,7 +114,7 @@ async def test_a_dead_worker_loses_nothing(bench: DividedBench) -> None:
 async def test_what_takes_effect_during_a_look_is_not_read_again(
     whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Positions that partitions had before it are no sign that they have gone back."""
+    """Positions that partitions had before it do not mean that they have gone back."""
     again, domains = Coordinator.again, whole.domains()
 
     async def and_then_move(coordinator: Coordinator) -> Mapping[tuple[str, int], int]:

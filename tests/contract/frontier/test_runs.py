@@ -1,4 +1,4 @@
-"""What a frontier promises to clients, of one partition and of three alike: runs and their ends."""
+"""Promises of a frontier to clients, of one partition and of three alike: runs and their ends."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_the_next_run_counts_from_nothing_and_remembers(whole: Whole) -> N
 
 
 async def test_a_stop_purges_everywhere_and_what_is_held_ends_well(whole: Whole) -> None:
-    """It is told once, when nothing is under way; late links do not enter, a new feed does."""
+    """It is published once, when nothing is in flight; late links do not enter, a new feed does."""
     domains = whole.domains()
     await whole.seeds(*(f"{domain}/{n}" for domain in domains for n in range(3)))
     (held,) = await whole.lease(1)
