@@ -23,7 +23,6 @@ _KEPT_BY_COORDINATOR = ("expires", "remember", "occasion", "ending", "is_bare")
 """Further fields of a crawl in its coordinator; the first two with the place of their seed."""
 _SLAB_IS_FULL = b"32"
 _PROFILE_OF = b"#"
-_NO_PROFILES: Fields = {}
 
 Positions = dict[bytes, int]
 """Offsets by ``<topic UUID>:<Kafka partition>``."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.scope import Scope
 
 Overlap = Literal["skip", "stop", "join"]
 """Policy for a firing while the crawl of the last one is running."""
-OVERLAPS: frozenset[str] = frozenset(get_args(Overlap))
 
 Do = Literal["set", "remove", "pause", "resume", "fire", "show"]
 """Operation of a request on a schedule; ``show`` changes nothing."""
