@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 import structlog
 from redis.asyncio import Redis
@@ -25,6 +26,11 @@ from support.waiting import wait_until as _wait_until
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores it for processes in the background; those started here must obey it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("crawlstream", deadline=None)
+hypothesis.settings.load_profile("crawlstream")
 
 
 @pytest.hookimpl(wrapper=True)

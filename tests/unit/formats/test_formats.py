@@ -158,7 +158,7 @@ json = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.sampled_from(sorted(orjson.loads(record(1)))), json)
 def test_whatever_is_decoded_can_be_written(field: str, value: Any) -> None:
     """In every format: a record that a writer would choke on is none."""

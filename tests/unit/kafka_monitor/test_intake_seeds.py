@@ -70,7 +70,7 @@ def fresh() -> Router:
     return Router([ScraperHandler()], RequestLimits())
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(_REQUESTS, min_size=2, max_size=8))
 def test_a_seed_is_the_same_whatever_came_before_it(requests: list[dict[str, Any]]) -> None:
     """In a row of similar requests each yields what it yields alone, number types included."""
@@ -117,7 +117,7 @@ def test_a_plain_seed_is_stored_like_any_entry(url: str) -> None:
     assert encode_seed(url, origin) == encode_entry(Entry(url=url, origin=origin))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=6))
 def test_records_of_a_firing_are_known_by_the_first(numbers: list[int]) -> None:
     """As redis-monitors write them; each keeps its own number, and one without has none."""

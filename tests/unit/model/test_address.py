@@ -10,7 +10,7 @@ from crawlstream.errors import InvalidUrl
 from crawlstream.model.url import canonical, host_of, origin_of, seed_url
 from crawlstream.model.web.address import MAX_URL_LENGTH, address, output_charset, resolved
 
-quick = settings(deadline=None, max_examples=100)
+quick = settings(max_examples=100)
 
 BASE = "http://site.example/dir/page?q=1#part"
 

@@ -21,7 +21,7 @@ from crawlstream.model.url import (
 )
 from crawlstream.model.web.address import address, without_fragment
 
-quick = settings(deadline=None, max_examples=50)
+quick = settings(max_examples=50)
 
 
 @pytest.mark.parametrize(

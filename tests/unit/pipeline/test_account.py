@@ -30,7 +30,7 @@ def account_of(records: list[tuple[str | None, int, str, str]]) -> Account:
     return account
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(counts, counts)
 def test_an_account_closes_whatever_is_counted(
     one: list[tuple[str | None, int, str, str]], other: list[tuple[str | None, int, str, str]]

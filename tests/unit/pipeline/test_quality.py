@@ -22,7 +22,7 @@ ERRORS = st.lists(st.tuples(st.sampled_from("abc$"), st.sampled_from("xyz")), ma
 ITEMS = st.lists(st.tuples(st.dictionaries(st.sampled_from("abc"), st.none() | st.text()), ERRORS))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(ITEMS, ITEMS)
 def test_quality_adds_up_whoever_counts(
     one: list[tuple[dict[str, Any], list[tuple[str, str]]]],

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlstream.errors import ConfigError
@@ -196,7 +196,6 @@ def test_words_are_those_that_a_reader_sees() -> None:
     assert row["signature"] == same["signature"] is not None
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["utf-8", "utf-16", "binary", "nonsense", None]))
 def test_no_page_is_too_strange_for_the_stages(body: bytes, encoding: str | None) -> None:
     """Whatever bytes a site sends, each stage makes something of them, the same again."""

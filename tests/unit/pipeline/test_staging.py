@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlstream.bus.records import Batch, Record
@@ -93,7 +93,6 @@ async def test_what_was_judged_by_itself_is_judged_again(body: bytes) -> None:
         assert type(after) is (Wanted if body == b"1" else Undeliverable)
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=40))
 def test_records_reach_a_worker_as_they_are(values: list[bytes]) -> None:
     """In one message, however many and however large they are."""

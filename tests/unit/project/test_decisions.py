@@ -19,3 +19,11 @@ def test_the_index_lists_each_decision_once() -> None:
     }
     assert len(listed) == len(titles)
     assert {name: title for title, name in listed} == titles
+
+
+def test_a_number_names_one_decision() -> None:
+    """Each decision has a number of its own, which its title repeats."""
+    numbers = [path.name[:4] for path in FOLDER.glob("0*.md")]
+    assert len(numbers) == len(set(numbers))
+    for path in FOLDER.glob("0*.md"):
+        assert path.read_text().startswith(f"# {int(path.name[:4])}. "), path.name

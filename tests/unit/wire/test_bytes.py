@@ -17,7 +17,7 @@ from crawlstream.model.request import CrawlRequest, Refusal, RequestLimits
 from crawlstream.wire.requests import KINDS, decode, readable_ids
 from support.sample_requests import ACTION, CRAWL, STATS, ZOOKEEPER, raw, refusal
 
-quick = settings(deadline=None, max_examples=50)
+quick = settings(max_examples=50)
 
 
 @pytest.mark.parametrize(

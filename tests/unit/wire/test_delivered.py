@@ -18,7 +18,7 @@ from crawlstream.wire.delivered import NotAResult, decode, without_secrets
 from crawlstream.wire.results import encode_result
 from support.pipelines.results import PAGE, record
 
-quick = settings(deadline=None, max_examples=200)
+quick = settings(max_examples=200)
 
 WINDOWS = {"mbcs", "oem"}
 CHARSETS = sorted({*encodings.aliases.aliases.values()} - WINDOWS)

@@ -39,7 +39,7 @@ from rest_service.http.envelope import RequestRefused
 from rest_service.topics.seeds import read_seeds
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "120"))
-fuzz = settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
+fuzz = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 SLOW_S = 2.0
 """No few bytes may keep a process busy for so long."""
 

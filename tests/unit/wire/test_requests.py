@@ -22,7 +22,7 @@ from crawlstream.model.request import (
 from crawlstream.wire.requests import KINDS, SCHEDULE, SCRAPER, decode, encode, readable_ids
 from support.sample_requests import ACTION, CRAWL, STATS, ZOOKEEPER, raw, refusal
 
-quick = settings(deadline=None, max_examples=50)
+quick = settings(max_examples=50)
 
 # The kinds.
 

@@ -16,7 +16,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.result import CrawlResult, ResultLimits
 from crawlstream.wire.results import encode_result, timestamp
 
-quick = settings(deadline=None, max_examples=50)
+quick = settings(max_examples=50)
 
 PREDECESSOR = {
     "appid": str,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crawlstream.wire.compiled import compile_schema, is_unique
 from crawlstream.wire.schemas import MAX_PROBLEMS, Schema
 
-quick = settings(deadline=None, max_examples=50)
+quick = settings(max_examples=50)
 
 SCHEMAS = {name: Schema.bundled(name) for name in ("scraper", "action", "stats", "zookeeper")}
 

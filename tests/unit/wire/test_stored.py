@@ -23,7 +23,7 @@ from crawlstream.wire.stored import (
     split_text,
 )
 
-quick = settings(deadline=None, max_examples=50)
+quick = settings(max_examples=50)
 
 _TEXT = st.text(max_size=20)
 _URLS = st.one_of(

@@ -209,7 +209,7 @@ def ours(response: HtmlResponse, profile: Profile) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-@settings(max_examples=GENERATED, deadline=None)
+@settings(max_examples=GENERATED)
 @given(page=_PAGES, filters=_FILTERS, url=_URLS, charset=_CHARSETS)
 def test_the_same_links_pass_as_with_scrapys_extractor(
     page: str, filters: dict[str, Any], url: str, charset: str

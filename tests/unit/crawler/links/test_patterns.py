@@ -40,7 +40,7 @@ def _matches(expression: str, url: str) -> bool | None:
 
 
 @pytest.mark.filterwarnings("ignore:Possible:FutureWarning")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(expressions=st.lists(_EXPRESSIONS, min_size=1, max_size=3), url=_URLS)
 @example(expressions=["a{,2}b"], url="b")
 @example(expressions=["[[:alpha:]]"], url="x]")

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import Request, Spider
 
@@ -167,7 +167,6 @@ def test_cookies_are_sent_as_they_were_given(cookies: Any, header: bytes) -> Non
     assert restored(Request("http://a.example/1", cookies=cookies)).headers["Cookie"] == header
 
 
-@settings(deadline=None)
 @given(
     st.binary(max_size=40),
     st.dictionaries(
