@@ -33,6 +33,7 @@ from crawlstream_chaos.pipelines.store_reader import StoreReader
 from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.proxy import FaultyProxy
 from crawlstream_chaos.recorder import AccessLogReader, KafkaLogs, RecordingWitness
+from crawlstream_chaos.versions.mixed import MixedCluster
 from crawlstream_chaos.witness import OUTPUTS
 from crawlstream_cli.demo.site_process import served
 from crawlstream_cli.demo.truth import FollowRules, expected_pages
@@ -115,15 +116,12 @@ class ChaosCluster:
         self.pipelines = pipelines
         self.renderers = renderers
         self.has_shelf = has_shelf
+        self.before: Path | None = None
+        """Python of the version that all processes are started by; None: this one."""
         self.redis_names = redis_names(partitions)
         """The Redis of each partition."""
         self.stores: Sequence[StoreReader] = readers(home) if pipelines else ()
-        self._shape: Mapping[str, Any] = {
-            "hosts": hosts, "pages": pages, "seed": 1, "first_host": _FIRST_HOST,
-            # Enough that some are in flight whenever a fault strikes.
-            "slow_pages": pages // 3, "slow_s": 0.4,
-            "moves_robots": 1,
-        }  # fmt: skip
+        self._shape = _shape(pages, hosts)
         self.web = Web(free_block(1), **self._shape)
         self.servers: dict[str, RunningServer] = {}
         self.turns: defaultdict[str, Lock] = defaultdict(Lock)
@@ -265,13 +263,11 @@ class ChaosCluster:
             finally:
                 self.web, self.site_log = usual
 
-    # Its life.
-
     async def _start(self) -> None:
         self._stack.callback(self._rest_hands)
         ports = Ports.free()
         await self._start_servers(ports)
-        self.local = LocalCluster(self.home, ports=ports, env=self._cluster_environment(ports))
+        self.local = _local(self.home, self.before, ports, self._cluster_environment(ports))
         self._stack.push_async_callback(self.by_hand, "cluster", self.local.stop)
         self._stack.callback(self._thaw_all)
         await self.by_hand("cluster", self._start_cluster)
@@ -341,6 +337,21 @@ class ChaosCluster:
         """A frozen process could not stop."""
         for pid in tuple(self._frozen):
             self.thaw(pid)
+
+
+def _shape(pages: int, hosts: int) -> Mapping[str, Any]:
+    return {
+        "hosts": hosts, "pages": pages, "seed": 1, "first_host": _FIRST_HOST,
+        # Enough that some are in flight whenever a fault strikes.
+        "slow_pages": pages // 3, "slow_s": 0.4,
+        "moves_robots": 1,
+    }  # fmt: skip
+
+
+def _local(home: Path, before: Path | None, ports: Ports, given: Mapping[str, str]) -> LocalCluster:
+    if before:
+        return MixedCluster(home, before=before, ports=ports, env=given)
+    return LocalCluster(home, ports=ports, env=given)
 
 
 def _addresses(redis: Sequence[FaultyProxy]) -> Mapping[str, str]:

@@ -23,6 +23,7 @@ from crawlstream_chaos.nemesis import FAULTS, OF_SHELF
 from crawlstream_chaos.rounds import Round, RoundResult, Say
 from crawlstream_chaos.scenarios import SCENARIOS, Scenario, chosen
 from crawlstream_chaos.strikes.pipeline_faults import OF_PIPELINES
+from crawlstream_chaos.versions.before import before
 from crawlstream_cli.local.home import default_home
 
 WORKERS = 2
@@ -71,6 +72,11 @@ class Options:
     def has_renderers(self) -> bool:
         """Return whether crawlers with a browser have to run."""
         return any(each.is_rendered for each in self.scenarios)
+
+    @property
+    def has_versions(self) -> bool:
+        """Return whether the cluster starts with the version before."""
+        return any(each.has_versions for each in self.scenarios)
 
     @property
     def has_shelf(self) -> bool:
@@ -125,6 +131,8 @@ class ScenarioRunner:
             has_shelf=options.has_shelf,
             partitions=options.partitions,
         )
+        if options.has_versions:
+            cluster.before = await asyncio.to_thread(before)
         async with cluster:
             until = time.monotonic() + options.seconds
             for number, scenario in enumerate(cycle(options.scenarios)):

@@ -21,6 +21,7 @@ from crawlstream_chaos.scenes.companions import (
 from crawlstream_chaos.scenes.poison import eat_poison
 from crawlstream_chaos.scenes.proxied import play_proxied
 from crawlstream_chaos.scenes.rendered import play_rendered
+from crawlstream_chaos.scenes.rolling import roll
 from crawlstream_chaos.scripts import (
     ask_much,
     die_at_each_step,
@@ -56,6 +57,8 @@ class Scenario:
     """True if all pages go through proxies, which are struck."""
     is_rendered: bool = False
     """True if browsers make all pages, on a web whose links only scripts make."""
+    has_versions: bool = False
+    """True if the cluster starts with the version before."""
     partitions: Divided = "any"
     """How many partitions the frontier may have for it: one, several, or any number."""
     beside: Sequence[Companion] = ()
@@ -103,11 +106,35 @@ _BESIDE_PIPELINES = (
     *("kill-crawler", "die-at-step", "freeze-crawler", "kill-redis", "kill-kafka", "freeze-kafka"),
     *("cut-kafka", "mute-kafka", "half-open-kafka"),
 )
+_BESIDE_VERSIONS = (
+    *("kill-crawler", "die-at-step", "kill-kafka-monitor", "kill-redis-monitor", "freeze-crawler"),
+    *("kill-redis", "power-cut", "kill-kafka", "cut-redis", "mute-redis", "cut-kafka"),
+)
+_WAITING = 0.25
+"""Requests a host and second with which pages wait until all versions have changed."""
 EVERY = [fault for fault in FAULTS.values() if fault.is_for_all]
 
 SCENARIOS: Mapping[str, Scenario] = {
     scenario.name: scenario
     for scenario in (
+        Scenario(
+            "upgrade",
+            "processes change between the version before and this one, in any order",
+            partial(roll, ()),
+            shortest_s=30,
+            rate=_WAITING,
+            has_versions=True,
+            beside=(feed_beside, fire_beside),
+        ),
+        Scenario(
+            "upgrade-kills",
+            "the same while processes and servers are killed",
+            partial(roll, _named(*_BESIDE_VERSIONS)),
+            shortest_s=60,
+            rate=_WAITING,
+            has_versions=True,
+            beside=(feed_beside, fire_beside),
+        ),
         Scenario(
             "crawler-kill",
             "a crawler killed -9 at random every 0.5 to 5 s",

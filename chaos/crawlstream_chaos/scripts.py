@@ -31,10 +31,11 @@ _PASSES = 3
 async def strike_in_turn(faults: Sequence[Fault], round_: Round) -> None:
     """Strike while pages wait: each fault once, then at random until time is over."""
     await round_.feed_front_page()
-    await _strike(faults, round_)
+    await strike_at_random(faults, round_)
 
 
-async def _strike(faults: Sequence[Fault], round_: Round, *, number: int = 0) -> None:
+async def strike_at_random(faults: Sequence[Fault], round_: Round, *, number: int = 0) -> None:
+    """Strike what is fed already: each fault once, then at random until time is over."""
     context = replace(round_.context)
     is_divided = len(round_.cluster.frontier) > 1
     faults = [fault for fault in faults if is_divided or not fault.needs_partitions]
@@ -42,7 +43,7 @@ async def _strike(faults: Sequence[Fault], round_: Round, *, number: int = 0) ->
     order = list(faults)
     context.random.shuffle(order)
     until = round_.began + round_.seconds
-    await _first_pages(round_)
+    await first_pages(round_)
     while True:
         await asyncio.sleep(context.between(*round_.pause_s))
         if round_.is_over() or (not order and time.monotonic() > until):
@@ -52,7 +53,8 @@ async def _strike(faults: Sequence[Fault], round_: Round, *, number: int = 0) ->
         await round_.strike(fault, replace(context, crawls=round_.context.crawls))
 
 
-async def _first_pages(round_: Round) -> None:
+async def first_pages(round_: Round) -> None:
+    """Wait until a page has come."""
     await wait_until(lambda: round_.came > 0, timeout_s=120, every_s=0.2)
 
 
@@ -61,7 +63,7 @@ async def strike_at_once(faults: Sequence[Fault], round_: Round) -> None:
     await round_.feed_front_page()
     async with asyncio.TaskGroup() as group:
         for number in range(_AT_ONCE):
-            group.create_task(_strike(faults, round_, number=number))
+            group.create_task(strike_at_random(faults, round_, number=number))
 
 
 async def die_at_each_step(round_: Round) -> None:
@@ -75,7 +77,7 @@ async def die_at_each_step(round_: Round) -> None:
         }
         await wait_until(lambda: all(map(is_up, dying.values())), timeout_s=240, every_s=0.5)
         await round_.feed_front_page()
-        await _first_pages(round_)
+        await first_pages(round_)
         async with asyncio.TaskGroup() as group:
             for step, crawler in dying.items():
                 fault = Fault("die-at-step", "", partial(death_of, crawler, step))
@@ -99,7 +101,7 @@ async def feed_much(faults: Sequence[Fault], round_: Round) -> None:
     async with asyncio.TaskGroup() as group:
         feeding = group.create_task(feed())
         await round_.feed(fed)
-        await _strike(faults, round_)
+        await strike_at_random(faults, round_)
         await feeding
     # Were it over before the last seed is in, that would begin another run.
     await wait_until(partial(is_admitted, round_, fed), timeout_s=240, every_s=0.2)
@@ -135,7 +137,7 @@ async def ask_much(faults: Sequence[Fault], round_: Round) -> None:
     async with asyncio.TaskGroup() as group:
         # Not cut off: a crawl that is fed is stopped.
         group.create_task(ask())
-        await _strike(faults, round_)
+        await strike_at_random(faults, round_)
         is_over.set()
     await _answered(round_.cluster, tuple(round_.asked))
 
@@ -161,7 +163,7 @@ async def live_full(faults: Sequence[Fault], round_: Round) -> None:
     for fed in doomed:
         await round_.feed(fed, *fed.delivered, maxdepth=0)
     await round_.feed_front_page()
-    await _first_pages(round_)
+    await first_pages(round_)
     for fed in (drains, *doomed):
         await wait_until(partial(is_admitted, round_, fed), timeout_s=240, every_s=0.2)
     async with kept_full(cluster), asyncio.TaskGroup() as group:
@@ -170,7 +172,7 @@ async def live_full(faults: Sequence[Fault], round_: Round) -> None:
         answers = [await round_.ask(drains, "info"), await round_.ask(doomed[0], "stop")]
         await _answered(cluster, answers)
         await round_.feed(later, *few, maxdepth=0)
-        group.create_task(_strike(faults, round_))
+        group.create_task(strike_at_random(faults, round_))
         await _answered(cluster, [await round_.ask(doomed[1], "stop")])
         for fed in (drains, *doomed):
             await cluster.recorder.ended(fed.crawlid, timeout_s=240)
@@ -220,7 +222,7 @@ async def lose_a_log(round_: Round) -> None:
     await round_.feed_front_page()
     await feed_all(early)
     await have_entered(early)
-    await _first_pages(round_)
+    await first_pages(round_)
     inject = partial(lose_end_of_log, meanwhile=feed_later)
     await round_.strike(replace(FAULTS["truncate-log"], inject=inject), round_.context)
     await have_entered([fed for _, fed in later])

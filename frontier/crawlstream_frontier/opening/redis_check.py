@@ -76,8 +76,7 @@ def refuse_layout(layout: Layout, partitions: Partitions) -> None:
     if layout.version != LAYOUT:
         raise ConfigError(
             f"Redis stores data of layout {layout.version}, but this version uses layout {LAYOUT}:"
-            " stop all processes of one version before you start the other (docs/deploying.md,"
-            " Upgrading)"
+            " use the version that wrote them, or see how to upgrade in docs/upgrading.md"
         )
     if layout.partitions != partitions.number:
         raise ConfigError(

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import zipfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from crawlstream_chaos.versions.before import install_wheel
 from crawlstream_cli.dev.changed import PACKAGES
 from e2e.cluster import Cluster
 from e2e.sites import Serve
@@ -41,20 +41,8 @@ class Installed:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        dist = folder / "dist"
-        self._run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(dist))
-        (self.wheel,) = dist.iterdir()
-        self.python = folder / "venv" / "bin" / "python"
-        uv = str(Path(sys.executable).with_name("uv"))
-        self._run(uv, "venv", "-q", "--python", sys.executable, str(folder / "venv"))
-        # Constraints, whose hashes are checked: what is installed is what the wheel asks for.
-        install = ("pip", "install", "-q", "--system-certs", "--no-build", "-c", "requirements.txt")
-        self._run(uv, *install, "--python", str(self.python), str(self.wheel))
-
-    @staticmethod
-    def _run(*argv: str) -> None:
-        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        self.python = install_wheel(ROOT, folder)
+        (self.wheel,) = (folder / "dist").iterdir()
 
     def environment(self, **variables: str) -> dict[str, str]:
         """Return the variables of a user who has no checkout."""

@@ -39,6 +39,7 @@ OPERATED_BY = (
     "operations.md",
     "glossary.md",
     "deploying.md",
+    "upgrading.md",
     "settings.md",
     "cli.md",
     "metrics.md",

@@ -1,0 +1,77 @@
+"""The version before: which commit it is, and its wheel in an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from crawlstream.boot.local_note import repository
+from crawlstream.errors import SetupError
+from crawlstream_cli.local.home import checkout
+
+BEFORE = "HEAD^{/^Reserve no request at a time that is only a hint}"
+"""The commit from which, and to which, a running cluster can be changed: a tag, once there is one.
+
+It has none yet, so that its subject names it. Renew it with each release."""
+
+
+def before(ref: str = BEFORE) -> Path:
+    """Return the Python of the version before, built by its first caller.
+
+    SetupError: this checkout does not have its commit, or it cannot be built.
+    """
+    commit = _commit(ref)
+    place = repository() / ".crawlstream" / "versions" / commit[:12]
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+            source = Path(folder, "source")
+            source.mkdir()
+            _unpack(commit, source)
+            install_wheel(source, Path(folder, "installed"))
+            # Whole or not at all; another process may have been quicker.
+            if not place.exists():
+                Path(folder, "installed").rename(place)
+    return place / "venv" / "bin" / "python"
+
+
+def install_wheel(source: Path, folder: Path) -> Path:
+    """Build the wheel of a source tree, and install it in a virtual environment; its Python.
+
+    The versions of packages are those of the tree's lock. SetupError: a step failed.
+    """
+    dist, venv = folder / "dist", folder / "venv"
+    _output(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(dist), at=source)
+    (wheel,) = dist.iterdir()
+    uv, python = str(Path(sys.executable).with_name("uv")), str(venv / "bin" / "python")
+    _output(uv, "venv", "-q", "--python", sys.executable, str(venv))
+    # Constraints, whose hashes are checked: what is installed is what the wheel asks for.
+    install = ("pip", "install", "-q", "--system-certs", "--no-build", "-c", "requirements.txt")
+    _output(uv, *install, "--python", python, str(wheel), at=source)
+    return Path(python)
+
+
+def _commit(ref: str) -> str:
+    try:
+        return _output("git", "rev-parse", "--verify", ref, at=checkout(".git").parent)
+    except SetupError as error:
+        raise SetupError(
+            f"this checkout does not have the version before ({ref}): get its whole history with"
+            " git fetch --unshallow"
+        ) from error
+
+
+def _unpack(commit: str, folder: Path) -> None:
+    archive = folder.with_suffix(".tar")
+    _output("git", "archive", "-o", str(archive), commit, at=checkout(".git").parent)
+    _output("tar", "-xf", str(archive), "-C", str(folder))
+
+
+def _output(*argv: str, at: Path | None = None) -> str:
+    done = subprocess.run(argv, cwd=at, capture_output=True, text=True, check=False, env=os.environ)
+    if done.returncode:
+        raise SetupError(f"{' '.join(argv)} failed: {done.stderr.strip()}")
+    return done.stdout.strip()
