@@ -12,6 +12,7 @@ from crawlstream_chaos.cluster import ChaosCluster
 from crawlstream_chaos.facts.facts import RoundFailed
 from crawlstream_chaos.faults import BACK_S, FaultContext, FaultEffect, leased
 from crawlstream_chaos.kafka_log import cut_log
+from crawlstream_cli.local.home import checkout
 
 Meanwhile = Callable[[int], Awaitable[None]]
 """Is called with the partition once it is known to wait, and before a person decides."""
@@ -84,8 +85,7 @@ async def _decide(cluster: ChaosCluster, partition: int) -> None:
 
 
 async def _all_monitors(cluster: ChaosCluster, verb: str) -> None:
-    socket = f"unix://{cluster.local.home.socket}"
-    words = ("-s", socket, verb, "kafka-monitor:*")
+    words = ("-c", str(checkout("supervisord.conf")), verb, "kafka-monitor:*")
     code, said = await _type(cluster, "supervisor.supervisorctl", *words)
     _require_success(code, said)
 

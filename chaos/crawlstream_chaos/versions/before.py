@@ -55,13 +55,11 @@ def install_wheel(source: Path, folder: Path) -> Path:
 
 
 def _commit(ref: str) -> str:
-    try:
-        return _output("git", "rev-parse", "--verify", ref, at=checkout(".git").parent)
-    except SetupError as error:
-        raise SetupError(
-            f"this checkout does not have the version before ({ref}): get its whole history with"
-            " git fetch --unshallow"
-        ) from error
+    """Return the commit; a shallow clone gets the rest of its history for it."""
+    folder = checkout(".git").parent
+    if _output("git", "rev-parse", "--is-shallow-repository", at=folder) == "true":
+        _output("git", "fetch", "-q", "--unshallow", at=folder)
+    return _output("git", "rev-parse", "--verify", ref, at=folder)
 
 
 def _unpack(commit: str, folder: Path) -> None:
