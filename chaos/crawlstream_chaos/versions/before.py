@@ -12,7 +12,7 @@ from crawlstream.boot.local_note import repository
 from crawlstream.errors import SetupError
 from crawlstream_cli.local.home import checkout
 
-BEFORE = "HEAD^{/^Reserve no request at a time that is only a hint}"
+BEFORE = "HEAD^{/^Define the options that name a crawl once}"
 """The commit from which, and to which, a running cluster can be changed: a tag, once there is one.
 
 It has none yet, so that its subject names it. Renew it with each release."""
