@@ -16,21 +16,20 @@ BEFORE = "HEAD^{/^Define the options that name a crawl once}"
 """The commit from which, and to which, a running cluster can be changed: a tag, once there is one.
 
 It has none yet, so that its subject names it. Renew it with each release."""
+_THIS = "this"
 
 
 def before(ref: str = BEFORE) -> Path:
-    """Return the Python of the version before, built by its first caller.
+    """Return the Python of the version before, built by its first caller; SetupError.
 
-    SetupError: this checkout does not have its commit, or it cannot be built.
+    A checkout without history knows no other version: it is changed to itself.
     """
     commit = _commit(ref)
     place = repository() / ".crawlstream" / "versions" / commit[:12]
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            source = Path(folder, "source")
-            source.mkdir()
-            _unpack(commit, source)
+            source = _unpacked(commit, Path(folder)) if commit != _THIS else repository()
             install_wheel(source, Path(folder, "installed"))
             # Whole or not at all; another process may have been quicker.
             if not place.exists():
@@ -56,16 +55,23 @@ def install_wheel(source: Path, folder: Path) -> Path:
 
 def _commit(ref: str) -> str:
     """Return the commit; a shallow clone gets the rest of its history for it."""
-    folder = checkout(".git").parent
-    if _output("git", "rev-parse", "--is-shallow-repository", at=folder) == "true":
-        _output("git", "fetch", "-q", "--unshallow", at=folder)
-    return _output("git", "rev-parse", "--verify", ref, at=folder)
+    try:
+        folder = checkout(".git").parent
+        if _output("git", "rev-parse", "--is-shallow-repository", at=folder) == "true":
+            _output("git", "fetch", "-q", "--unshallow", at=folder)
+        return _output("git", "rev-parse", "--verify", ref, at=folder)
+    except SetupError as error:
+        sys.stderr.write(f"the version before is taken to be this one: {error}\n")
+        return _THIS
 
 
-def _unpack(commit: str, folder: Path) -> None:
-    archive = folder.with_suffix(".tar")
+def _unpacked(commit: str, folder: Path) -> Path:
+    """Return a folder with the files of a commit."""
+    archive, source = folder / "source.tar", folder / "source"
+    source.mkdir()
     _output("git", "archive", "-o", str(archive), commit, at=checkout(".git").parent)
-    _output("tar", "-xf", str(archive), "-C", str(folder))
+    _output("tar", "-xf", str(archive), "-C", str(source))
+    return source
 
 
 def _output(*argv: str, at: Path | None = None) -> str:
