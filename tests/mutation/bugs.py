@@ -238,7 +238,7 @@ BUGS = FETCH_BUGS | {
     "the word of one partition is taken for that of another": Bug(
         module="crawling.lease.leases",
         right="        return self._of(page).contact.came_within(within_s)",
-        wrong="        return self.hears",
+        wrong="        return self.is_in_contact",
         test="unit/crawler/lease/test_partitions.py::silent",
     ),
     "a dead letter takes its secrets abroad": Bug(
