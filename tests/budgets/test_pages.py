@@ -18,6 +18,8 @@ from pathlib import Path
 
 CPU_S = 1.0
 MEMORY_MIB = 100
+AGAIN = 3
+"""Times that a page over the budget is measured again."""
 KNOWN_WORK_S = 0.045
 """CPU seconds of :data:`PROGRAM`'s ``known_work`` on such a core."""
 
@@ -87,7 +89,8 @@ def test_no_page_costs_more_than_its_budget(tmp_path: Path) -> None:
     log.info("\n".join(f"{cost} {name}" for name, cost in sorted(found.items(), key=itemgetter(1))))
     ends = {end for end, _cpu_s, _mib in found.values()}
     assert ends == {"done", "redirected", "too_large", "bad_encoding"}
-    if expensive := too_expensive(found):
+    for _ in range(AGAIN):
         # Others may have come and gone amid one of them; pages over the budget stay so.
-        found |= costs(tmp_path, *expensive)
+        if expensive := too_expensive(found):
+            found |= costs(tmp_path, *expensive)
     assert not too_expensive(found)

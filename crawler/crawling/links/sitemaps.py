@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import structlog
 from lxml import etree
 
-from crawling.links.hrefs import refusal_of
+from crawling.links.hrefs import Hrefs, refusal_of
 from crawling.links.sitemap_text import (
     CutShort,
     as_xml,
@@ -173,6 +173,7 @@ class _Reader:
         self.found = SitemapListing()
         self.steps = 0
         self._url = url
+        self._resolve = Hrefs(url, "utf-8").resolve
         self._hosts: set[str] = set()
         self._room = MOST_CHARACTERS
         self.depth = 0
@@ -289,7 +290,7 @@ class _Reader:
             found.refused["too_many"] += 1
             return
         self._room -= len(said)
-        if not (url := resolved(self._url, said)):
+        if not (url := self._resolve(said)):
             found.refused[refusal_of(said)] += 1
             return
         self._hosts.add(url[: url.find("/", 8)])
