@@ -128,7 +128,7 @@ async def test_a_crawl_can_be_left_and_followed_again(
 ) -> None:
     """``--detach`` gives its id; ``--attach`` has all its pages, and leaves it if interrupted.
 
-    In whichever format the name of the file asks for.
+    In whichever format the name of the file asks for. Its duration is that of the crawl.
     """
     file = tmp_path / "pages.jsonl"
     file.write_text("of a crawl before\n")
@@ -151,8 +151,9 @@ async def test_a_crawl_can_be_left_and_followed_again(
         assert f"{file} exists: it is replaced when the crawl ends\n" in done.err
         for other in ("warc.gz", "parquet"):
             another = ("crawl", "--attach", crawlid, "-o", str(tmp_path / f"pages.{other}"))
-            done = await cluster.run(*another)
+            done = await cluster.run(*another, "--json")
             assert done.status == 0, done.err
+            assert json.loads(done.out)["seconds"] >= len(served.truth(maxdepth=9).delivered) - 2
         truth = served.truth(maxdepth=9)
     rows = parquet.read_table(tmp_path / "pages.parquet").to_pylist()
     assert sorted(row["url"] for row in rows) == sorted(truth.delivered)

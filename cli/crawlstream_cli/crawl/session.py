@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,9 @@ class CrawlSession:
             except asyncio.CancelledError:
                 self._tell(f"It goes on; to stop it: {self._command('stop')}")
                 raise
-        return self._summary(follower)
+        ending = follower.progress.ending
+        assert ending is not None
+        return replace(self._summary(follower), seconds=ending["server_time"] - ending["started"])
 
     async def detach(self, requests: Requests, *, as_json: bool) -> int:
         """Feed the seeds and leave; the exit code, 1 if one was rejected."""
