@@ -7,6 +7,9 @@
 #   killed      each container is killed
 #   full        Redis' volume is filled up, and room is made again
 #   daemon      the engine itself is restarted by RESTART_DAEMON, if that is set
+#   rendered    the image `renderer`: links exist only once a browser has run the script of the page
+#   stored      the image `pipeline`: each page is once in Parquet, JSON lines and SQLite
+#   disguised   the image `tls`: the site is behind TLS, and is asked with the handshake of a browser
 #
 #   docker/try.sh [--servers] [CRAWL...]
 #   RESTART_DAEMON='systemctl restart docker' docker/try.sh
@@ -41,12 +44,13 @@ up() {
     verb throttle set default --hits 25 --window 1
 }
 
-begin() { # a crawl of a site that nobody has seen yet
+begin() { # NAME [OPTION...]: a crawl of a site that nobody has seen yet
     echo "--- $1"
-    compose stop demo-site
+    shift
+    compose rm --stop --force demo-site
     compose run --rm -T --entrypoint rm crawlstream -f visits.jsonl results.jsonl
     compose up -d --no-recreate --wait demo-site
-    crawl=$(verb crawl http://172.31.250.10:8000/ --depth 3 --detach)
+    crawl=$(verb crawl "${scheme:-http}://172.31.250.10:8000/" --depth 3 --detach "$@")
 }
 
 end() { # follows it to its end, and asks the referee
@@ -105,7 +109,41 @@ daemon() {
     end
 }
 
-[ $# -gt 0 ] || set -- scaled restarted killed daemon full
+rendered() {
+    local files=("${files[@]}" -f compose.scripted.yaml)
+    compose --profile rendering up -d --build --no-recreate --wait renderer
+    begin rendered --render
+    end once --further 3
+    compose --profile rendering rm --stop --force renderer
+}
+
+stored() {
+    export CRAWLSTREAM_PIPELINE_TARGET=pipeline CRAWLSTREAM_PIPELINES_FILE=./trial.pipelines.toml
+    compose --profile pipeline up -d --build --no-recreate --wait pipeline
+    begin stored
+    end once
+    # What a process has not stored when it is stopped, the next does.
+    compose --profile pipeline stop pipeline
+    compose run --rm -T pipeline pipeline run --until-end
+    compose run --rm -T --entrypoint cat crawlstream results.jsonl |
+        compose run --rm -T -v "$PWD/stored.py:/stored.py:ro" --entrypoint python pipeline -P /stored.py
+}
+
+disguised() {
+    down
+    export CRAWLSTREAM_TLS_PROFILES=default,chrome,firefox,safari
+    local files=("${files[@]}" -f compose.secure.yaml) scheme=https profile
+    compose run --rm -T --no-deps --entrypoint openssl crawlstream req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+        -days 2 -subj /CN=trial -addext subjectAltName=IP:172.31.250.10 -keyout key.pem -out certificate.pem
+    compose run --rm -T --no-deps --entrypoint sh crawlstream -c 'cat key.pem certificate.pem >site.pem'
+    up
+    for profile in chrome firefox safari; do
+        begin "disguised as $profile" --tls "$profile"
+        end once --tls "$profile"
+    done
+}
+
+[ $# -gt 0 ] || set -- scaled restarted killed daemon full rendered stored disguised
 [ -n "${KEEP:-}" ] || trap down EXIT
 up
 for each in "$@"; do

@@ -27,18 +27,19 @@ def main() -> int:
         page_bytes=options.page_bytes,
         further=options.further,
         moves_robots=options.moves_robots,
+        scheme="https" if options.certificate else "http",
     )
     try:
         # uvloop reads past the sockets that know when data arrived.
-        asyncio.run(_until_stopped(web, options.log))
+        asyncio.run(_until_stopped(web, options.log, options.certificate))
     except CrawlstreamError as error:
         sys.stderr.write(f"crawlstream: {error}\n")
         return 1
     return 0
 
 
-async def _until_stopped(web: Web, log_file: Path) -> None:
-    serving = asyncio.create_task(serve(web, log_file))
+async def _until_stopped(web: Web, log_file: Path, certificate: Path | None) -> None:
+    serving = asyncio.create_task(serve(web, log_file, certificate))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, serving.cancel)
@@ -61,6 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--page-bytes", type=int, default=0)
     parser.add_argument("--further", type=int, default=0)
     parser.add_argument("--moves-robots", type=int, default=0)
+    parser.add_argument("--certificate", type=Path, help="PEM with its key: the site is https")
     return parser.parse_args()
 
 

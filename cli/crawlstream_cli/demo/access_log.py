@@ -79,10 +79,12 @@ def read_visits(path: Path) -> list[LoggedRequest]:
     return sorted(visits, key=lambda visit: visit.mono)
 
 
-def count_fetches(visits: Iterable[LoggedRequest], port: int) -> Counter[str]:
+def count_fetches(visits: Iterable[LoggedRequest], port: int, scheme: str = "http") -> Counter[str]:
     """How often each URL was asked for, robots.txt left out."""
     return Counter(
-        f"http://{visit.host}:{port}{visit.path}" for visit in visits if visit.path != "/robots.txt"
+        f"{scheme}://{visit.host}:{port}{visit.path}"
+        for visit in visits
+        if visit.path != "/robots.txt"
     )
 
 

@@ -6,6 +6,10 @@ import socket
 import struct
 import sys
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _SO_TIMESTAMPNS = 35
 """Linux: the kernel notes when data came in, as seconds and nanoseconds since the epoch."""
@@ -35,6 +39,17 @@ class StampedSocket(socket.socket):
     def recv(self, size: int, flags: int = 0, /) -> bytes:
         """Read as a socket does, and note the time."""
         data, notes, _flags, _peer = self.recvmsg(size, _ROOM_FOR_NOTES, flags)
+        self._note_arrival(notes)
+        return data
+
+    def recv_into(self, buffer: WriteableBuffer, size: int = 0, flags: int = 0, /) -> int:
+        """Read as a socket does, and note the time: TLS reads so."""
+        room = memoryview(buffer)[: size or None]
+        count, notes, _flags, _peer = self.recvmsg_into([room], _ROOM_FOR_NOTES, flags)
+        self._note_arrival(notes)
+        return count
+
+    def _note_arrival(self, notes: list[tuple[int, int, bytes]]) -> None:
         read_ns = arrived_ns = time.time_ns()
         for level, kind, stamp in notes:
             if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
@@ -42,4 +57,3 @@ class StampedSocket(socket.socket):
                 arrived_ns = seconds * 1_000_000_000 + nanoseconds
         ago_ns = read_ns - arrived_ns
         self.arrived_ms = (time.monotonic_ns() - ago_ns) / 1e6, arrived_ns / 1e6
-        return data

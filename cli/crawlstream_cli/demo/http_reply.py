@@ -165,7 +165,7 @@ def _anchor(href: str, target: SitePage) -> str:
 def _href(web: Web, page: SitePage, target: SitePage) -> str:
     """Relative on the same host; elsewhere absolute, now and then without the scheme."""
     if target.host != page.host:
-        return web.url(target)[5 if target.number % 4 == 0 else 0 :]
+        return web.url(target).removeprefix(f"{web.scheme}:" if target.number % 4 == 0 else "")
     folder = page.path[: page.path.rindex("/") + 1]
     if target.number % 2 and folder != "/" and target.path != "/":
         return f"..{target.path}"

@@ -10,6 +10,7 @@ import asyncio
 import re
 import resource
 import socket
+import ssl
 import sys
 from functools import partial
 from pathlib import Path
@@ -41,12 +42,13 @@ class Site:
     """A server of one web.
 
     If ``web.port`` is taken or an address does not exist here, :meth:`start` raises SetupError with
-    the remedy.
+    the remedy. With a ``certificate``, a PEM file with its key, visitors must speak TLS.
     """
 
-    def __init__(self, web: Web, log: AccessLog) -> None:
+    def __init__(self, web: Web, log: AccessLog, certificate: Path | None = None) -> None:
         self.web = web
         self.log = log
+        self._tls = _tls(certificate) if certificate else None
         self._replies: dict[tuple[str, str], HttpReply] = {}
         self._visited: set[tuple[str, str]] = set()
         self._listeners: list[socket.socket] = []
@@ -107,7 +109,8 @@ class Site:
         while True:
             try:
                 visitor = StampedSocket.over((await loop.sock_accept(listener))[0])
-                await loop.connect_accepted_socket(partial(_Connection, self, visitor), visitor)
+                connection = partial(_Connection, self, visitor)
+                await loop.connect_accepted_socket(connection, visitor, ssl=self._tls)
             except OSError:
                 # It has left again, or there is no room for more: the next may have more luck.
                 await asyncio.sleep(_NO_LUCK_S)
@@ -246,6 +249,12 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _tls(certificate: Path) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    return context
+
+
 def _allow_sockets(hosts: int) -> None:
     """Raise the limit of open files towards what the system grants; a wide web needs it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -255,9 +264,9 @@ def _allow_sockets(hosts: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-async def serve(web: Web, log_file: Path) -> None:
+async def serve(web: Web, log_file: Path, certificate: Path | None = None) -> None:
     """Serve until cancelled."""
-    site = Site(web, AccessLog(log_file))
+    site = Site(web, AccessLog(log_file), certificate)
     await site.start()
     try:
         await asyncio.Event().wait()

@@ -51,7 +51,7 @@ class Verdict:
                 yield f"delivered with status {status} instead of {expected}: {url}"
 
     def _wrong_fetches(self) -> Iterator[str]:
-        fetches = count_fetches(self.visits, self.web.port)
+        fetches = count_fetches(self.visits, self.web.port, self.web.scheme)
         for url in sorted(fetches.keys() | self.truth.fetches.keys()):
             expected = self.truth.fetches.get(url, 0)
             if fetches[url] != expected:

@@ -120,6 +120,7 @@ class Web:
     ``further`` above 0 pages have no links: a script in each sends ``further`` requests to their
     host, and the first is answered with the links. With ``moves_robots`` every robots.txt redirects
     first: on the host itself, or if the host has none, to a file of another host that allows all.
+    ``scheme`` is http, or https for a site that is served with a certificate.
 
     The same arguments make the same web; the front page is the seed from which all others are
     found.
@@ -138,6 +139,7 @@ class Web:
         page_bytes: int = 0,
         further: int = 0,
         moves_robots: int = 0,
+        scheme: str = "http",
     ) -> None:
         if not 1 <= hosts <= pages:
             raise ValueError(f"a web needs at least one page a host: {hosts} hosts, {pages} pages")
@@ -146,6 +148,7 @@ class Web:
         self.page_bytes = page_bytes
         self.further = further
         self.moves_robots = moves_robots
+        self.scheme = scheme
         self.hosts: tuple[str, ...] = tuple(
             str(IPv4Address(first_host) + offset) for offset in range(hosts)
         )
@@ -163,8 +166,8 @@ class Web:
         return f"{self.origin(page.host)}{page.path}"
 
     def origin(self, host: str) -> str:
-        """``http://host:port`` for one of the hosts."""
-        return f"http://{host}:{self.port}"
+        """``scheme://host:port`` for one of the hosts."""
+        return f"{self.scheme}://{host}:{self.port}"
 
     def find(self, host: str, path: str) -> SitePage | None:
         """The page at a path of a host, query included; None where there is none."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import ssl
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,6 +31,7 @@ from crawlstream_cli.demo.site import Site
 from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.verdict import Verdict
 from crawlstream_cli.demo.web import ContentKind, Web
+from support.crawler.tls import make_certificate
 
 
 def free_port() -> int:
@@ -178,9 +181,11 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     await served.stop()
 
 
-async def ask(site: Site, host: str, *paths: str, method: str = "GET") -> list[tuple[int, bytes]]:
+async def ask(
+    site: Site, host: str, *paths: str, method: str = "GET", tls: ssl.SSLContext | None = None
+) -> list[tuple[int, bytes]]:
     """Send all requests over one connection in one piece; return the replies in order."""
-    reader, writer = await asyncio.open_connection(host, site.web.port)
+    reader, writer = await asyncio.open_connection(host, site.web.port, ssl=tls)
     for path in paths:
         writer.write(
             f"{method} {path} HTTP/1.1\r\nHOST: {host}:1\r\nuser-agent: é\r\n\r\n".encode()
@@ -239,6 +244,24 @@ async def test_the_log_names_every_visit_once(site: Site, tmp_path: Path) -> Non
     ]
     assert sorted(v.mono for v in visits) == [v.mono for v in visits]
     assert count_fetches(visits, site.web.port)[f"{site.web.origin(host)}/"] == 3
+
+
+async def test_a_site_with_a_certificate_speaks_tls(tmp_path: Path) -> None:
+    """Its URLs are https, and its log has the time at which each request arrived."""
+    web = Web(free_port(), hosts=1, pages=40, first_host="127.0.0.1", scheme="https")
+    site = Site(web, AccessLog(tmp_path / "visits.jsonl"), make_certificate(tmp_path))
+    await site.start()
+    tls = ssl.create_default_context(cafile=str(tmp_path / "site.pem"))
+    begun = time.monotonic() * 1000
+    replies = await ask(site, "127.0.0.1", *(page.path for page in web.pages), tls=tls)
+    ended = time.monotonic() * 1000
+    await site.stop()
+    assert replies[0][0] == 200
+    visits = read_visits(tmp_path / "visits.jsonl")
+    assert all(begun <= visit.mono <= ended for visit in visits)
+    asked = count_fetches(visits, web.port, web.scheme)
+    assert asked == Counter(web.url(page) for page in web.pages)
+    assert all(url.startswith("https://127.0.0.1:") for url in asked)
 
 
 async def test_a_slow_page_holds_back_nobody_else(site: Site) -> None:

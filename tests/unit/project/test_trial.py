@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 import yaml
 
 from crawlstream_cli.demo.access_log import LoggedRequest
+from crawlstream_cli.demo.http_reply import render
 from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.web import Web
 from support.variables import DOCKER, load_yaml, variables
@@ -58,6 +60,18 @@ def leave(log: Log) -> None:
     """All is as it must be."""
 
 
+def ask_referee(
+    folder: Path, results: list[dict[str, Any]], visits: list[LoggedRequest], *arguments: str
+) -> tuple[int, str]:
+    """Its exit code, and what it says of lost pages, windows and second fetches."""
+    for name, lines in (("results", results), ("visits", visits)):
+        (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(x) + b"\n" for x in lines))
+    argv = (sys.executable, "-P", str(DOCKER / "referee.py"), *arguments)
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    assert not done.stderr
+    return done.returncode, done.stdout[done.stdout.rindex("lost ") :].rstrip()
+
+
 @pytest.mark.parametrize(
     ("change", "arguments", "code", "facts"),
     [
@@ -84,12 +98,61 @@ def test_the_referee_sees_what_is_wrong(
         for url, times in log.items()
         for at in times
     ]
-    for name, lines in (("results", results), ("visits", visits)):
-        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(x) + b"\n" for x in lines))
-    argv = (sys.executable, "-P", str(DOCKER / "referee.py"), *arguments)
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.endswith(f"{facts}\n"), done.stderr
-    assert done.returncode == code
+    assert ask_referee(tmp_path, results, visits, *arguments) == (code, facts)
+
+
+@pytest.mark.parametrize(
+    ("further", "profile", "code"),
+    [(3, "chrome", 0), (2, "chrome", 1), (4, "chrome", 1), (0, "chrome", 1), (3, "default", 1)],
+)
+def test_the_referee_sees_how_pages_were_fetched(
+    tmp_path: Path, further: int, profile: str, code: int
+) -> None:
+    """Each page must be rendered with all that its script sends, and come by the TLS profile."""
+    web = Web(
+        8000,
+        hosts=1,
+        pages=600,
+        first_host="172.31.250.10",
+        slow_pages=5,
+        scheme="https",
+        further=3,
+    )
+    truth = expected_pages(web, FollowRules(maxdepth=3))
+    requests = chain.from_iterable([url] * times for url, times in truth.fetches.items())
+    scripts = [
+        f"/further/{number}{page.path}"
+        for page in web.pages
+        if web.url(page) in truth.delivered and b"<script>" in render(web, page).body
+        for number in range(further)
+    ]
+    paths = [url.removeprefix(web.origin(web.hosts[0])) for url in requests]
+    visits = [
+        LoggedRequest(number * 50.0, 0, web.hosts[0], "GET", path, 200, "")
+        for number, path in enumerate([*paths, *scripts])
+    ]
+    results = [
+        {"url": url, "status_code": status, "tls_profile": profile, "render": {}}
+        for url, status in truth.delivered.items()
+    ]
+    asked = ask_referee(tmp_path, results, visits, "once", "--further", "3", "--tls", "chrome")
+    assert asked == (code, "lost 0, windows 0, fetched again 0")
+
+
+def test_the_trial_has_the_same_site_in_other_ways() -> None:
+    """Its pages are those that the referee knows: with links that scripts make, or behind TLS."""
+    words = SITE["command"]
+    for name, more in (("scripted", ["--further", "3"]), ("secure", ["--certificate", "site.pem"])):
+        site = load_yaml(DOCKER / f"compose.{name}.yaml")["services"]["demo-site"]
+        assert site["command"] == [*words[:-2], *more, *words[-2:]]
+
+
+def test_the_trial_runs_every_image() -> None:
+    """Each target of the Dockerfile that is an image crawls in it, as compose.yaml runs it."""
+    stages = re.findall(r"^FROM base AS (\S+)", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
+    compose = "".join((DOCKER / f"compose{each}.yaml").read_text() for each in ("", ".secure"))
+    targets = re.findall(r"TARGET(?:=|:-)(\w+)|target: (\w+)", SCRIPT + compose)
+    assert set(stages) == {either or other for either, other in targets}
 
 
 def test_the_referee_knows_the_site() -> None:
@@ -167,6 +230,8 @@ def test_the_files_that_it_names_are_there() -> None:
         "compose.servers.yaml",
         "compose.demo.yaml",
         "compose.full.yaml",
+        "compose.scripted.yaml",
+        "compose.secure.yaml",
     }
     for name in named:
         assert set(load_yaml(DOCKER / name)["services"]) <= known
