@@ -74,9 +74,10 @@ class RunningPostgres(Program):
         """Return the URL of a database, for its owner."""
         return f"postgresql://{_OWNER}@127.0.0.1:{self.port}/{database}"
 
-    def make_database(self, name: str) -> str:
+    def make_database(self, name: str, encoding: str = "UTF8") -> str:
         """Create an empty database; its URL."""
-        command = ("psql", "-qX", self.url(), "-c", f'create database "{name}"')
+        making = f"create database \"{name}\" encoding '{encoding}' template template0"
+        command = ("psql", "-qX", self.url(), "-c", making)
         subprocess.run(command, check=True)
         return self.url(name)
 

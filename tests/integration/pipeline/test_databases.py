@@ -25,8 +25,12 @@ async def test_pages_become_rows_once_whoever_dies(
     fresh_name: str,
     wait_until: WaitUntil,
 ) -> None:
-    """Two processes share the partitions, one is killed; the account of the run is published."""
-    url = postgres_server.make_database(fresh_name)
+    """Two processes share the partitions, one is killed; the account of the run is published.
+
+    The database has no encoding, as one has that was made without a locale.
+    """
+    url = postgres_server.make_database(fresh_name, encoding="SQL_ASCII")
+    rows = f"{url}?client_encoding=UTF8"
     cluster.describe_sink(f'kind = "sql"\nurl = "{url}"')
     checked = cluster.command("check")
     place = f"pages of postgresql://127.0.0.1:{postgres_server.port}/{fresh_name}"
@@ -36,7 +40,7 @@ async def test_pages_become_rows_once_whoever_dies(
     try:
         for process in processes:
             process.start()
-        await wait_until(lambda: len(ids_of(url)) >= 30)
+        await wait_until(lambda: len(ids_of(rows)) >= 30)
         processes[0].kill()
         cluster.feed(record(n) for n in [*range(60, pages), 3, 64])
         ending = CrawlEvent(
@@ -59,7 +63,7 @@ async def test_pages_become_rows_once_whoever_dies(
     finally:
         for process in processes:
             process.kill()
-    assert ids_of(url) == Counter(page_id(n) for n in range(pages))
+    assert ids_of(rows) == Counter(page_id(n) for n in range(pages))
     account = {name: told[0][name] for name in ("read", "repeats", "delivered", "complete")}
     assert account == {"read": 122, "repeats": 2, "delivered": 120, "complete": True}
     (run,) = map(orjson.loads, cluster.command("report", "archive", "--json").stdout.splitlines())

@@ -78,6 +78,9 @@ class Postgres:
                 self._url,
                 application_name=self._application,
                 connect_timeout=CONNECT_S,
+                # Also where the environment has another or the database none (SQL_ASCII): otherwise
+                # notes would be read as bytes, and never be found again.
+                client_encoding="UTF8",
                 tcp_user_timeout=20_000,
                 # A machine that dies while a call waits for its answer sends nothing at all.
                 keepalives_idle=10,
