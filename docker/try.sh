@@ -6,6 +6,7 @@
 #   restarted   each container is restarted
 #   killed      each container is killed
 #   full        Redis' volume is filled up, and room is made again
+#   partitioned a Redis Cluster in place of the one Redis, and one of its primaries is killed
 #   daemon      the engine itself is restarted by RESTART_DAEMON, if that is set
 #   rendered    the image `renderer`: links exist only once a browser has run the script of the page
 #   stored      the image `pipeline`: each page is once in Parquet, JSON lines and SQLite
@@ -100,6 +101,19 @@ full() {
     end
 }
 
+partitioned() {
+    down
+    local files=("${files[@]}" -f compose.partitions.yaml)
+    up
+    begin partitioned
+    after 100
+    compose kill redis-2
+    after 200
+    compose start redis-2
+    end
+    down
+}
+
 daemon() {
     [ -n "${RESTART_DAEMON:-}" ] || { echo 'daemon: RESTART_DAEMON is not set' && return; }
     begin daemon
@@ -143,7 +157,7 @@ disguised() {
     done
 }
 
-[ $# -gt 0 ] || set -- scaled restarted killed daemon full rendered stored disguised
+[ $# -gt 0 ] || set -- scaled restarted killed daemon full rendered stored disguised partitioned
 [ -n "${KEEP:-}" ] || trap down EXIT
 up
 for each in "$@"; do
