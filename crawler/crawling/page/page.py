@@ -86,6 +86,8 @@ class Page:
     """The TLS profile that its requests are sent with; None: the default one."""
     signed: str | None = None
     """The key that its request was signed with; None: it was not."""
+    payment: Mapping[str, str | None] | None = None
+    """What its response says about money, as its result has it; None: nothing."""
     render: Mapping[str, object] | None = None
     """Time and traffic of the browser that rendered it; None: no browser did."""
     refused: SiteReaction | None = None

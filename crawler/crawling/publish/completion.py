@@ -20,6 +20,7 @@ from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE
 from crawling.publish.deadlines import Deadlines
+from crawling.publish.priced_origins import PricedOrigins
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.effects import Outcome
@@ -46,6 +47,7 @@ class Completion:
     ) -> None:
         """``retries``: how often a page is tried again whose spider or pipelines did not end."""
         self.deadlines = Deadlines()
+        self.priced = PricedOrigins(publisher)
         self._retries = retries
         self._leases = leases
         self._publisher = publisher
@@ -80,7 +82,7 @@ class Completion:
             firing=lease.firing,
             detail=_readable(detail) if reason in _EXPLAINED else "",
         )
-        await self._publisher.failure(event)
+        await self._publisher.event(event)
         failpoint("after_publish")
         detail = detail[:DETAIL_LENGTH]
         log.warning("settle", outcome="failed", reason=reason, url=event.url, detail=detail)

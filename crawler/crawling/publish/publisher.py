@@ -13,7 +13,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out, RecordTooLarge
 from crawlstream.errors import Unavailable
-from crawlstream.model.event import PageFailed
+from crawlstream.model.event import PageFailed, PaymentRequired
 from crawlstream.model.result import CrawlResult, ResultLimits
 from crawlstream.retry import Backoff, until_available
 from crawlstream.store.bodies import BodyStore
@@ -83,8 +83,8 @@ class Publisher:
             else:
                 return
 
-    async def failure(self, event: PageFailed) -> None:
-        """Publish that a page will have no result."""
+    async def event(self, event: PageFailed | PaymentRequired) -> None:
+        """Publish that a page will have no result, or that its site wants to be paid."""
         await self._send([Out(self._topics.events, events.encode(event), event.id.encode())])
 
     async def links(self, records: Sequence[Out]) -> Sequence[int]:

@@ -20,6 +20,7 @@ from crawling.page.scrapy_request import page_of
 from crawling.publish.completion import Completion
 from crawling.publish.publisher import GivenUp
 from crawling.response.codings import Undecoded
+from crawling.response.payment import PAYMENT_REQUIRED, payment_of
 from crawling.response.redirects import redirect_of, sent_elsewhere
 from crawling.response.site_feedback import retry_after
 from crawlstream.boot.settings import Settings
@@ -69,6 +70,9 @@ class Outcomes:
         self.leases.answered(page)
         page.cpu_s += len(response.body) * BODY_S_PER_BYTE
         self._count(page, response.status, "")
+        page.payment = payment_of(response)
+        if response.status == PAYMENT_REQUIRED:
+            await self.endings.priced.note(page)
         if response.status in RETRIED and self._may_retry(page):
             self._retry(page, f"http_{response.status}", response)
             raise PageEnded

@@ -89,6 +89,7 @@ class ClusterSpider(Spider):
             render=page.render,
             method=str(request.method) if request else "GET",
             signed=page.signed,
+            payment=page.payment,
             incomplete=INCOMPLETE in response.flags,
         )
 

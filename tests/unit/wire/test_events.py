@@ -11,7 +11,7 @@ import pytest
 
 from crawlstream import __version__
 from crawlstream.model.crawl import CrawlKey, FiringKey
-from crawlstream.model.event import CrawlEvent, PageFailed, Rejection
+from crawlstream.model.event import CrawlEvent, PageFailed, PaymentRequired, Rejection
 from crawlstream.wire import events, rejects
 
 CRAWL = CrawlKey("link", "app", "job")
@@ -89,6 +89,29 @@ def test_a_failed_page_says_which_and_why() -> None:
         "attempts": 4,
         "depth": 1,
         "parent": "http://a.example/",
+    }
+
+
+def test_an_origin_with_a_price_is_reported_with_its_first_page() -> None:
+    """What it does not say is null."""
+    event = PaymentRequired(
+        id="0" * 32,
+        crawl=CRAWL,
+        run=3,
+        server_time=1795251152,
+        origin="http://a.example:80",
+        url="http://a.example/x",
+        price="USD 0.01",
+        error=None,
+    )
+    assert orjson.loads(events.encode(event)) == {
+        "event": "payment_required",
+        **COMMON,
+        "id": "0" * 32,
+        "origin": "http://a.example:80",
+        "url": "http://a.example/x",
+        "price": "USD 0.01",
+        "error": None,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -19,6 +19,7 @@ from crawlstream.wire.stored import decode_profile, encode_profile
 from support.pipelines.results import record
 
 _VALUES: dict[Any, Any] = {str: "POST", bool: True, int: 7, Sequence[str]: ["a", "b"]}
+_VALUES[Mapping[str, object]] = {"a": "b"}
 
 
 @pytest.mark.parametrize("name", OCCASIONAL)
@@ -30,7 +31,7 @@ def test_a_field_of_a_result_is_encoded_decoded_and_a_column(name: str) -> None:
     assert name.encode() not in record(1)
     assert not page.extra
     (column,) = (each for each in COLUMNS if each.name == name)
-    assert column.take(page) == value
+    assert column.take(page) == ('{"a":"b"}' if isinstance(value, dict) else value)
 
 
 def test_a_setting_that_pages_inherit_is_stored_with_the_profile() -> None:

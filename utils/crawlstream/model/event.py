@@ -36,6 +36,27 @@ class PageFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentRequired:
+    """Origin that wants to be paid: its first page with the status 402 in a run."""
+
+    id: str
+    """The same in each event of the run and the origin; also the key of its record."""
+    crawl: CrawlKey
+    run: int
+    server_time: int
+    """Epoch seconds."""
+    origin: str
+    url: str
+    """The first page."""
+    price: str | None
+    """Its price; None if the site names none."""
+    error: str | None
+    """Code of ``crawler-error``."""
+    firing: FiringKey | None = None
+    """The latest firing of a schedule that has fed the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlEvent:
     """Start of a run, or its end, which each run has once."""
 
@@ -86,7 +107,7 @@ class RunDelivered:
         return self.done == self.read - self.repeats
 
 
-Event = PageFailed | CrawlEvent | RunDelivered
+Event = PageFailed | PaymentRequired | CrawlEvent | RunDelivered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

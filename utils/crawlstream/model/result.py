@@ -25,6 +25,8 @@ class PageFields:
     method: Annotated[str, "HTTP method"] = "GET"
     signed: Annotated[str | None, "key of its signature"] = None
     """Key that the request was signed with, by its thumbprint."""
+    payment: Annotated[Mapping[str, object] | None, "price of the page"] = None
+    """``price``, ``charged``, ``error`` and ``purse``; None if the site did not speak of money."""
 
 
 class PageField(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.event import CrawlEvent, Event, PageFailed, RunDelivered
+from crawlstream.model.event import CrawlEvent, Event, PageFailed, PaymentRequired, RunDelivered
 from crawlstream.model.recurring.schedule import ScheduleEvent
 from crawlstream.wire import jsontext
 
@@ -36,13 +36,18 @@ def encode(event: Event) -> bytes:
 def _name(event: Event) -> str:
     if isinstance(event, CrawlEvent):
         return event.event
+    if isinstance(event, PaymentRequired):
+        return "payment_required"
     return "page_failed" if isinstance(event, PageFailed) else "run_delivered"
 
 
 def _more(event: Event) -> dict[str, Any]:
     if isinstance(event, RunDelivered):
         return _account(event)
-    more = _page(event) if isinstance(event, PageFailed) else _ending(event)
+    if isinstance(event, CrawlEvent):
+        more = _ending(event)
+    else:
+        more = _page(event) if isinstance(event, PageFailed) else _priced(event)
     return more | ({"occasion": asdict(event.firing)} if event.firing else {})
 
 
@@ -132,6 +137,10 @@ def _page(event: PageFailed) -> dict[str, Any]:
     }
     more = {"uuid": event.uuid, "detail": event.detail}
     return record | {name: text for name, text in more.items() if text}
+
+
+def _priced(event: PaymentRequired) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in ("id", "origin", "url", "price", "error")}
 
 
 def _ending(event: CrawlEvent) -> dict[str, Any]:

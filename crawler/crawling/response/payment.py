@@ -1,0 +1,42 @@
+"""What a response says about money: the price of its page, what was charged, why it was refused.
+
+A page that costs something is a result like any other; nothing is paid here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from scrapy.http import Response
+
+from crawlstream.model.words.price import price_in
+
+PAYMENT_REQUIRED = 402
+
+_PRICE, _CHARGED, _ERROR = b"Crawler-Price", b"Crawler-Charged", b"Crawler-Error"
+_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def payment_of(response: Response) -> Mapping[str, str | None] | None:
+    """Return the field ``payment`` of a result; None if the response does not speak of money."""
+    names = dict.keys(response.headers)
+    is_about_money = _CHARGED in names or _PRICE in names or _ERROR in names
+    if not is_about_money and response.status != PAYMENT_REQUIRED:
+        return None
+    error = _text(response, _ERROR)
+    return {
+        "price": _price(response, _PRICE),
+        "charged": _price(response, _CHARGED),
+        "error": error if _CODE.fullmatch(error) else None,
+        "purse": None,
+    }
+
+
+def _price(response: Response, name: bytes) -> str | None:
+    price = price_in(_text(response, name))
+    return None if price is None else str(price)
+
+
+def _text(response: Response, name: bytes) -> str:
+    return (response.headers.get(name) or b"").decode("latin-1").strip()
