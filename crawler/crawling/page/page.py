@@ -87,7 +87,7 @@ class Page:
     signed: str | None = None
     """The key that its request was signed with; None: it was not."""
     payment: Mapping[str, str | None] | None = None
-    """What its response says about money, as its result has it; None: nothing."""
+    """Price and charge that its response names, as its result has them; None: neither."""
     render: Mapping[str, object] | None = None
     """Time and traffic of the browser that rendered it; None: no browser did."""
     refused: SiteReaction | None = None

@@ -1,4 +1,4 @@
-"""What a response says about money: the price of its page, what was charged, why it was refused.
+"""Read a response about money: the price of its page, the charge, the reason of a refusal.
 
 A page that costs something is a result like any other; nothing is paid here.
 """

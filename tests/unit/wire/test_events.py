@@ -93,7 +93,7 @@ def test_a_failed_page_says_which_and_why() -> None:
 
 
 def test_an_origin_with_a_price_is_reported_with_its_first_page() -> None:
-    """What it does not say is null."""
+    """Fields that the site does not name are null."""
     event = PaymentRequired(
         id="0" * 32,
         crawl=CRAWL,

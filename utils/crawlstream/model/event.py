@@ -40,7 +40,7 @@ class PaymentRequired:
     """Origin that wants to be paid: its first page with the status 402 in a run."""
 
     id: str
-    """The same in each event of the run and the origin; also the key of its record."""
+    """Id that each event of the run and the origin has; also the key of its record."""
     crawl: CrawlKey
     run: int
     server_time: int
