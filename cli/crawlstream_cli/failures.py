@@ -15,9 +15,9 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import PageFailed
 from crawlstream.model.words.quantities import by_reason
-from crawlstream.runs.failed_pages import Failures, read_failures
 from crawlstream_cli.common.cluster_requests import ends_of
 from crawlstream_cli.common.console import print_line, stdout_console
+from crawlstream_cli.common.failed_pages import Failures, read_failures
 from crawlstream_cli.common.which import AppId, Spider, which_crawl
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl.ending import REMEDIES

@@ -32,19 +32,18 @@ from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.process import Process
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.plugins import Context
-from crawlstream.stats.counter_history import CounterHistory
 from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.stats.rule_history import note_changes
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
-from crawlstream.throttle.watch import ThrottleWatch
 from crawlstream_frontier.maintenance import FrontierLimits
 from crawlstream_frontier.opening.identity import check_cluster, join_cluster
 from crawlstream_frontier.opening.servers import open_frontiers, shelf_of
 from crawlstream_frontier.opening.startup_check import agree_later, check_frontiers
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
+from redis_monitor.actions.counter_history import CounterHistory
 from redis_monitor.cluster_metrics import ClusterMetrics
 from redis_monitor.ledger_audit import LedgerAudit
 from redis_monitor.notify.channels import notifying
@@ -57,6 +56,7 @@ from redis_monitor.schedules.seed_reader import SeedReader
 from redis_monitor.sharing import Sharing
 from redis_monitor.table_sync import TableSync
 from redis_monitor.throttle_sync import ThrottleSync
+from redis_monitor.throttle_watch import ThrottleWatch
 
 SHARED = (
     *("dupefilter_timeout", "finish_grace", "max_wait", "max_queued_crawl", "max_queued"),

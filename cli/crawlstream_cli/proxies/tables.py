@@ -9,12 +9,12 @@ import orjson
 from rich.table import Table
 
 from crawlstream.egress.edit import DEFAULT
-from crawlstream.egress.shown import pool_shown, pool_table
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
 from crawlstream.model.egress.proxy_states import PoolState, ProxyState, pool_json
 from crawlstream.model.words.quantities import duration
 from crawlstream_cli.common.console import print_line, stdout_console
+from crawlstream_cli.proxies.shown import pool_shown, pool_table
 
 _MOST_RESTS = 3
 

@@ -13,11 +13,11 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.signing import directory
 from crawlstream.signing.keys import Key, load_keys, new_key
-from crawlstream.signing.rotation import next_step
 from crawlstream.signing.signer import DIRECTORY_PATH
 from crawlstream_cli.common.console import print_line
 from crawlstream_cli.common.times import until
 from crawlstream_cli.signing.checks import Checks
+from crawlstream_cli.signing.rotation import next_step
 
 signing = typer.Typer(
     help="Make the keys that requests are signed with, and publish them.",

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.partitions.credits import Draw, Grant
 from crawlstream.model.partitions.messages import (
     ChangeAnswer,
     ContextChange,
@@ -14,7 +13,7 @@ from crawlstream.model.partitions.messages import (
     Label,
     Look,
 )
-from crawlstream_frontier.codec.credits import pack_count, pack_grant, unpack_draw
+from crawlstream_frontier.codec.credits import Draw, Grant, pack_count, pack_grant, unpack_draw
 from crawlstream_frontier.codec.links import GROUPS_PER_CALL
 from crawlstream_frontier.codec.partitions import (
     offsets_in,

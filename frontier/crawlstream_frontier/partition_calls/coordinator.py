@@ -9,7 +9,6 @@ from crawlstream.errors import NoFrontier, NotRestored, PositionGap
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import IntakeBatch
-from crawlstream.model.partitions.credits import Draw, Grant, NoGrant
 from crawlstream.model.partitions.messages import (
     Begun,
     ChangeAnswer,
@@ -32,7 +31,7 @@ from crawlstream_frontier.codec.coordinator import (
     unpack_note,
     unpack_stamps,
 )
-from crawlstream_frontier.codec.credits import pack_draws, unpack_grant
+from crawlstream_frontier.codec.credits import Draw, Grant, NoGrant, pack_draws, unpack_grant
 from crawlstream_frontier.codec.partitions import (
     pack_change_answers,
     pack_finish,

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import structlog
 
 from crawlstream.errors import CrawlstreamError, RedisUnavailable
-from crawlstream.model.partitions.credits import NOTHING, Draw, Grant, NoGrant
 from crawlstream.model.partitions.messages import ContextKey
 from crawlstream.tasks import end, together
+from crawlstream_frontier.codec.credits import NOTHING, Draw, Grant, NoGrant
 from crawlstream_frontier.partition_calls.contexts import Contexts
 from crawlstream_frontier.partition_calls.coordinator import Coordinator
 from crawlstream_frontier.partitions.answers import Queryable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from crawlstream.boot.settings import Settings
-from crawlstream.formats.kafka_connect import connect_schema
+from pipeline_service.commands.kafka_connect import connect_schema
 from pipeline_service.commands.printing import print_json
 
 

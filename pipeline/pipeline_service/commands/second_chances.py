@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
+from io import BytesIO
 
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
@@ -19,7 +20,7 @@ from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import read_topic
 from crawlstream.errors import ConfigError
 from crawlstream.formats.columns import COLUMNS
-from crawlstream.formats.memory import in_memory
+from crawlstream.formats.files import make_writer
 from crawlstream.model.event import Undelivered
 from crawlstream.plugins.sinks import Change, RowsRefused
 from crawlstream.wire import jsontext
@@ -165,8 +166,12 @@ def _write(settings: Settings, judged: Wanted, staging: Staging) -> str:
     folder = folder_of(judged.page, pipeline.sink.partition_by)
     name = f"{folder}replayed-{short(judged.id).hex()}.{which}"
     columns = COLUMNS if staging.shape is None else staging.shape.columns
-    rows = written(judged, staging.shape, which)
-    store.put(name, in_memory(which, crawl_of(settings), rows, columns=columns))
+    file = BytesIO()
+    writer = make_writer(which, file, crawl_of(settings), columns)
+    for value, row in written(judged, staging.shape, which):
+        writer.write(value, row)
+    writer.close()
+    store.put(name, file.getvalue())
     return store.url(name)
 
 

@@ -11,11 +11,11 @@ from crawlstream.model.effects import PendingAction
 from crawlstream.model.process import Process
 from crawlstream.model.request import StatsRequest
 from crawlstream.plugins import Context, Reply
-from crawlstream.stats.counter_history import CounterHistory
 from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.heartbeat import living
 from crawlstream.wire import replies, requests, stats_reply
 from crawlstream.wire.replies import Section
+from redis_monitor.actions.counter_history import CounterHistory
 
 
 class StatsMonitor:

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from crawlstream.stats.pipeline_states import states_of
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.quality import by_field, missed
 from rest_service.dashboard.render import render
 from rest_service.service import TheClient, TheService
 from rest_service.v2.living import living_processes
+from rest_service.v2.pipeline_states import states_of
 from rest_service.v2.pipelines import deliveries
 
 _HERE = "/ui/pipelines"

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Path, Response
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.runs.deliveries import Deliveries, Run, read_deliveries
 from crawlstream.stats.heartbeat import living_in
-from crawlstream.stats.pipeline_states import states_of
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.service import Service, TheClient, TheService
+from rest_service.v2.pipeline_states import states_of
 
 router = APIRouter(prefix="/v2", tags=["pipelines"])
 

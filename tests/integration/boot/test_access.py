@@ -21,7 +21,6 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, ZooKeeperUnavailable
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
-from crawlstream.throttle.watch import ThrottleWatch
 from crawlstream.zoo.client import ZooKeeperSecurity, secure
 from crawlstream_chaos.processes import Program, RunningServer
 from crawlstream_cli.local import servers
@@ -29,6 +28,7 @@ from crawlstream_cli.local.home import find_jars
 from crawlstream_cli.local.ports import free_block
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.opening.redis_check import check_redis
+from redis_monitor.throttle_watch import ThrottleWatch
 from support.crawler.tls import make_certificate
 from support.servers import running
 from support.waiting import wait_until

@@ -23,13 +23,13 @@ from crawlstream.bus.tail import end_offsets
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.process import Process
-from crawlstream.stats.counter_history import CounterHistory
 from crawlstream.stats.heartbeat import Heartbeat, living
 from crawlstream.stats.tally import Tally
 from crawlstream_chaos.witness import Witness
 from crawlstream_cli.local.ports import free_block
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.streams import GROUP
+from redis_monitor.actions.counter_history import CounterHistory
 from support.documented import install_example_plugin
 from support.monitors import MonitorCluster, MonitorProcess
 from support.waiting import WaitUntil

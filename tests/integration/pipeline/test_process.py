@@ -17,7 +17,7 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.topics import forget_records
 from crawlstream.keys import FrontierKeys
 from crawlstream.stats.heartbeat import living
-from crawlstream.stats.pipeline_states import states_of
+from rest_service.v2.pipeline_states import states_of
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import select

@@ -20,9 +20,9 @@ from warcio.archiveiterator import ArchiveIterator
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.formats.columns import COLUMNS
 from crawlstream.formats.files import FORMATS, Crawl, format_of, make_writer
-from crawlstream.formats.output import whole_file
 from crawlstream.formats.parquet import schema_of
 from crawlstream.wire.delivered import decode
+from crawlstream_cli.crawl.output import whole_file
 from support.pipelines.reading import pages_of
 from support.pipelines.results import PAGE, page_id, record
 

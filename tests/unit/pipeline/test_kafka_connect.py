@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from crawlstream.formats.kafka_connect import connect_schema
 from crawlstream.wire import jsontext
+from pipeline_service.commands.kafka_connect import connect_schema
 from support.documented import DOCS
 from support.pipelines.pages import HOSTILE
 from support.pipelines.results import record

@@ -15,9 +15,9 @@ from redis.asyncio import Redis
 from crawlstream.keys import FrontierKeys, Partitions
 from crawlstream.model.crawl import CrawlKey, Entry
 from crawlstream.model.effects import Links
-from crawlstream.model.partitions import credits as real
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
 from crawlstream.wire.stored import encode_entry
+from crawlstream_frontier.codec import credits as real
 from crawlstream_frontier.codec.link_batch import LinkBatch
 from crawlstream_frontier.codec.link_records import pack_links, read_links
 from crawlstream_frontier.codec.values import unpack

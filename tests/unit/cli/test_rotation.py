@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawlstream.signing.directory import MAX_AGE_S, Directory, Times
-from crawlstream.signing.rotation import next_step
+from crawlstream_cli.signing.rotation import next_step
 
 STEPS: dict[str, tuple[list[str], dict[str, Times], str, int]] = {
     "not listed": (["old"], {"old": Times(10, 10)}, "Step 1 of 3: add", 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from crawlstream.model.process import Activity
-from crawlstream.stats.pipeline_states import states_of
+from rest_service.v2.pipeline_states import states_of
 from support.pipelines.told import process, report
 
 

@@ -17,9 +17,9 @@ from structlog.typing import EventDict
 from crawlstream.errors import BadTable
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
-from crawlstream.throttle.watch import ThrottleWatch
 from crawlstream.zoo import watcher as watcher_module
 from crawlstream_chaos.processes import RunningServer
+from redis_monitor.throttle_watch import ThrottleWatch
 from support.session.own import own_zookeeper_server
 from support.waiting import wait_until
 
