@@ -11,7 +11,7 @@ import typer
 
 from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.scope import Redirects, Scope, scope_fields
+from crawlstream.model.scope import DirectiveUse, Redirects, Scope, scope_fields
 from crawlstream.model.url import host_of, seed_url
 
 _Texts = list[str] | None
@@ -63,6 +63,15 @@ class RequestOptions:
             help=(
                 "Redirects to follow that lead out of the scope. seeds (default): those of seeds;"
                 " scope: none; any: all."
+            )
+        ),
+    ] = None
+    directives: Annotated[
+        DirectiveUse | None,
+        typer.Option(
+            help=(
+                "Links that their page does not vouch for (nofollow): obey leaves them out, record"
+                " follows them. Default: CRAWLSTREAM_DIRECTIVES."
             )
         ),
     ] = None
@@ -123,6 +132,7 @@ class RequestOptions:
             "allow_regex": self.allow_regex,
             "deny_regex": self.deny_regex,
             "redirects": self.redirects,
+            "directives": self.directives,
             "headers": _pairs("--header", ":", self.header or ()),
             "attrs": _pairs("--attr", "=", self.attr or ()),
             **scope_fields(self.scope, seeds, self.allow_domain or ()),

@@ -32,7 +32,9 @@ class Gathering:
         page = self._page
         if isinstance(each, Outlinks):
             page.filtered.update(each.refused)
-            if each.versions:
+            if page.keeps_links:
+                page.filtered["nofollow"] += len(each.urls)
+            elif each.versions:
                 self._children.follow_versions(each, self._response)
             else:
                 self._children.follow(each.urls, self._response, spiderid=each.spiderid)

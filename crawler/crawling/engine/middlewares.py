@@ -16,6 +16,7 @@ from crawling.failures import BadEncoding, TooLarge
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.leases import Leases
 from crawling.page.body_budget import BodyBudget
+from crawling.page.directives import directives_of, obeys
 from crawling.page.flight_recorder import FlightRecorder
 from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE, page_of
@@ -33,6 +34,7 @@ from crawling.response.codings import (
     without_codings,
 )
 from crawling.response.outcome import Outcomes
+from crawling.robots.lines import product_token
 from crawling.robots.request import ROBOTS
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.result import CrawlResult
@@ -62,6 +64,10 @@ class OutcomeMiddleware:
             failpoint("after_fetch")
             response = with_charset(response)
             await self._outcomes.judge(page, response)
+            agent = (request.headers.get(b"User-Agent") or b"").decode("latin-1")
+            page.directives = directives_of(response, product_token(agent))
+            policy = self._outcomes.settings.directives
+            page.obeys_directives = obeys(policy, page.lease.profile.directives)
         return response
 
 

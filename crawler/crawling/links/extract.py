@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
 import structlog
 from scrapy.http import HtmlResponse, Response
@@ -37,33 +38,46 @@ def links_of(
     """Address and text of the links that a crawl follows, and how many it does not, by reason.
 
     The crawl is that of the page, unless another's ``profile`` is given.
+    Where directives are obeyed, that is none of a page that says ``nofollow``.
     A page without HTML has none. Unreadable markup has none either, and the page still counts.
     """
-    rules = rules_of(profile) if profile else rules_for(page_of(response).lease)
+    page = None if profile else page_of(response)
+    rules = rules_for(page.lease) if page else rules_of(profile or Profile())
+    obeys = page.obeys_directives if page else profile is not None and profile.directives == "obey"
     found: dict[str, str] = {}
     refused: Counter[str] = Counter()
-    links = _extract(response, refused)
+    links = _extract(response, refused, obeys=obeys)
     for (url, text), refusal in zip(links, rules.verdicts([url for url, _ in links]), strict=True):
         if refusal is None:
             found.setdefault(without_fragment(url), text)
         else:
             refused[refusal] += 1
+    if page and page.keeps_links:
+        refused.update("nofollow" for _ in found)
+        return [], refused
     return list(found.items()), refused
 
 
-def _extract(response: Response, refused: Counter[str]) -> Sequence[tuple[str, str]]:
+def _extract(
+    response: Response, refused: Counter[str], *, obeys: bool
+) -> Sequence[tuple[str, str]]:
     """Each link once: its address, with its fragment, and its text."""
     links: list[tuple[str, str]] = []
     if isinstance(response, HtmlResponse):
         try:
-            _find(response, links, refused)
+            _find(response, links, refused, obeys=obeys)
         except Exception as error:  # noqa: BLE001  whatever the parser trips over, the page is kept
             log.warning("parse", outcome="links_cut", url=response.url, error=str(error)[:200])
     return links
 
 
-def _find(response: HtmlResponse, links: list[tuple[str, str]], refused: Counter[str]) -> None:
-    """Add what anchors and areas point to; not without end, and what is beyond it is counted."""
+def _find(
+    response: HtmlResponse, links: list[tuple[str, str]], refused: Counter[str], *, obeys: bool
+) -> None:
+    """Add what anchors and areas point to; not without end, and what is beyond it is counted.
+
+    ``obeys``: links with ``rel=nofollow`` are left out, unless they stand elsewhere without it.
+    """
     reading = ParsedPage(response)
     if not reading.is_whole:
         refused["markup_cut"] += 1
@@ -73,10 +87,11 @@ def _find(response: HtmlResponse, links: list[tuple[str, str]], refused: Counter
     anchors = reading.elements("a", "area")
     hrefs: set[str | None] = {None}
     urls: set[str] = set()
+    shunned: set[str] = set()
     room = MOST_URL_CHARACTERS
     for element in islice(anchors, MOST_ANCHORS):
         href = element.get("href")
-        if href in hrefs:
+        if href in hrefs or (obeys and _is_shunned(element, href, shunned)):
             continue
         hrefs.add(href)
         url = resolve(href) or ""
@@ -88,6 +103,16 @@ def _find(response: HtmlResponse, links: list[tuple[str, str]], refused: Counter
             links.append((url, text_of(element)))
         if room < 0 or len(hrefs) > MOST_LINKS:
             break
+    refused.update("nofollow" for _ in shunned - hrefs)
     if left := sum(element.get("href") is not None for element in anchors):
         refused["too_many"] += left
         log.warning("parse", outcome="links_cut", url=response.url, links=left)
+
+
+def _is_shunned(element: Any, href: str, shunned: set[str]) -> bool:
+    """Return whether an element says not to follow its link, and note that; others may not."""
+    rel = element.get("rel")
+    is_nofollow = rel is not None and "nofollow" in rel.lower().split()
+    if is_nofollow:
+        shunned.add(href)
+    return is_nofollow

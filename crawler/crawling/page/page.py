@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from crawling.page.directives import NO_DIRECTIVES, Directives
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links
 from crawlstream.model.throttle_table import SiteReaction
@@ -88,6 +89,10 @@ class Page:
     """The key that its request was signed with; None: it was not."""
     payment: Mapping[str, str | None] | None = None
     """Price and charge that its response names, as its result has them; None: neither."""
+    directives: Directives = NO_DIRECTIVES
+    """What its response asks of crawlers."""
+    obeys_directives: bool = False
+    """True if its links are followed only as far as it allows."""
     render: Mapping[str, object] | None = None
     """Time and traffic of the browser that rendered it; None: no browser did."""
     refused: SiteReaction | None = None
@@ -102,6 +107,11 @@ class Page:
     def token(self) -> str:
         """Names the lease."""
         return self.lease.token
+
+    @property
+    def keeps_links(self) -> bool:
+        """Return whether none of its links is followed, because it says so."""
+        return self.obeys_directives and self.directives.nofollow
 
     @property
     def is_open(self) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 MOST_RULES = 1 << 16
 """Rules of one file; a group of one agent with that many is larger than 500 KiB. Reading them takes
@@ -41,6 +42,7 @@ _FIELDS = {
 """How webmasters spell them."""
 _TOKEN = re.compile(rb"[A-Za-z0-9_-]+")
 _COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^)]*compatible; *([A-Za-z0-9_-]+)")
+_AGENTS_REMEMBERED = 1_000
 _APART = re.compile("%(2[135-9BC]|3[ABDF]|40|5[BD])", re.IGNORECASE)
 """Escapes of reserved characters and of ``%``. Protego keeps ``%2F``; ``%24`` and ``%2A`` are how
 rules write ``$`` and ``*`` themselves."""
@@ -105,12 +107,20 @@ class LineReader:
 def agent_for(header: str) -> str:
     """Return the name that a client with this User-Agent goes by in what was read here.
 
+    That is its product token, marked at its end.
+    """
+    return f"{product_token(header)}{_END}"
+
+
+@lru_cache(_AGENTS_REMEMBERED)
+def product_token(header: str) -> str:
+    """Return the name that robots.txt and pages call a client with this User-Agent by.
+
     That is the product token at its beginning or, behind ``Mozilla/5.0 (compatible;``, the first
     one there.
     """
     compatible = _COMPATIBLE.match(header)
-    token = compatible[1] if compatible else header.partition("/")[0].strip()
-    return f"{token}{_END}"
+    return compatible[1] if compatible else header.partition("/")[0].strip()
 
 
 def kept_apart(text: str) -> str:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 SHARED = (
+    "directives",
     "retry_times",
     "robotstxt_obey",
     "scheduler_backlog_blacklist",

@@ -48,6 +48,7 @@ class ClusterSpider(Spider):
     ) -> CrawlResult:
         """The record of a page, as the topic of results carries it; TypeError for odd arguments.
 
+        A page whose links are not to be followed has none, where that is obeyed.
         ``links`` are pairs of URL and text, ``lastmods`` when each of them was changed last, where
         that is known; ``attrs`` an object of JSON, by default the crawl's.
         """
@@ -71,7 +72,7 @@ class ClusterSpider(Spider):
             response_headers=_all_of(response.headers),
             body=response.body,
             encoding=response.encoding if isinstance(response, TextResponse) else None,
-            links=links,
+            links=() if page.keeps_links else links,
             timestamp=page.received_at,
             depth=entry.depth,
             seed_url=profile.seed_url or (*entry.redirect_urls, entry.url)[0],
@@ -83,13 +84,14 @@ class ClusterSpider(Spider):
             uuid=profile.uuid,
             recovered=lease.recovered,
             firing=lease.firing,
-            lastmods=lastmods,
+            lastmods=() if page.keeps_links else lastmods,
             proxy=page.proxy,
             tls_profile=page.tls,
             render=page.render,
             method=str(request.method) if request else "GET",
             signed=page.signed,
             payment=page.payment,
+            directives=page.directives.texts,
             incomplete=INCOMPLETE in response.flags,
         )
 

@@ -44,6 +44,8 @@ class Inherited:
     headers: Mapping[str, str] | None = None
     attrs: Mapping[str, object] | None = None
     obey_robots: bool | None = None
+    directives: str | None = None
+    """``obey`` or ``record`` what pages say of their links; None: the operator's setting."""
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``; None: the operator's setting for the domain."""
     tls: str | None = None

@@ -27,6 +27,8 @@ class PageFields:
     """Key that the request was signed with, by its thumbprint."""
     payment: Annotated[Mapping[str, object] | None, "price of the page"] = None
     """``price``, ``charged``, ``error`` and ``purse``; None if the site did not speak of money."""
+    directives: Annotated[Sequence[str], "what it asks of crawlers"] = ()
+    """Directives of its headers and its head: ``noindex``, ``max-snippet=20``, …"""
 
 
 class PageField(NamedTuple):

@@ -35,6 +35,13 @@ class Scope(StrEnum):
     """All links."""
 
 
+class DirectiveUse(StrEnum):
+    """Use that a crawl makes of ``nofollow``."""
+
+    RECORD = "record"
+    OBEY = "obey"
+
+
 class Redirects(StrEnum):
     """Redirects out of the scope that a crawl follows."""
 

@@ -10,6 +10,7 @@ from scrapy.http import HtmlResponse
 
 from crawling.links.extract import links_of
 from crawling.links.sitemaps import listing_of
+from crawling.page.directives import directives_of
 from crawling.response.charset import with_charset
 from crawling.response.redirects import redirect_of
 from crawlstream.model.crawl import Profile
@@ -28,6 +29,7 @@ def _read_page(text: str, charset: str = "utf-8") -> None:
     response = with_charset(HtmlResponse(URL, body=text.encode(charset), headers=headers))
     assert isinstance(response, HtmlResponse)
     redirect_of(page_at(URL), response, 100)
+    directives_of(response, "bot")
     links_of(response, Profile(maxdepth=1))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
@@ -40,6 +40,12 @@ class CrawlingSettings(Section):
     """Obey robots.txt."""
     allow_ignore_robots: bool = Field(default=False, validation_alias=new("ALLOW_IGNORE_ROBOTS"))
     """Allow requests to set ``"obey_robots": false``."""
+    directives: Literal["record", "obey", "always"] = Field(
+        "record", validation_alias=new("DIRECTIVES")
+    )
+    """Links that a page does not vouch for (`nofollow` of robots metas, X-Robots-Tag and `rel`):
+    `record` follows them and names the directives in results, `obey` leaves them out. A crawl may
+    choose with `"directives"`, unless this is `always`. The same for all crawlers."""
     retry_times: int = Field(3, ge=0, le=20)
     """Number of retries after the first attempt at a page."""
     download_timeout: float = Field(10, gt=0)

@@ -1,0 +1,205 @@
+"""Directives of a page to crawlers: ``X-Robots-Tag`` and ``<meta name="robots">``.
+
+Source: https://developers.google.com/search/docs/crawling-indexing/robots-meta-tag; other search
+engines agree with it on what is read here. What is said to everybody and what is said to our
+product token add up, and the stricter statement holds. Where markup is ambiguous, it is read as
+the stricter of its meanings: a site can only have less made of its pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import inf
+
+from scrapy.http import HtmlResponse, Response
+
+from crawling.page.parsed_page import ParsedPage, is_within
+
+_PLAIN = ("noindex", "nofollow", "noarchive", "nosnippet", "notranslate", "noimageindex")
+_DATE = "unavailable_after"
+_WITH_VALUE = (_DATE, "max-snippet", "max-image-preview", "max-video-preview")
+_ORDER = {name: place for place, name in enumerate(_PLAIN + _WITH_VALUE)}
+"""In which they are delivered; all others come behind."""
+_MEANS = {"none": ("noindex", "nofollow"), "nocache": ("noarchive",)}
+_SAYS_NOTHING = frozenset({"all", "follow", "index"})
+_OF_AI = frozenset({"noai", "noimageai"})
+_NO_AGENTS = frozenset({*_ORDER, *_MEANS, *_SAYS_NOTHING, *_OF_AI})
+"""Words before a colon that name no agent."""
+
+_SEPARATORS = re.compile("[,;]")
+_DATE_IN_LINE = re.compile(r"unavailable_after\s*:[^,;]*(?:,\s*[0-9][^,;]*)*")
+"""A date may hold commas: what begins with a digit belongs to it."""
+_COMMA = "\0"
+"""Stands for one of a date."""
+_WORD = re.compile(r"[a-z_-]{1,32}")
+_AGENT = re.compile(r"\*|[a-z0-9._-]{1,64}")
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
+_IMAGES = {"none": 0.0, "standard": 1.0, "large": inf}
+_MOST = 16
+"""Directives of a page."""
+_LONGEST = 16 * 1024
+"""Characters of all headers, or of all elements, that are read."""
+_HEAD_BYTES = 64 * 1024
+"""Bytes of a page in which its head is searched."""
+_PAIRS = ((b"<!--", b"-->"), (b"<script", b"</script"), (b"<style", b"</style"))
+"""What hides markup from its beginning to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directives:
+    """What a page asks of crawlers."""
+
+    texts: Sequence[str] = ()
+    """As results have them: ``("noindex", "max-snippet=20", "unavailable_after=1277506800")``."""
+
+    @property
+    def nofollow(self) -> bool:
+        """Return whether the links of the page are not to be followed."""
+        return "nofollow" in self.texts
+
+
+NO_DIRECTIVES = Directives()
+
+
+def directives_of(response: Response, token: str) -> Directives:
+    """Return the directives of a response to crawlers in general and to a product token."""
+    token = token.lower()
+    found: dict[str, str] = {}
+    if b"X-Robots-Tag" in response.headers:
+        lines = response.headers.getlist(b"X-Robots-Tag")
+        for agent, name, value in _statements(line.decode("latin-1") for line in lines):
+            if agent in {"", "*", token}:
+                _add(name, value, found)
+    if isinstance(response, HtmlResponse):
+        for _agent, name, value in _statements(_metas(response, token)):
+            _add(name, value, found)
+    return Directives(_texts(found)) if found else NO_DIRECTIVES
+
+
+def obeys(policy: str, wish: str | None) -> bool:
+    """Return whether a crawl obeys directives, by the operator's policy and its own wish."""
+    return policy == "always" or (wish or policy) == "obey"
+
+
+def _statements(texts: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield agent, name and value of each directive of some lines, as far as they may be read.
+
+    An agent before a colon holds for the rest of its line.
+    """
+    left = _LONGEST
+    for text in texts:
+        yield from _in_line(text[:left].lower())
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+def _in_line(line: str) -> Iterator[tuple[str, str, str]]:
+    agent = ""
+    for piece in _SEPARATORS.split(_DATE_IN_LINE.sub(_without_commas, line)):
+        word, colon, rest = _divided(piece)
+        if colon and _is_agent(word):
+            agent = word
+            word, colon, rest = _divided(rest)
+        if colon and word in _WITH_VALUE:
+            yield agent, word, rest.replace(_COMMA, ",").strip()
+        elif not word.startswith("max-"):
+            for each in _words(word):
+                yield agent, each, ""
+
+
+def _without_commas(date: re.Match[str]) -> str:
+    return date[0].replace(",", _COMMA)
+
+
+def _is_agent(word: str) -> bool:
+    is_directive = word in _NO_AGENTS or word.startswith("max-")
+    return not is_directive and _AGENT.fullmatch(word) is not None
+
+
+def _divided(piece: str) -> tuple[str, str, str]:
+    """Return the word of a piece, and what stands behind its colon."""
+    head, colon, rest = piece.partition(":")
+    return head.strip(), colon, rest
+
+
+def _words(text: str) -> Sequence[str]:
+    """Return a word, or several known ones that only spaces divide; none if it is no word."""
+    if _WORD.fullmatch(text):
+        return [text]
+    words = text.split()
+    return words if all(word in _NO_AGENTS for word in words) else []
+
+
+def _add(name: str, value: str, found: dict[str, str]) -> None:
+    """Add a directive; of several dates and numbers the strictest, which is the least, holds."""
+    if name == _DATE:
+        value = _seconds(value)
+    if name in _WITH_VALUE:
+        rank = _rank(name, value)
+        if rank is not None and (name not in found or rank < (_rank(name, found[name]) or 0)):
+            found[name] = value
+        return
+    for each in _MEANS.get(name, (name,)):
+        if each not in _SAYS_NOTHING:
+            found[each] = ""
+
+
+def _rank(name: str, value: str) -> float | None:
+    """Return how much a value allows; None if it is none."""
+    if name == "max-image-preview":
+        return _IMAGES.get(value)
+    if not _NUMBER.fullmatch(value) and name != _DATE:
+        return None
+    if not value:
+        return None
+    number = int(value)
+    return inf if number == -1 and name != _DATE else number
+
+
+def _seconds(date: str) -> str:
+    """Return a date in epoch seconds; empty if it cannot be read."""
+    date = date.strip()[:64].upper()
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            moment = read(date)
+            return str(int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()))
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+    return ""
+
+
+def _texts(found: Mapping[str, str]) -> Sequence[str]:
+    names = sorted(found, key=lambda name: _ORDER.get(name, len(_ORDER)))[:_MOST]
+    return tuple(f"{name}={found[name]}" if found[name] else name for name in names)
+
+
+def _metas(response: HtmlResponse, token: str) -> Iterator[str]:
+    """Yield the contents of the robots metas in the head of a page.
+
+    What stands before the tag of the body counts as the head.
+    """
+    body = response.body[:_HEAD_BYTES]
+    head = body.lower()
+    end = head.find(b"<body")
+    if end >= 0 and _is_markup(head[:end]):
+        body, head = body[:end], head[:end]
+    letters = head.replace(b"\0", b"") if b"\0" in head else head  # UTF-16 is half NUL.
+    if b"robots" not in letters and (
+        not token or token.encode("latin-1", "replace") not in letters
+    ):
+        return
+    for element in ParsedPage(response.replace(body=body)).elements("meta"):
+        name = (element.get("name") or "").strip().lower()
+        if name and name in {"robots", token} and not is_within(element, "template"):
+            yield element.get("content") or ""
+
+
+def _is_markup(head: bytes) -> bool:
+    """Return whether a text ends between two tags: not in a comment, a script or an attribute."""
+    is_closed = all(head.count(begin) <= head.count(end) for begin, end in _PAIRS)
+    return is_closed and head.rfind(b"<") <= head.rfind(b">")
