@@ -299,4 +299,10 @@ FETCH_BUGS = {
         wrong="                pass",
         test=_LANE + "one_in_a_round",
     ),
+    "a sitemap whose header says nofollow is followed": Bug(
+        module="crawling.engine.gathering",
+        right="            if page.keeps_links:\n",
+        wrong="            if False:\n",
+        test="unit/crawler/links/test_nofollow.py::a_list_with_nofollow",
+    ),
 }

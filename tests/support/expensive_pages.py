@@ -21,6 +21,7 @@ from crawling.failures import reason_of
 from crawling.links.children import Children, Outlinks
 from crawling.links.traps import Traps
 from crawling.page.body_budget import BodyBudget
+from crawling.page.directives import directives_of
 from crawling.page.flight_recorder import FlightRecorder
 from crawling.page.scrapy_request import PAGE, to_scrapy
 from crawling.response.charset import with_charset
@@ -188,6 +189,9 @@ def _heads() -> dict[str, ExpensivePage]:
         "location": ExpensivePage(status=302, headers={"Location": "/" + "../é" * 60_000}),
         "location's host": ExpensivePage(status=302, headers={"Location": "//" + "é." * 60_000}),
         "retry": ExpensivePage(status=503, headers={"Retry-After": "Thu, " * 50_000}),
+        "directives": ExpensivePage(links, {"X-Robots-Tag": "unavailable_after: 1," * 12_000}),
+        "lines of directives": ExpensivePage(links, {"X-Robots-Tag": ["a: noindex"] * 20_000}),
+        "deep directives": ExpensivePage(b"<b>" * 2000 + b"<meta name=robots content=a>" * 60_000),
     }
 
 
@@ -294,6 +298,7 @@ async def _handle(expensive: ExpensivePage, folder: Path) -> str:
     response: Any = with_charset(plain)
     if redirect_of(page, response, 100) is not None:
         return "redirected"
+    page.directives = directives_of(response, "bot")
     return _parse(expensive.spider, page, request, response)
 
 

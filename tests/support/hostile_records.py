@@ -215,6 +215,7 @@ def _wrong_types() -> Iterator[Hostile]:
         (("obey_robots",), ("true", 1, 0, [], {})),
         (("proxy",), ("", 1, True, [], {}, "a b", "http://h:1", "a" * 65)),
         (("tls",), ("", 1, True, [], {}, "LEGACY", "ssl3", "default,legacy")),
+        (("directives",), ("", "OBEY", 1, True, [], {}, "always", "None")),
         (("redirects",), ("", "ANY", 1, True, [], {}, None, "none")),
         (("uuid",), ("", 1, True, [], {})),
         ((*_TEXT_FIELDS, "priority", "maxdepth", "expires"), (None,)),

@@ -138,7 +138,7 @@ def check(
     checks.directory()
     if url:
         checks.request(url, settings.user_agent)
-    for line in checks.lines:
+    for line in [*checks.lines, *(f"warning: {each}" for each in settings.contradictions)]:
         print_line(line)
     if not checks.all_hold:
         raise typer.Exit(1)

@@ -33,7 +33,7 @@ class Gathering:
         if isinstance(each, Outlinks):
             page.filtered.update(each.refused)
             if page.keeps_links:
-                page.filtered["nofollow"] += len(each.urls)
+                page.filtered.update("nofollow" for _ in each.urls)
             elif each.versions:
                 self._children.follow_versions(each, self._response)
             else:

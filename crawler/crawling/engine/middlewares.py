@@ -49,13 +49,15 @@ _ACCEPTED = b", ".join(ACCEPTED_ENCODINGS)
 class OutcomeMiddleware:
     """The outermost downloader middleware: sees a response when the others are done with it."""
 
-    def __init__(self, outcomes: Outcomes) -> None:
+    def __init__(self, outcomes: Outcomes, recorder: FlightRecorder) -> None:
         self._outcomes = outcomes
+        self._recorder = recorder
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> OutcomeMiddleware:
         """Scrapy's way to make one."""
-        return cls(Parts.of(crawler).outcomes)
+        parts = Parts.of(crawler)
+        return cls(parts.outcomes, parts.recorder)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Let through what is for the spider."""
@@ -64,11 +66,15 @@ class OutcomeMiddleware:
             failpoint("after_fetch")
             response = with_charset(response)
             await self._outcomes.judge(page, response)
-            agent = (request.headers.get(b"User-Agent") or b"").decode("latin-1")
-            page.directives = directives_of(response, product_token(agent))
-            policy = self._outcomes.settings.directives
-            page.obeys_directives = obeys(policy, page.lease.profile.directives)
+            self._read_directives(page, request, response)
         return response
+
+    def _read_directives(self, page: Page, request: Request, response: Response) -> None:
+        agent = (request.headers.get(b"User-Agent") or b"").decode("latin-1")
+        with self._recorder.noting(page):
+            page.directives = directives_of(response, product_token(agent))
+        policy = self._outcomes.settings.directives
+        page.obeys_directives = obeys(policy, page.lease.profile.directives)
 
 
 class WatchedCompression:

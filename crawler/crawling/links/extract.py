@@ -110,7 +110,7 @@ def _find(
 
 
 def _is_shunned(element: Any, href: str, shunned: set[str]) -> bool:
-    """Return whether an element says not to follow its link, and note that; others may not."""
+    """Return whether an element has ``rel=nofollow``; note that: another may not."""
     rel = element.get("rel")
     is_nofollow = rel is not None and "nofollow" in rel.lower().split()
     if is_nofollow:

@@ -1,9 +1,9 @@
 """Directives of a page to crawlers: ``X-Robots-Tag`` and ``<meta name="robots">``.
 
 Source: https://developers.google.com/search/docs/crawling-indexing/robots-meta-tag; other search
-engines agree with it on what is read here. What is said to everybody and what is said to our
-product token add up, and the stricter statement holds. Where markup is ambiguous, it is read as
-the stricter of its meanings: a site can only have less made of its pages.
+engines agree with it on what is read here. Directives for all crawlers and those for one product
+token add up, and the stricter one holds. Ambiguous markup has the stricter of its meanings: at
+worst a site has less made of its own pages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from math import inf
+from typing import Any
 
 from scrapy.http import HtmlResponse, Response
 
@@ -23,7 +25,7 @@ _PLAIN = ("noindex", "nofollow", "noarchive", "nosnippet", "notranslate", "noima
 _DATE = "unavailable_after"
 _WITH_VALUE = (_DATE, "max-snippet", "max-image-preview", "max-video-preview")
 _ORDER = {name: place for place, name in enumerate(_PLAIN + _WITH_VALUE)}
-"""In which they are delivered; all others come behind."""
+"""Order of delivery; all others come last."""
 _MEANS = {"none": ("noindex", "nofollow"), "nocache": ("noarchive",)}
 _SAYS_NOTHING = frozenset({"all", "follow", "index"})
 _OF_AI = frozenset({"noai", "noimageai"})
@@ -32,9 +34,9 @@ _NO_AGENTS = frozenset({*_ORDER, *_MEANS, *_SAYS_NOTHING, *_OF_AI})
 
 _SEPARATORS = re.compile("[,;]")
 _DATE_IN_LINE = re.compile(r"unavailable_after\s*:[^,;]*(?:,\s*[0-9][^,;]*)*")
-"""A date may hold commas: what begins with a digit belongs to it."""
+"""A date may have commas: a piece that begins with a digit belongs to it."""
 _COMMA = "\0"
-"""Stands for one of a date."""
+"""Replaces one of a date."""
 _WORD = re.compile(r"[a-z_-]{1,32}")
 _AGENT = re.compile(r"\*|[a-z0-9._-]{1,64}")
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
@@ -43,18 +45,20 @@ _MOST = 16
 """Directives of a page."""
 _LONGEST = 16 * 1024
 """Characters of all headers, or of all elements, that are read."""
+_MOST_METAS = 64
+"""Elements that are read: far down a deep tree each one is expensive."""
 _HEAD_BYTES = 64 * 1024
 """Bytes of a page in which its head is searched."""
 _PAIRS = ((b"<!--", b"-->"), (b"<script", b"</script"), (b"<style", b"</style"))
-"""What hides markup from its beginning to its end."""
+"""Begin and end of parts whose markup is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Directives:
-    """What a page asks of crawlers."""
+    """Requests of a page to crawlers."""
 
     texts: Sequence[str] = ()
-    """As results have them: ``("noindex", "max-snippet=20", "unavailable_after=1277506800")``."""
+    """Form of results: ``("noindex", "max-snippet=20", "unavailable_after=1277506800")``."""
 
     @property
     def nofollow(self) -> bool:
@@ -92,10 +96,17 @@ def _statements(texts: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """
     left = _LONGEST
     for text in texts:
-        yield from _in_line(text[:left].lower())
-        left -= len(text)
+        yield from _in_line(_within(text, left).lower())
+        left -= len(text) + 1
         if left <= 0:
             return
+
+
+def _within(text: str, most: int) -> str:
+    """Return the whole pieces of a line that has more than ``most`` characters."""
+    if len(text) <= most:
+        return text
+    return text[: max(text.rfind(",", 0, most), text.rfind(";", 0, most), 0)]
 
 
 def _in_line(line: str) -> Iterator[tuple[str, str, str]]:
@@ -128,7 +139,7 @@ def _divided(piece: str) -> tuple[str, str, str]:
 
 
 def _words(text: str) -> Sequence[str]:
-    """Return a word, or several known ones that only spaces divide; none if it is no word."""
+    """Return a word, or several known ones with spaces between them; nothing of any other text."""
     if _WORD.fullmatch(text):
         return [text]
     words = text.split()
@@ -150,15 +161,14 @@ def _add(name: str, value: str, found: dict[str, str]) -> None:
 
 
 def _rank(name: str, value: str) -> float | None:
-    """Return how much a value allows; None if it is none."""
+    """Return how much a value allows; None if it cannot be read."""
     if name == "max-image-preview":
         return _IMAGES.get(value)
-    if not _NUMBER.fullmatch(value) and name != _DATE:
+    if name == _DATE:
+        return int(value) if value else None
+    if not _NUMBER.fullmatch(value):
         return None
-    if not value:
-        return None
-    number = int(value)
-    return inf if number == -1 and name != _DATE else number
+    return inf if value == "-1" else int(value)
 
 
 def _seconds(date: str) -> str:
@@ -179,10 +189,7 @@ def _texts(found: Mapping[str, str]) -> Sequence[str]:
 
 
 def _metas(response: HtmlResponse, token: str) -> Iterator[str]:
-    """Yield the contents of the robots metas in the head of a page.
-
-    What stands before the tag of the body counts as the head.
-    """
+    """Yield the contents of the robots metas in the head of a page: before the tag of the body."""
     body = response.body[:_HEAD_BYTES]
     head = body.lower()
     end = head.find(b"<body")
@@ -193,10 +200,15 @@ def _metas(response: HtmlResponse, token: str) -> Iterator[str]:
         not token or token.encode("latin-1", "replace") not in letters
     ):
         return
-    for element in ParsedPage(response.replace(body=body)).elements("meta"):
-        name = (element.get("name") or "").strip().lower()
-        if name and name in {"robots", token} and not is_within(element, "template"):
+    metas = ParsedPage(response.replace(body=body)).elements("meta")
+    named = (each for each in metas if _name(each) in {"robots", token or "robots"})
+    for element in islice(named, _MOST_METAS):
+        if not is_within(element, "template"):
             yield element.get("content") or ""
+
+
+def _name(element: Any) -> str:
+    return (element.get("name") or "").strip().lower()
 
 
 def _is_markup(head: bytes) -> bool:

@@ -90,7 +90,7 @@ class Page:
     payment: Mapping[str, str | None] | None = None
     """Price and charge that its response names, as its result has them; None: neither."""
     directives: Directives = NO_DIRECTIVES
-    """What its response asks of crawlers."""
+    """Requests of its response to crawlers."""
     obeys_directives: bool = False
     """True if its links are followed only as far as it allows."""
     render: Mapping[str, object] | None = None

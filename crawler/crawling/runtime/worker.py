@@ -120,6 +120,8 @@ class Worker:
             raise CloseSpider("broken") from error
         collect_seldom()
         return_large_blocks()
+        for reason in self._settings.contradictions:
+            log.warning("start", outcome="contradiction", reason=reason)
         log.info("start", worker=self.name, spider=spider.name)
 
     async def _open(self) -> None:

@@ -61,7 +61,10 @@ def test_a_key_is_made_published_and_checked(
     assert Path("www/http-message-signatures-directory").read_text().startswith('{"keys":[{')
     _publish(agent)
     assert run(["signing", "check"]) == 0
-    _said(capsys)
+    assert "warning: requests are signed, and CRAWLSTREAM_DIRECTIVES=record" in _said(capsys)
+    monkeypatch.setenv("CRAWLSTREAM_DIRECTIVES", "obey")
+    assert run(["signing", "check"]) == 0
+    assert "warning" not in _said(capsys)
     assert run(["signing", "show", "--json"]) == 0
     shown = json.loads(_said(capsys))
     assert shown["directory"] == os.environ["CRAWLSTREAM_SIGNATURE_AGENT"] + DIRECTORY_PATH

@@ -57,5 +57,5 @@ def test_tables_get_columns_without_lists() -> None:
     whole, flat = (
         {each["field"] for each in connect_schema(only_flat=o)["fields"]} for o in (False, True)
     )
-    lists = {"links", "redirect_urls", "request_headers", "response_headers"}
+    lists = {"directives", "links", "redirect_urls", "request_headers", "response_headers"}
     assert whole - flat == lists

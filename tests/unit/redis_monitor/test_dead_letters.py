@@ -110,11 +110,11 @@ def test_a_replayed_page_goes_to_the_spider_that_it_was_for() -> None:
 
 def test_a_page_below_a_seed_that_has_moved_stays_in_scope() -> None:
     """Replays it with the host that the seed has moved to among its domains."""
-    profile = Profile(maxdepth=2, allowed_domains=("shop.com",), redirects="any")
+    profile = Profile(maxdepth=2, allowed_domains=("shop.com",), redirects="any", directives="obey")
     entry = Entry(url="https://new.example/a", depth=1, moved_to="new.example")
     seed = replayed(letter_of(hold_of(entry, profile)))
     assert seed.profile.allowed_domains == ("shop.com", "new.example")
-    assert seed.profile.redirects == "any"
+    assert (seed.profile.redirects, seed.profile.directives) == ("any", "obey")
 
 
 def test_a_body_that_json_cannot_carry_is_named() -> None:

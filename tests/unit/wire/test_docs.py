@@ -45,7 +45,8 @@ def table(kind: RequestKind) -> str:
 def value(rule: Mapping[str, Any]) -> str:
     """What a field may hold, in words."""
     if "enum" in rule:
-        return ", ".join(f"`{choice}`" for choice in rule["enum"])
+        named = ", ".join(f"`{choice}`" for choice in rule["enum"] if choice is not None)
+        return named + (" or null" if None in rule["enum"] else "")
     types = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
     words = NAMES[types[0]]
     if words == "list":

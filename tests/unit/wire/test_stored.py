@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crawling.links.encoded import EncodedLinks
 from crawlstream.model.crawl import Entry, Profile
-from crawlstream.model.scope import Redirects
+from crawlstream.model.scope import DirectiveUse, Redirects
 from crawlstream.wire.stored import (
     LinkEncoder,
     decode_entry,
@@ -78,6 +78,7 @@ _PROFILES = st.builds(
     headers=st.none() | _PAIRS,
     site=_MAYBE_TEXT,
     obey_robots=st.none() | st.booleans(),
+    directives=st.sampled_from([None, *DirectiveUse]),
     proxy=_MAYBE_TEXT,
     tls=_MAYBE_TEXT,
     redirects=st.sampled_from(Redirects),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -64,6 +64,19 @@ class Settings(
     def download_slots(self) -> int:
         """How many pages a crawler fetches at once."""
         return self.render_pages if self.render else self.concurrent_requests
+
+    @property
+    def contradictions(self) -> Sequence[str]:
+        """Sentences about settings that are allowed and make little sense together."""
+        follows = "CRAWLSTREAM_DIRECTIVES=record follows nofollow links"
+        found = {
+            f"requests are signed, and {follows}: who verifies crawlers expects `obey`": (
+                self.signing_keys and self.directives == "record"
+            ),
+            f"CRAWLSTREAM_DIRECTIVES={self.directives} obeys pages, and ROBOTSTXT_OBEY=false"
+            " ignores robots.txt": (self.directives != "record" and not self.robotstxt_obey),
+        }
+        return [sentence for sentence, is_so in found.items() if is_so]
 
     @property
     def request_limits(self) -> RequestLimits:

@@ -27,7 +27,7 @@ class PageFields:
     """Key that the request was signed with, by its thumbprint."""
     payment: Annotated[Mapping[str, object] | None, "price of the page"] = None
     """``price``, ``charged``, ``error`` and ``purse``; None if the site did not speak of money."""
-    directives: Annotated[Sequence[str], "what it asks of crawlers"] = ()
+    directives: Annotated[Sequence[str], "requests to crawlers"] = ()
     """Directives of its headers and its head: ``noindex``, ``max-snippet=20``, …"""
 
 

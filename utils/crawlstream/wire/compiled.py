@@ -105,10 +105,10 @@ def _type(names: str | list[str], _: _Rule) -> Check:
 
 
 def _enum(texts: list[Any], _: _Rule) -> Check:
-    if not all(isinstance(text, str) for text in texts):
+    if not all(isinstance(text, str | None) for text in texts):
         raise KeyError("enum")
     allowed = frozenset(texts)
-    return lambda value: type(value) is str and value in allowed
+    return lambda value: (type(value) is str or value is None) and value in allowed
 
 
 def _pattern(pattern: str, _: _Rule) -> Check:

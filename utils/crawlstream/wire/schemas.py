@@ -144,7 +144,9 @@ _BOUNDS: Mapping[str, tuple[str, str, str]] = {
 
 
 def _listed(names: str | list[Any]) -> str:
-    return names if isinstance(names, str) else ", ".join(map(str, names))
+    if isinstance(names, str):
+        return names
+    return ", ".join("null" if name is None else str(name) for name in names)
 
 
 _SENTENCES: Mapping[str, Callable[[Any, Any], str]] = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
@@ -12,7 +15,10 @@ from crawling.links.extract import links_of
 from crawling.page.directives import directives_of, obeys
 from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE
+from crawling.spiders.base import ClusterSpider
 from crawling.spiders.link import LinkSpider
+from crawling.spiders.sitemap import SitemapSpider
+from crawling.testing import crawl_page
 from crawlstream.model.crawl import Profile
 from support.pages import page_at
 
@@ -22,12 +28,14 @@ MARKUP = """<title>x</title><a href=/a rel="external NoFollow">a</a><a href=/b>b
 <a href=/e rel=ugc>e</a><map><area href=/f rel=nofollow></map><a href=/a rel=nofollow>again</a>"""
 
 
-def _response(policy: str = "record", wish: str | None = None, **headers: str) -> HtmlResponse:
+def _response(
+    policy: str = "record", wish: str | None = None, markup: str = MARKUP, **headers: str
+) -> HtmlResponse:
     profile = Profile(directives=wish, maxdepth=1)
     page = page_at(URL, profile=profile)
     found = HtmlResponse(
         URL,
-        body=MARKUP.encode(),
+        body=markup.encode(),
         headers={name.replace("_", "-"): value for name, value in headers.items()},
         request=Request(URL, meta={PAGE: page}),
     )
@@ -39,6 +47,17 @@ def _response(policy: str = "record", wish: str | None = None, **headers: str) -
 def _places(response: HtmlResponse) -> tuple[list[str], dict[str, int]]:
     links, refused = links_of(response)
     return [url.removeprefix("http://a.example/") for url, _ in links], dict(refused)
+
+
+class OwnSpider(ClusterSpider):
+    """Sends a request of its own, whatever the page says."""
+
+    name = "own"
+
+    def parse(self, response: Any, **_kwargs: Any) -> Iterator[Any]:
+        """Yield one request and one result."""
+        yield Request(response.urljoin("/own"))
+        yield self.result(response)
 
 
 ALL = ["a", "b", "c", "d", "e", "f"]
@@ -59,7 +78,7 @@ VOUCHED = ["b", "c", "d", "e"]
 def test_a_link_is_left_out_if_no_anchor_vouches_for_it(
     policy: str, wish: str | None, *, is_obeyed: bool
 ) -> None:
-    """Where directives are obeyed: by the operator's policy, and the crawl's wish."""
+    """The operator's policy and the crawl's wish decide whether directives are obeyed."""
     expected: Any = (VOUCHED, {"nofollow": 2}) if is_obeyed else (ALL, {})
     assert _places(_response(policy, wish)) == expected
 
@@ -72,7 +91,7 @@ def test_a_page_without_nofollow_is_followed_whatever_else_it_says() -> None:
 
 @pytest.mark.parametrize("text", ["nofollow", "none", "bot: noindex, nofollow"])
 def test_a_page_with_nofollow_leads_nowhere(text: str) -> None:
-    """Each of its links is counted, and its result has none; seen, and followed, with `record`."""
+    """Counts each of its links; ``record`` delivers and follows them."""
     response = _response("obey", X_Robots_Tag=text)
     assert _places(response) == ([], {"nofollow": 6})
     result = LinkSpider().result(response, [(URL, "own")], lastmods=["2026"])
@@ -86,7 +105,7 @@ def test_a_page_with_nofollow_leads_nowhere(text: str) -> None:
 
 
 def test_a_crawl_may_be_named_instead_of_a_page() -> None:
-    """Its own wish counts then."""
+    """The wish of that crawl counts."""
     response = HtmlResponse(URL, body=MARKUP.encode())
     assert len(links_of(response, Profile())[0]) == 6
     links, refused = links_of(response, Profile(directives="obey"))
@@ -95,7 +114,34 @@ def test_a_crawl_may_be_named_instead_of_a_page() -> None:
 
 
 def test_pages_begin_without_directives() -> None:
-    """What has no response yet says nothing, and keeps no links back."""
+    """A page without a response has none, and keeps no links back."""
     page: Page = page_at(URL)
     assert not page.keeps_links
     assert page.directives.texts == ()
+
+
+@given(anchors=st.lists(st.tuples(st.integers(0, 9), st.booleans())), is_page=st.booleans())
+def test_links_are_followed_or_counted(*, anchors: list[tuple[int, bool]], is_page: bool) -> None:
+    """Follows each link that one anchor vouches for; every other is counted once."""
+    rels = ("", " rel='x nofollow'")
+    markup = "".join(f"<a href=/{n}{rels[is_shunned]}>x</a>" for n, is_shunned in anchors)
+    response = _response("obey", markup=markup, X_Robots_Tag="nofollow" if is_page else "")
+    vouched = {str(n) for n, is_shunned in anchors if not is_shunned}
+    followed, counts = _places(response)
+    assert set(followed) == (set() if is_page else vouched)
+    assert len(followed) + counts.get("nofollow", 0) == len({n for n, _ in anchors})
+
+
+def test_a_list_with_nofollow_leads_nowhere_and_a_spiders_own_request_does() -> None:
+    """A header speaks for sitemaps, too; a request of a spider is the decision of its author."""
+    listed = "<urlset><url><loc>/p</loc></url><url><loc>/q</loc></url></urlset>"
+    headers = {"Content-Type": "text/xml", "X-Robots-Tag": "nofollow"}
+    obeying = {"maxdepth": 1, "directives": "obey"}
+    sitemap = crawl_page(SitemapSpider, URL, listed, headers=headers, request=obeying)
+    assert (sitemap.outlinks, sitemap.filtered) == ([], {"nofollow": 2})
+    assert sitemap.results[0]["links"] == []
+    own = crawl_page(OwnSpider, URL, MARKUP, headers=headers, request=obeying)
+    assert [link.url for link in own.outlinks] == ["http://a.example/own"]
+    assert own.results[0]["directives"] == ["nofollow"]
+    nothing = crawl_page(LinkSpider, URL, "<p>x", headers=headers, request=obeying)
+    assert nothing.filtered == {}

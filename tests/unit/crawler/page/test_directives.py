@@ -1,4 +1,4 @@
-"""Directives of a page: what headers and heads say to crawlers, and to ours."""
+"""Directives of a page: headers and heads for all crawlers, and for this one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scrapy.http import HtmlResponse, Response
 
 from crawling.page.directives import NO_DIRECTIVES, directives_of
 from crawling.robots.lines import product_token
+from support.hostile.markup import cpu_s
 
 URL = "http://a.example/"
 AT = "unavailable_after=1277506800"
@@ -68,6 +69,8 @@ LINES: dict[str, tuple[list[str], list[str]]] = {
     ]),
     "limits that are none": (["max-snippet:x, max-image-preview:9, max-foo:1"], []),
     "not words": (["<script>, noindex!, 7"], []),
+    "too long": ([f"noindex{', noindex' * 2000}, nofollow"], ["noindex"]),
+    "a piece without an end": (["x" * 20_000, "noindex"], []),
     "more than sixteen": ([", ".join(f"no-{each}" for each in "abcdefghijklmnopqrst"), "noindex"], [
         "noindex", *(f"no-{letter}" for letter in "abcdefghijklmno"),
     ]),
@@ -76,7 +79,7 @@ LINES: dict[str, tuple[list[str], list[str]]] = {
 
 @pytest.mark.parametrize(("lines", "expected"), LINES.values(), ids=LINES)
 def test_a_header_is_read_as_search_engines_say(lines: list[str], expected: list[str]) -> None:
-    """Those to everybody and those to our agent add up, and the stricter holds."""
+    """Directives for all agents and for this one add up, and the stricter one holds."""
     assert _header(*lines) == expected
 
 
@@ -118,7 +121,7 @@ def test_a_head_is_read_by_its_elements(head: str, expected: list[str]) -> None:
 
 
 def test_header_and_head_add_up_in_any_encoding() -> None:
-    """A body that is no HTML says nothing, and its headers do."""
+    """Other types than HTML have the directives of their headers."""
     head = '<meta name="robots" content="nofollow">'
     headers = {"X-Robots-Tag": "noindex"}
     assert _html(head, headers=headers) == ["noindex", "nofollow"]
@@ -143,3 +146,25 @@ def test_whatever_is_said_is_read(lines: list[str]) -> None:
     assert all(len(text) <= 64 and text.isascii() and " " not in text for text in texts)
     markup = "".join(f"<meta name=robots content='{line}'>" for line in lines)
     assert len(_html(markup)) <= 16
+
+
+ROBOTS = "<meta name=robots content=noindex>"
+HOSTILE: dict[str, str] = {
+    "metas": "<meta " * 11_000 + "robots",
+    "robots metas": ROBOTS * 2000,
+    "deep": "<div>" * 3000 + ROBOTS * 1400,
+    "deep in templates": "<b>" * 2000 + ROBOTS * 1400,
+    "dates": f"<meta name=robots content='{'unavailable_after: 25 Jun 2010 15:00 PST,' * 1500}'>",
+    "commas": f"<meta name=robots content='unavailable_after:{',   ' * 15_000}'>",
+    "agents": f"<meta name=robots content='{'a:' * 30_000}'>",
+    "attributes": f"<meta {' '.join(f'a{n}=b' for n in range(8000))} name=robots>",
+    "spaces": f"<meta {' ' * 60_000}name=robots>",
+    "comments": "<!--" * 15_000 + ROBOTS,
+}
+
+
+@pytest.mark.parametrize("head", HOSTILE.values(), ids=HOSTILE)
+def test_no_head_is_expensive(head: str) -> None:
+    """Reads any 64 KiB in some milliseconds, also behind a page of megabytes."""
+    assert cpu_s(lambda: _html(head + "<p>x</p>" * 250_000)) < 0.05
+    assert cpu_s(lambda: _header(head, *[head] * 100)) < 0.05

@@ -1,0 +1,64 @@
+"""Directives of pages in a whole crawl: followed or obeyed, and what its account says."""
+
+from __future__ import annotations
+
+from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, page
+from support.crawler.cluster import CrawlerCluster
+
+pytest_plugins = ["support.crawler.fixtures"]
+
+_RELS = b"<a rel=nofollow href=/r1>x</a><a href=/r2>x</a><a rel=nofollow href=/r2>x</a>"
+
+
+def _saying(text: str, answer: Answer) -> Answer:
+    """Return an answer with a header of directives."""
+    return Answer(
+        answer.body,
+        answer.status,
+        {**HTML, **answer.headers},
+        more_headers=[("X-Robots-Tag", text)],
+    )
+
+
+async def test_links_are_left_out_and_counted_where_directives_are_obeyed(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """By header, meta and rel; a crawl that only records them follows all links."""
+    site.pages |= {
+        "/": _saying("otherbot: nofollow", page("/header", "/meta", "/rel", "/moved")),
+        "/header": _saying("nofollow", page("/h")),
+        "/meta": Answer(
+            b"<meta name=robots content='noindex, nofollow'><a href=/m1>x</a><a href=/m2>x</a>"
+        ),
+        "/rel": Answer(_RELS),
+        "/moved": _saying("nofollow", Answer(status=302, headers={"Location": "/target"})),
+        **dict.fromkeys(("/target", "/h", "/m1", "/m2", "/r1", "/r2"), page()),
+    }
+    seed = {"url": site.url("/"), "maxdepth": 2}
+    with cluster.worker(CRAWLSTREAM_DIRECTIVES="obey") as worker:
+        obeying = await cluster.end_of(await cluster.ask(seed), timeout_s=60)
+        visited = sorted(site.paths())
+        recording = {**seed, "crawlid": "all", "directives": "record"}
+        followed = await cluster.end_of(await cluster.ask(recording), timeout_s=60)
+        reasons = [e["reason"] for e in worker.events() if e.get("outcome") == "contradiction"]
+    everywhere = ["/", "/header", "/meta", "/moved", "/r2", "/rel", "/target"]
+    assert visited == everywhere
+    assert (obeying.done, obeying.filtered_by_reason) == (6, {"nofollow": 4})
+    assert sorted(site.paths()[len(visited) :]) == sorted([*everywhere, "/h", "/m1", "/m2", "/r1"])
+    assert (followed.done, followed.filtered_by_reason) == (10, {})
+    assert reasons == [
+        "CRAWLSTREAM_DIRECTIVES=obey obeys pages, and ROBOTSTXT_OBEY=false ignores robots.txt"
+    ]
+    told = {
+        (each["crawlid"], each["url"].partition(str(site.port))[2]): (
+            each.get("directives"),
+            len(each["links"]),
+        )
+        for each in cluster.results()
+    }
+    assert told["crawl", "/header"] == (["nofollow"], 0)
+    assert told["all", "/header"] == (["nofollow"], 1)
+    assert told["crawl", "/meta"] == (["noindex", "nofollow"], 0)
+    assert told["all", "/meta"] == (["noindex", "nofollow"], 2)
+    assert told["crawl", "/rel"] == (None, 1)
+    assert told["crawl", "/"] == (None, 4)
