@@ -22,7 +22,7 @@ from pipeline_service.memory.seen_maker import SeenMaker
 from pipeline_service.memory.sql.effect import MemoryEffect
 from pipeline_service.memory.sql.visits import VisitStore
 from pipeline_service.records.rows import Shape
-from pipeline_service.sinks.files.files_sink import FilesSink, base_url
+from pipeline_service.sinks.files.files_sink import FilesSink
 from pipeline_service.sinks.files.segments import Spool
 from pipeline_service.sinks.kafka import KafkaStore
 from pipeline_service.sinks.kept_notes import KeptInFiles, KeptInRows
@@ -124,7 +124,7 @@ def new_folder(pipeline: Pipeline) -> str | None:
 
 def open_store(pipeline: Pipeline) -> Store:
     """The folder of a pipeline's edition; ConfigError."""
-    return Store.at(base_url(pipeline))
+    return Store.at(pipeline.place)
 
 
 def open_rows(settings: Settings, pipeline: Pipeline, maker: RowMaker) -> RowStore:

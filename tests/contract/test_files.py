@@ -14,7 +14,6 @@ from crawlstream.store.store import Store
 from crawlstream.wire import jsontext
 from pipeline_service.records.judging import judge
 from pipeline_service.sinks.files import segments
-from pipeline_service.sinks.files.files_sink import base_url
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import Target
@@ -30,7 +29,7 @@ def place(request: pytest.FixtureRequest) -> str:
 
 def store_of(target: Target) -> Store:
     """The folder of its edition."""
-    return Store.at(base_url(writer.pipeline(target.sink)))
+    return Store.at(writer.pipeline(target.sink).place)
 
 
 @pytest.mark.parametrize("which", FORMATS)

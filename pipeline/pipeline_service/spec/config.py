@@ -25,9 +25,10 @@ from pipeline_service.spec.memory import (
     read_pages,
     read_visits,
 )
+from pipeline_service.spec.places import check_moved, in_folder
 from pipeline_service.spec.quality.expect import Expectation, fields_of, read_expect
 from pipeline_service.spec.quantities import flag as _flag
-from pipeline_service.spec.quantities import known, one_of, read_bytes, read_seconds
+from pipeline_service.spec.quantities import filled, known, one_of, read_bytes, read_seconds
 from pipeline_service.spec.quantities import table as _table
 from pipeline_service.spec.quantities import text as _text
 from pipeline_service.spec.quantities import whole as _whole
@@ -47,7 +48,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 FAILURES, OF_FAILURES = "events", ".failures"
 """Source of the pages without result, and what its pipeline is called after; no name has a dot."""
 _NO_KEYS = ("name", "folder", "table_name")
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _OLDEST, _LEAST_BYTES = 3_600.0, 1024
 _YOUNGEST = 1.0
 
@@ -99,7 +99,7 @@ class Pipeline:
     visits: Visits | None = None
     """Visits to the pages of a memory; None: there are none."""
     folder: str = field(default="", repr=False, compare=False)
-    """Folder of the file of the pipelines, in which modules of stages are looked for."""
+    """Folder of the file of the pipelines; modules of stages are imported from it."""
     table_name: str = field(default="", repr=False, compare=False)
     """Name of its table in that file, which several sinks have in common; empty: its own name."""
 
@@ -163,6 +163,13 @@ class Pipeline:
         return f"{topics.prefix}.pipeline.{self.name}.{self.edition}"
 
     @property
+    def place(self) -> str:
+        """Path or URL of its files, ``<path>/<name>/edition=<number>``, or of its database."""
+        if isinstance(self.sink, FilesSpec):
+            return f"{self.sink.path.rstrip('/')}/{self.name}/edition={self.edition}"
+        return self.sink.url if isinstance(self.sink, SqlSpec) else ""
+
+    @property
     def digest(self) -> str:
         """Digest of the settings that its processes must have in common.
 
@@ -182,10 +189,14 @@ def load(file: Path, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8: {error}") from error
+    folder = file.resolve().parent
     try:
-        return read(text, environment, file.resolve().parent)
+        pipelines = read(text, environment, folder)
+        for pipeline in pipelines.values():
+            check_moved(pipeline.place, folder)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from error
+    return pipelines
 
 
 def read(
@@ -243,12 +254,13 @@ def _pipeline(name: str, value: Any, environment: Mapping[str, str], folder: Pat
             f"{where}: a name has 1 to 40 characters of a-z, 0-9, '-' and '_', and begins with a"
             " letter or a digit"
         )
-    table = dict(_table(_filled(value, where, environment), where))
+    table = dict(_table(filled(value, where, environment), where))
     known(table, [each.name for each in fields(Pipeline) if each.name not in _NO_KEYS], where)
     if "sink" not in table:
         raise ConfigError(f'{where}: missing: sink = {{kind = "files", path = "…"}}')
     stages = read_stages(table.pop("stage", []), f"{where}.stage", folder)
     made = {key: _READ[key](table[key], f"{where}.{key}") for key in table}
+    made["sink"] = _placed(made["sink"], folder)
     pipeline = Pipeline(name=name, stage=stages, folder=str(folder), **made)
     _check_stages(pipeline, where)
     return _with_memory(pipeline, where)
@@ -293,23 +305,6 @@ def _check_stages(pipeline: Pipeline, where: str) -> None:
         raise ConfigError(f"{where}.expect: there is no stage that makes fields")
 
 
-def _filled(value: Any, where: str, environment: Mapping[str, str]) -> Any:
-    """A value in which every ``${NAME}`` is that variable's value."""
-    if isinstance(value, dict):
-        return {key: _filled(value[key], f"{where}.{key}", environment) for key in value}
-    if isinstance(value, list):
-        return [_filled(each, where, environment) for each in value]
-    if not isinstance(value, str):
-        return value
-
-    def variable(found: re.Match[str]) -> str:
-        if found[1] not in environment:
-            raise ConfigError(f"{where}: the environment variable {found[1]} is not set")
-        return environment[found[1]]
-
-    return _VARIABLE.sub(variable, value)
-
-
 def _source(value: Any, where: str) -> str:
     if not re.fullmatch(r"crawled(_[A-Za-z0-9._-]{1,200})?", _text(value, where)):
         raise ConfigError(f'{where}: expected "crawled", or "crawled_" and an appid')
@@ -334,6 +329,15 @@ def _sink(value: Any, where: str) -> SinkConfig:
     if kind not in _SINKS:
         return read_plugin(kind, table, where, ours=_SINKS)
     return _SINKS[kind](table, where)
+
+
+def _placed(sink: SinkConfig, folder: Path) -> SinkConfig:
+    """Return the sink; a relative path in it begins in the folder of the file."""
+    if isinstance(sink, FilesSpec):
+        return replace(sink, path=in_folder(sink.path, folder))
+    if isinstance(sink, SqlSpec):
+        return replace(sink, url=in_folder(sink.url, folder))
+    return sink
 
 
 def _files(table: dict[str, Any], where: str) -> FilesSpec:

@@ -12,6 +12,7 @@ _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _BYTES |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _DURATIONS = _SECONDS | {"d": 86_400}
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
 
 
@@ -101,3 +102,20 @@ def _read(value: Any, units: Mapping[str, int]) -> float | None:
     if found is None or found[2] not in units:
         return None
     return float(found[1]) * units[found[2]]
+
+
+def filled(value: Any, where: str, environment: Mapping[str, str]) -> Any:
+    """A value in which every ``${NAME}`` is that variable's value."""
+    if isinstance(value, dict):
+        return {key: filled(value[key], f"{where}.{key}", environment) for key in value}
+    if isinstance(value, list):
+        return [filled(each, where, environment) for each in value]
+    if not isinstance(value, str):
+        return value
+
+    def variable(found: re.Match[str]) -> str:
+        if found[1] not in environment:
+            raise ConfigError(f"{where}: the environment variable {found[1]} is not set")
+        return environment[found[1]]
+
+    return _VARIABLE.sub(variable, value)

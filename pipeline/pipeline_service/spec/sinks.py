@@ -104,8 +104,8 @@ def _url(value: Any, where: str) -> str:
         )
     if found[1] == "sqlite" and not re.match(r"sqlite:///.", value):
         raise ConfigError(
-            f'{where}: expected three slashes and a path: "sqlite:///pages.db" is a file where the'
-            ' process starts, "sqlite:////srv/pages.db" one by its whole path'
+            f'{where}: expected three slashes and a path: "sqlite:///pages.db" is a file in the'
+            ' folder of this file, "sqlite:////srv/pages.db" a whole path'
         )
     return str(value)
 

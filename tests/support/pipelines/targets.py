@@ -18,7 +18,6 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.store.store import Store
 from crawlstream.wire.delivered import decode
 from pipeline_service.sink_factory import open_kept
-from pipeline_service.sinks.files.files_sink import base_url
 from pipeline_service.sinks.sink import SinkPosition
 from pipeline_service.spec.config import FilesSpec
 from pipeline_service.spec.sinks import KafkaSpec, PluginSpec, SqlSpec
@@ -118,7 +117,7 @@ class Target:
         """Id and body of each page, as a reader has them."""
         asked = writer.pipeline(self.sink, more)
         if isinstance(asked.sink, FilesSpec):
-            found = pages_in(Store.at(base_url(asked)), asked.sink.format)
+            found = pages_in(Store.at(asked.place), asked.sink.format)
             return [(page.id, page.body) for page in found]
         if isinstance(asked.sink, KafkaSpec):
             hosts, topic = self.env["KAFKA_HOSTS"], asked.sink.topic

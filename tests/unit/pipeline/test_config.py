@@ -307,3 +307,32 @@ def test_sinks_that_cannot_be_meant_are_refused(text: str, sentence: str) -> Non
     """By the key, with what may stand there."""
     with pytest.raises(ConfigError, match=sentence):
         one(text)
+
+
+def test_relative_paths_begin_in_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipeline stores in one place, whichever folder a command or a cluster runs in."""
+    shop, elsewhere = tmp_path / "shop", tmp_path / "home"
+    for folder in (shop, elsewhere):
+        folder.mkdir()
+    (shop / "pipelines.toml").write_text(
+        '[pipeline.a]\nsink = {kind = "files", path = "files"}\n'
+        '[pipeline.b]\nsink = {kind = "sql", url = "sqlite:///b.db"}\n'
+        '[pipeline.c]\nsink = {kind = "files", path = "s3://c/d"}\n'
+        '[pipeline.d]\nsink = {kind = "pages", url = "sqlite:////d.db"}\n'
+    )
+    monkeypatch.chdir(elsewhere)
+    found = load(Path("../shop/pipelines.toml"), {})
+    assert {name: pipeline.place for name, pipeline in found.items()} == {
+        "a": f"{shop}/files/a/edition=1",
+        "b": f"sqlite:///{shop}/b.db",
+        "c": "s3://c/d/c/edition=1",
+        "d": "sqlite:////d.db",
+    }
+    for left in ("files/a/edition=1", "b.db"):
+        (elsewhere / left).mkdir(parents=True)
+        with pytest.raises(ConfigError, match=f"{left} is from an earlier version.* move it to "):
+            load(shop / "pipelines.toml", {})
+        (shop / left).mkdir(parents=True)
+        load(shop / "pipelines.toml", {})

@@ -317,8 +317,3 @@ def files_of(pipeline: Pipeline) -> Files:
     """Return the file settings of a pipeline that writes files."""
     assert isinstance(pipeline.sink, Files)
     return pipeline.sink
-
-
-def base_url(pipeline: Pipeline) -> str:
-    """The folder of a pipeline's edition: ``<path>/<name>/edition=<number>``."""
-    return f"{files_of(pipeline).path.rstrip('/')}/{pipeline.name}/edition={pipeline.edition}"
