@@ -14,6 +14,7 @@ from rich.table import Table
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.history import PartitionOffsets, marks_of, partition_offsets, read_all
+from crawlstream.bus.topics import list_topics
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.run_marks import Past, RunMark
@@ -40,6 +41,11 @@ class Outlook:
     def to_read(self) -> int:
         """Records that would be read again."""
         return sum((h.committed or h.oldest) - h.oldest for h in self.partitions.values())
+
+    @property
+    def to_take(self) -> int:
+        """Records after the last commit, which kafka-monitors take next."""
+        return sum(h.end - (h.committed or h.oldest) for h in self.partitions.values())
 
 
 def recover(
@@ -93,8 +99,10 @@ def recover(
 
 async def _outlook(settings: Settings) -> Outlook:
     topics, kafka = settings.topics, kafka_of(settings)
-    await ends_of(settings, topics.runs, topics.incoming)
-    marks = marks_of(await read_all(kafka, topics.runs))
+    await ends_of(settings, topics.incoming)
+    # A cluster that takes over another one's topics has none of its own before its first start.
+    is_new = topics.runs not in await list_topics(kafka)
+    marks = [] if is_new else marks_of(await read_all(kafka, topics.runs))
     partitions = await partition_offsets(kafka, topics.incoming, group=settings.kafka_group)
     past = Past(marks)
     unfinished = past.unfinished()
@@ -128,6 +136,7 @@ def _as_json(outlook: Outlook) -> Mapping[str, object]:
         ],
         "ended": outlook.ended,
         "records_to_read": outlook.to_read,
+        "records_to_take": outlook.to_take,
         "partitions": {str(p): asdict(found) for p, found in outlook.partitions.items()},
     }
 
@@ -139,6 +148,7 @@ def _show(outlook: Outlook) -> None:
         f" {counted(len(outlook.unfinished), 'crawl')} would restart from their seeds;"
         f" {counted(outlook.ended, 'ended run')} would stay ended."
     )
+    console.print(f"Since the last commit, {counted(outlook.to_take, 'record')} came.")
     if outlook.unfinished:
         table = Table("crawl", "app", "spider", "run", "", box=None, header_style="bold")
         for crawl, run in outlook.unfinished.items():

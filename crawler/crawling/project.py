@@ -17,6 +17,7 @@ from scrapy import Spider
 from scrapy.settings import Settings
 from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.conf import closest_scrapy_cfg
+from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 
 from crawling.spiders.base import ClusterSpider
@@ -24,6 +25,7 @@ from crawlstream.errors import ConfigError
 
 _OURS = "crawling.settings"
 _ADDON = "crawling.addon.ClusterAddon"
+_PARTS = ("DOWNLOADER_MIDDLEWARES", "EXTENSIONS", "ITEM_PIPELINES", "SPIDER_MIDDLEWARES")
 
 
 def settings_of(name: str) -> Settings:
@@ -38,6 +40,7 @@ def settings_of(name: str) -> Settings:
         found = _spiders(theirs)
         if name in found:
             _check(found[name])
+            _check_parts(theirs)
             return theirs
         spiders = {**spiders, **found}
     known = sorted(each for each in spiders if issubclass(spiders[each], ClusterSpider))
@@ -103,3 +106,20 @@ def _check(spider: type[Spider]) -> None:
             f"{spider.__name__} is not a cluster spider: derive it from"
             " crawling.ClusterSpider, listed before other base classes"
         )
+
+
+def _check_parts(settings: Settings) -> None:
+    """Raise ConfigError for a pipeline or middleware that Scrapy cannot load or set up."""
+    for name in _PARTS:
+        for named, rank in settings.getdict(name).items():
+            if rank is None:
+                continue
+            try:
+                part = load_object(named)
+            except Exception as error:
+                raise ConfigError(f"{name}: {_in_short(error)}") from error
+            if hasattr(part, "from_settings") and not hasattr(part, "from_crawler"):
+                raise ConfigError(
+                    f"{name}: Scrapy no longer calls {part.__qualname__}.from_settings: write"
+                    " from_crawler(cls, crawler), which reads crawler.settings"
+                )

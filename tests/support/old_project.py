@@ -22,7 +22,8 @@ SCHEUDLER_ITEM_RETRIES = 3
 SCHEDULER_TYPE_ENABLED = True
 SC_LOG_LEVEL = 'DEBUG'
 KAFKA_PRODUCER_BUFFER_BYTES = 4 * 1024 * 1024
-DOWNLOAD_DELAY = 2
+DOWNLOAD_DELAY = 2.5
+QUEUE_WINDOW = 30
 SHOP_CURRENCY = 'EUR'
 ITEM_PIPELINES = {
     'crawling.pipelines.KafkaPipeline': 100,
@@ -31,6 +32,52 @@ ITEM_PIPELINES = {
 }
 if os.environ.get('STAGING'):
     KAFKA_TOPIC_PREFIX = 'staging'
+"""
+
+CRAWLER_LOCAL_SETTINGS = """\
+QUEUE_WINDOW = 90
+SCHEDULER_IP_ENABLED = False
+ITEM_PIPELINES['crawling.shop_pipeline.VatPipeline'] = 70
+DOWNLOADER_MIDDLEWARES.update({'crawling.proxy.RandomProxy': 410})
+"""
+
+STOCK_PIPELINES = """\
+from scutils.log_factory import LogFactory
+
+
+class KafkaPipeline(object):
+    @classmethod
+    def from_settings(cls, settings):
+        return cls()
+"""
+
+ITEMS = """\
+from scrapy import Field, Item
+
+
+class RawResponseItem(Item):
+    url = Field()
+
+
+class PriceItem(Item):
+    price = Field()
+"""
+
+SHOP_PIPELINE = """\
+from crawling.items import PriceItem
+
+
+class VatPipeline(object):
+    @classmethod
+    def from_settings(cls, settings):
+        return cls()
+
+    def process_item(self, item, spider):
+        spider._logger.info('vat')
+
+    def again(self, request, response):
+        request.meta['curdepth'] = response.meta['curdepth']
+        request.meta['priority'] = 90
 """
 
 MONITOR_SETTINGS = """\
@@ -109,6 +156,10 @@ SCHEMA = """\
 
 FILES: Mapping[str, str] = {
     "crawler/crawling/settings.py": CRAWLER_SETTINGS,
+    "crawler/crawling/localsettings.py": CRAWLER_LOCAL_SETTINGS,
+    "crawler/crawling/pipelines.py": STOCK_PIPELINES,
+    "crawler/crawling/items.py": ITEMS,
+    "crawler/crawling/shop_pipeline.py": SHOP_PIPELINE,
     "crawler/crawling/redis_retry_middleware.py": "print 'of the predecessor, in Python 2'\n",
     "crawler/requirements.txt": "scutils==1.2.0\nprice-parser==0.3\n",
     "kafka-monitor/localsettings.py": MONITOR_SETTINGS,

@@ -7,7 +7,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
@@ -19,38 +19,47 @@ T = TypeVar("T")
 INTERRUPTED = 128 + signal.SIGINT
 """Exit code after Ctrl-C, as shells have it; other signals have theirs alike."""
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+AT_ONCE_S = 1.0
+"""Seconds within which several signals count as one: `timeout` signals a command and its group."""
 
 
 def until_signal(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of the work; a signal cancels it, but it may still print before the exit.
 
-    A second signal cancels that, too. Signals that were ignored before (``nohup``) still are.
+    A second signal, later than ``AT_ONCE_S``, cancels that, too. Signals that were ignored before
+    (``nohup``) still are.
     """
     return asyncio.run(_until_signal(work))
 
 
 async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
-    task, loop, caught = asyncio.ensure_future(work), asyncio.get_running_loop(), list[int]()
+    task, loop, caught = asyncio.ensure_future(work), asyncio.get_running_loop(), dict[float, int]()
 
     def end(number: int) -> None:
-        caught.append(number)
+        if loop.time() - max(caught, default=-AT_ONCE_S) < AT_ONCE_S:
+            return
+        caught[loop.time()] = number
         if number == signal.SIGHUP:
             _let_go_of_terminal()
         task.cancel()
 
-    for number in _ENDS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, end, number)
+    for number in _heeded():
+        loop.add_signal_handler(number, end, number)
     try:
         return await task
     except asyncio.CancelledError:
-        raise typer.Exit(128 + caught[0] if caught else INTERRUPTED) from None
+        raise typer.Exit(_exit_code(caught)) from None
     except Exception as error:
         if not caught:
             raise
         # A signal has ended it, whatever failed on the way out.
         sys.stderr.write(f"crawlstream: {error}\n")
-        raise typer.Exit(128 + caught[0]) from None
+        raise typer.Exit(_exit_code(caught)) from None
+
+
+def _exit_code(caught: Mapping[float, int]) -> int:
+    """Return the exit code after the first of these signals; without any, that after Ctrl-C."""
+    return 128 + caught[min(caught)] if caught else INTERRUPTED
 
 
 @contextmanager
@@ -68,13 +77,17 @@ def ends_as_interrupt() -> Iterator[None]:
             _let_go_of_terminal()
         raise KeyboardInterrupt(number)
 
-    heeded = [number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN]
-    kept = {number: signal.signal(number, interrupt) for number in heeded}
+    kept = {number: signal.signal(number, interrupt) for number in _heeded()}
     try:
         yield
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
+
+
+def _heeded() -> list[signal.Signals]:
+    """Return the signals that were not ignored before."""
+    return [number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _let_go_of_terminal() -> None:

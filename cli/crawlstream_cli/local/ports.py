@@ -26,6 +26,9 @@ _BEFORE_PIPELINES = 30
 OF_PIPELINES = range(_BEFORE_PIPELINES + 1, _BEFORE_PIPELINES + 1 + MOST_PIPELINES)
 """Their places."""
 
+_FORMER = {"rest": "FLASK_PORT"}
+"""Variables of Scrapy Cluster that mean the same, as docs/settings.md lists them."""
+
 
 def offset_of_pipeline(name: str) -> int:
     """The place of ``pipeline-NUMBER`` in the row of metrics ports."""
@@ -50,8 +53,9 @@ class Ports:
         """Read the ports from variables; ConfigError names a variable with an invalid port."""
         chosen = {}
         for name in cls.__slots__:
-            if text := environment.get(f"CRAWLSTREAM_{name.upper()}_PORT"):
-                chosen[name] = _port(f"CRAWLSTREAM_{name.upper()}_PORT", text)
+            for variable in (f"CRAWLSTREAM_{name.upper()}_PORT", _FORMER.get(name, "")):
+                if name not in chosen and (text := environment.get(variable)):
+                    chosen[name] = _port(variable, text)
         return cls(**chosen)
 
     def variables(self) -> dict[str, str]:

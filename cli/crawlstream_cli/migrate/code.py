@@ -7,7 +7,14 @@ import re
 from collections.abc import Iterator
 
 from crawlstream_cli.migrate.finding import Finding, Remedy
-from crawlstream_cli.migrate.known import CLASSES, MODULES, REDIS_KEYS, SETTINGS, SPIDERS
+from crawlstream_cli.migrate.known import (
+    CLASSES,
+    MODULES,
+    OWN_CLASSES,
+    REDIS_KEYS,
+    SETTINGS,
+    SPIDERS,
+)
 
 _NAMES = {
     "RawResponseItem": (
@@ -16,7 +23,7 @@ _NAMES = {
     ),
     "reconstruct_headers": (Remedy.CHANGE, "remove it: the result has all headers"),
     "set_logger": (Remedy.CHANGE, "remove it: self.logger writes to the log of the crawler"),
-    "_logger": (Remedy.CHANGE, "use self.logger"),
+    "_logger": (Remedy.CHANGE, "use the `logger` of the spider: self.logger, or spider.logger"),
     "redis_conn": (
         Remedy.CHANGE,
         "not there: keep data of your own elsewhere; the frontier's Redis has another layout",
@@ -24,6 +31,31 @@ _NAMES = {
     "setup_redis": (Remedy.CHANGE, "remove it: the frontier feeds the spider"),
 }
 """Replacement of a call or an attribute with this name."""
+
+_OWN = "your own: move it to a package of another name (`crawling` is crawlstream's)"
+
+_META = {
+    "curdepth": "the frontier counts the depth: each request is one level deeper than its page;"
+    " raise `maxdepth`, or set obeys_maxdepth = False in the spider",
+    "priority": "not read: give the request itself a `priority`, which is added to its page's",
+}
+"""Keys of a request's meta that a spider may set, and what has their effect here."""
+
+_METHODS = {
+    "from_settings": "Scrapy no longer calls it: write from_crawler(cls, crawler), which reads"
+    " crawler.settings",
+}
+"""Methods of any class that have no effect."""
+
+
+def is_of_scrapy_cluster(file: str, tree: ast.Module) -> bool:
+    """Return whether a module has only classes of Scrapy Cluster itself."""
+    names = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    return _is_in_crawling(file) and bool(names) and names <= OWN_CLASSES
+
+
+def _is_in_crawling(file: str) -> bool:
+    return "crawling" in file.split("/")[:-1]
 
 
 def code_findings(file: str, tree: ast.Module) -> Iterator[Finding]:
@@ -43,7 +75,20 @@ def code_findings(file: str, tree: ast.Module) -> Iterator[Finding]:
             case ast.Constant(value=str(text)):
                 yield from _redis_key(file, node.lineno, text)
             case _:
-                pass
+                yield from _without_effect(file, node)
+
+
+def _without_effect(file: str, node: ast.AST) -> Iterator[Finding]:
+    """Yield a finding about a method that is not called, or a value that is not read."""
+    match node:
+        case ast.FunctionDef(name=name) if name in _METHODS:
+            yield Finding(file, node.lineno, name, Remedy.CHANGE, _METHODS[name])
+        case ast.Assign(
+            targets=[ast.Subscript(value=ast.Attribute(attr="meta"), slice=ast.Constant(key))]
+        ) if key in _META:
+            yield Finding(file, node.lineno, str(key), Remedy.CHANGE, _META[str(key)])
+        case _:
+            pass
 
 
 def _imports(file: str, node: ast.Import | ast.ImportFrom) -> Iterator[Finding]:
@@ -55,17 +100,30 @@ def _imports(file: str, node: ast.Import | ast.ImportFrom) -> Iterator[Finding]:
         modules = [alias.name for alias in node.names]
     for module in modules:
         fitting = [known for known in MODULES if f"{module}.".startswith(f"{known}.")]
-        if fitting and not _is_of_here(module, node):
+        if not fitting or _is_of_here(module, node):
+            continue
+        if module == "crawling.items" and "RawResponseItem" not in _names_of(node):
+            yield Finding(file, node.lineno, module, Remedy.CHANGE, _OWN)
+        else:
             yield Finding(file, node.lineno, module, *MODULES[max(fitting, key=len)])
+
+
+def _names_of(node: ast.Import | ast.ImportFrom) -> set[str]:
+    return {alias.name for alias in node.names}
 
 
 def _is_of_here(module: str, node: ast.Import | ast.ImportFrom) -> bool:
     """Return whether the import is from crawlstream's own package."""
     ours = {"ClusterSpider", "CrawlResult", "Outlink", "Outlinks", "links_of"}
-    return module == "crawling" and ours >= {alias.name for alias in node.names}
+    return module == "crawling" and ours >= _names_of(node)
 
 
 def _class(file: str, node: ast.ClassDef) -> Iterator[Finding]:
+    if node.name in OWN_CLASSES:
+        yield Finding(file, node.lineno, node.name, Remedy.UNUSED, "part of Scrapy Cluster")
+        return
+    if _is_in_crawling(file):
+        yield Finding(file, node.lineno, node.name, Remedy.CHANGE, _OWN)
     bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
     known = [base for base in bases if base in CLASSES]
     for base in known[:1]:
@@ -78,9 +136,6 @@ def _class(file: str, node: ast.ClassDef) -> Iterator[Finding]:
 
 def _spider(file: str, node: ast.ClassDef) -> Iterator[Finding]:
     """Yield findings about parts of a class that are useless when the frontier feeds it."""
-    if "crawling" in file.split("/")[:-1]:
-        advice = "move it to a package of your own: `crawling` is the name of crawlstream's"
-        yield Finding(file, node.lineno, node.name, Remedy.CHANGE, advice)
     for part in node.body:
         targets = part.targets if isinstance(part, ast.Assign) else []
         names = [target.id for target in targets if isinstance(target, ast.Name)]

@@ -153,6 +153,11 @@ CLASSES: Mapping[str, Replacement] = {
             "RedisStatsMiddleware",
         )
     },
+    "Item": Replacement(
+        CHANGE,
+        "items of other classes are not sent to Kafka: yield self.result(response, attrs={…}), or"
+        " store them by an item pipeline of your own",
+    ),
     **{
         name: Replacement(CHANGE, "derive from crawling.ClusterSpider, listed before other bases")
         for name in ("CrawlSpider", "CSVFeedSpider", "SitemapSpider", "Spider", "XMLFeedSpider")
@@ -179,6 +184,10 @@ MODULES: Mapping[str, Replacement] = {
         CHANGE, "not installed here; in spiders, self.logger takes LogFactory's place"
     ),
     "plugins": Replacement(CHANGE, "import from crawlstream.plugins (docs/plugins.md)"),
+    "redis": Replacement(
+        CHANGE,
+        "write to a Redis of your own: keys that are written to the frontier's have no effect",
+    ),
     "scrapy.conf": Replacement(CHANGE, "gone from Scrapy 2: use self.settings"),
     "scrapy.contrib": Replacement(
         CHANGE, "gone from Scrapy 2: the module is directly below scrapy"
@@ -229,6 +238,9 @@ COMMANDS: Mapping[str, Replacement] = {
     ),
 }
 """Expressions for command lines of files that start processes."""
+
+OWN_CLASSES = frozenset({"KafkaPipeline", "LoggingBeforePipeline", "RawResponseItem"})
+"""Classes of Scrapy Cluster in modules that users often have, too."""
 
 OWN_FILES = frozenset(
     {

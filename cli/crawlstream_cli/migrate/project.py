@@ -7,10 +7,10 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from crawlstream.errors import ConfigError
-from crawlstream_cli.migrate.code import code_findings
+from crawlstream_cli.migrate.code import code_findings, is_of_scrapy_cluster
 from crawlstream_cli.migrate.deployment import (
     deployment_findings,
     requirements_findings,
@@ -62,7 +62,22 @@ def check_project(folder: Path) -> ProjectReport:
             f"{folder} contains no settings, spiders or plugins of Scrapy Cluster: name the"
             " directory that has crawler, kafka-monitor or redis-monitor in it"
         )
-    return ProjectReport(files, sorted({*findings, *_conflicts(findings)}, key=_place))
+    settled = list(_settled(findings))
+    return ProjectReport(files, sorted({*settled, *_conflicts(settled)}, key=_place))
+
+
+def _settled(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings; lines of settings.py that localsettings.py overrides need no change."""
+    said = {(finding.file, finding.name): finding.line for finding in findings if finding.line}
+    anywhere = {name for _, name in said}
+    for one in findings:
+        local = one.file.removesuffix("settings.py") + "localsettings.py"
+        by = said.get((local, one.name)) if PurePath(one.file).name == "settings.py" else None
+        if by and one.verdict in TO_DO:
+            told = f"localsettings.py:{by} says otherwise"
+            yield Finding(one.file, one.line, one.name, Remedy.UNUSED, told)
+        elif one.line or one.name not in anywhere:
+            yield one
 
 
 def _place(finding: Finding) -> tuple[str, int, str, str]:
@@ -131,6 +146,9 @@ def _python(path: Path, file: str, text: str) -> Iterator[Finding]:
         line = getattr(error, "lineno", None) or 0
         advice = f"not Python 3: {getattr(error, 'msg', error)}; correct it, then check again"
         yield Finding(file, line, path.name, Remedy.CHANGE, advice)
+        return
+    if is_of_scrapy_cluster(file, tree):
+        yield Finding(file, 0, path.name, Remedy.UNUSED, "part of Scrapy Cluster, and replaced")
         return
     if "settings" in path.name:
         yield from settings_findings(file, tree)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 from pydantic import SecretStr
@@ -22,6 +23,7 @@ from crawlstream_cli.migrate.known import (
 
 _MONITORS = frozenset({"kafka-monitor", "redis-monitor", "rest"})
 
+_DEFAULT = "this is the default"
 _UNKNOWN = object()
 """Value of an expression that is known only at run time."""
 
@@ -36,6 +38,7 @@ def settings_findings(file: str, tree: ast.Module) -> Iterator[Finding]:
             yield from _components(file, name, node)
         else:
             yield setting_finding(file, line, name, _value(node), is_crawlers=is_crawlers)
+    yield from _added_components(file, tree)
     if is_crawlers and names & {"BOT_NAME", "SPIDER_MODULES"} and "ROBOTSTXT_OBEY" not in names:
         yield Finding(
             file,
@@ -51,13 +54,15 @@ def setting_finding(
 ) -> Finding:
     """Return the finding about a setting with this value; ``_UNKNOWN`` and None are allowed."""
     if name in OTHER_DEFAULT:
-        return Finding(file, line, name, Remedy.CHANGE, OTHER_DEFAULT[name])
+        fate = (Remedy.WORKS, _DEFAULT) if value is False else (Remedy.CHANGE, OTHER_DEFAULT[name])
+        return Finding(file, line, name, *fate)
     here = RENAMED.get(name, name)
     field = _fields().get(here)
     if field is not None:
         return _known(Finding(file, line, name, Remedy.WORKS, ""), here, field, value)
-    if fate := SETTINGS.get(name):
-        return Finding(file, line, name, *fate)
+    if known := SETTINGS.get(name):
+        rule = rule_of_delay(value) if name == "DOWNLOAD_DELAY" else ""
+        return Finding(file, line, name, known.verdict, rule or known.advice)
     if instead := instead_of(name):
         return Finding(file, line, name, Remedy.UNUSED, instead)
     if is_crawlers:
@@ -67,13 +72,24 @@ def setting_finding(
     return Finding(file, line, name, Remedy.CHANGE, advice)
 
 
+def rule_of_delay(value: object) -> str:
+    """Return advice with the rule that is a DOWNLOAD_DELAY; empty if its seconds are not known."""
+    if not isinstance(value, int | float) or value <= 0:
+        return ""
+    window, hits = Fraction(value).limit_denominator(100).as_integer_ratio()
+    return (
+        "a rate limit holds for the whole cluster: `crawlstream throttle set default --hits"
+        f" {hits} --window {window}` is this delay"
+    )
+
+
 def _known(finding: Finding, here: str, field: str, value: object) -> Finding:
     """A setting that a variable stands for: to be set, unless it is the default anyway."""
     told = finding.file, finding.line, finding.name
     default = _text(Settings.model_fields[field].default)
     is_renamed = here != finding.name
     if value is None or _text(value) == default:
-        advice = f"this is the default of {here}" if is_renamed else "this is the default"
+        advice = f"{_DEFAULT} of {here}" if is_renamed else _DEFAULT
         return Finding(*told, Remedy.WORKS, advice)
     text = UNTOLD if value is _UNKNOWN or _is_secret(field) else _text(value)
     advice = f"{here}={text} in the environment or .env"
@@ -146,6 +162,25 @@ def _components(file: str, name: str, node: ast.expr) -> Iterator[Finding]:
     for key, rank in zip(node.keys, node.values, strict=True):
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             yield _component(Finding(file, key.lineno, key.value, Remedy.WORKS, ""), name, rank)
+
+
+def _added_components(file: str, tree: ast.Module) -> Iterator[Finding]:
+    """Yield findings about ``NAME[class] = rank``, ``NAME.update({…})`` and ``NAME |= {…}``."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Name(name), slice=ast.Constant(str()) as key)],
+                value=rank,
+            ) if name in COMPONENTS:
+                yield from _components(file, name, ast.Dict([key], [rank]))
+            case ast.Call(func=ast.Attribute(ast.Name(name), attr="update"), args=[value]) if (
+                name in COMPONENTS
+            ):
+                yield from _components(file, name, value)
+            case ast.AugAssign(target=ast.Name(name), value=value) if name in COMPONENTS:
+                yield from _components(file, name, value)
+            case _:
+                pass
 
 
 def _component(finding: Finding, setting: str, rank: ast.expr) -> Finding:

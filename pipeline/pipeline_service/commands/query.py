@@ -20,7 +20,7 @@ from crawlstream.errors import CrawlstreamError, MissingExtra
 from crawlstream.wire import jsontext
 from pipeline_service.commands.printing import complain, print_json, print_table
 from pipeline_service.process import load_pipelines
-from pipeline_service.sink_factory import open_store
+from pipeline_service.sink_factory import open_store, place_of
 from pipeline_service.spec.config import FilesSpec, Pipeline
 
 _READERS = {"parquet": "read_parquet", "jsonl": "read_json_auto"}
@@ -60,7 +60,8 @@ def _answer(duckdb: Any, pipelines: Sequence[Pipeline], options: argparse.Namesp
             try:
                 _check(duckdb, database, options.sql)
                 for pipeline in pipelines:
-                    tables[pipeline.name] = _make_table(duckdb, database, pipeline, options.sql)
+                    name = pipeline.name.replace("-", "_")
+                    tables[name] = _make_table(duckdb, database, pipeline, options.sql)
                 found = database.execute(options.sql)
                 _print([column[0] for column in found.description], _rows(found), options)
             except duckdb.OutOfMemoryException as error:
@@ -85,7 +86,7 @@ def _make_table(duckdb: Any, database: Any, pipeline: Pipeline, sql: str) -> str
     """Make a view of a pipeline's files if the query names it; return why not, or nothing."""
     name, sink = pipeline.name, pipeline.sink
     if not isinstance(sink, FilesSpec):
-        return "no files"
+        return f"no files, but {place_of(pipeline)}"
     reader = _READERS.get(sink.format.partition(".")[0])
     if reader is None:
         return f"{sink.format} files"
@@ -132,7 +133,7 @@ def _known(tables: Mapping[str, str]) -> str:
 def _sentence(error: Exception) -> str:
     """Return the first paragraph of an error of DuckDB, without its kind and its guesses."""
     said = re.sub(r"^[A-Z][\w ]+ Error: ", "", str(error).partition("\n\n")[0])
-    return said.partition("\nDid you mean")[0]
+    return said.partition("\nDid you mean")[0].rstrip("!")
 
 
 def _rows(found: Any) -> Iterator[Sequence[Any]]:

@@ -27,8 +27,8 @@ from pipeline_service.spec.memory import (
 )
 from pipeline_service.spec.places import check_moved, in_folder
 from pipeline_service.spec.quality.expect import Expectation, fields_of, read_expect
-from pipeline_service.spec.quantities import flag as _flag
 from pipeline_service.spec.quantities import filled, known, one_of, read_bytes, read_seconds
+from pipeline_service.spec.quantities import flag as _flag
 from pipeline_service.spec.quantities import table as _table
 from pipeline_service.spec.quantities import text as _text
 from pipeline_service.spec.quantities import whole as _whole

@@ -1,11 +1,15 @@
-"""Arguments after ``crawlstream crawl``, as the requests that are fed."""
+"""``crawlstream crawl``: its arguments as requests, and the signals that end it."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from typing import Any
 
 import orjson
 import pytest
+import typer
 
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
@@ -13,6 +17,8 @@ from crawlstream.model.request import CrawlRequest
 from crawlstream.model.scope import Scope
 from crawlstream.wire.requests import decode
 from crawlstream_cli.app import run
+from crawlstream_cli.crawl import interruption
+from crawlstream_cli.crawl.interruption import until_signal
 from crawlstream_cli.crawl.request_options import RequestOptions, seed
 from crawlstream_cli.crawl.session import CrawlSession
 
@@ -116,3 +122,32 @@ def test_options_that_contradict_each_other_are_refused(
     """As a wrong call, in one sentence, before any server gets a call."""
     assert run(["crawl", *words]) == 2
     assert capsys.readouterr().err.startswith(f"crawlstream: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("at_once_s", "done"), [(60.0, ["stopping", "stopped"]), (0.0, ["stopping", "let go"])]
+)
+def test_a_signal_that_arrives_twice_at_once_is_one(
+    at_once_s: float, done: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`timeout` signals a command and then its group; only a later signal cancels the stop."""
+    monkeypatch.setattr(interruption, "AT_ONCE_S", at_once_s)
+    told: list[str] = []
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            told.append("stopping")
+            os.kill(os.getpid(), signal.SIGTERM)
+            try:
+                await asyncio.sleep(0.2)
+                told.append("stopped")
+            except asyncio.CancelledError:
+                told.append("let go")
+            raise
+
+    with pytest.raises(typer.Exit) as ended:
+        until_signal(work())
+    assert (ended.value.exit_code, told) == (128 + signal.SIGTERM, done)

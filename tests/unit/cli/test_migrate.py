@@ -46,7 +46,7 @@ def told(folder: Path) -> Mapping[tuple[str, str], tuple[str, str, int]]:
         ("settings.py", "SCHEUDLER_ITEM_RETRIES", "unused", "RETRY_TIMES"),
         ("settings.py", "SCHEDULER_TYPE_ENABLED", "change", "off by default"),
         ("settings.py", "SC_LOG_LEVEL", "rename", "LOG_LEVEL=DEBUG"),
-        ("settings.py", "DOWNLOAD_DELAY", "change", "throttle set default --hits 1"),
+        ("settings.py", "DOWNLOAD_DELAY", "change", "throttle set default --hits 2 --window 5"),
         ("settings.py", "SHOP_CURRENCY", "works", "stays"),
         ("settings.py", "KAFKA_TOPIC_PREFIX", "set", "staging"),
         ("settings.py", "crawling.pipelines.KafkaPipeline", "unused", "own"),
@@ -58,8 +58,24 @@ def told(folder: Path) -> Mapping[tuple[str, str], tuple[str, str, int]]:
         ("localsettings.py", "plugins.stats_handler.StatsHandler", "change", "switched off"),
         ("localsettings.py", "plugins.price_handler.PriceHandler", "change", "entry point"),
         ("localsettings.py", "PRICE_LIMIT", "change", "environment"),
+        ("settings.py", "QUEUE_WINDOW", "unused", "localsettings.py:1 says otherwise"),
+        ("localsettings.py", "QUEUE_WINDOW", "set", "QUEUE_WINDOW=90"),
+        ("localsettings.py", "SCHEDULER_IP_ENABLED", "works", "default"),
+        ("localsettings.py", "crawling.shop_pipeline.VatPipeline", "change", "ITEM_PIPELINES"),
+        ("localsettings.py", "crawling.proxy.RandomProxy", "change", "DOWNLOADER_MIDDLEWARES"),
+        ("pipelines.py", "pipelines.py", "unused", "part of Scrapy Cluster"),
+        ("items.py", "RawResponseItem", "unused", "part of Scrapy Cluster"),
+        ("items.py", "PriceItem", "change", "another name"),
+        ("items.py", "PriceItem(Item)", "change", "not sent to Kafka"),
+        ("shop_pipeline.py", "crawling.items", "change", "your own"),
+        ("shop_pipeline.py", "VatPipeline", "change", "another name"),
+        ("shop_pipeline.py", "from_settings", "change", "from_crawler"),
+        ("shop_pipeline.py", "_logger", "change", "spider.logger"),
+        ("shop_pipeline.py", "curdepth", "change", "maxdepth"),
+        ("shop_pipeline.py", "priority", "change", "request itself"),
+        ("report.py", "redis", "change", "a Redis of your own"),
         ("shop_spider.py", "ShopSpider(RedisSpider)", "works", "parse stays"),
-        ("shop_spider.py", "ShopSpider", "change", "package of your own"),
+        ("shop_spider.py", "ShopSpider", "change", "package of another name"),
         ("shop_spider.py", "RawResponseItem", "change", "self.result"),
         ("shop_spider.py", "reconstruct_headers", "change", "remove"),
         ("shop_spider.py", "_logger", "change", "self.logger"),
@@ -140,7 +156,7 @@ def test_a_report_ends_with_the_settings_and_exit_code_1(
     assert "\n# REDIS_PASSWORD=...\n# ZOOKEEPER_HOSTS=...\n" in out
     assert "geheim" not in out
     summary = out.splitlines()[-1]
-    for words in ("13 files: ", " to keep", " not needed", " to the environment", " to rename"):
+    for words in ("17 files: ", " to keep", " not needed", " to the environment", " to rename"):
         assert words in summary
     assert re.search(r" \d+ to change\. How each is done: docs/migrating\.md$", summary)
     assert run(["migrate", "check", str(old), "--todo"]) == 1

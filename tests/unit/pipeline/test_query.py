@@ -94,7 +94,7 @@ def test_rows_are_printed_for_people_and_for_programs(ask: Ask) -> None:
         ("select nix from pages", 'column "nix" not found'),
         (
             "select * from shop",
-            "tables: pages, as-lines, empty (archive: warc.gz files; rows: no files)",
+            "tables: pages, as_lines, empty (archive: warc.gz files; rows: no files, but rows of ",
         ),
         ("select * from empty", "empty: no files yet"),
         ("select body::int from pages", "cast"),
