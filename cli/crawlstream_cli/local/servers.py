@@ -32,6 +32,10 @@ _JVM_LOG = (
 )
 
 
+QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+"""Java does not report an archive of classes that it cannot use."""
+
+
 @dataclass(frozen=True, slots=True)
 class LocalServer:
     """A configured server: run ``argv`` inside ``folder`` and it listens on ``port``."""
@@ -133,7 +137,7 @@ def kafka(folder: Path, *, port: int, jars: Path, max_record_bytes: int = 8 * _M
         "log.cleaner.dedupe.buffer.size": 16 * _MIB,
     }
     _write(folder / "conf" / "kafka.properties", _properties(settings))
-    _write(folder / "conf" / "kafka.jvm", _jvm(_KAFKA_HEAP, jars))
+    _write(folder / "conf" / "kafka.jvm", (*_archived(jars), *_jvm(_KAFKA_HEAP, jars)))
     argv = ("java", "@conf/kafka.jvm", "kafka.Kafka", "conf/kafka.properties")
     return LocalServer("kafka", port, argv, folder)
 
@@ -186,9 +190,23 @@ def _java_escaped(text: str) -> str:
 
 
 def _jvm(heap: str, jars: Path) -> tuple[str, ...]:
-    """Render a Java argument file; its quotes keep blanks in the jars' path together."""
-    classpath = str(jars.absolute() / "*").replace("\\", "\\\\").replace('"', '\\"')
-    return (*heap.split(), *_JVM.split(), *_JVM_LOG.split(), "-cp", f'"{classpath}"')
+    """Render a Java argument file."""
+    return (*heap.split(), *_JVM.split(), *_JVM_LOG.split(), "-cp", _java_quoted(jars / "*"))
+
+
+def class_archive(jars: Path) -> Path:
+    """Return the archive of the classes that Kafka loads; see `crawlstream_cli.local.classes`."""
+    return jars / "kafka.jsa"
+
+
+def _archived(jars: Path) -> tuple[str, ...]:
+    archive = class_archive(jars)
+    return (f"-XX:SharedArchiveFile={_java_quoted(archive)}", *QUIET) if archive.exists() else ()
+
+
+def _java_quoted(path: Path) -> str:
+    """Quote a path as a Java argument file has it, so that blanks stay in it."""
+    return '"' + str(path.absolute()).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _machine_memory() -> int:

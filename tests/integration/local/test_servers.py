@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
 from crawlstream_chaos.processes import RunningServer
+from crawlstream_cli.local import servers
+from crawlstream_cli.local.classes import archive_classes
+from crawlstream_cli.local.home import find_jars
 from crawlstream_cli.local.probes import PROBES
 from support.session.own import own_kafka_server, own_zookeeper_server
 from support.waiting import wait_until
@@ -62,3 +67,33 @@ def test_kafka_makes_no_topic_by_itself(kafka_server: RunningServer, fresh_name:
         assert fresh_name not in admin.list_topics()
     finally:
         admin.close()
+
+
+def formatted(folder: Path, jars: Path) -> str:
+    """Format a Kafka: what Java prints about the classes that it loads for that."""
+    server = servers.kafka(folder, port=1024, jars=jars)
+    identity = "Ah8t4cqgTOOEQmR0DlkAcw"
+    tool = ("kafka.tools.StorageTool", "format", "-t", identity, "-c", "conf/kafka.properties")
+    return subprocess.run(
+        [*server.argv[:2], "-Xlog:class+load", *tool],
+        cwd=server.folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+def test_java_loads_kafka_from_an_archive_of_its_classes(tmp_path: Path) -> None:
+    """The bootstrap script makes the archive, once; one that does not fit is ignored."""
+    jars, archive = find_jars(), servers.class_archive(find_jars())
+    archive_classes(jars)
+    made = archive.stat().st_mtime_ns
+    archive_classes(jars)
+    assert archive.stat().st_mtime_ns == made
+    assert "kafka.server.KafkaConfig source: shared objects file (top)" in formatted(
+        tmp_path / "one", jars
+    )
+    for jar in jars.glob("*.jar"):
+        (tmp_path / jar.name).symlink_to(jar)
+    servers.class_archive(tmp_path).write_text("of another Java")
+    assert "kafka.server.KafkaConfig source: file:" in formatted(tmp_path / "two", tmp_path)

@@ -190,7 +190,12 @@ def test_jars_are_fetched_once(machine: Machine) -> None:
     ]
 
     machine.has("mvn", "exit 0")
+    python = machine.checkout / ".venv" / "bin" / "python"
+    python.write_text(f'{python.read_text()}echo "$@" >>called\n')
     assert "fetching" in machine.run("up").stderr
+    jars = machine.checkout / ".crawlstream" / "jars"
+    called = (machine.checkout / "called").read_text().splitlines()
+    assert called == [f"-P -m crawlstream_cli.local.classes {jars}", "-P -m crawlstream_cli up"]
     machine.has("mvn", "exit 1")
     assert machine.run("up").stderr == ""
     pom = machine.checkout / "docker" / "pom.xml"
