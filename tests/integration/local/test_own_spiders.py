@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from typing import Any
 import psutil
 import pytest
 
-from crawlstream.boot.local_note import repository
 from crawlstream.boot.variables import environment_without_settings
+from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.scripted_site import CrawlerSite, page, serving
 from crawlstream_cli.local.ports import Ports
+from support.forks.program import run
 
 _PROJECT = {
     "scrapy.cfg": "[settings]\ndefault = shop.settings\n",
@@ -82,15 +82,13 @@ class _Person:
 
     def types(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run `crawlstream …` to its end."""
-        return subprocess.run(
-            (sys.executable, "-P", "-m", "crawlstream_cli", *words),
-            cwd=self.folder,
+        return run(
+            "crawlstream_cli",
+            *words,
             env={**self.environment, **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
+            folder=self.folder,
+            timeout_s=240,
+            safe_path=True,
         )
 
     def sees(self) -> dict[str, Mapping[str, Any]]:
@@ -100,7 +98,9 @@ class _Person:
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Iterator[_Person]:
+def person(
+    tmp_path: Path, kafka_server: RunningServer, zookeeper_server: RunningServer, fresh_name: str
+) -> Iterator[_Person]:
     """Their cluster ends with the test."""
     folder = tmp_path / "my shop"
     for name, text in _PROJECT.items():
@@ -114,8 +114,10 @@ def person(tmp_path: Path) -> Iterator[_Person]:
             "CRAWLSTREAM_HOME": str(tmp_path / "home"),
             "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
             "CRAWLSTREAM_FINISH_GRACE": "1",
-            "CRAWLSTREAM_JARS": os.environ.get("CRAWLSTREAM_JARS")
-            or str(repository() / ".crawlstream" / "jars"),
+            "KAFKA_HOSTS": f"127.0.0.1:{kafka_server.port}",
+            "KAFKA_TOPIC_PREFIX": fresh_name,
+            "ZOOKEEPER_ASSIGN_PATH": f"/{fresh_name}/",
+            "ZOOKEEPER_HOSTS": f"127.0.0.1:{zookeeper_server.port}",
         },
     )
     yield made

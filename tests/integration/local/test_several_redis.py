@@ -15,6 +15,7 @@ import pytest
 
 from crawlstream.boot.variables import environment_without_settings
 from crawlstream_chaos.cluster import SETTINGS
+from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.scripted_site import CrawlerSite, serving
 from crawlstream_chaos.witness import Witness
 from crawlstream_cli.local.ports import Ports
@@ -52,13 +53,19 @@ class Person:
 
 
 @pytest.fixture
-async def person(tmp_path: Path) -> AsyncIterator[Person]:
+async def person(
+    tmp_path: Path, kafka_server: RunningServer, zookeeper_server: RunningServer, fresh_name: str
+) -> AsyncIterator[Person]:
     """A user who has started a cluster of three partitions; it is stopped in the end."""
     env = {
         **environment_without_settings(os.environ),
         **SETTINGS,
         **Ports.free().variables(),
         "CRAWLSTREAM_HOME": str(tmp_path / "home"),
+        "KAFKA_HOSTS": f"127.0.0.1:{kafka_server.port}",
+        "KAFKA_TOPIC_PREFIX": fresh_name,
+        "ZOOKEEPER_ASSIGN_PATH": f"/{fresh_name}/",
+        "ZOOKEEPER_HOSTS": f"127.0.0.1:{zookeeper_server.port}",
     }
     person = Person(env, tmp_path)
     try:
@@ -76,13 +83,17 @@ def site() -> Iterator[CrawlerSite]:
 
 
 async def test_a_redis_is_killed_and_comes_back(person: Person, site: CrawlerSite) -> None:
-    """Status names it meanwhile, the other partitions go on, and each page comes."""
+    """Status names it meanwhile, the other partitions go on, and each page comes.
+
+    Afterwards the cluster is started again with the number of partitions that it has; another one
+    is refused.
+    """
     told = await person.status()
     redis = {each["name"]: each["pid"] for each in told["processes"] if each["kind"] == "redis"}
     assert list(redis) == ["redis-0", "redis-1", "redis-2"]
     assert [each["state"] for each in told["partitions"]] == ["ready"] * PARTITIONS
     urls = spread(site, HOSTS, pages=30)
-    witness = Witness(f"127.0.0.1:{person.env['CRAWLSTREAM_KAFKA_PORT']}", "demo")
+    witness = Witness(person.env["KAFKA_HOSTS"], person.env["KAFKA_TOPIC_PREFIX"])
     try:
         crawl = {"appid": "people", "crawlid": "divided", "maxdepth": 60}
         witness.feed(*({"url": url, **crawl} for url in urls[: len(HOSTS)]))
@@ -101,6 +112,7 @@ async def test_a_redis_is_killed_and_comes_back(person: Person, site: CrawlerSit
     assert ending["counters"]["admitted"] == ending["counters"]["done"] == len(urls)
     assert await person.states() == ["ready"] * PARTITIONS
     assert "Ready to accept connections" in await person.types("logs", "redis-1", "-n", "50")
+    await _check_that_the_number_stays(person)
 
 
 async def _names_partition_1(person: Person) -> bool:
@@ -110,8 +122,7 @@ async def _names_partition_1(person: Person) -> bool:
     return states == ["ready", "unavailable", "ready"] and named
 
 
-async def test_the_number_of_partitions_stays(person: Person) -> None:
-    """A cluster is started again with the number that it has; another one is refused."""
+async def _check_that_the_number_stays(person: Person) -> None:
     running = await person.types("up", "--spider", "link=1", "--partitions", "4", status=1)
     assert "leave it out" in running
     await person.types("down")

@@ -25,6 +25,8 @@ class Begun:
     out: str
     """A file to whose end it writes."""
     err: str
+    safe_path: bool = False
+    """Leaves the folder out of the path, as ``python -P`` does."""
 
 
 def be(program: Begun) -> None:
@@ -43,6 +45,8 @@ def be(program: Begun) -> None:
     failpoints.set_up(env.get("FAILPOINT", ""))
     time.tzset()
     os.chdir(program.folder)
-    sys.path[:0] = [program.folder, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:0] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    if not program.safe_path:
+        sys.path.insert(0, program.folder)
     sys.argv[1:] = arguments
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -52,20 +52,24 @@ def begin(program: Begun) -> ForkServerProcess:
     return process
 
 
-def can_fork(env: Mapping[str, str]) -> bool:
-    """Whether an interpreter of this environment would be like ours, and find the same packages."""
-    folders = [Path(each) for each in env.get("PYTHONPATH", "").split(os.pathsep) if each]
+def can_fork(env: Mapping[str, str], folder: Path) -> bool:
+    """Whether an interpreter of this environment would be like ours, and find the same packages.
+
+    ``folder``: where it is started.
+    """
+    folders = [folder / each for each in env.get("PYTHONPATH", "").split(os.pathsep) if each]
     return all(env.get(name) == os.environ.get(name) for name in _EXECUTED) and not any(
         (folder / name).exists() for folder in folders for name in _NOT_SHADOWED
     )
 
 
 def run(
-    *argv: str, env: Mapping[str, str], folder: Path, timeout_s: float
+    *argv: str, env: Mapping[str, str], folder: Path, timeout_s: float, safe_path: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Run a module to its end, as ``python -m`` does; TimeoutExpired."""
-    if not can_fork(env):
-        command, kept = [sys.executable, "-m", *argv], dict(env)
+    """Run a module to its end, as ``python -m`` does, or ``python -P -m``; TimeoutExpired."""
+    if not can_fork(env, folder):
+        option, kept = "-Pm" if safe_path else "-m", dict(env)
+        command = [sys.executable, option, *argv]
         return subprocess.run(
             command,
             env=kept,
@@ -77,7 +81,8 @@ def run(
         )
     with tempfile.TemporaryDirectory() as place:
         out, err = Path(place) / "out", Path(place) / "err"
-        process = _Fork(begin(Begun(argv, dict(env), str(folder), str(out), str(err))))
+        program = Begun(argv, dict(env), str(folder), str(out), str(err), safe_path)
+        process = _Fork(begin(program))
         try:
             code = process.wait(timeout_s)
         finally:
@@ -91,10 +96,10 @@ class Forked(Program):
     def _begin(self) -> RunningProcess:
         python, option, *argv = self._argv
         assert (python, option) == (sys.executable, "-m")
-        if not can_fork(self._env):
+        folder, log = self._folder or Path.cwd(), str(self.log)
+        if not can_fork(self._env, folder):
             return super()._begin()
-        folder, log = str(self._folder or Path.cwd()), str(self.log)
-        return _Fork(begin(Begun(argv, dict(self._env), folder, log, log)))
+        return _Fork(begin(Begun(argv, dict(self._env), str(folder), log, log)))
 
 
 class ForkedCrawler(Forked, LoggedCrawler):
