@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import importlib
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -22,6 +24,10 @@ from support.session.names import fresh
 from support.session.scheduling import ByCluster
 from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # A worker collects all tests, and this import takes longer the more there is already.
+    importlib.import_module("scrapy.core.downloader.handlers.http11")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores it for processes in the background; those started here must obey it.

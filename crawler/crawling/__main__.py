@@ -15,6 +15,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+# First of all: it looks three times through all modules and callers that there are by then, which
+# would take a third of the CPU of a start.
+import scrapy.core.downloader.handlers.http11  # noqa: F401
 from scrapy.crawler import AsyncCrawlerProcess
 
 from crawling.project import settings_of

@@ -22,6 +22,8 @@ from crawlstream_chaos.processes import LoggedCrawler, Program, RunningProcess
 from support.forks.child import Begun, be
 
 PRELOADED = (
+    # It takes longer the more there is.
+    "scrapy.core.downloader.handlers.http11",
     *("lxml.html", "psycopg", "rich.console", "scrapy.crawler", "twisted.web.client", "typer"),
     *("crawling.project", "crawling.render.chromium", "crawling.runtime.worker"),
     *("kafka_monitor.process", "pipeline_service.process", "pipeline_service.commands.pages"),
