@@ -143,22 +143,16 @@ class Cluster:
     async def run_crawler(self, extra: dict[str, str], *, timeout_s: float = 60) -> int:
         """Run one crawler of our own until it ends; its exit status."""
         environment = {**self.environment, "CRAWLSTREAM_METRICS_OFFSET": "19", **extra}
-        with (self.local.home.logs / "crawler-of-test.log").open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "crawling", "link"),
-                cwd=self.local.home.path,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-            try:
-                async with asyncio.timeout(timeout_s):
-                    return await process.wait()
-            finally:
-                if process.returncode is None:
-                    process.kill()
-                    await process.wait()
+        done = await asyncio.to_thread(
+            run,
+            *("crawling", "link"),
+            env=environment,
+            folder=self.local.home.path,
+            timeout_s=timeout_s,
+        )
+        with (self.local.home.logs / "crawler-of-test.log").open("a") as log:
+            log.write(done.stderr)
+        return done.returncode
 
 
 def start_cluster(folder: Path, *, tied: bool = True) -> Cluster:
