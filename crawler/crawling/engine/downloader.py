@@ -38,8 +38,17 @@ class GrantedDownloader(Downloader):
         page: Page | None = request.meta.get(PAGE)
         if page is None:
             return await self._pass_middlewares(enqueue, request)
+
+        async def noted(request: Request) -> Any:
+            page.download_error = None
+            try:
+                return await enqueue(request)
+            except Exception as error:
+                page.download_error = error
+                raise
+
         with self._deadlines.stretch(page):
-            return await self._pass_middlewares(enqueue, request)
+            return await self._pass_middlewares(noted, request)
 
     def fetch(self, request: Request) -> Any:  # type: ignore[override]
         """A Deferred of the response, or of a request that the same grant may still be used for."""
@@ -49,13 +58,14 @@ class GrantedDownloader(Downloader):
 def granted(result: Response | Request, request: Request, leases: Leases) -> Response | Request:
     """Return what a download has come to: a response, or a request that its grant still covers.
 
-    RequestReplaced: a middleware wants a request that the grant does not cover.
+    RequestReplaced: a middleware wants a request that the grant does not cover. Its cause is the
+    error of the download, if there was one.
     """
     page: Page | None = request.meta.get(PAGE)
     if page is None or isinstance(result, Response):
         return result
     if page.phase is not Phase.WAITING or not _is_covered(leases, page, result.url):
-        raise RequestReplaced(result)
+        raise RequestReplaced(result) from page.download_error
     return result.replace(
         callback=result.callback or request.callback,
         errback=request.errback,

@@ -80,6 +80,8 @@ class Page:
     """Reason code, once its spider or a pipeline has raised."""
     failure_detail: str = ""
     """The exception that it raised."""
+    download_error: Exception | None = None
+    """Error of its latest download, which a middleware of the user may hide."""
     status: int = 0
     proxy: Mapping[str, str] | None = None
     """``pool`` and ``id`` of the proxy that its response came through."""

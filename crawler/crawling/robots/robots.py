@@ -264,19 +264,25 @@ class Robots:
             )
         except (DownloadCancelledError, TooLarge):
             note = EVERYTHING_FORBIDDEN
-        except RequestReplaced as error:
-            note = note_instead(error.request.url, place_of(origin, before), before)
         except GrantExpired as error:
             await self._book.forget(origin)
             self._leases.release(page, delay_ms=error.delay_ms)
             return False
+        except RequestReplaced as error:
+            if isinstance(error.__cause__, Exception):
+                return await self._unreachable(origin, page, error.__cause__)
+            note = note_instead(error.request.url, place_of(origin, before), before)
         except Exception as error:  # noqa: BLE001  the page's own errback would get it as it is
-            await self._book.forget(origin)
-            await self._outcomes.give_up(page, error)
-            return False
+            return await self._unreachable(origin, page, error)
         else:
             note = note_of(response, before)
         return await self._publish(origin, note, page)
+
+    async def _unreachable(self, origin: str, page: Page, error: Exception) -> bool:
+        """Count an attempt of the page: its host does not answer."""
+        await self._book.forget(origin)
+        await self._outcomes.give_up(page, error)
+        return False
 
     async def _publish(self, origin: str, note: RobotsNote, page: Page) -> bool:
         """Publish the note to the cluster, wake the pages that wait here, give the buyer back."""

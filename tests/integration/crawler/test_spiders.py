@@ -10,6 +10,7 @@ from pathlib import Path
 
 from crawlstream_chaos.processes import LoggedCrawler
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
+from crawlstream_cli.local.ports import free_block
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.ways import both_ways
 from support.documented import write_example_project
@@ -274,6 +275,9 @@ class Meddler:
             return request.copy()
         return response
 
+    def process_exception(self, request, exception):
+        return request.replace(dont_filter=True)
+
 class Ledger:
     def process_item(self, item):
         return item
@@ -296,7 +300,10 @@ class Meddled(ClusterSpider):
 async def test_what_a_middleware_asks_for_instead_goes_through_the_frontier(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
 ) -> None:
-    """A spider's own settings and middlewares lose no page, and fetch none unpaid or forbidden."""
+    """A spider's own settings and middlewares lose no page, and fetch none unpaid or forbidden.
+
+    Nor do they hide from robots.txt that a host does not answer: its pages fail.
+    """
     (tmp_path / "meddled.py").write_text(MEDDLING)
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     asked = ("/kept", "/dressed", "/abroad", "/again", "/elsewhere", "/in-time")
@@ -309,14 +316,18 @@ async def test_what_a_middleware_asks_for_instead_goes_through_the_frontier(
         "RETRY_TIMES": "1",
         "ROBOTSTXT_OBEY": "true",
     }
-    seeds = [site.url(path) for path in (*asked, "/not-by-meddlers")]
+    dead = f"http://127.0.0.3:{free_block(1)}/"
+    seeds = [*(site.url(path) for path in (*asked, "/not-by-meddlers")), dead]
     with cluster.worker("meddled", **users):
         crawl = await cluster.feed(*seeds, spiderid="meddled")
         state = await cluster.end_of(crawl, timeout_s=60)
     results = {record["url"]: record for record in cluster.results()}
-    failures = {site.url("/again"): "ignored", site.url("/not-by-meddlers"): "robots"}
-    assert cluster.failures() == failures
-    assert (state.done, state.redirected, state.failed) == (5, 2, 2)
+    assert cluster.failures() == {
+        site.url("/again"): "ignored",
+        site.url("/not-by-meddlers"): "robots",
+        dead: "refused",
+    }
+    assert (state.done, state.redirected, state.failed) == (5, 2, 3)
     assert {visit.headers["user-agent"] for visit in site.visits} == {"meddler/1.0"}
     assert site.paths().count("/again") == 2
     assert site.paths().count("/in-time") == 2
