@@ -23,7 +23,7 @@ from crawlstream.keys import Partitions
 from crawlstream.model.effects import Command, Effect, IntakeBatch, Loss, PendingAction
 from crawlstream.model.request import Refusal, Request, RequestLimits
 from crawlstream.plugins.actions import Action, Context, Reply
-from crawlstream.plugins.handlers import Handler, Router
+from crawlstream.plugins.handlers import Handler, Router, effect_of
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import run_to_end
@@ -46,7 +46,7 @@ def handle(
 
     InvalidRequest and InvalidUrl: it refuses the record, because the record does not fit the
     handler's schema, goes to a built-in kind of lower rank, or the handler refuses it. Other
-    errors of the handler are raised unchanged.
+    errors of the handler are raised unchanged, and TypeError if it returns no effect.
     """
     limits = RequestLimits()
     raw = request if isinstance(request, bytes) else jsontext.dumps(request)
@@ -60,7 +60,7 @@ def handle(
             Refusal.BAD_REQUEST,
             [f"$: goes to the built-in kind {found.name!r}, whose rank {found.rank} is lower"],
         )
-    return run_to_end(made.handle(built, _record(raw, offset)))
+    return run_to_end(effect_of(made, built, _record(raw, offset)))
 
 
 def answer(

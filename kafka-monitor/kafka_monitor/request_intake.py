@@ -34,7 +34,7 @@ from crawlstream.model.effects import (
     Seed,
 )
 from crawlstream.model.request import Refusal
-from crawlstream.plugins.handlers import Router
+from crawlstream.plugins.handlers import Router, effect_of
 from crawlstream.retry import up_to
 from kafka_monitor.plugins.built_in_handler import BuiltInHandler
 from kafka_monitor.poison import DEATHS, PoisonDetector
@@ -205,7 +205,7 @@ class RequestIntake:
         try:
             handler, request = self._router.route(record.value)
             is_pure = handler.replays or isinstance(handler, BuiltInHandler)
-            effect = await handler.handle(request, record) if is_pure else None
+            effect = await effect_of(handler, request, record) if is_pure else None
         except (InvalidRequest, InvalidUrl):
             return None
         if isinstance(effect, Seed) and self._recovery.is_over(effect.crawl, record):
@@ -228,7 +228,7 @@ class RequestIntake:
             handled[type(handler).__name__] += 1
             if isinstance(handler, BuiltInHandler):
                 await handler.admit(request)
-            return await _thrice("route", lambda: handler.handle(request, record))
+            return await _thrice("route", lambda: effect_of(handler, request, record))
         except InvalidRequest as error:
             return RejectedRecord(record, error.reason, error.problems)
         except InvalidUrl as error:

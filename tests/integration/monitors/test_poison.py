@@ -25,7 +25,9 @@ class Killer(Handler):
     schema = Schema({"type": "object", "required": ["kill"], "properties": {"kill": {}}})
 
     async def handle(self, request, record):
-        os.kill(os.getpid(), signal.SIGKILL)
+        if request["kill"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [request]
 """
 BEFORE, BEHIND = 30, 30
 APP = "poisoned"
@@ -43,7 +45,10 @@ def install_killer(site: Path) -> None:
 async def test_a_record_that_kills_three_monitors_is_rejected(
     cluster: MonitorCluster, redis: Redis, tmp_path: Path, wait_until: WaitUntil
 ) -> None:
-    """The fourth goes on behind it: it alone is rejected, and all others take effect once."""
+    """The fourth goes on behind it: it alone is rejected, and all others take effect once.
+
+    What a plugin returns in place of an effect is named in a rejection, too.
+    """
     install_killer(tmp_path / "site")
     seeds = [
         {"appid": APP, "crawlid": "c", "url": f"http://a.example.com/{number}"}
@@ -69,7 +74,14 @@ async def test_a_record_that_kills_three_monitors_is_rejected(
         assert len(cluster.read_all(cluster.topics.rejected)) == 1
         cluster.feed_in_order("poisoned:c", {**seeds[0], "url": "http://b.example.com/"})
         await wait_until(partial(has_admitted, len(seeds) + 1), timeout_s=60)
+        cluster.feed_in_order("poisoned:c", {"kill": 0})
+        topic = cluster.topics.rejected
+        await wait_until(lambda: any(map(_names_the_list, cluster.read_all(topic))))
         keys = await redis.hkeys(cluster.keys.attempts())
         names = [key.decode() if isinstance(key, bytes) else key for key in keys]
         assert names, "where it was assigned is remembered"
         assert all(name.count(":") == 1 for name in names), "no record is judged with care"
+
+
+def _names_the_list(rejected: bytes) -> bool:
+    return b"handler_failed" in rejected and b"Killer.handle returned [" in rejected

@@ -63,6 +63,14 @@ class Late(Visit):
     rank = 500
 
 
+class Several(Visit):
+    """Takes a request for several seeds."""
+
+    async def handle(self, request: Any, record: Record) -> Any:
+        """Two effects."""
+        return [await super().handle(request, record)] * 2
+
+
 class Counted:
     """Counts the crawls."""
 
@@ -108,6 +116,12 @@ def test_a_handler_gets_what_its_schema_fills_in() -> None:
     assert isinstance(effect, Command)
     assert (effect.name, effect.offset) == ("count", 7)
     assert json.loads(effect.request) == {"count": "my-app", "loud": False}
+
+
+def test_what_is_no_effect_is_named() -> None:
+    """As in the cluster, with what a request may have in its place."""
+    with pytest.raises(TypeError, match=r"Several.handle returned \[Seed.*has one effect"):
+        handle(Several, {"visit": "http://a.example"})
 
 
 def test_a_seed_is_that_of_a_crawl_request() -> None:

@@ -85,6 +85,17 @@ class Handler(ABC):
         """
 
 
+async def effect_of(handler: Handler, request: Any, record: Record) -> Effect | None:
+    """Return the effect of a request, as its kind has it; TypeError if that is something else."""
+    effect = await handler.handle(request, record)
+    if effect is None or isinstance(effect, Effect):
+        return effect
+    raise TypeError(
+        f"{type(handler).__name__}.handle returned {effect!r:.100}: a request has one effect, which"
+        " is self.seed(…), self.command(…) or None; several URLs are several requests"
+    )
+
+
 class Router:
     """Finds the kind that a record is of."""
 
