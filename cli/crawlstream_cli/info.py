@@ -115,7 +115,7 @@ def _pace(reply: Mapping[str, Any], ended: int, *, now: float) -> str:
     is_running = reply["state"] == "running"
     took_s = (now if is_running else reply["last_activity"]) - reply["started"]
     left = reply["pending"] + reply["in_flight"] if is_running else 0
-    return pace(ended, left=left, took_s=took_s)
+    return pace(ended, left=left, took_s=took_s, idle_s=now - reply["last_activity"])
 
 
 def _reasons(counts: Mapping[str, int]) -> str:

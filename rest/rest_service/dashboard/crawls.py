@@ -137,7 +137,12 @@ async def _crawl(service: Service, client: Client, key: CrawlKey) -> Values:
         "spiders": spiders,
         "problems": [one._replace(path="") for one in absences([one], spiders)],
         "ledger": _ledger(one),
-        "pace": pace(ended(one), left=_left(one), took_s=_took_s(one)),
+        "pace": pace(
+            ended(one),
+            left=_left(one),
+            took_s=_took_s(one),
+            idle_s=time.time() - one.last_activity,
+        ),
         "limit": await _limit(service, client, one, traffic=traffic, fullest=fullest),
         "domains": [(domain, traffic.get(domain.domain)) for domain in domains],
         "left": len(one.domains) - len(domains),

@@ -70,7 +70,9 @@ def test_a_crawl_whose_domains_are_blocked_says_so() -> None:
 
 
 def test_the_pace_says_how_long_the_rest_takes() -> None:
-    """It needs pages to judge by, and a rest."""
-    assert pace(300, left=100, took_s=600) == "0.50 pages/s, about 3 min left"
-    assert pace(300, left=0, took_s=600) == "0.50 pages/s"
-    assert pace(0, left=9, took_s=600) == "no page yet"
+    """It needs pages to judge by, a rest, and a run that goes on."""
+    assert pace(300, left=100, took_s=600, idle_s=190) == "0.50 pages/s, about 3 min left"
+    assert pace(300, left=0, took_s=600, idle_s=9) == "0.50 pages/s"
+    assert pace(0, left=9, took_s=600, idle_s=9) == "no page yet"
+    assert pace(300, left=1, took_s=600, idle_s=20) == "0.50 pages/s, about 2 s left"
+    assert pace(300, left=1, took_s=600, idle_s=90) == "0.50 pages/s so far, none for 1 min"

@@ -153,6 +153,12 @@ def _page(report: PageReport, url: str) -> View:
     return {**asdict(report), "summary": summary_of(report), "sightings": sightings}
 
 
+_WHY_DELAYED = (
+    "it waits for a time, because an attempt failed, robots.txt of its site cannot be fetched now,"
+    " or its spider set one"
+)
+
+
 def summary_of(page: PageReport) -> str:
     """Return the state of a page in a crawl, in a sentence."""
     failed = by_reason(page.failed_by_reason) or "none"
@@ -161,7 +167,7 @@ def summary_of(page: PageReport) -> str:
     return {
         PagePlace.HELD: "in flight (leased by a worker)",
         PagePlace.QUEUED: f"queued{paused}",
-        PagePlace.DELAYED: f"delayed (scheduled for later){paused}",
+        PagePlace.DELAYED: f"delayed: {_WHY_DELAYED}{paused}",
         PagePlace.SEEN: (
             "seen, no longer queued: done, redirected or failed (failed pages of this run, by"
             f" reason: {failed})"

@@ -15,6 +15,8 @@ from crawlstream.model.words.quantities import by_reason, duration
 Spiders = Collection[str] | None
 
 IF_MISSPELT = "If the name is wrong, stop the crawls that wait for it."
+_REST_S = 30.0
+"""A shorter time without a page says nothing about the pace."""
 
 
 def badge(crawl: CrawlState, spiders: Spiders) -> str:
@@ -47,12 +49,19 @@ def waits_for(crawl: CrawlState, spiders: Spiders) -> Collection[str]:
     return () if spiders is None else crawl.lacking(spiders)
 
 
-def pace(ended: int, *, left: int, took_s: float) -> str:
-    """Return the pages per second of a run so far, and how long the rest takes at that pace."""
+def pace(ended: int, *, left: int, took_s: float, idle_s: float) -> str:
+    """Return the pages per second of a run so far, and how long the rest takes at that pace.
+
+    ``idle_s``: since the last page. A run that rests for longer than that has no such pace.
+    """
     if not ended or took_s <= 0:
         return "no page yet"
     rate = ended / took_s
-    return f"{rate:,.2f} pages/s" + (f", about {duration(left / rate)} left" if left else "")
+    if not left:
+        return f"{rate:,.2f} pages/s"
+    if idle_s > max(left / rate, _REST_S):
+        return f"{rate:,.2f} pages/s so far, none for {duration(idle_s)}"
+    return f"{rate:,.2f} pages/s, about {duration(left / rate)} left"
 
 
 def is_fruitless(crawl: CrawlState) -> bool:
