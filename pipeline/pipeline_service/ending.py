@@ -1,7 +1,8 @@
 """Pipelines that end: when all records that their sources held at the start are stored.
 
 The end of each source is noted before anything is read. Later records are left to the next run, and
-nothing else is: files that are open when the end has been read are completed then.
+nothing else is: files that are open when the end has been read are completed then, and the runs
+that had ended are reported.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import structlog
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import partition_offsets, topic_id_of
+from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import CrawlstreamError
 from pipeline_service.flow import Flow
+from pipeline_service.run_reporter import RunReporter
 from pipeline_service.sink_factory import open_kept
 
 _LOOK_EVERY_S = 0.5
@@ -58,21 +61,25 @@ class Goal:
 class Goals:
     """Goals of all pipelines of a process."""
 
-    def __init__(self, settings: Settings, goals: Sequence[Goal]) -> None:
+    def __init__(
+        self, settings: Settings, goals: Sequence[Goal], events: Mapping[int, int]
+    ) -> None:
         self._settings = settings
         self._goals = goals
+        self._events = events
+        """Where the events topic ended before the sources, by partition."""
 
     @classmethod
     async def noted(cls, settings: Settings, kafka: Kafka, flows: Sequence[Flow]) -> Goals:
         """Ask Kafka where the sources end now. KafkaUnavailable."""
-        goals = []
+        goals, events = [], await end_offsets(kafka, settings.topics.events)
         for flow in flows:
             topic = flow.pipeline.topic(settings.topics)
             group = flow.pipeline.group(settings.topics)
             told = await partition_offsets(kafka, topic, group=group)
             ends = {number: each.end for number, each in told.items() if each.end > each.oldest}
             goals.append(Goal(flow, await topic_id_of(kafka, topic), ends))
-        return cls(settings, goals)
+        return cls(settings, goals, events)
 
     async def watch(self, stop: asyncio.Event) -> None:
         """Stop the pipelines when each has read all, or waits for an operator."""
@@ -101,6 +108,11 @@ class Goals:
                     f"{name} has ended with {records} left to store: run it again to go on;"
                     f" `crawlstream pipeline undelivered list {name}` shows what it could not store"
                 )
+
+    async def report(self, flow: Flow, reporter: RunReporter) -> None:
+        """Report the runs of a pipeline that had ended at the start: all their pages are stored."""
+        goal = next(each for each in self._goals if each.flow is flow)
+        await reporter.catch_up(goal.topic_id, self._events, goal.ends)
 
     async def _try_to_ask(self, goal: Goal) -> None:
         try:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from functools import partial
@@ -162,6 +162,9 @@ async def _work(
                 await _run_all(settings, flows, kafka, stop)
             if goals is not None:
                 await goals.check()
+                for flow in whole:
+                    with _reporting(settings, flow, kafka=kafka, sink=sink) as (reporter, _):
+                        await goals.report(flow, reporter)
     finally:
         spool.close()
 
@@ -286,20 +289,19 @@ async def _drain(working: Mapping[asyncio.Task[None], Flow]) -> None:
 async def _observe(settings: Settings, flow: Flow, *, kafka: Kafka, sink: Sink) -> None:
     """Report the store's progress: of runs that have ended, and of each partition."""
     structlog.contextvars.bind_contextvars(pipeline=flow.pipeline.name)
-    kept = open_kept(settings, flow.pipeline)
-    reporter = RunReporter(
-        flow.pipeline,
-        kept,
-        sink,
-        kafka=kafka,
-        topics=settings.topics,
-        judge=flow.staging.judge,
-    )
-    lag = _watch_lag(kafka, flow, kept, flow.pipeline.topic(settings.topics))
-    try:
+    with _reporting(settings, flow, kafka=kafka, sink=sink) as (reporter, kept):
+        lag = _watch_lag(kafka, flow, kept, flow.pipeline.topic(settings.topics))
         await asyncio.gather(reporter.run(partial(_topic_of_first, flow)), lag)
-    finally:
-        kept.close()
+
+
+@contextlib.contextmanager
+def _reporting(
+    settings: Settings, flow: Flow, *, kafka: Kafka, sink: Sink
+) -> Iterator[tuple[RunReporter, Kept]]:
+    """The reporter of a pipeline's runs, and the notes that it reads."""
+    with contextlib.closing(open_kept(settings, flow.pipeline)) as kept:
+        topics, judge = settings.topics, flow.staging.judge
+        yield RunReporter(flow.pipeline, kept, sink, kafka=kafka, topics=topics, judge=judge), kept
 
 
 def _topic_of_first(flow: Flow) -> str | None:

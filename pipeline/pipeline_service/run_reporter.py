@@ -90,6 +90,23 @@ class RunReporter:
                 log.info("report", outcome="waiting", error=str(error))
             await asyncio.sleep(_AGAIN_S)
 
+    async def catch_up(
+        self, topic_id: str, until: Mapping[int, int], ends: Mapping[int, int]
+    ) -> None:
+        """Report the runs whose endings come before ``until``, offsets of the events topic.
+
+        The store has passed ``ends``, where the source ended after that.
+        """
+        self._next = dict(await self._begin())
+        offsets, topic = dict(self._next), self._topics.events
+        records = read_topic(self._kafka, topic, offsets=offsets, until=until, follow=False)
+        async with aclosing(records) as reading:
+            async for record in reading:
+                if record.offset < until.get(record.partition, 0):
+                    await self._note(record, ends)
+        await self._settle(topic_id)
+        await self._keep_place()
+
     async def _follow(self, name: str, topic_id: Callable[[], str | None]) -> None:
         self._waiting.clear()
         self._began = time.time()
@@ -125,13 +142,17 @@ class RunReporter:
         records = read_topic(self._kafka, self._topics.events, offsets=dict(self._next))
         async with aclosing(records) as reading:
             async for record in reading:
-                ending = events.decode_crawl_event(record.value or b"")
-                if ending and ending.event in _ENDINGS and self._is_ours(ending):
-                    ends = await end_offsets(self._kafka, self._source)
-                    self._waiting.append(WaitingEnding(ending, record, ends))
-                self._next[record.partition] = record.offset + 1
+                await self._note(record)
                 if len(self._waiting) >= _MOST_WAITING:
                     await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _note(self, record: Record, ends: Mapping[int, int] | None = None) -> None:
+        """Let an ending of ours wait for the store to pass ``ends``, by default those of now."""
+        ending = events.decode_crawl_event(record.value or b"")
+        if ending and ending.event in _ENDINGS and self._is_ours(ending):
+            ends = await end_offsets(self._kafka, self._source) if ends is None else ends
+            self._waiting.append(WaitingEnding(ending, record, ends))
+        self._next[record.partition] = record.offset + 1
 
     def _is_ours(self, ending: CrawlEvent) -> bool:
         """Return whether the pipeline may have read pages of a run."""

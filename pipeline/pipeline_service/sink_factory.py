@@ -137,7 +137,10 @@ def open_rows(settings: Settings, pipeline: Pipeline, maker: RowMaker) -> RowSto
     assert isinstance(sink, SqlSpec)
     kinds = {column.name: column.kind for column in maker.columns}
     replaces, migrates = sink.on_repeat == "replace", sink.migrate
-    return _sql(pipeline, sink, TableEffect(sink.table, kinds, replace=replaces, migrate=migrates))
+    effect = TableEffect(
+        sink.table, kinds, replace=replaces, migrate=migrates, of_items=maker.makes_items
+    )
+    return _sql(pipeline, sink, effect)
 
 
 def open_memory(pipeline: Pipeline, sink: PagesSink) -> SqlStore:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from crawlstream.errors import ConfigError
 from crawlstream.model.delivered import Delivered
@@ -74,12 +74,13 @@ class Staging:
         if self._runner is None:
             return judged
         judged = list(_without_repeats(judged, is_known))
-        pages = [(each.value, each.page) for each in judged if isinstance(each, Wanted)]
+        staged = [each for each in judged if self._takes(each)]
+        pages = [(each.value, each.page) for each in staged]
         outcomes = iter(await self._runner.run(pages, beat) if pages else ())
-        return [
-            self._after(each, next(outcomes)) if isinstance(each, Wanted) else each
-            for each in judged
-        ]
+        return [self._after(each, next(outcomes)) if self._takes(each) else each for each in judged]
+
+    def _takes(self, judged: Judged) -> TypeGuard[Wanted]:
+        return isinstance(judged, Wanted) and self.pipeline.stages_take(judged.page)
 
     async def run_one(self, judged: Judged) -> Judged:
         """Stage one record by itself, wherever its page has been before."""
@@ -106,6 +107,8 @@ class Staging:
         if outcome.reason:
             why = (outcome.reason, outcome.quality)
             return Undeliverable(*known, *why, errors=outcome.errors, stage=outcome.stage)
+        if outcome.filtered and self.pipeline.answers_visit(judged.page):
+            return replace(judged, rows=(), quality=outcome.quality)
         if outcome.filtered:
             return FilteredRecord(*known, outcome.filtered, outcome.quality)
         if outcome.rows is None:

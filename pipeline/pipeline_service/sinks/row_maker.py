@@ -70,6 +70,8 @@ class RowMaker:
         ``replaces``: of a page that comes twice the last counts.
         """
         self.columns = columns
+        self.makes_items = shape is not None and shape.has_items
+        """True if a page may have several rows."""
         self._shape = shape
         self._has_ref = any(column.name == "body_ref" for column in columns)
         self._bodies = bodies if self._has_ref else None

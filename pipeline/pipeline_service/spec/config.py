@@ -50,6 +50,8 @@ FAILURES, OF_FAILURES = "events", ".failures"
 _NO_KEYS = ("name", "folder", "table_name")
 _OLDEST, _LEAST_BYTES = 3_600.0, 1024
 _YOUNGEST = 1.0
+_SUCCESS = 2
+"""Hundreds of a status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +149,18 @@ class Pipeline:
         if isinstance(self.sink, PagesSink):
             if page.method != "GET":
                 return "method"
-            firing = page.extra.get("occasion")
-            if isinstance(firing, dict) and firing.get("schedule") == self.visit_schedule:
-                return ""  # It was asked for by ourselves.
+            if self.answers_visit(page):
+                return ""
         return self.where.refuses(page)
+
+    def answers_visit(self, page: Delivered) -> bool:
+        """Return whether this memory itself has requested a page."""
+        firing = page.extra.get("occasion")
+        return isinstance(firing, dict) and firing.get("schedule") == self.visit_schedule
+
+    def stages_take(self, page: Delivered) -> bool:
+        """Return whether stages run over a page: of errors and 304 a memory notes the status."""
+        return not isinstance(self.sink, PagesSink) or page.status_code // 100 == _SUCCESS
 
     def topic(self, topics: Topics) -> str:
         """The whole name of its source."""

@@ -51,7 +51,10 @@ async def test_items_are_rows_of_a_database_once(
     fresh_name: str,
     wait_until: WaitUntil,
 ) -> None:
-    """A process is killed, another goes on; repeats add none; the run's quality is published."""
+    """A process is killed, another goes on; repeats add none; the run's quality is published.
+
+    Another edition does not mix its items with these.
+    """
     url = postgres_server.make_database(fresh_name)
     describe(cluster, f'kind = "sql"\nurl = "{url}"\ntable = "products"')
     checked = cluster.command("check")
@@ -83,6 +86,12 @@ async def test_items_are_rows_of_a_database_once(
     assert (told[0]["items"], told[0]["fields"]["price"]["present"]) == (81, 0.9877)
     (run,) = map(orjson.loads, cluster.command("report", "archive", "--json").stdout.splitlines())
     assert (run["items"], run["ok"], run["closed"]) == (81, True, True)
+    sink = f'kind = "sql"\nurl = "{url}"\ntable = "products"'
+    cluster.describe_sink(sink, f"edition = 2{STAGES}")
+    refused = cluster.command("check")
+    assert (refused.returncode, "has items of another edition" in refused.stderr) == (2, True)
+    select(url, "delete from products")
+    assert cluster.command("check").returncode == 0
 
 
 async def test_items_are_records_of_a_topic(

@@ -231,9 +231,14 @@ def test_a_pipeline_ends_with_its_source(cluster: PipelineCluster) -> None:
     cluster.describe_sink(files)
     for pages in (3, 5):
         cluster.feed(record(n) for n in range(pages))
+        cluster.end_run(done=pages)
         done = cluster.command("run", "--until-end")
         assert done.returncode == 0, done.stderr
         assert cluster.stored() == once(range(pages))
+        assert (cluster.deliveries()[-1]["done"], cluster.deliveries()[-1]["complete"]) == (
+            pages,
+            True,
+        )
         titles, row = done.stdout.splitlines()[:2]
         assert dict(zip(titles.split(), row.split(), strict=True))["delivered"] == str(pages)
     cluster.describe_sink(files, "edition = 2\nstop_after_undelivered = 1")

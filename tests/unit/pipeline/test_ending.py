@@ -22,7 +22,7 @@ async def test_a_pipeline_that_ends_early_says_how_much_is_left(
     monkeypatch.setattr(Goals, "_ask", same)
     flow: Any = SimpleNamespace(pipeline=SimpleNamespace(name="docs"), broken="")
     goal = Goal(flow, "topic", {0: 40, 1: 1_000, 2: 5}, {0: 7, 2: 9})
-    goals = Goals(load_settings(), [goal])
+    goals = Goals(load_settings(), [goal], {})
     with pytest.raises(NotStored, match=r"^docs has ended with 1,033 records left to store: run "):
         await goals.check()
     goal.stored.update({0: 40, 1: 1_000})

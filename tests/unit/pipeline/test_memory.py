@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawlstream.model.crawl import FiringKey
 from crawlstream.wire.delivered import decode
 from pipeline_service.memory.known_page import WHOLE_EVERY, KnownPage, is_news, learn
 from pipeline_service.memory.seen import Seen, Sight, key_of, listed_in, seen_in
@@ -305,6 +306,49 @@ async def test_what_is_not_seen_is_no_change() -> None:
     ]
     assert len(set(await signatures("", *binary))) == 2
     assert await signatures("", {"body": b""}) == [""]
+
+
+async def test_no_stage_hides_from_a_memory_how_a_visit_ended() -> None:
+    """A function that finds no product filters pages of others, not answers to visits.
+
+    It does not run at all where nothing came that it could read: its filter, its error and its
+    items would all be about an error page.
+    """
+    pipeline = read(
+        """
+[pipeline.a]
+workers = 0
+stage = [{use = "python:support.pipelines.shop:product"}]
+sink = {kind = "pages", url = "sqlite:///x", signature = "items", keep = true}
+""",
+        {},
+    )["a"]
+    visit, shop, none = FiringKey("visits-a", 1795251000000), b"<h1>Lamp</h1>", b"nothing"
+    pages: list[dict[str, Any]] = [
+        {"body": shop},
+        {"body": none},
+        {"body": none, "status_code": 404},
+        {"body": shop, "status_code": 503, "firing": visit},
+        {"body": b"", "status_code": 304, "firing": visit},
+        {"body": none, "firing": visit},
+        {"body": none, "firing": FiringKey("others", 1795251000000)},
+    ]
+    async with opened([pipeline]) as stagings:
+        judged = judge(pipeline, batch_of([record(n, **page) for n, page in enumerate(pages)]))
+        judged = await stagings["a"].run(judged, lambda _: None, lambda _: False)
+    assert [each.outcome for each in judged] == [
+        *("delivered", "filtered", "delivered", "delivered", "delivered", "delivered", "filtered")
+    ]
+    rows = SeenMaker("items", keep=True).rows(judged)
+    seen = {row.key: cast("Seen", row.fields["seen"]) for row in rows}
+    told = [
+        (one.sight, one.items is not None and len(one.items))
+        for one in (seen[each.id] for each in judged if each.outcome == "delivered")
+    ]
+    assert told == [
+        *((Sight.THERE, 1), (Sight.GONE, False), (Sight.FAILED, False)),
+        *((Sight.UNMODIFIED, False), (Sight.THERE, 0)),
+    ]
 
 
 def test_a_sitemap_tells_when_pages_have_changed() -> None:

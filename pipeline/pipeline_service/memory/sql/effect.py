@@ -90,10 +90,12 @@ class MemoryEffect:
         self._rule_until = 0.0
         self._heard: Counter[str] = Counter()
 
-    def prepare(self, database: Database, transaction: Transaction, *, has_begun: bool) -> None:
+    def prepare(
+        self, database: Database, transaction: Transaction, *, has_begun: bool, is_later: bool
+    ) -> None:
         """Have a table that fits, and its indexes. ConfigError."""
         is_new = not transaction.columns(self._name)
-        self._table.prepare(database, transaction, has_begun=has_begun)
+        self._table.prepare(database, transaction, has_begun=has_begun, is_later=is_later)
         # Creating an index that exists would wait for all writers, and block others.
         for column in ("next_visit", "claimed_until") if is_new else ():
             transaction.execute(

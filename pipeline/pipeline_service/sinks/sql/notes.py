@@ -34,6 +34,14 @@ class Notebook:
         )
         return {str(name): str(value) for name, value in found}
 
+    def has_other_edition(self, transaction: Transaction) -> bool:
+        """Return whether another edition of the pipeline has stored something."""
+        found = transaction.execute(
+            f"select 1 from {TABLE} where pipeline = %s and edition <> %s and name like %s limit 1",
+            (*self._owner, "%/position"),
+        )
+        return bool(list(found))
+
     def take_turn(self, transaction: Transaction, name: str, expected: str | None) -> bool:
         """Lock a note until the transaction ends. False: its text is not the expected one.
 

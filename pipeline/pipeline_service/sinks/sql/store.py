@@ -18,10 +18,13 @@ from pipeline_service.sinks.sql.notes import Notebook
 class SqlEffect(Protocol):
     """Effect of rows on a database, in the transaction that moves the position."""
 
-    def prepare(self, database: Database, transaction: Transaction, *, has_begun: bool) -> None:
+    def prepare(
+        self, database: Database, transaction: Transaction, *, has_begun: bool, is_later: bool
+    ) -> None:
         """Have the tables that it needs. ConfigError.
 
-        ``has_begun``: the pipeline has stored something before.
+        ``has_begun``: this edition of the pipeline has stored something before; ``is_later``: only
+        another edition has.
         """
 
     def stage(self, transaction: Transaction, rows: Sequence[Row]) -> None:
@@ -37,7 +40,9 @@ class SqlEffect(Protocol):
 class NoEffect:
     """Effect of a reader that only looks at notes."""
 
-    def prepare(self, database: Database, transaction: Transaction, *, has_begun: bool) -> None:
+    def prepare(
+        self, database: Database, transaction: Transaction, *, has_begun: bool, is_later: bool
+    ) -> None:
         """Nothing is needed."""
 
     def stage(self, transaction: Transaction, rows: Sequence[Row]) -> None:
@@ -80,7 +85,8 @@ class SqlStore:
         transaction.alone()
         self._notes.prepare(transaction)
         has_begun = bool(self._notes.select(transaction, "%/position", of="name like %s"))
-        self._effect.prepare(self._database, transaction, has_begun=has_begun)
+        is_later = not has_begun and self._notes.has_other_edition(transaction)
+        self._effect.prepare(self._database, transaction, has_begun=has_begun, is_later=is_later)
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -18,16 +18,28 @@ class TableEffect:
     """Writes rows into one table, whose key is ``id``."""
 
     def __init__(
-        self, table: str, kinds: Mapping[str, ColumnType], *, replace: bool, migrate: bool
+        self,
+        table: str,
+        kinds: Mapping[str, ColumnType],
+        *,
+        replace: bool,
+        migrate: bool,
+        of_items: bool = False,
     ) -> None:
-        """``kinds``: what each column holds; ``id`` is among them."""
+        """``kinds``: what each column holds; ``id`` is among them.
+
+        ``of_items``: a page may have several rows, and other ones in another edition.
+        """
         self._table = table
         self._kinds = {KEY: kinds[KEY], **kinds}
         self._columns = list(self._kinds)
         self._replace = replace
         self._migrate = migrate
+        self._of_items = of_items
 
-    def prepare(self, database: Database, transaction: Transaction, *, has_begun: bool) -> None:
+    def prepare(
+        self, database: Database, transaction: Transaction, *, has_begun: bool, is_later: bool
+    ) -> None:
         """Have a table that fits. ConfigError."""
         there = transaction.columns(self._table)
         if not there:
@@ -38,6 +50,11 @@ class TableEffect:
                 )
             self._make(database, transaction)
             return
+        if is_later and self._of_items and self._has_rows(transaction):
+            raise ConfigError(
+                f"the table {self._table} has items of another edition of the pipeline, which would"
+                " stay as they are: name another table, or empty this one"
+            )
         if lacking := [name for name in self._columns if name not in there]:
             self._add(database, transaction, lacking)
         for name in there.keys() & self._kinds.keys():
@@ -68,6 +85,9 @@ class TableEffect:
 
     def committed(self) -> None:
         """Do nothing: the table keeps no state."""
+
+    def _has_rows(self, transaction: Transaction) -> bool:
+        return bool(list(transaction.execute(f"select 1 from {quoted(self._table)} limit 1")))
 
     def _values(self, row: Row) -> Mapping[str, object]:
         if "\x00" in row.key:
