@@ -45,8 +45,8 @@ VISIT_BUGS = {
     ),
     "answers to visits are filtered": Bug(
         module="pipeline_service.spec.config",
-        right='firing.get("schedule") == self.visit_schedule:',
-        wrong='firing.get("schedule") == self.name:',
+        right='firing.get("schedule") == self.visit_schedule\n',
+        wrong='firing.get("schedule") == self.name\n',
         test="integration/pipeline/test_memory.py::what_is_known_of_it and sqlite",
     ),
     "rows of a memory are read without their lock": Bug(

@@ -9,6 +9,8 @@ from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from crawlstream_cli.local.ports import free_block
 from support.crawler.cluster import CrawlerCluster
 
+pytest_plugins = ["support.crawler.fixtures"]
+
 MEDDLING = """
 import os
 from scrapy import Request
