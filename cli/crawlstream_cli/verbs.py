@@ -127,6 +127,11 @@ VERBS = {
         "Make and publish the keys of signed requests.",
         _KEEP,
     ),
+    "purse": Verb(
+        "crawlstream_cli.purses.command:purse",
+        "Keep the purses that pay for pages, and report what was spent.",
+        _KEEP,
+    ),
     "cost": Verb("crawlstream_cli.cost:cost", "Estimate the cost of a million pages.", _KEEP),
     "adopt": Verb(
         "crawlstream_cli.adopt:adopt",

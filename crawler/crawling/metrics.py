@@ -41,6 +41,15 @@ DOWNLOAD_SECONDS = Histogram(
     ["spider"],
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
+PAYMENTS = Counter(
+    "crawlstream_payments",
+    "Number of payments of crawls with a purse, by what became of them: `charged`; `free`: the site"
+    " refused, or the request did not leave; `unsettled`: without a receipt, counts as spent;"
+    " `overcharged`, `unasked`: the site charged more than its price, or without an offer. Prices"
+    " that were not paid, by the reason: `no_purse`, `closed`, `not_for_it`, `overcharges`,"
+    " `too_expensive`, `empty`, `unreachable` (Redis).",
+    ["outcome"],
+)
 SIGNED = Counter("crawlstream_requests_signed", "Number of requests that were signed.", ["spider"])
 SIGNATURES_REFUSED = Counter(
     "crawlstream_signatures_refused",

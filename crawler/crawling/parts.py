@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from scrapy import Request
 from scrapy.http import Response
 
+from crawling.egress.payments import Payments
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures
 from crawling.lease.leases import Leases
@@ -42,6 +43,8 @@ class Parts:
     routes: Routes
     signatures: Signatures | None
     """Signs all requests; None: they leave unsigned."""
+    payments: Payments | None
+    """Pays for pages of crawls with a purse; None: nothing is paid."""
     renders: bool
     """True if a browser fetches the pages."""
     fetch_by_proxy: Callable[[Request, Page], Awaitable[Response]]

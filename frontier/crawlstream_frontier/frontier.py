@@ -8,6 +8,7 @@ from crawlstream.keys import FrontierKeys
 from crawlstream_frontier.egress.handshakes import Handshakes
 from crawlstream_frontier.egress.proxy_book import ProxyBook
 from crawlstream_frontier.egress.proxy_pools import ProxyPools
+from crawlstream_frontier.egress.purses import Purses
 from crawlstream_frontier.inspector import Inspector
 from crawlstream_frontier.intake import FrontierIntake
 from crawlstream_frontier.maintenance import FrontierLimits, FrontierMaintenance
@@ -52,6 +53,7 @@ class Frontier:
         self.pools = ProxyPools(self.scripts)
         self.book = ProxyBook(self.scripts)
         self.handshakes = Handshakes(self.scripts)
+        self.purses = Purses(self.scripts)
         self.queries = FrontierQueries(self.scripts)
         self.stocking = Stocking(self.scripts, shelf, shelve_from=limits.shelve_from)
         self.inspector = Inspector(self.scripts, self.stocking)

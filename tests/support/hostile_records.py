@@ -216,6 +216,11 @@ def _wrong_types() -> Iterator[Hostile]:
         (("proxy",), ("", 1, True, [], {}, "a b", "http://h:1", "a" * 65)),
         (("tls",), ("", 1, True, [], {}, "LEGACY", "ssl3", "default,legacy")),
         (("directives",), ("", "OBEY", 1, True, [], {}, "always", "None")),
+        (("purse",), ("", 1, True, [], {}, "a b", "a" * 41)),
+        (
+            ("max_price",),
+            ("", 1, 0.01, "0.01", "USD", "USD 1e3", "usd 1", "USD 0.0000001", "USD 1 "),
+        ),
         (("redirects",), ("", "ANY", 1, True, [], {}, None, "none")),
         (("uuid",), ("", 1, True, [], {})),
         ((*_TEXT_FIELDS, "priority", "maxdepth", "expires"), (None,)),

@@ -109,6 +109,16 @@ class RequestOptions:
         ),
     ] = None
 
+    purse: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Purse that pays for pages with a price; default: none."),
+    ] = None
+
+    max_price: Annotated[
+        str | None,
+        typer.Option(metavar="PRICE", help="Highest price of a page, such as 'USD 0.01'."),
+    ] = None
+
     render: Annotated[
         bool,
         typer.Option(
@@ -128,6 +138,8 @@ class RequestOptions:
             "priority": self.priority,
             "proxy": self.proxy,
             "tls": self.tls,
+            "purse": self.purse,
+            "max_price": self.max_price,
             "render": self.render,
             "allow_regex": self.allow_regex,
             "deny_regex": self.deny_regex,

@@ -43,5 +43,6 @@ def client_of(crawler: Crawler, resolver: GuardedResolver, libcurl: Libcurl = PL
         fails_on_data_loss=settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
         routes=parts.routes,
         signatures=parts.signatures,
+        payments=parts.payments,
         libcurl=libcurl,
     )

@@ -29,6 +29,7 @@ from crawling.client.line import Line, ProxyLines
 from crawling.client.proxied import ProxiedTransfer, is_absolute, straight_to
 from crawling.client.transfer import Transfer, TransferCount
 from crawling.egress.blame import Blame, blame_in
+from crawling.egress.payments import Payments
 from crawling.egress.route import Route
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures
@@ -40,6 +41,7 @@ from crawling.net.address_guard import GuardedResolver, literal
 from crawling.net.connections import allow_files
 from crawling.page.page import Page
 from crawling.response.site_feedback import reported
+from crawling.robots.request import ROBOTS
 from crawlstream.boot.addresses import Address, AddressRefused
 from crawlstream.model.egress.tls import LEGACY
 
@@ -53,6 +55,8 @@ class _Ask(NamedTuple):
     port: int
     addresses: Sequence[Address]
     """Addresses of the site, checked."""
+    price: str = ""
+    """Price that this one sending offers; reserved for it."""
 
     def pins(self) -> list[str]:
         """For libcurl's memory of names."""
@@ -75,12 +79,14 @@ class HttpClient:
         fails_on_data_loss: bool = True,
         routes: Routes | None = None,
         signatures: Signatures | None = None,
+        payments: Payments | None = None,
         libcurl: Libcurl = PLAIN,
     ) -> None:
         """``timeout_s`` and ``most_bytes`` hold where a request's meta says nothing else.
 
         ``routes`` chooses proxies; None: all pages leave directly. ``signatures`` signs requests;
-        None: they leave unsigned. ``libcurl`` is the build that greets sites.
+        None: they leave unsigned. ``payments`` pays for pages; None: nothing is paid. ``libcurl``
+        is the build that greets sites.
         """
         self._leases = leases
         self._resolver = resolver
@@ -97,6 +103,7 @@ class HttpClient:
         self._by_proxy = ProxyLines(self._loop, self._new_by, libcurl)
         self._routes = routes
         self._signatures = signatures
+        self._payments = payments
 
     async def fetch(self, request: Request, page: Page) -> Response:
         """Send one request; GrantExpired, AddressRefused, or why no response came."""
@@ -110,7 +117,9 @@ class HttpClient:
             addresses = await self._resolver.resolve(host, port)
         ask = _Ask(request, page, host, port, addresses)
         if pool is None or self._routes is None:
-            return await reported(self._send(ask), page, self._leases)
+            has_purse = self._payments and page.lease.profile.purse
+            sending = self._send_paid(ask) if has_purse else self._send(ask)
+            return await reported(sending, page, self._leases)
         download = Attempts(self._routes).run(pool, page, partial(self._leave, ask))
         return await reported(download, page, self._leases)
 
@@ -154,6 +163,14 @@ class HttpClient:
                 self._routes.weighed(route, *transfer.weight, connect_s=transfer.connect_s)
             line.keep(transfer, is_plain=is_plain)
 
+    async def _send_paid(self, ask: _Ask) -> Response:
+        """Send it directly, with the price that its purse pays; robots.txt is not paid."""
+        request, page = ask.request, ask.page
+        is_page = request.method == "GET" and ROBOTS not in request.meta and not page.is_lent
+        if self._payments is None or not is_page:
+            return await self._send(ask)
+        return await self._payments.pay(page, lambda price: self._send(ask._replace(price=price)))
+
     async def _send(self, ask: _Ask) -> Response:
         """Send it directly."""
         transfer = self._direct.take()
@@ -180,7 +197,9 @@ class HttpClient:
         """Pass a request to libcurl; return whether its handle may be used again."""
         transfer.verify(trust.must_prove(ask.request, ask.page.lease, self._verifies))
         transfer.curl.setopt(pycurl.RESOLVE, pins)
-        signed = self._signatures.lines(ask.request, ask.page) if self._signatures else ()
+        signed: Sequence[bytes] = ()
+        if self._signatures:
+            signed = self._signatures.lines(ask.request, ask.page, ask.price)
         is_plain = write(transfer.curl, ask.request, signed, is_absolute=is_absolute)
         if ask.page.tls != LEGACY:
             return is_plain

@@ -46,16 +46,18 @@ class Signatures:
             return None
         return cls(Signer(keys[0], settings.signature_terms), spider)
 
-    def headers(self, page: Page, url: str, method: str = "GET") -> Mapping[str, str]:
+    def headers(
+        self, page: Page, url: str, method: str = "GET", price: str = ""
+    ) -> Mapping[str, str]:
         """Return the headers that sign one request of a page, which is about to leave."""
         page.signed = self._signer.keyid
         self._count.inc()
-        return self._signer.headers(url, method)
+        return self._signer.headers(url, method, price)
 
-    def lines(self, request: Request, page: Page) -> list[bytes]:
+    def lines(self, request: Request, page: Page, price: str = "") -> list[bytes]:
         """Return the same as lines for libcurl; take headers alike from the request."""
         self.leave_out(request, page)
-        signed = self.headers(page, request.url, request.method)
+        signed = self.headers(page, request.url, request.method, price)
         return [f"{name}: {value}".encode() for name, value in signed.items()]
 
     @contextmanager

@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import NamedTuple
 
 from crawling.page.directives import NO_DIRECTIVES, Directives
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links
 from crawlstream.model.throttle_table import SiteReaction
+from crawlstream.model.words.price import Price
 
 
 class Phase(Enum):
@@ -47,6 +49,14 @@ class Phase(Enum):
 _UNSENT = frozenset({Phase.WAITING, Phase.CONNECTING})
 _DOWNLOADS = _UNSENT | {Phase.SENT}
 _OVER = frozenset({Phase.SPILLING, Phase.ENDED, Phase.STALE})
+
+
+class Offer(NamedTuple):
+    """Payment that was offered, or could have been, with the request of a page."""
+
+    purse: str
+    price: Price | None
+    """None: the price was not known, or the purse did not pay it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +105,8 @@ class Page:
     """Requests of its response to crawlers."""
     obeys_directives: bool = False
     """True if its links are followed only as far as it allows."""
+    offer: Offer | None = None
+    """Payment with its request; None: whatever sends it, or its crawl, does not pay."""
     render: Mapping[str, object] | None = None
     """Time and traffic of the browser that rendered it; None: no browser did."""
     refused: SiteReaction | None = None

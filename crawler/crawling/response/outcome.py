@@ -9,6 +9,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from crawling.egress.payments import Payments, count_unasked
 from crawling.failures import BadStatus, RequestReplaced, is_retryable, reason_of
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.expired import GrantExpired
@@ -52,6 +53,7 @@ class Outcomes:
         settings: Settings,
         count: Callable[[Page, int, str], None],
         *,
+        payments: Payments | None = None,
         redirects: RedirectRules = OF_THE_CRAWL,
     ) -> None:
         """``count`` takes the page, the status of each response, or 504 and why there was none."""
@@ -60,6 +62,7 @@ class Outcomes:
         self.settings = settings
         self._count = count
         self.redirects = redirects
+        self._payments = payments
 
     async def judge(self, page: Page, response: Response) -> None:
         """Return if the response is for the spider; raise Ended if it is not."""
@@ -70,9 +73,11 @@ class Outcomes:
         self.leases.answered(page)
         page.cpu_s += len(response.body) * BODY_S_PER_BYTE
         self._count(page, response.status, "")
-        page.payment = payment_of(response)
+        page.payment = payment_of(response, page.offer)
+        if page.payment:
+            count_unasked(page)
         if response.status == PAYMENT_REQUIRED:
-            await self.endings.priced.note(page)
+            await self._want_money(page)
         if response.status in RETRIED and self._may_retry(page):
             self._retry(page, f"http_{response.status}", response)
             raise PageEnded
@@ -84,6 +89,14 @@ class Outcomes:
         if isinstance(response, Undecoded):
             await self.endings.fail(page, reason_of(response.problem), str(response.problem))
             raise PageEnded
+
+    async def _want_money(self, page: Page) -> None:
+        """Try a page again if its purse pays the price, else report its origin."""
+        if self._payments and self._may_retry(page) and await self._payments.can_pay(page):
+            log.info("requeue", url=page.lease.entry.url, reason="http_402", delay_ms=0)
+            self.leases.requeue(page, 0)
+            raise PageEnded
+        await self.endings.priced.note(page)
 
     async def failed(self, failure: Failure) -> None:
         """The errback of every page: no response came, or none that can be read.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from crawling.background import Tasks
 from crawling.egress.patience import Patience
+from crawling.egress.payments import Payments
 from crawling.egress.routes import Routes
 from crawling.egress.signatures import Signatures
 from crawling.egress.tls import TlsChoice
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Assembly:
     """The parts of a worker, and its sessions."""
 
@@ -75,7 +76,10 @@ def assemble(
     leases.spiller = _spiller(clients, settings, publisher, leases=leases, tasks=tasks)
     endings = Completion(leases, publisher, tasks, settings.retry_times)
     blacklist, count = _blacklist(clients, settings), _Counting(process, tally, meter)
-    outcomes = Outcomes(endings, leases, settings, count, redirects=_redirects(crawler, blacklist))
+    signatures = Signatures.of(settings, process.spider)
+    payments = Payments(clients.purses, process.name, tasks) if signatures else None
+    redirects = _redirects(crawler, blacklist)
+    outcomes = Outcomes(endings, leases, settings, count, payments=payments, redirects=redirects)
     routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
     robots = _robots(crawler, clients, outcomes, way=way, noting=noting, tasks=tasks)
@@ -99,14 +103,13 @@ def assemble(
         traps=Traps(settings.max_path_segments, settings.max_path_repeats),
         blacklist=blacklist,
         routes=routes,
-        signatures=Signatures.of(settings, process.spider),
+        signatures=signatures,
+        payments=payments,
         renders=settings.render,
         fetch_by_proxy=way.fetch_by_proxy,
         requests=source.requests,
     )
-    return Assembly(
-        parts=parts, sessions=sessions, way=way, robots=robots, begin_to_end=ending.begin
-    )
+    return Assembly(parts, sessions, way, robots, ending.begin)
 
 
 def _robots(

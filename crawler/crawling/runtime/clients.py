@@ -21,6 +21,7 @@ from crawlstream.model.url import domain_key
 from crawlstream_frontier.egress.handshakes import Handshakes
 from crawlstream_frontier.egress.proxy_book import BookSession
 from crawlstream_frontier.egress.proxy_pools import ProxyPools
+from crawlstream_frontier.egress.purses import Purses
 from crawlstream_frontier.opening.identity import join_cluster
 from crawlstream_frontier.opening.servers import redis_servers
 from crawlstream_frontier.opening.startup_check import check_frontiers
@@ -49,6 +50,7 @@ class Clients:
     pools: ProxyPools
     book: BookSession
     handshakes: Handshakes
+    purses: Purses
     kafka: Kafka
     sink: Sink
 
@@ -69,6 +71,7 @@ class Clients:
             pools=frontiers.pools,
             book=root.book.session(worker),
             handshakes=root.handshakes,
+            purses=root.purses,
             kafka=kafka,
             sink=make_sink(kafka, linger_ms=RESULTS_LINGER_MS),
         )

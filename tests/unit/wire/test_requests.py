@@ -83,6 +83,8 @@ def test_a_crawl_request_carries_every_field() -> None:
         "directives": "obey",
         "proxy": "de",
         "tls": None,
+        "purse": "news",
+        "max_price": "USD 0.005",
         "redirects": "any",
         "render": {"wait_for": "#a"},
         "uuid": "u-1",
@@ -105,7 +107,7 @@ def test_a_crawl_request_carries_every_field() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 23
+    assert len(nulls) == 25
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
@@ -201,6 +203,7 @@ REFUSED = [
     (CRAWL, {"tls": "ssl3"}),
     (CRAWL, {"tls": ["legacy"]}),
     (CRAWL, {"tls": "legacy", "render": True}),
+    (CRAWL, {"max_price": "USD 0.01"}),
     (CRAWL, {"redirects": "none"}),
     (CRAWL, {"directives": "always"}),
     (CRAWL, {"redirects": None}),

@@ -19,8 +19,9 @@ STEPS = (
     "after_settle",
 )
 """The steps of a page's life, in the order of its effects; where Redis is crowded, ``after_spill``
-comes before the settle. A kafka-monitor has ``after_put``: what was refused is not told yet, and
-where a partition catches up, ``late_enrolled`` and ``late_taken``."""
+comes before the settle. Where money is paid there are ``after_reserve`` and ``before_settlement``.
+A kafka-monitor has ``after_put``: what was refused is not told yet, and where a partition catches
+up, ``late_enrolled`` and ``late_taken``."""
 
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 

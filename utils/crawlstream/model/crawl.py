@@ -54,6 +54,10 @@ class Inherited:
     """Options for a browser, as of ``model.egress.render``; None: no browser is needed."""
     redirects: str = "seeds"
     """Redirects out of the scope that are followed: a value of ``model.scope.Redirects``."""
+    purse: str | None = None
+    """Name of the purse that pays for pages; None: nothing is paid."""
+    max_price: str | None = None
+    """Highest price of a page, as text; None: that of the purse."""
     uuid: str | None = None
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 DIRECTORY_PATH = "/.well-known/http-message-signatures-directory"
 TAG = "web-bot-auth"
 LABEL = "sig1"
+EXACT_PRICE = "crawler-exact-price"
+"""Header by which a request offers to pay; always covered."""
 NAMES = frozenset({"signature", "signature-input", "signature-agent"})
 """Headers of a signature, in lower case."""
 
@@ -66,21 +68,24 @@ class Signer:
         self._agent_line = f'{self._component}: "{origin}"\n'
         self._tail = f';alg="ed25519";keyid="{key.keyid}"'
 
-    def headers(self, url: str, method: str = "GET") -> Mapping[str, str]:
-        """Return the headers that sign one request, now."""
+    def headers(self, url: str, method: str = "GET", price: str = "") -> Mapping[str, str]:
+        """Return the headers that sign one request, now, with the price that it offers, if any."""
         base, components = f'"@authority": {authority_of(url)}\n', '"@authority"'
         if self._terms.covers:
             base, components = self._with_more(base, components, url, method)
+        offer = f' "{EXACT_PRICE}"' if price else ""
+        offer_line = f'"{EXACT_PRICE}": {price}\n' if price else ""
         created = int(self._clock()) - self._terms.backdate_s
         expires = created + self._terms.backdate_s + self._terms.lifetime_s
         nonce = f';nonce="{_nonce()}"' if self._terms.has_nonce else ""
         params = (
-            f"({components} {self._component});created={created};expires={expires}"
+            f"({components} {self._component}{offer});created={created};expires={expires}"
             f'{self._tail}{nonce};tag="{TAG}"'
         )
-        signed = f'{base}{self._agent_line}"@signature-params": {params}'
+        signed = f'{base}{self._agent_line}{offer_line}"@signature-params": {params}'
         signature = b64encode(self._sign(signed.encode())).decode()
         return {
+            **({EXACT_PRICE: price} if price else {}),
             "Signature-Agent": self._agent,
             "Signature-Input": f"{LABEL}={params}",
             "Signature": f"{LABEL}=:{signature}:",

@@ -71,6 +71,9 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
     check_conditions(values)
     _check_render(values)
     _check_tls(values, limits)
+    if values.get("max_price") and not values.get("purse"):
+        problem = "$.max_price: needs `purse`: without one, nothing is paid"
+        raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
     _make_plain(values)
     return CrawlRequest(**values)
 

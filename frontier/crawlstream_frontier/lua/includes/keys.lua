@@ -116,6 +116,11 @@ function K.proxy_calls(worker) return P .. 'proxies:calls:' .. worker end
 function K.proxy_used(hour) return P .. 'proxies:used:' .. hour end
 function K.proxy_spent(day) return P .. 'proxies:spent:' .. day end
 function K.tls(pool, domain) return P .. 'tls:' .. pool .. ':' .. domain end
+K.purses = P .. 'purses'
+function K.purse(name) return P .. 'purse:' .. name end
+function K.purse_open(name) return P .. 'purse:open:' .. name end
+function K.purse_prices(name) return P .. 'purse:prices:' .. name end
+function K.purse_distrusted(name) return P .. 'purse:distrusted:' .. name end
 function K.robots(origin) return P .. 'robots:' .. origin end
 K.robots_copies = P .. 'robots'
 K.robots_bytes = P .. 'robots_bytes'

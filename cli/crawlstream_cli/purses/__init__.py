@@ -1,0 +1,1 @@
+"""``crawlstream purse``: money that crawlers may pay for pages."""

@@ -1,0 +1,46 @@
+"""Purses: money of an operator that crawlers may pay for pages, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purse:
+    """Budgets and limits of a purse, in millionths of its currency."""
+
+    name: str
+    currency: str
+    day: int
+    """Budget of a day, in UTC."""
+    total: int | None = None
+    """Budget of all days; None: no other limit than that of a day."""
+    max_price: int | None = None
+    """Highest price of one page; None: the budget of a day."""
+    apps: Sequence[str] = ()
+    """Applications whose crawls may use it; empty: all."""
+    domains: Sequence[str] = ()
+    """Registrable domains that may be paid; empty: all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurseState:
+    """Purse with its sums, in millionths."""
+
+    purse: Purse
+    total: int
+    """Money that is spent or reserved."""
+    charged: int
+    """Money that sites have charged, by their receipts."""
+    unsettled: int
+    """Money that counts as spent without a receipt."""
+    overcharged: int
+    """Money that sites have charged beyond their price."""
+    pages: int
+    open: int
+    """Number of requests that are under way with a price."""
+    is_closed: bool
+    """True if Redis was restarted, and nobody has adopted the purse since."""
+    days: Mapping[int, int] = field(default_factory=dict)
+    """Money that is spent or reserved, by the day from 1970."""
