@@ -118,8 +118,11 @@ EGRESS_BUGS = {
     ),
     "a signature is kept for the next request": Bug(
         module="crawling.egress.signatures",
-        right="        return self._signer.headers(url, method)\n",
-        wrong='        return vars(self).setdefault("kept", self._signer.headers(url, method))\n',
+        right="        return self._signer.headers(url, method, price)\n",
+        wrong=(
+            '        return vars(self).setdefault("kept",'
+            " self._signer.headers(url, method, price))\n"
+        ),
         test="integration/egress/test_signed.py::tunnel",
         red_by=("InvalidSignature",),  # the verifier knows the nonce
     ),

@@ -114,8 +114,7 @@ class FrontierKeys:
         schedules = [self.schedules(), self.schedule("*"), self.tag + "skipping"]
         proxies = [self.proxy_health(), self.proxy_spent("*"), self.tag + "proxies:rest"]
         rules = [self.rule_changes(), self.rule_authors()]
-        purses = [self.purses(), self.tag + "purse:*"]
-        return [*schedules, *proxies, *purses, *rules, self.stats("*", "*")]
+        return [*schedules, *proxies, *rules, self.stats("*", "*"), self.tag + "purse*"]
 
     def chunk_lists(self) -> str:
         """Pattern of the chunk lists of queues."""
@@ -165,10 +164,6 @@ class FrontierKeys:
     def unserved(self, pool: str, domain: str) -> str:
         """Time since which no proxy of a pool reaches a domain, in epoch seconds."""
         return f"{self.tag}unserved:{pool}:{domain}"
-
-    def purses(self) -> str:
-        """Definitions of the purses, by their names."""
-        return self.tag + "purses"
 
     def tls(self, pool: str, domain: str) -> str:
         """TLS profile of a pool's pages on a domain; default: the first profile of the pool."""

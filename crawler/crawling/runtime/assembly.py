@@ -65,21 +65,19 @@ def assemble(
     meter = Meter(process.spider, settings.download_slots)
     recorder = FlightRecorder(Path(settings.home) / "recorder", encode_id(process.spider))
     publisher = Publisher(clients.sink, settings)
-    body_budget = BodyBudget(settings.download_max_bytes)
     leases = Leases(
         settings.download_slots,
         lambda: sessions.news(),  # noqa: PLW0108  made below
-        body_budget=body_budget,
+        body_budget=BodyBudget(settings.download_max_bytes),
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
     leases.sites.site_of = clients.site_of
     leases.spiller = _spiller(clients, settings, publisher, leases=leases, tasks=tasks)
     endings = Completion(leases, publisher, tasks, settings.retry_times)
     blacklist, count = _blacklist(clients, settings), _Counting(process, tally, meter)
-    signatures = Signatures.of(settings, process.spider)
-    payments = Payments(clients.purses, process.name, tasks) if signatures else None
-    redirects = _redirects(crawler, blacklist)
-    outcomes = Outcomes(endings, leases, settings, count, payments=payments, redirects=redirects)
+    signatures, payments = _paying(clients, settings, process, tasks)
+    rules = _redirects(crawler, blacklist)
+    outcomes = Outcomes(endings, leases, settings, count, payments=payments, redirects=rules)
     routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
     robots = _robots(crawler, clients, outcomes, way=way, noting=noting, tasks=tasks)
@@ -95,7 +93,7 @@ def assemble(
     source = RequestSource(crawler, sessions.ready, outcomes, way=way, on_end=ending.begin)
     parts = Parts(
         leases=leases,
-        body_budget=body_budget,
+        body_budget=leases.body_budget,
         recorder=recorder,
         publisher=publisher,
         endings=endings,
@@ -154,6 +152,14 @@ def _tls(clients: Clients, settings: Settings) -> TlsChoice:
     """Return the choice of TLS profiles; ConfigError if a profile is not installed."""
     require(settings.tls_profiles)
     return TlsChoice(clients.handshakes, settings.tls_profiles)
+
+
+def _paying(
+    clients: Clients, settings: Settings, process: Process, tasks: Tasks
+) -> tuple[Signatures | None, Payments | None]:
+    """Return what signs and what pays: sites charge the owner of a signature."""
+    signatures = Signatures.of(settings, process.spider)
+    return signatures, Payments(clients.purses, process.name, tasks) if signatures else None
 
 
 def _blacklist(clients: Clients, settings: Settings) -> Blacklist:

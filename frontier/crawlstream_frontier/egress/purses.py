@@ -12,14 +12,14 @@ from crawlstream.model.egress.purse import Purse, PurseState
 from crawlstream.model.words.price import Price
 from crawlstream_frontier.codec.values import none_as, pairs, unpack
 from crawlstream_frontier.codec.values import pack as packed
-from crawlstream_frontier.scripts import Scripts, our_errors
+from crawlstream_frontier.scripts import Scripts
 
 OK = "ok"
 _UNKNOWN = -1
 
 
 class Buyer(NamedTuple):
-    """Page that somebody wants to pay for."""
+    """Page with a price, its crawl and the limit of that."""
 
     purse: str
     origin: str
@@ -85,8 +85,7 @@ class Purses:
 
     async def all(self) -> Sequence[PurseState]:
         """Return all purses, sorted by their names."""
-        with our_errors():
-            names = await self._scripts.redis.hkeys(self._scripts.keys.purses())
+        _, names = await self._call("names", "")
         states = [await self.state(name.decode()) for name in sorted(names)]
         return [state for state in states if state is not None]
 

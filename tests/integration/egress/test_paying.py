@@ -48,7 +48,7 @@ class Money:
         return {f"/{path}": self.site for path in cents}
 
     async def state(self) -> PurseState:
-        """The purse, once nothing is under way; what sites have charged is within what is spent."""
+        """The purse, once all is settled; what sites have charged is within what is spent."""
 
         async def is_quiet() -> bool:
             found = await self.purses.state("news")
@@ -85,7 +85,7 @@ async def test_a_page_is_paid_exactly_once_its_price_is_known(money: Money) -> N
     pages["/robots.txt"] = Answer(b"User-agent: *\nAllow: /\n", headers={})
     with serving(pages) as site, cluster.worker(ROBOTSTXT_OBEY="true", **money.env):
         paths = ("a", "b", "cheap", "free", "dear")
-        for path in paths:  # One by one, so that it is known which price each of them meets.
+        for path in paths:  # Fetched one by one: each of them meets the price of the one before.
             crawl = await cluster.ask({"url": site.url(f"/{path}"), "purse": "news"})
             await cluster.end_of(crawl, timeout_s=30)
         await cluster.end_of(await cluster.ask({"url": site.url("/other")}), timeout_s=30)

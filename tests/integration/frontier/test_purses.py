@@ -1,4 +1,4 @@
-"""Purses: whatever is asked, repeated or lost, reserved money stays within its budgets."""
+"""Purses: whatever is called, repeated or lost, reserved money stays within its budgets."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ async def test_money_is_reserved_once_up_to_the_budgets(bench: Bench) -> None:
     assert [await reserve(purses, f"b{n}") for n in range(4)] == [OK, OK, OK, "empty"]
     state = await shown(purses)
     assert sorted(state.days.values()) == [3 * CENT, 5 * CENT]
-    assert (state.total, state.open) == (8 * CENT, 8 - 5)  # Those of the day before are overdue.
+    assert (state.total, state.open) == (8 * CENT, 8 - 5)  # Days before are overdue.
 
 
 async def test_only_a_settlement_frees_money_and_only_once(bench: Bench) -> None:
-    """Receipts free the rest, no receipt nothing; what nobody settles is spent after a while."""
+    """Receipts free the rest, no receipt nothing; what is not settled is spent after a while."""
     purses = await opened(bench)
     for sending in "abcd":
         await reserve(purses, sending)
@@ -83,7 +83,7 @@ async def test_only_a_settlement_frees_money_and_only_once(bench: Bench) -> None
 
 
 async def test_an_origin_that_charges_more_is_not_paid_again(bench: Bench) -> None:
-    """What it took counts as spent; an operator may trust it again."""
+    """Money that it took counts as spent; an operator may trust it again."""
     purses = await opened(bench)
     await reserve(purses, "a")
     await purses.settle("news", SHOP.origin, "a", price=Price("USD", CENT), charged=3 * CENT)
@@ -124,7 +124,7 @@ async def test_a_purse_pays_for_whom_and_what_it_is_meant(
 
 
 async def test_nothing_is_paid_on_a_memory_that_may_have_holes(bench: Bench) -> None:
-    """After a restart of Redis the purse is closed until somebody adopts it; also for settles."""
+    """After a restart of Redis the purse is closed until an operator adopts it."""
     purses = await opened(bench)
     await reserve(purses, "a")
     await bench.pretend_restart()
@@ -195,7 +195,7 @@ class Books:
         await self.purses.quote(SHOP, Price("USD", self.price))
 
     async def sleep(self, _: str) -> None:
-        """Begin another day, with nothing under way."""
+        """Begin another day, with nothing in flight."""
         if not self.open:
             await let_pass(self.bench, DAY_MS)
             await self.purses.quote(SHOP, Price("USD", self.price))

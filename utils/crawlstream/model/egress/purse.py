@@ -39,8 +39,8 @@ class PurseState:
     """Money that sites have charged beyond their price."""
     pages: int
     open: int
-    """Number of requests that are under way with a price."""
+    """Number of requests that have offered a price and are not settled."""
     is_closed: bool
-    """True if Redis was restarted, and nobody has adopted the purse since."""
+    """True if Redis was restarted, and no operator has adopted the purse since."""
     days: Mapping[int, int] = field(default_factory=dict)
     """Money that is spent or reserved, by the day from 1970."""

@@ -10,12 +10,12 @@
 --   reserve  {origin, domain, app, currency of the limit|'', limit, sending}: reserve its price
 --   settle   {origin, sending, price, charged}: -1: unknown, all of the price is spent
 --   set      {definition}: packed {currency, a day, total, a page, apps, domains}; lists are lines, '' for any
---   show, adopt, remove
+--   show, adopt, remove; names: of all purses
 -- Returns: packed {answer, …}
 --   quote, reserve: 'ok', currency, price; or why not: 'no_price', 'no_purse', 'closed', 'not_for_it' (application,
 --     domain, currency), 'overcharges' (this origin did), 'too_expensive', 'empty'
 --   show: 'ok', definition, sums as of HGETALL, is closed, reservations that are open; or 'no_purse'
---   others: 'ok'; 'no_purse', 'other_currency' (of a purse that has spent), 'too_many'
+--   names: 'ok', names; others: 'ok'; 'no_purse', 'other_currency' (of a purse that has spent), 'too_many'
 -- Cost: about ten commands; at most a hundred more for reservations that are overdue.
 --- include: clock
 local DAY_MS, KEPT_MS, PRICE_MS = 86400000, 600000, 86400000
@@ -69,7 +69,7 @@ local function price_of()
   return price and at - since < PRICE_MS and tonumber(price) or nil
 end
 
--- Reservations that nobody settles: their crawlers died, or cannot reach Redis.
+-- Give up reservations whose crawlers died, or cannot reach Redis.
 local function give_up_overdue()
   local overdue = redis.call('ZRANGEBYSCORE', open, '-inf', int(at - KEPT_MS), 'LIMIT', 0, MOST_OVERDUE)
   for _, each in ipairs(overdue) do
@@ -177,7 +177,9 @@ function verbs.remove()
 end
 
 local answer = { 'no_purse' }
-if verb == 'set' then
+if verb == 'names' then
+  answer = { 'ok', redis.call('HKEYS', K.purses) }
+elseif verb == 'set' then
   answer = verbs.set(origin)
 elseif packed then
   answer = verbs[verb](unpack(args, 4))
