@@ -90,10 +90,10 @@ class Purses:
         return [state for state in states if state is not None]
 
     async def _is_ok(self, verb: str, purse: str) -> bool:
-        return bool((await self._call(verb, purse, ""))[0].decode() == OK)
+        return bool((await self._call(verb, purse))[0].decode() == OK)
 
     async def _call(self, verb: str, purse: str, *args: object) -> list[Any]:
-        answer: list[Any] = unpack(await self._scripts.run("purse", packed([verb, purse, *args])))
+        answer: list[Any] = unpack(await self._scripts.run("purse", packed([verb, purse, args])))
         return answer
 
 

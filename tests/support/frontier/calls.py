@@ -24,9 +24,12 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyRest,
     ProxyUse,
 )
+from crawlstream.model.egress.purse import Purse
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.run_marks import RunMark
+from crawlstream.model.words.price import Price
 from crawlstream_frontier import sources
+from crawlstream_frontier.egress.purses import Buyer, Purses
 from crawlstream_frontier.layout import create_partitions
 from crawlstream_frontier.moving.filling import Filling
 from crawlstream_frontier.moving.move import Move, read_frontier
@@ -112,6 +115,7 @@ async def _ask(redis: Redis) -> None:
     await frontier.pools.copy(PoolTable())
     await frontier.book.session("w1").exchange(_report(), is_user=True)
     await frontier.handshakes.failed("de", "a.example", "default", ["default", "legacy"])
+    await _pay(frontier.purses)
     await frontier.maintenance.balance()
     await redis.hset(KEYS.tag + "abandon", "1", "0")
     await frontier.maintenance.tend()
@@ -126,6 +130,17 @@ async def _ask(redis: Redis) -> None:
     await robots.write("http://a.example", RobotsNote(b"none", 1.0))
     await bench.worker.session.reserve("a.example", takes_ms=1, within_ms=1)
     await _move(redis)
+
+
+async def _pay(purses: Purses) -> None:
+    buyer, price = Buyer("news", "http://a.example:80", "a.example", "app", None), Price("USD", 1)
+    await purses.put(Purse(name="news", currency="USD", day=9))
+    await purses.quote(buyer, price)
+    await purses.reserve(buyer, "1")
+    await purses.settle("news", buyer.origin, "1", price=price, charged=1)
+    await purses.all()
+    await purses.adopt("news")
+    await purses.remove("news")
 
 
 async def _move(redis: Redis) -> None:

@@ -117,10 +117,10 @@ function K.proxy_used(hour) return P .. 'proxies:used:' .. hour end
 function K.proxy_spent(day) return P .. 'proxies:spent:' .. day end
 function K.tls(pool, domain) return P .. 'tls:' .. pool .. ':' .. domain end
 K.purses = P .. 'purses'
-function K.purse(name) return P .. 'purse:' .. name end
-function K.purse_open(name) return P .. 'purse:open:' .. name end
-function K.purse_prices(name) return P .. 'purse:prices:' .. name end
-function K.purse_distrusted(name) return P .. 'purse:distrusted:' .. name end
+function K.purse(purse) return P .. 'purse:' .. purse end
+function K.purse_open(purse) return P .. 'purse:open:' .. purse end
+function K.purse_prices(purse) return P .. 'purse:prices:' .. purse end
+function K.purse_distrusted(purse) return P .. 'purse:distrusted:' .. purse end
 function K.robots(origin) return P .. 'robots:' .. origin end
 K.robots_copies = P .. 'robots'
 K.robots_bytes = P .. 'robots_bytes'

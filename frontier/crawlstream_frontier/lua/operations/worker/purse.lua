@@ -5,7 +5,7 @@
 --   restarted, it may have lost reservations: a purse is closed until an operator adopts it. Days are those of
 --   Redis' clock, in UTC, and never go back.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {verb, purse, …}; amounts are whole millionths, -1 for none
+-- ARGV: 1 packed {verb, purse, arguments of the verb}; amounts are whole millionths, -1 for none
 --   quote    {origin, domain, app, currency of the limit|'', limit, currency, price}: note the origin's price
 --   reserve  {origin, domain, app, currency of the limit|'', limit, sending}: reserve its price
 --   settle   {origin, sending, price, charged}: -1: unknown, all of the price is spent
@@ -20,8 +20,8 @@
 --- include: clock
 local DAY_MS, KEPT_MS, PRICE_MS = 86400000, 600000, 86400000
 local MOST_PURSES, MOST_PRICES, MOST_OVERDUE, DAYS_KEPT = 100, 1000, 100, 100
-local args = cmsgpack.unpack(ARGV[1])
-local verb, name, origin = args[1], args[2], args[3]
+local verb, name, args = unpack(cmsgpack.unpack(ARGV[1]))
+local origin = args[1]
 local key, open, prices, distrusted = K.purse(name), K.purse_open(name), K.purse_prices(name), K.purse_distrusted(name)
 local packed = redis.call('HGET', K.purses, name)
 local currency, day_budget, budget, page_limit, apps, domains
@@ -182,7 +182,7 @@ if verb == 'names' then
 elseif verb == 'set' then
   answer = verbs.set(origin)
 elseif packed then
-  answer = verbs[verb](unpack(args, 4))
+  answer = verbs[verb](unpack(args, 2))
 end
 save_clock()
 return cmsgpack.pack(answer)
