@@ -257,6 +257,8 @@ def standing_rows(report: DomainReport, source: str) -> Sequence[tuple[str, str]
 
 def back_off(report: DomainReport) -> str:
     """Why a domain is spared just now, if it is."""
+    if report.is_outside_hours:
+        return "none; its robots.txt wants no visits at this time of day (Visit-time)"
     if not report.strikes:
         silent = f"none, but {report.silences} connections in a row failed"
         return silent if report.silences else "none"

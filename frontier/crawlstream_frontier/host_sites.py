@@ -61,7 +61,7 @@ class HostSites:
         for lease in leases:
             site = self._table.site_of(lease.entry.url) if self._table else lease.domain
             if site != lease.domain:
-                moves[lease.token] = [lease.token, 0, -1, False, 0, site]
+                moves[lease.token] = [lease.token, 0, -1, False, 0, 0, site]
         if moves:
             log.info("release", outcome="moved", entries=len(moves))
         return moves

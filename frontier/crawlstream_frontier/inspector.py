@@ -134,7 +134,7 @@ class Inspector:
         name = encode_id(spider) + at + encode_id(group)
         answer = unpack(await self._scripts.run("survey", domain, MOST_QUEUES, name))
         rule, unreported, under_way, not_before_ms, next_ms, queues, kept_for, *care = answer
-        strikes, silences, unanswered_ms, crawl_delay_ms = map(int, care)
+        strikes, silences, unanswered_ms, crawl_delay_ms, rests = map(int, care)
         applied = ThrottleRule.of_applied(rule.decode()) if rule else None
         paused_ms = 1000 * (applied.paused_until - time.time()) if applied else 0
         return DomainReport(
@@ -148,6 +148,7 @@ class Inspector:
             silences=silences,
             unanswered_ms=unanswered_ms,
             crawl_delay_ms=crawl_delay_ms,
+            is_outside_hours=bool(rests),
             queues=[_queue(queue) for queue in queues],
             kept_for="@".join(map(unquote, kept_for.decode().split("@"))),
         )

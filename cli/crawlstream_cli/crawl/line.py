@@ -91,5 +91,7 @@ def _pace(watch: CrawlWatch) -> Iterator[str]:
         yield f"{site.domain} gets {rule.effective_hits:,} per {rule.window_s:g} s"
         if site.strikes:
             yield "it is left alone for a while"
+        elif site.is_outside_hours:
+            yield "it wants no visits at this time of day"
     elif site:
         yield f"{site.domain} is blocked"

@@ -18,6 +18,7 @@ class LastContact:
         self._clock = clock
         self._heard_at = clock()
         self._redis_epoch: int | None = None
+        self._ahead_s = 0.0
 
     def note_answer(self, at: float, redis_epoch: int) -> bool:
         """Note the answer to a call sent at ``at``; return whether Redis is the same as before."""
@@ -25,6 +26,15 @@ class LastContact:
         self._redis_epoch = redis_epoch
         self._heard_at = max(self._heard_at, at)
         return is_same
+
+    def note_date(self, date_ms: int) -> None:
+        """Note the date that Redis has answered with just now."""
+        self._ahead_s = date_ms / 1000 - self._clock()
+
+    @property
+    def date_s(self) -> float:
+        """Epoch seconds, by the clock of Redis."""
+        return self._clock() + self._ahead_s
 
     @property
     def redis_epoch(self) -> int | None:

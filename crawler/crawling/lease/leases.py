@@ -28,7 +28,7 @@ from crawling.page.body_budget import BodyBudget
 from crawling.page.page import Page, Phase
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Lease
-from crawlstream.model.effects import Outcome, Release, Requeue, SentRequest, Settle
+from crawlstream.model.effects import UNSENT, Outcome, Release, Requeue, SentRequest, Settle
 from crawlstream.model.throttle_table import SiteReaction
 from crawlstream.model.url import entry_id, fingerprint
 
@@ -161,7 +161,8 @@ class Leases:
         receives first. Until the departure is reported, the frontier assumes that the request
         may leave at any moment.
         """
-        is_granted = page.phase is Phase.CONNECTING and self._age_of(page) < FENCE_S
+        is_in_time = self._age_of(page) < FENCE_S and self._clock() < page.until
+        is_granted = page.phase is Phase.CONNECTING and is_in_time
         if not (is_granted and self.may_send(page, CONTACT_WITHIN_S)):
             raise GrantExpired
         self._move(page, Phase.SENT)
@@ -223,16 +224,13 @@ class Leases:
         """Another attempt later, at a lower priority."""
         self._end(page, Requeue(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms))
 
-    def release(self, page: Page, *, delay_ms: int = 0) -> None:
-        """Give the page back, unmarked."""
-        self._end(page, Release(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms))
+    def release(self, page: Page, **how: int) -> None:
+        """Give the page back, unmarked; ``how``: fields of a ``Release``."""
+        self._end(page, Release(token=page.token, sent_ms=page.sent_ms, **how))
 
     def release_buyer(self, page: Page, crawl_delay_ms: int) -> None:
         """Release a page whose grant has been spent on a robots.txt."""
-        release = Release(
-            token=page.token, sent_ms=page.sent_ms, robots=True, crawl_delay_ms=crawl_delay_ms
-        )
-        self._end(page, release)
+        self.release(page, robots=True, crawl_delay_ms=crawl_delay_ms)
 
     def release_unsent(self, partition: int | None = None) -> None:
         """Give back everything whose request has not left, perhaps of one partition only."""
@@ -302,13 +300,14 @@ class Leases:
 
 
 def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
+    is_unsent = outcome is Outcome.REDIRECTED and page.phase is Phase.WAITING
     return Settle(
         token=page.token,
         outcome=outcome,
         reason=reason,
         links=page.links,
         filtered=dict(page.filtered),
-        sent_ms=page.sent_ms,
+        sent_ms=UNSENT if is_unsent else page.sent_ms,
         body_bytes=page.body_bytes,
     )
 

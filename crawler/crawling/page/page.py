@@ -8,6 +8,7 @@ that still happens to it here is reported.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,8 @@ class Page:
     phase: Phase = Phase.WAITING
     sent_ms: int | None = None
     """When its request left, counted from the call that asked for the grant."""
+    until: float = math.inf
+    """No request of it leaves later, by the clock of this process; see ``Robots``."""
     left_at: float = 0
     latency_ms: int = 0
     """From the request's leaving to the last byte of its response."""

@@ -146,7 +146,11 @@ class Outcomes:
         """End a page whose chain goes on, or ends here for a reason."""
         if isinstance(target, str):
             await self.endings.fail(page, target)
-            return
+        else:
+            self.move(page, target)
+
+    def move(self, page: Page, target: Entry) -> None:
+        """End a page in favour of another."""
         children = Children(page)
         children.add(target, page.lease.priority, counts=False)
         page.links = children.groups

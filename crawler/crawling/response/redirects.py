@@ -84,6 +84,19 @@ def leads_on(page: Page, url: str, rules: RedirectRules) -> bool:
     return not was_here and not rules.refuse(page, target)
 
 
+def moved_to_clean(page: Page, url: str, rules: RedirectRules) -> Entry | None:
+    """Return the entry of a page under a URL that means the same; None if it stays what it is.
+
+    Seeds do, and requests of their own: their clients want them as they are.
+    """
+    entry = page.lease.entry
+    is_plain = entry.method == "GET" and entry.origin is None and entry.salt is None
+    if not is_plain or entry.body or not leads_on(page, url, rules):
+        return None
+    followed = _followed(page, entry, url, entry.cookies)
+    return None if isinstance(followed, str) else followed
+
+
 def _identity(url: str, entry: Entry) -> str:
     return fingerprint(url, entry.method, entry.body or b"")
 

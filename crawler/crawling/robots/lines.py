@@ -1,5 +1,7 @@
 """Reads agents, rules and delays of a robots.txt for its judge, in plain ASCII (RFC 9309).
 
+Other records that mean something are kept beside (:mod:`crawling.robots.words`).
+
 Protego decides what is allowed. Text that would mislead it is removed before: records of other
 kinds, which must not end a group (section 2.2.4); rules before any group (2.2.1); characters that
 would end a line. Octets outside UTF-8 are percent-encoded instead of dropped. Escapes of characters
@@ -15,6 +17,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from crawling.robots.words import WORDS, Words
+
 MOST_RULES = 1 << 16
 """Rules of one file; a group of one agent with that many is larger than 500 KiB. Reading them takes
 a second, and keeping them 15 MB."""
@@ -25,7 +29,7 @@ _WILDCARD_CHARACTERS = 4
 
 _LINE_ENDS = re.compile(rb"\r\n|[\r\n]")
 _RECORD = re.compile(
-    rb"[ \t]*(user[- ]?agent|crawl[- ]delay|[a-z]+)[ \t]*[: \t][ \t]*([^#]*)", re.IGNORECASE
+    rb"[ \t]*(user[- ]?agent|crawl[- ]delay|[a-z-]+)[ \t]*[: \t][ \t]*([^#]*)", re.IGNORECASE
 )
 _AGENT, _DELAY = "user-agent", "crawl-delay"
 _FIELDS = {
@@ -38,6 +42,7 @@ _FIELDS = {
     **dict.fromkeys(
         (b"disallow", b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw"), "disallow"
     ),
+    **{word.encode(): word for word in WORDS},
 }
 """How webmasters spell them."""
 _TOKEN = re.compile(rb"[A-Za-z0-9_-]+")
@@ -60,6 +65,7 @@ class LineReader:
 
     def __init__(self) -> None:
         self.weight = 0
+        self.words = Words()
         self._lines: list[str] = []
         self._agents: list[str] = []
         self._delays: dict[str, str] = {}
@@ -87,10 +93,14 @@ class LineReader:
             if self._has_begun:
                 self._agents, self._has_begun = [], False
             self._agents.append(_agent(value))
+            self.words.know(self._agents[-1])
             self.weight += _AGENT_WEIGHT
             return
         self.weight += len(self._agents)
-        if field == _DELAY:
+        if field in WORDS:
+            self.weight += 1
+            self.words.add(self._agents, field, " ".join(map(_printable, value.split())))
+        elif field == _DELAY:
             self._delays.update(dict.fromkeys(self._agents, _pattern(value)))
         elif self._agents:
             self._begin()
@@ -143,4 +153,8 @@ def _agent(value: bytes) -> str:
 
 
 def _pattern(value: bytes) -> str:
-    return kept_apart("".join(map(_PRINTABLE.__getitem__, value)))
+    return kept_apart(_printable(value))
+
+
+def _printable(value: bytes) -> str:
+    return "".join(map(_PRINTABLE.__getitem__, value))

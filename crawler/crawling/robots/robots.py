@@ -14,11 +14,11 @@ the pages of other hosts go on. Its domain is charged for the time.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from enum import Enum, auto
 from typing import TypeVar
 
 import structlog
@@ -31,7 +31,6 @@ from crawling.failures import RequestReplaced, TooLarge
 from crawling.lease.expired import GrantExpired
 from crawling.lease.leases import START_BY_S
 from crawling.page.page import Page, Phase
-from crawling.page.scrapy_request import agent_of
 from crawling.response.outcome import Outcomes
 from crawling.robots.cache import KnownRobots
 from crawling.robots.elsewhere import Elsewhere
@@ -44,7 +43,8 @@ from crawling.robots.robots_book import (
     place_of,
 )
 from crawling.robots.rules import LIGHT_CHARACTERS, RobotsRules, rules_in
-from crawlstream.model.crawl import Profile
+from crawling.robots.verdicts import Permission, Rest, Verdict, Verdicts
+from crawlstream.model.crawl import Entry
 from crawlstream.model.url import origin_of
 
 _WAIT_MS = 500
@@ -56,15 +56,6 @@ log = structlog.get_logger()
 
 
 T = TypeVar("T")
-
-
-class Permission(Enum):
-    """Permission of a page, as far as it is known."""
-
-    ALLOWED = auto()
-    FORBIDDEN = auto()
-    UNKNOWN = auto()
-    """Or it takes too long to say."""
 
 
 class Robots:
@@ -90,11 +81,11 @@ class Robots:
         self._outcomes = outcomes
         self._endings = outcomes.endings
         self._leases = outcomes.leases
-        self._settings = outcomes.settings
         self._tasks = tasks
         self._fetch = fetch
         self._noting = noting
         self._agent = agent
+        self._verdicts = Verdicts(outcomes, agent)
         self._known = KnownRobots()
         self._under_way: dict[str, asyncio.Event] = {}
         self._reading, self._judging = asyncio.Lock(), asyncio.Lock()
@@ -103,7 +94,7 @@ class Robots:
         """Let pages through that may be fetched, now or once that is known; end the others."""
         unknown = []
         for page in pages:
-            verdict = self.verdict(page)
+            verdict = self._verdict(page)
             if verdict is Permission.UNKNOWN:
                 unknown.append(page)
             else:
@@ -111,18 +102,23 @@ class Robots:
         if unknown:
             self._tasks.spawn(self._screen_later(unknown, let_through))
 
-    def _end(self, page: Page, verdict: Permission, let_through: Callable[[Page], None]) -> None:
-        if verdict is Permission.ALLOWED:
+    def _end(self, page: Page, verdict: Verdict, let_through: Callable[[Page], None]) -> None:
+        if isinstance(verdict, Entry):
+            self._outcomes.move(page, verdict)
+        elif isinstance(verdict, Rest):
+            log.info("robots", outcome="rest", url=page.lease.entry.url, seconds=verdict.seconds)
+            self._leases.release(page, rest_ms=math.ceil(verdict.seconds * 1000))
+        elif verdict is Permission.ALLOWED:
             let_through(page)
         elif verdict is Permission.FORBIDDEN:
             self._endings.fail_soon(page, "robots")
         else:
             self._leases.release(page, delay_ms=_WAIT_MS)
 
-    def verdict(self, page: Page) -> Permission:
+    def _verdict(self, page: Page) -> Verdict:
         """Return the verdict that is possible without waiting."""
         profile, url = page.lease.profile, page.lease.entry.url
-        if not self._must_obey(profile):
+        if not self._verdicts.must_obey(profile):
             return Permission.ALLOWED
         origin = origin_of(url)
         if origin not in self._known:
@@ -133,14 +129,15 @@ class Robots:
         if not rules.is_light:
             return Permission.UNKNOWN
         with self._noting(page):
-            is_allowed = rules.allow(url, self._agent_of(page))
-        return Permission.ALLOWED if is_allowed else Permission.FORBIDDEN
+            return self._verdicts.judge(page, rules, self._verdicts.look_up(page, rules))
 
     async def allows(self, page: Page, url: str) -> bool:
         """Return whether a further request to a page's own origin is allowed; not if unknown."""
-        if not self._must_obey(page.lease.profile):
+        if not self._verdicts.must_obey(page.lease.profile):
             return True
-        origin, agent = origin_of(page.lease.entry.url), self._agent_of(page)
+        if time.monotonic() >= page.until:
+            return False
+        origin, agent = origin_of(page.lease.entry.url), self._verdicts.agent_of(page)
         if origin not in self._known:
             return False
         rules = self._known[origin]
@@ -150,14 +147,6 @@ class Robots:
             return rules.allow(url, agent)
         async with self._judging:
             return await _beside(page, lambda: rules.allow(url, agent))
-
-    def _agent_of(self, page: Page) -> str:
-        return agent_of(page.lease, self._agent)
-
-    def _must_obey(self, profile: Profile) -> bool:
-        if profile.obey_robots is None:
-            return self._settings.robotstxt_obey
-        return profile.obey_robots or not self._settings.allow_ignore_robots
 
     async def _screen_later(
         self, pages: Sequence[Page], let_through: Callable[[Page], None]
@@ -195,24 +184,23 @@ class Robots:
                 self._leases.release(page, delay_ms=_WAIT_MS)
 
     async def _judge(self, page: Page, let_through: Callable[[Page], None]) -> None:
-        verdict = self.verdict(page)
+        verdict = self._verdict(page)
         if verdict is Permission.UNKNOWN:
             verdict = await self._judged_beside(page)
         if page.phase is Phase.WAITING:
             self._end(page, verdict, let_through)
 
-    async def _judged_beside(self, page: Page) -> Permission:
+    async def _judged_beside(self, page: Page) -> Verdict:
         """UNKNOWN as well where the page's grant ran out while it waited for its turn."""
-        url, agent = page.lease.entry.url, self._agent_of(page)
-        origin = origin_of(url)
+        origin = origin_of(page.lease.entry.url)
         async with self._judging:
             if origin not in self._known or _left_s(page) <= 0:
                 return Permission.UNKNOWN
             rules = self._known[origin]
             if rules is None:
                 return Permission.ALLOWED
-            is_allowed = await _beside(page, lambda: rules.allow(url, agent))
-        return Permission.ALLOWED if is_allowed else Permission.FORBIDDEN
+            found = await _beside(page, lambda: self._verdicts.look_up(page, rules))
+        return self._verdicts.judge(page, rules, found)
 
     async def _act(self, origin: str, pages: list[Page], note: RobotsNote) -> None:
         if note.word in {b"rules", b"open"}:
@@ -236,7 +224,7 @@ class Robots:
                 self._leases.release(page, delay_ms=int(note.left_s * 1000))
         else:
             rules = await self._remember(origin, note, pages[0])
-            if delay_ms := rules.crawl_delay_ms(self._agent_of(pages[0])) if rules else 0:
+            if delay_ms := rules.crawl_delay_ms(self._verdicts.agent_of(pages[0])) if rules else 0:
                 self._leases.release_buyer(pages[0], delay_ms)
                 for page in pages[1:]:
                     self._leases.release(page)
@@ -294,7 +282,7 @@ class Robots:
         delay_ms = 0
         if note.word != b"moved":
             rules = await self._remember(origin, note, page)
-            delay_ms = rules.crawl_delay_ms(self._agent_of(page)) if rules else 0
+            delay_ms = rules.crawl_delay_ms(self._verdicts.agent_of(page)) if rules else 0
         log.info("robots", origin=origin, outcome=note.word.decode(), crawl_delay_ms=delay_ms)
         self._leases.release_buyer(page, delay_ms)
         if not delay_ms and (arrived := self._under_way.get(origin)):

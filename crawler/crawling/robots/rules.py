@@ -13,14 +13,14 @@ import structlog
 from protego import Protego
 
 from crawling.robots.lines import LineReader, agent_for, kept_apart
+from crawling.robots.words import LONGEST_PAUSE_MS, GroupWords, Words
 
 LIGHT_CHARACTERS = 2048
 """Characters that are read at once, in 10 ms at worst; a longer text is read in a thread."""
 _LIGHT_RULES = 1024
 _RULE_CHARACTERS = 2
 """Characters of text that take as much memory as a rule."""
-_LONGEST_DELAY_S = 300.0
-"""A longer Crawl-delay is cut to this; so few pages would be no crawl."""
+_NO_WORDS = Words()
 
 log = structlog.get_logger()
 
@@ -34,6 +34,7 @@ class RobotsRules:
     """About how many rules it holds; one counts for each agent of its group."""
     size: int
     """Memory that it takes, in characters of an ordinary file."""
+    words: Words
 
     @property
     def is_light(self) -> bool:
@@ -45,13 +46,20 @@ class RobotsRules:
         return self.parsed.can_fetch(kept_apart(url), agent_for(agent))
 
     def crawl_delay_ms(self, agent: str) -> int:
-        """The pause between two requests that it asks an agent to keep; 0: it does not."""
-        delay_s = self.parsed.crawl_delay(agent_for(agent))
-        return int(min(delay_s, _LONGEST_DELAY_S) * 1000) if delay_s and delay_s > 0 else 0
+        """The pause between two requests that it asks an agent to keep; 0: it does not.
+
+        The longer one of its Crawl-delay and its Request-rate.
+        """
+        delay_ms = 1000 * max(self.parsed.crawl_delay(agent_for(agent)) or 0, 0)
+        return int(min(max(delay_ms, self.words_for(agent).pause_ms), LONGEST_PAUSE_MS))
+
+    def words_for(self, agent: str) -> GroupWords:
+        """Return what a client with this User-Agent is asked for beside the rules."""
+        return self.words.of(agent_for(agent))
 
 
 def rules_in(text: bytes) -> RobotsRules | None:
-    """Return what a file says; None where it has no group, so that everything is allowed.
+    """Return what a file says; None where it says nothing, so that everything is allowed.
 
     One that has more rules than can be kept forbids everything, as one does that is too long.
     """
@@ -61,11 +69,13 @@ def rules_in(text: bytes) -> RobotsRules | None:
         log.warning("robots", outcome="too_many_rules", weight=reader.weight)
         reader = LineReader()
         kept = reader.read(b"User-agent: *\nDisallow: /")
-    if not kept:
+    if not kept and reader.words.is_empty:
         return None
     try:
         parsed = Protego.parse(kept)
     except Exception as error:  # noqa: BLE001  whatever a hostile file does to the parser
         log.warning("robots", outcome="unreadable", error=str(error)[:200])
         return None
-    return RobotsRules(parsed, reader.weight, max(len(kept), _RULE_CHARACTERS * reader.weight))
+    size = max(len(kept), _RULE_CHARACTERS * reader.weight)
+    words = _NO_WORDS if reader.words.is_empty else reader.words
+    return RobotsRules(parsed, reader.weight, size, words)

@@ -229,6 +229,7 @@ class LeaseLoop:
         took_s = time.monotonic() - self._left_at
         self._pace.answered(took_s)
         self._meter.exchanged(call.owed, answer, took_s)
+        self._held.contact.note_date(answer.date_ms)
         if answer.is_crowded is not None:
             self._held.is_crowded = answer.is_crowded
         for page in self._leases.reported(self._partition, call.owed, answer.stale, answer.refused):

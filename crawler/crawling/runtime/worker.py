@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 SHARED = (
+    "clean_param",
     "directives",
     "retry_times",
     "robotstxt_obey",
@@ -48,6 +49,7 @@ SHARED = (
     "signature_agent",
     "signature_form",
     "tls_profiles",
+    "visit_time",
 )
 """Settings by which any crawler of a spider must treat a page alike."""
 SHARED_BY_RENDERERS = ("render_types", "render_requests")

@@ -47,6 +47,7 @@ class ExchangeAnswer(NamedTuple):
     """Version of the map of sites, if hosts are divided by it."""
     unconfirmed: Sequence[Any]
     """As ``unpack_questions`` takes them."""
+    date_ms: int
 
     @classmethod
     def unpack(cls, packed: object) -> Self:
@@ -166,5 +167,5 @@ def pack_requeue(requeue: Requeue) -> list[object]:
 
 def pack_release(release: Release) -> list[object]:
     """Pack the release of a page."""
-    sent_ms = none_as(release.sent_ms)
-    return [release.token, release.delay_ms, sent_ms, release.robots, release.crawl_delay_ms]
+    sent_ms, pauses = none_as(release.sent_ms), (release.crawl_delay_ms, release.rest_ms)
+    return [release.token, release.delay_ms, sent_ms, release.robots, *pauses]

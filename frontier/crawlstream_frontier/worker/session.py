@@ -133,6 +133,7 @@ class WorkerSession:
             refused=no_room,
             is_crowded=True if full else None if answer.crowded < 0 else bool(answer.crowded),
             unconfirmed=unpack_questions(answer.unconfirmed),
+            date_ms=answer.date_ms,
         )
 
     async def _at_home(self, sites_version: bytes, leases: Sequence[Lease]) -> Sequence[Lease]:

@@ -101,6 +101,8 @@ class DomainRow:
             return f"failing: {self.traffic.top_reason}".rstrip(": ")
         if self.report and (self.report.strikes or self.report.silences):
             return "backs off"
+        if self.report and self.report.is_outside_hours:
+            return "outside its hours"
         return self._work
 
     @property
@@ -123,6 +125,8 @@ def limited_by(
         return ""
     if rule.is_paused or not rule.effective_hits:
         return f"its rule: {effect(rule)}"
+    if report and report.is_outside_hours:
+        return "its robots.txt: no visits at this time of day (Visit-time)"
     if report and (report.strikes or report.silences):
         refused = f"its {report.strikes} refusals: it gets one request at a time"
         silent = f"its {report.silences} requests without an answer: it gets fewer requests"

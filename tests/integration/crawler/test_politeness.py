@@ -15,6 +15,7 @@ from crawlstream.keys import FrontierKeys
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, SeenRequest, page
 from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.inspector import Inspector
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.crawler.ways import both_ways
 from support.waiting import WaitUntil
@@ -123,10 +124,11 @@ async def test_robots_txt_is_paid_for_and_its_crawl_delay_is_kept(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """A host gets one fetch; no window over its hits; a requested pause is never shorter."""
-    slow, *others = hosts = [f"127.0.0.{n}" for n in range(1, 4)]
+    slow, slower, *others = hosts = [f"127.0.0.{n}" for n in range(1, 5)]
     site.pages |= {
         "/robots.txt": Answer(b""),
         f"{slow}/robots.txt": Answer(b"User-agent: *\nCrawl-delay: 0.5\n"),
+        f"{slower}/robots.txt": Answer(b"User-agent: *\nRequest-rate: 5/3s 0100-0200\n"),
         **{f"/{n}": page() for n in range(5)},
     }
     await cluster.set_rules(ThrottleRule(hits=4, window_s=1), {})
@@ -135,15 +137,63 @@ async def test_robots_txt_is_paid_for_and_its_crawl_delay_is_kept(
             *(site.url(f"/{n}", host=host) for n in range(5) for host in hosts)
         )
         state = await cluster.end_of(crawl, timeout_s=90)
-    assert state.done == 15
+    assert state.done == 20
     asked = Counter(visit.host for visit in site.visits if visit.path == "/robots.txt")
     assert asked == dict.fromkeys(hosts, 1)
     assert min(arrivals(site, slow)) >= 0.5 - STAMP_S
+    assert min(arrivals(site, slower)) >= 0.6 - STAMP_S
     for host in others:
         times = sorted(visit.at for visit in site.visits if visit.host == host)
         assert len(times) == 6
         windows = zip(times, times[4:], strict=False)
         assert all(fifth - first >= 1 - STAMP_S for first, fifth in windows)
+
+
+async def test_a_site_is_visited_in_its_hours_and_once_for_each_page_that_it_names(
+    cluster: CrawlerCluster, site: CrawlerSite, redis: Redis, wait_until: WaitUntil
+) -> None:
+    """No page comes before they begin; links lose needless parameters, but seeds do not."""
+    opens, closed, tidy = "127.0.0.1", "127.0.0.2", "127.0.0.3"
+    begins_at = (int(time.time()) + 10) // 60 * 60 + 60
+
+    def hours(begin_s: int) -> Answer:
+        """One hour from then on, in UTC."""
+        ends = (time.strftime("%H%M", time.gmtime(at)) for at in (begin_s, begin_s + 3600))
+        return Answer(f"User-agent: *\nVisit-time: {'-'.join(ends)}\n".encode())
+
+    site.pages |= {
+        f"{opens}/robots.txt": hours(begins_at),
+        f"{closed}/robots.txt": hours(begins_at + 7200),
+        f"{tidy}/robots.txt": Answer(b"Clean-param: sid&ref /p\n"),
+        "/": page(),
+        "/p": page(),
+        f"{tidy}/": page(*(f"/p?sid={n}&a=1" for n in range(5)), "/p?ref=1", "/q?sid=1"),
+        "/q?sid=1": page(),
+        "/p?a=1": page(),
+        "/p?sid=seed": page(),
+    }
+    wanted = {"CRAWLSTREAM_VISIT_TIME": "true", "CRAWLSTREAM_CLEAN_PARAM": "true"}
+    inspector = Frontier(redis, FrontierKeys()).inspector
+    with cluster.worker(ROBOTSTXT_OBEY="true", **wanted):
+        seeds = site.url("/", host=tidy), site.url("/p?sid=seed", host=tidy)
+        crawl = await cluster.feed(*seeds, maxdepth=1)
+        waits = await cluster.feed(site.url("/", host=closed), crawlid="waits")
+        later = await cluster.feed(site.url("/", host=opens), crawlid="later")
+        await wait_until(lambda: _rests(inspector, closed))
+        state = await cluster.end_of(crawl, timeout_s=60)
+        assert (await cluster.end_of(later, timeout_s=90)).done == 1
+        assert (await cluster.state_of(waits)).queued == 1
+    assert [visit.path for visit in site.visits if visit.host == closed] == ["/robots.txt"]
+    assert min(v.at for v in site.visits if v.host == opens and v.path == "/") >= begins_at - 0.1
+    fetched = Counter(visit.path for visit in site.visits if visit.host == tidy)
+    paths = ["/robots.txt", "/", "/p?sid=seed", "/p?a=1", "/p", "/q?sid=1"]
+    assert fetched == dict.fromkeys(paths, 1)
+    assert (state.done, state.redirected, state.failed) == (5, 6, 0)
+
+
+async def _rests(inspector: Inspector, domain: str) -> bool:
+    report = await inspector.domain(domain)
+    return report.is_outside_hours and not report.strikes
 
 
 async def test_a_first_page_follows_its_robots_txt_and_no_window_exceeds_its_hits(

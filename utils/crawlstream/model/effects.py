@@ -56,6 +56,9 @@ class Links:
     """Rate-limit unit, if rules divide the domain; the frontier determines it."""
 
 
+UNSENT = -2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
     """Acknowledge a page: enqueue its links and end its lease, in one step.
@@ -71,7 +74,8 @@ class Settle:
     filtered: Mapping[str, int] = field(default_factory=dict)
     """Number of links that the worker filtered, by reason."""
     sent_ms: int | None = None
-    """Milliseconds from the granting call to its request; None: already reported, or not sent."""
+    """Milliseconds from the granting call to its request; None: already reported, or not sent;
+    ``UNSENT``: the grant was certainly not used, so it does not count."""
     body_bytes: int = 0
     spilled: Mapping[int, int] = field(default_factory=dict)
     """Number of links that are already in Kafka, by the ``chunk`` of each Spill."""
@@ -107,6 +111,7 @@ class Release:
     ``delay_ms`` delays the entry. ``robots`` means that the grant was used for the robots.txt of
     the host; a domain that was never visited before then gets one more grant at once.
     ``crawl_delay_ms`` is the time between two requests that the file requests (0: none).
+    ``rest_ms``: its site wants no requests for so long, at this time of day.
     """
 
     token: str
@@ -114,6 +119,7 @@ class Release:
     sent_ms: int | None = None
     robots: bool = False
     crawl_delay_ms: int = 0
+    rest_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +154,8 @@ class ExchangeResult:
     """True if links should be spilled at once; None: it was not checked."""
     unconfirmed: Sequence[Question] = ()
     """Questions that coordinators must answer before leasing; empty with one partition."""
+    date_ms: int = 0
+    """Epoch milliseconds by Redis' clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

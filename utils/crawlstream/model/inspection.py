@@ -116,6 +116,8 @@ class DomainReport:
     crawl_delay_ms: int
     """Time between two requests that its robots.txt requests; 0: none."""
     queues: Sequence[QueueReport]
+    is_outside_hours: bool = False
+    """True if its robots.txt wants no visits at this time of day (Visit-time)."""
     kept_for: str = ""
     """Spider and group of these limits, ``spider[@group]``; empty: all spiders share them."""
 

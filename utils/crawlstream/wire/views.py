@@ -144,8 +144,9 @@ def limits_of(report: DomainReport) -> str:
     if report.rule.is_paused:
         return f"{report.rule}, so nothing is fetched"
     backs_off = f"; backs off after {report.strikes} refusals" if report.strikes else ""
+    rests = "; outside of its Visit-time (robots.txt)" if report.is_outside_hours else ""
     next_s = report.next_ms / 1000
-    return f"{report.rule}; next request in {next_s:.1f} s at the earliest{backs_off}"
+    return f"{report.rule}; next request in {next_s:.1f} s at the earliest{backs_off}{rests}"
 
 
 def _page(report: PageReport, url: str) -> View:

@@ -53,6 +53,11 @@ local function with_time(answer)
   return { answer, is_saved and now + missed or 0, life }
 end
 
+-- Return the version of the map of sites ('': no domain is split), and the date in epoch ms.
+local function version_and_date()
+  return sites or '', wall
+end
+
 -- Return the latest time, in epoch ms, up to which runs may expire when the machine's clock shows `date`; and the
 -- frontier time from which on that is `date` itself.
 local function trusted(date)

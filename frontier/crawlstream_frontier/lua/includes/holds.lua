@@ -159,15 +159,15 @@ local function note_received(hold)
 end
 
 -- End a lease's part in the throttle and take it from its worker; the caller handles the entry. Without a
--- report, its request counts as sent now.
-local function end_hold(hold, sent_ms)
+-- report, its request counts as sent now, unless it is certain that it `is_unsent`.
+local function end_hold(hold, sent_ms, is_unsent)
   local lot, state, flags = hold.lot, hold.state, hold.flags
   if flags < 2 then
     if not is_seen[state] then
       note_change(hold)
     end
     if flags == 0 then
-      report_send(state, sent_ms and hold.since + sent_ms or now)
+      report_send(state, not is_unsent and (sent_ms and hold.since + sent_ms or now))
     end
     end_request(state)
   end

@@ -1,17 +1,15 @@
 -- Rate limits: which domains may be fetched now, by their rules and the requests sent to them.
--- Guarantee: a grant counts from now until one window after its reported send; an
---   unreported one counts as if it were sent now; after a restart a domain is treated as if its
---   allowance had been used up to one second later. When in doubt nothing is granted.
--- State `t` of a domain, packed: unreported, concurrent, not_before, life, bonus, sends in all
---   buckets, start of the latest bucket, sends in it; with a not_before, its care; then {start,
---   sends} of each older bucket, which run out one by one. Buckets are of 1 ms for up
---   to 128 hits, of window/32 beyond that; each counts whole until one window after its end. A
---   moderated rule keeps only the last send, as a latest bucket with no sends in it.
--- care: the site's own limits. strikes (refusals, and silences from the 5th in a row on) since
---   its last answer: each delays requests for as long as the site asked for, or twice as long as the one before,
---   and then one request at a time probes it until one is answered. Only requests granted after the
---   last strike change the count. silences in a row; time of the last strike; time since when
---   nothing was answered; Crawl-delay, and until when (epoch ms) it is known.
+-- Guarantee: a grant counts from now until one window after its reported send; an unreported one as if sent now; after
+--   a restart a domain counts as if its allowance had been used up to a second later. In doubt nothing is granted.
+-- State `t` of a domain, packed: unreported, concurrent, not_before, life, bonus, sends in all buckets, start of the
+--   latest bucket, sends in it; with a not_before, its care; then {start, sends} of each older bucket, which run out
+--   one by one. Buckets are of 1 ms for up to 128 hits, of window/32 beyond that; each counts whole until one
+--   window after its end. A moderated rule keeps only the last send, as a latest bucket with no sends in it.
+-- care: the site's own limits. strikes (refusals, and silences from the 5th in a row on) since its last answer: each
+--   delays requests for as long as the site asked for, or twice as long as the one before, and then one request at
+--   a time probes it until one is answered. Only requests granted after the last strike (or rest) change the
+--   count. silences in a row; time of the last strike; time since when nothing was answered, -1: it rests outside
+--   of its hours; Crawl-delay, and until when (epoch ms) it is known.
 -- bonus: 0 none; 3 the first grant is out; 1 it bought a robots.txt, so one more grant is due at once;
 --   2 that was given, so the next one waits twice the spacing.
 -- Cost: arithmetic; the caller reads and writes states and rules with one command per batch.
@@ -29,7 +27,7 @@ local LIFE, LATEST, IN_LATEST, OLDER = 4, 7, 8, 9
 local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE, CARE = '<IIdIBIdI', 37, '<dI', 12, '<BBddI4d'
 local EXACT_HITS, COARSE_BUCKETS, LONG_HISTORY = 128, 32, 48 * 12
 local FIRST_OUT, CONCURRENCY_RECHECK_MS, SILENCES, SINCE, DELAY, DELAY_UNTIL = 3, 1000, 11, 13, 14, 15
-local LONG_AGO, MOST, SILENCES_A_STRIKE, FIELDS_WITHOUT_DOMAIN = 1, 255, 5, 2
+local LONG_AGO, MOST, SILENCES_A_STRIKE, FIELDS_WITHOUT_DOMAIN, RESTS = 1, 255, 5, 2, -1
 local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
 local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
 local LONGEST_DELAY_MS, DELAY_KEPT_MS, UNHEARD_MS, PAUSE_RECHECK_MS = 300000, 86400000, 1000, 60000
@@ -158,8 +156,7 @@ local function add_older(state, bucket, sends)
     .. struct.pack(BUCKET, bucket, sends + (same and there or 0)) .. string.sub(older, behind)
 end
 
--- Add sends at time `at`. A moderated rule keeps only the last one: no later send may be lost
--- when rules change.
+-- Add sends at time `at`. A moderated rule keeps only the last one: no later send may be lost when rules change.
 function add_sends(state, at, sends)
   local rule = state.rule
   if rule.moderated then
@@ -275,8 +272,7 @@ function grant(state, amount, left)
     local is_first = state[LATEST] == NEVER and state[UNREPORTED] == 0
     state[BONUS] = is_first and FIRST_OUT or NO_BONUS
   end
-  state[UNREPORTED] = state[UNREPORTED] + amount
-  state[CONCURRENT] = state[CONCURRENT] + amount
+  state[UNREPORTED], state[CONCURRENT] = state[UNREPORTED] + amount, state[CONCURRENT] + amount
   changed_states[state.key] = state
   if state.rule.moderated then
     return now + spacing_after(state)
@@ -288,16 +284,19 @@ end
 function take_care(state)
   if state[NOT_BEFORE] == 0 then
     state[NOT_BEFORE] = LONG_AGO
-    state[STRIKES], state[SILENCES], state[STRUCK_AT], state[SINCE] = 0, 0, 0, 0
-    state[DELAY], state[DELAY_UNTIL] = 0, 0
+    state[STRIKES], state[SILENCES], state[STRUCK_AT], state[SINCE], state[DELAY], state[DELAY_UNTIL] = 0, 0, 0, 0, 0, 0
   end
 end
 
--- Note the Crawl-delay of a robots.txt that a grant was used for: `delay` ms (0: none). With
--- several hosts in a domain the slowest counts. If it was the first request to a domain, the page
--- may follow at once. Together they count as two: the next pause is twice as long.
-function note_robots(state, delay)
-  if delay > 0 then
+-- Note the Crawl-delay of a robots.txt that a grant was used for: `delay` ms (0: none). With several hosts in a domain
+-- the slowest counts. If it was the first request to a domain, the page may follow at once. Together they count as
+-- two: the next pause is twice as long. Or the site wants no visits for `rest` ms: it is no refusal.
+function note_robots(state, delay, rest)
+  if rest > 0 then
+    take_care(state)
+    state[NOT_BEFORE] = math.max(state[NOT_BEFORE], now + math.min(rest, LONGEST_ASKED_MS))
+    state[STRUCK_AT], state[SINCE] = state[NOT_BEFORE], state[STRIKES] > 0 and state[SINCE] or RESTS
+  elseif delay > 0 then
     take_care(state)
     local known = state[DELAY_UNTIL] > wall and state[DELAY] or 0
     state[DELAY] = math.min(math.max(known, delay), LONGEST_DELAY_MS)
@@ -311,8 +310,7 @@ function note_robots(state, delay)
 end
 
 local function strike(state, pause)
-  state[STRIKES] = math.min(state[STRIKES] + 1, MOST)
-  state[STRUCK_AT] = now
+  state[STRIKES], state[STRUCK_AT] = math.min(state[STRIKES] + 1, MOST), now
   if pause == 0 then
     pause = math.min(FIRST_PAUSE_MS * 2 ^ (state[STRIKES] - 1), LONGEST_PAUSE_MS)
   end
@@ -326,8 +324,8 @@ function is_unreachable(state)
   return is_struck and now - state[SINCE] >= too_long
 end
 
--- Record a site's reaction to the request of a lease: an answer, a refusal (with a pause of `wait` ms,
--- or until `moment` in epoch ms; 0: the site gave none), or silence.
+-- Record a site's reaction to the request of a lease: an answer, a refusal (with a pause of `wait` ms, or until
+-- `moment` in epoch ms; 0: the site gave none), or silence.
 function heed(hold, state, what, wait, moment)
   if what == ANSWER and state[NOT_BEFORE] == 0 then
     return
@@ -342,7 +340,7 @@ function heed(hold, state, what, wait, moment)
     end
     return
   end
-  if state[SINCE] == 0 or (what == SILENCE and state[SILENCES] == 0) then
+  if state[SINCE] <= 0 or (what == SILENCE and state[SILENCES] == 0) then
     state[SINCE] = now
   end
   state[SILENCES] = what == SILENCE and math.min(state[SILENCES] + 1, MOST) or 0
@@ -361,19 +359,21 @@ function heed(hold, state, what, wait, moment)
   end
 end
 
--- Return values to display: strikes, silences, ms without an answer, Crawl-delay in ms while it is known.
+-- Return to display: strikes, silences, ms without an answer, Crawl-delay in ms while known, 1 while outside its hours.
 function care_of(state)
   if state[NOT_BEFORE] == 0 then
-    return 0, 0, 0, 0
+    return 0, 0, 0, 0, 0
   end
   return state[STRIKES], state[SILENCES], state[SINCE] > 0 and now - state[SINCE] or 0,
-    state[DELAY_UNTIL] > wall and state[DELAY] or 0
+    state[DELAY_UNTIL] > wall and state[DELAY] or 0, state[SINCE] == RESTS and state[NOT_BEFORE] > now and 1 or 0
 end
 
--- Report that a granted request was sent at time `at`, but no later than now.
+-- Report that a granted request was sent at time `at`, but no later than now; false: it never will be.
 function report_send(state, at)
   state[UNREPORTED] = state[UNREPORTED] > 0 and state[UNREPORTED] - 1 or 0
-  add_sends(state, at < now and at or now, 1)
+  if at then
+    add_sends(state, at < now and at or now, 1)
+  end
   changed_states[state.key] = state
 end
 

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.model.crawl import Lease
-from crawlstream.model.effects import ExchangeResult, Release, SentRequest
+from crawlstream.model.effects import UNSENT, ExchangeResult, Outcome, Release, SentRequest
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle_table import Reaction, SiteReaction, ThrottleRule
 from support.frontier.audit import audit
@@ -276,4 +276,41 @@ async def test_crawl_delay_spaces_bursts(bench: Bench) -> None:
         await bench.advance(500)
         (lease,) = await bench.worker.lease(8)
         await bench.worker.settle(lease, sent_ms=0)
+    await audit(bench.redis)
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_site_rests_outside_its_hours_and_has_refused_nothing(bench: Bench) -> None:
+    """Is left alone for an hour at most; no answer ends that, and no trial comes after it."""
+    await bench.rule(WIDE_OPEN)
+    await bench.feed.seeds(*(f"a/{i}" for i in range(6)), "b/1")
+    early, late, *others = [each for each in await bench.worker.lease(7) if each.domain == "a"]
+    await bench.worker.release(late, *others, rest_ms=7_200_000)
+    await bench.worker.settle(early, sent_ms=0)
+    assert 3_599_000 < await due_ms(bench.worker) <= 3_600_000
+    report = await look(bench)
+    assert (report.is_outside_hours, report.strikes, report.silences) == (True, 0, 0)
+    assert not (await look(bench, "b")).is_outside_hours
+    await bench.advance(3_600_000)
+    assert len(await bench.worker.lease(9)) == 5
+    assert not (await look(bench)).is_outside_hours
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_page_that_ends_without_a_request_costs_no_turn_and_tells_nothing(
+    bench: Bench,
+) -> None:
+    """Lets the next page go at once; a site that backs off has answered nothing by that."""
+    await bench.rule(ThrottleRule(hits=1, window_s=100))
+    await bench.feed.seeds(*(f"a/{i}" for i in range(3)))
+    unsent = {"outcome": Outcome.REDIRECTED, "sent_ms": UNSENT}
+    await bench.worker.settle(*await bench.worker.lease(), **unsent)
+    (lease,) = await bench.worker.lease(5)
+    await meet(bench.worker, lease, asked(200))
+    await bench.advance(200_000)
+    await bench.worker.settle(*await bench.worker.lease(), **unsent)
+    assert (await look(bench)).strikes == 1
+    (lease,) = await bench.worker.lease(5)
+    await bench.worker.settle(lease, sent_ms=0)
+    assert (await look(bench)).strikes == 0
     await audit(bench.redis)

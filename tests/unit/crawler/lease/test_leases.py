@@ -12,7 +12,7 @@ from crawling.lease.leases import START_BY_S, Leases
 from crawling.lease.slots import SLOW_S
 from crawling.page.page import Page, Phase
 from crawlstream.model.crawl import Entry
-from crawlstream.model.effects import Links, Outcome, Release, Requeue, SentRequest, Settle
+from crawlstream.model.effects import UNSENT, Links, Outcome, Release, Requeue, SentRequest, Settle
 from crawlstream.model.throttle_table import Reaction, SiteReaction
 from support.crawler.leases import Clock, lease
 
@@ -297,6 +297,7 @@ def test_every_kind_of_end_reaches_the_frontier(leases: Leases) -> None:
             outcome=Outcome.REDIRECTED,
             reason="",
             filtered={"domain": 2},
+            sent_ms=UNSENT,
             body_bytes=7,
         ),
         Requeue(token="1-1", delay_ms=500),

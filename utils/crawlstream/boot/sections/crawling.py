@@ -46,6 +46,11 @@ class CrawlingSettings(Section):
     """Links that a page does not vouch for (`nofollow` of robots metas, X-Robots-Tag and `rel`):
     `record` follows them and names the directives in results, `obey` leaves them out. A crawl may
     choose with `"directives"`, unless this is `always`. The same for all crawlers."""
+    visit_time: bool = Field(default=False, validation_alias=new("VISIT_TIME"))
+    """Fetch pages of a site only at the times of day that its robots.txt names (`Visit-time`)."""
+    clean_param: bool = Field(default=False, validation_alias=new("CLEAN_PARAM"))
+    """Fetch links without the parameters that do not matter by the robots.txt of their site
+    (`Clean-param`)."""
     retry_times: int = Field(3, ge=0, le=20)
     """Number of retries after the first attempt at a page."""
     download_timeout: float = Field(10, gt=0)

@@ -9,15 +9,18 @@
 --   sent    {token, after_ms, is received [, reaction, wait_ms, until_ms]}; the last three only if the
 --           site reacted: see `heed`
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages without links
---   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
+--   settle  {token, outcome, reason, sent_ms|-1|-2, bytes, domain_cap|-1, crawl_cap|-1,
 --            links as in `admit`, filtered {reason, n …}, put in life|-1, spilled {chunk, links …}
---            [, need {partition, offset …}]}; life: the epoch in which links were put ahead, or left out
---            because they were known; need: offsets up to which other partitions must read their links
+--            [, need {partition, offset …}]}; sent_ms -2: there was no request and will be none; life: the
+--            epoch in which links were put ahead, or left out because they were known; need: offsets up
+--            to which other partitions must read their links
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
---   release {token, delay_ms, sent_ms|-1, is robots, Crawl-delay in ms [, site]}; site: where the entry
---           belongs if it was granted under another site; it goes to the back of its queue there
+--   release {token, delay_ms, sent_ms|-1, is robots, Crawl-delay in ms, rest in ms [, site]}; rest: until its site
+--           may be visited; site: where the entry belongs if it was granted under another site; it goes to
+--           the back of its queue there
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
---   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed}; crowded is 1 or 0, -1 if not checked
+--   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall}; crowded is 1 or 0, -1 if it
+--   was not checked
 --   holds    {place, number of the lot, domain, entry …}; the token is "<call>-<place>"
 --   lots     {crawl number, priority …}
 --   crawls   crawl number -> {name, run, recovered, occasion|'' [, generation, life and number of the
@@ -46,7 +49,7 @@ local call, worker, S, want, deadline_ms, sents, ends, settles, requeues, releas
   unpack(cmsgpack.unpack(ARGV[1]))
 
 -- Position of the token in a report, of the tokens in a group of ends, and of the links in a settle.
-local TOKEN, TOKENS, LINKS = 1, 3, 8
+local TOKEN, TOKENS, LINKS, UNSENT = 1, 3, 8, -2
 local tokens, holds, stale = {}, {}, {}
 for _, reports in ipairs({ sents, settles, requeues, releases }) do
   for _, report in ipairs(reports) do
@@ -76,9 +79,9 @@ end
 
 -- End a lease; its token is unknown from now on.
 local function end_once(hold, sent_ms, is_answer)
-  local state = hold.state
-  local is_news = is_answer and state[NOT_BEFORE] ~= 0 and hold.flags < 2
-  end_hold(hold, sent_ms >= 0 and sent_ms or nil)
+  local state, is_unsent = hold.state, sent_ms == UNSENT
+  local is_news = is_answer and not is_unsent and state[NOT_BEFORE] ~= 0 and hold.flags < 2
+  end_hold(hold, sent_ms >= 0 and sent_ms or nil, is_unsent)
   holds[hold.token] = nil
   if is_news then
     heed(hold, state, ANSWER)
@@ -172,13 +175,13 @@ for _, requeue in ipairs(requeues) do
 end
 
 for _, release in ipairs(releases) do
-  local token, delay_ms, sent_ms, is_robots, crawl_delay_ms, site = unpack(release)
+  local token, delay_ms, sent_ms, is_robots, crawl_delay_ms, rest_ms, site = unpack(release)
   local hold = holds[token]
   if hold then
     end_once(hold, sent_ms)
-    if is_robots then
+    if is_robots or rest_ms > 0 then
       note_change(hold)  -- An earlier call may have reported its response.
-      note_robots(hold.state, crawl_delay_ms)
+      note_robots(hold.state, crawl_delay_ms, rest_ms)
     end
     if site then
       hold.domain, hold.is_moved = site, true
@@ -195,5 +198,6 @@ for c in pairs(made_limbo and made_limbo.short or {}) do
 end
 finish()
 local granted_holds, granted_lots, crawls, profiles = answer_of_grants()
+local version, date = version_and_date()
 return cmsgpack.pack({ granted_holds, granted_lots, crawls, profiles, stale, life, next_due, rules_known,
-  to_repeat, refused, crowded, capped, sites or '', next(unconfirmed) and home_waits().questions(unconfirmed) or {} })
+  to_repeat, refused, crowded, capped, version, next(unconfirmed) and home_waits().questions(unconfirmed) or {}, date })

@@ -1,0 +1,86 @@
+"""What a robots.txt means for a page: whether it is fetched, as what, at which time of day."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from crawling.page.page import Page
+from crawling.page.scrapy_request import agent_of
+from crawling.response.outcome import Outcomes
+from crawling.response.redirects import moved_to_clean
+from crawling.robots.rules import RobotsRules
+from crawling.robots.words import time_at
+from crawlstream.model.crawl import Entry, Profile
+
+_EARLIER_S = 1.0
+"""Requests stop so much before the hours of a site end: what is known of Redis' date is as old as
+its last answer was late."""
+
+
+class Permission(Enum):
+    """Permission of a page, as far as it is known."""
+
+    ALLOWED = auto()
+    FORBIDDEN = auto()
+    UNKNOWN = auto()
+    """Or it takes too long to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The site may be visited at another time of day."""
+
+    seconds: float
+
+
+Verdict = Permission | Rest | Entry
+"""An entry takes the place of the page."""
+
+
+class Verdicts:
+    """Judges pages by the rules and words of their sites."""
+
+    def __init__(self, outcomes: Outcomes, agent: str) -> None:
+        """``agent`` is the user agent of requests where a crawl names no other."""
+        self._agent = agent
+        self._leases = outcomes.leases
+        self._settings = outcomes.settings
+        self._redirects = outcomes.redirects
+
+    def agent_of(self, page: Page) -> str:
+        """Return what the requests of a page call themselves."""
+        return agent_of(page.lease, self._agent)
+
+    def must_obey(self, profile: Profile) -> bool:
+        """Return whether a crawl goes by robots.txt."""
+        if profile.obey_robots is None:
+            return self._settings.robotstxt_obey
+        return profile.obey_robots or not self._settings.allow_ignore_robots
+
+    def look_up(self, page: Page, rules: RobotsRules) -> tuple[bool, str]:
+        """Return whether a page is allowed, and its URL as far as it matters.
+
+        This takes long where the file is long.
+        """
+        url = page.lease.entry.url
+        is_allowed = rules.allow(url, self.agent_of(page))
+        return is_allowed, rules.words.cleaned(url) if self._settings.clean_param else url
+
+    def judge(self, page: Page, rules: RobotsRules, found: tuple[bool, str]) -> Verdict:
+        """Return the verdict on a page after ``look_up``; one that is let through has a time."""
+        is_allowed, clean = found
+        if not is_allowed:
+            return Permission.FORBIDDEN
+        if clean != page.lease.entry.url:
+            target = moved_to_clean(page, clean, self._redirects)
+            if target is not None:
+                return target
+        if self._settings.visit_time and (hours := rules.words_for(self.agent_of(page)).hours):
+            contact = self._leases.of(page.lease.partition).contact
+            wait_s, stay_s = time_at(hours, contact.date_s)
+            if wait_s or stay_s <= _EARLIER_S:
+                return Rest(wait_s or stay_s)
+            page.until = time.monotonic() + stay_s - _EARLIER_S
+        return Permission.ALLOWED

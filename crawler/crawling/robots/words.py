@@ -1,0 +1,153 @@
+"""Words of a robots.txt beside its rules: rates, hours, and parameters that change no page.
+
+``Request-rate`` and ``Visit-time`` belong to groups of agents as rules do, but end none. For
+``Clean-param`` it does not matter where it stands: what changes no page changes none for anybody.
+A line that cannot be read says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+ANY_AGENT = "*"
+LONGEST_PAUSE_MS = 300_000
+"""A site that asks for longer pauses gets this; so few pages would be no crawl."""
+_DAY_S = 86_400
+_LONGEST_CLEAN_PARAM = 500
+"""Characters; as those say who have invented it."""
+
+_RATE = re.compile(r"(\d{1,9})\s*/\s*(\d{1,9})\s*([smhd]?)(?![^\s])", re.IGNORECASE)
+_UNIT_MS = {"": 1000, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_HOURS = re.compile(r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?![^\s])")
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """A time of day at which a site may be visited, in seconds of UTC; it may pass midnight."""
+
+    begin_s: int
+    length_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleanParam:
+    """Parameters that change no page below some paths."""
+
+    names: frozenset[str]
+    pieces: Sequence[str]
+    """What a path has one after the other, the first at its beginning."""
+
+    def covers(self, path: str) -> bool:
+        """Return whether it is about a path."""
+        first, *others = self.pieces
+        at = len(first)
+        if not path.startswith(first):
+            return False
+        for piece in others:
+            if (found := path.find(piece, at)) < 0:
+                return False
+            at = found + len(piece)
+        return True
+
+
+@dataclass(slots=True)
+class GroupWords:
+    """What one agent is asked for."""
+
+    pause_ms: int = 0
+    """Time between two requests: that of its slowest Request-rate, whatever its hours."""
+    hours: list[Hours] = field(default_factory=list)
+    """When it may come; empty: at any time."""
+
+
+_NO_GROUP = GroupWords()
+
+
+class Words:
+    """Words of one file."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, GroupWords] = {}
+        self._clean: list[CleanParam] = []
+        self.is_empty = True
+
+    def know(self, agent: str) -> None:
+        """Note that an agent has a group: what others are asked for is not for it."""
+        self._groups.setdefault(agent.lower(), GroupWords())
+
+    def add(self, agents: Iterable[str], name: str, value: str) -> None:
+        """Add a line for the agents above it."""
+        self.is_empty = False
+        if name == "clean-param":
+            self._clean += _clean_params(value)
+            return
+        pause_ms, hours = (_pause_ms(value), ()) if name == "request-rate" else (0, _hours(value))
+        for agent in agents:
+            group = self._groups[agent.lower()]
+            group.pause_ms = max(group.pause_ms, pause_ms)
+            group.hours += hours
+
+    def of(self, agent: str) -> GroupWords:
+        """Return what an agent is asked for: in its own groups, or else in those for any."""
+        return self._groups.get(agent.lower()) or self._groups.get(ANY_AGENT) or _NO_GROUP
+
+    def cleaned(self, url: str) -> str:
+        """Return a URL without parameters that change nothing; the others keep their order."""
+        before, question, rest = url.partition("?")
+        if not question or not self._clean:
+            return url
+        query, hash_, fragment = rest.partition("#")
+        path = "/" + before.partition("://")[2].partition("/")[2]
+        needless = [clean.names for clean in self._clean if clean.covers(path)]
+        kept = [
+            part
+            for part in query.split("&")
+            if not any(part.partition("=")[0] in names for names in needless)
+        ]
+        if len(kept) == query.count("&") + 1:
+            return url
+        return before + question * bool(kept) + "&".join(kept) + hash_ + fragment
+
+
+WORDS = ("request-rate", "visit-time", "clean-param")
+
+
+def time_at(hours: Sequence[Hours], date_s: float) -> tuple[float, float]:
+    """Return the seconds until a site may be visited (0: now), and for how long it may then.
+
+    ``date_s`` is in epoch seconds.
+    """
+    ages = [((date_s - each.begin_s) % _DAY_S, each.length_s) for each in hours]
+    stays_s = [all_s - age_s for age_s, all_s in ages if age_s < all_s]
+    if any(all_s == _DAY_S for _, all_s in ages) or not ages:
+        return 0.0, math.inf
+    return (0.0, max(stays_s)) if stays_s else (min(_DAY_S - age_s for age_s, _ in ages), 0.0)
+
+
+def _pause_ms(value: str) -> int:
+    """Return the time between two requests that a rate allows; 0: it cannot be read."""
+    match = _RATE.match(value)
+    if not match or not int(match[1]):
+        return 0
+    pause_ms = math.ceil(int(match[2]) * _UNIT_MS[match[3].lower()] / int(match[1]))
+    return min(pause_ms, LONGEST_PAUSE_MS)
+
+
+def _hours(value: str) -> Sequence[Hours]:
+    match = _HOURS.match(value)
+    if not match:
+        return ()
+    begin_h, begin_m, end_h, end_m = map(int, match.groups())
+    begin_s, end_s = (60 * begin_h + begin_m) * 60, (60 * end_h + end_m) * 60
+    if max(begin_m, end_m) > 59 or max(begin_s, end_s) > _DAY_S or begin_s == end_s:
+        return ()
+    return (Hours(begin_s % _DAY_S, (end_s - begin_s) % _DAY_S or _DAY_S),)
+
+
+def _clean_params(value: str) -> Sequence[CleanParam]:
+    names, _, path = value.partition(" ")
+    found = frozenset(filter(None, names.split("&")))
+    return (CleanParam(found, path.split("*")),) if len(value) <= _LONGEST_CLEAN_PARAM else ()
