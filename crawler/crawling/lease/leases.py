@@ -15,7 +15,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from crawling.lease.cpu_fairness import Shares
 from crawling.lease.expired import GrantExpired
@@ -224,7 +224,7 @@ class Leases:
         """Another attempt later, at a lower priority."""
         self._end(page, Requeue(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms))
 
-    def release(self, page: Page, **how: int) -> None:
+    def release(self, page: Page, **how: Any) -> None:
         """Give the page back, unmarked; ``how``: fields of a ``Release``."""
         self._end(page, Release(token=page.token, sent_ms=page.sent_ms, **how))
 

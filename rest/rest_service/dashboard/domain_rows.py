@@ -125,12 +125,8 @@ def limited_by(
         return ""
     if rule.is_paused or not rule.effective_hits:
         return f"its rule: {effect(rule)}"
-    if report and report.is_outside_hours:
-        return "its robots.txt: no visits at this time of day (Visit-time)"
-    if report and (report.strikes or report.silences):
-        refused = f"its {report.strikes} refusals: it gets one request at a time"
-        silent = f"its {report.silences} requests without an answer: it gets fewer requests"
-        return refused if report.strikes else silent
+    if report and (report.is_outside_hours or report.strikes or report.silences):
+        return _why_spared(report)
     spacing_ms = 1000 * rule.window_s / rule.effective_hits
     if report and report.crawl_delay_ms > spacing_ms:
         delay = report.crawl_delay_ms
@@ -141,6 +137,14 @@ def limited_by(
         at_once = f"{span(latency)} for a response, {rule.concurrency} at a time"
         return f"the site: {at_once}; {_whole(waiting, each)}"
     return f"its rule: {effect(rule, waiting)}"
+
+
+def _why_spared(report: DomainReport) -> str:
+    if report.is_outside_hours:
+        return "its robots.txt: no visits at this time of day (Visit-time)"
+    if report.strikes:
+        return f"its {report.strikes} refusals: it gets one request at a time"
+    return f"its {report.silences} requests without an answer: it gets fewer requests"
 
 
 def _whole(waiting: int, each_ms: float) -> str:

@@ -66,4 +66,6 @@ def test_a_domain_whose_pages_wait_says_what_limits_it() -> None:
     assert limited_by(rule, delayed, slow, 1).startswith("its robots.txt: 30.0 s between requests")
     assert limited_by(rule, replace(delayed, silences=4), slow, 1).startswith("its 4 requests")
     assert limited_by(rule, replace(delayed, strikes=3), slow, 1).startswith("its 3 refusals")
+    resting = replace(delayed, silences=2, is_outside_hours=True)
+    assert limited_by(rule, resting, slow, 1).endswith("no visits at this time of day (Visit-time)")
     assert limited_by(replace(rule, hits=0), report, slow, 1) == "its rule: nothing is fetched"

@@ -63,6 +63,7 @@ def test_whatever_holds_a_domain_back_is_named() -> None:
     assert rows["Crawl-delay"] == "2.5 s between requests"
     assert rows["next request"] == "in 1.2 s at the earliest"
     assert rows["in flight"] == "2, 1 of them not yet confirmed as sent"
+    assert "Visit-time" in said(replace(CALM, is_outside_hours=True))["back-off"]
     silent = said(replace(CALM, strikes=1, silences=5))
     assert "did not answer" in silent["back-off"]
     assert "2 connections in a row" in said(replace(CALM, silences=2))["back-off"]

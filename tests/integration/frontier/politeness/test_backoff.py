@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -303,7 +304,7 @@ async def test_a_page_that_ends_without_a_request_costs_no_turn_and_tells_nothin
     """Lets the next page go at once; a site that backs off has answered nothing by that."""
     await bench.rule(ThrottleRule(hits=1, window_s=100))
     await bench.feed.seeds(*(f"a/{i}" for i in range(3)))
-    unsent = {"outcome": Outcome.REDIRECTED, "sent_ms": UNSENT}
+    unsent: dict[str, Any] = {"outcome": Outcome.REDIRECTED, "sent_ms": UNSENT}
     await bench.worker.settle(*await bench.worker.lease(), **unsent)
     (lease,) = await bench.worker.lease(5)
     await meet(bench.worker, lease, asked(200))

@@ -24,8 +24,8 @@ DIRTY = Entry(url=f"{SITE}/p?sid=1&a=1", depth=1)
 FILE = b"User-agent: *\nDisallow: /no\nClean-param: sid\nVisit-time: 0100-0200\n"
 AT_ONE_S, HOUR_S = 3600, 3600
 NO_LIMITS = Profile()
-CLEAN = {"clean_param": True}
-HOURS = {"visit_time": True}
+CLEAN: dict[str, Any] = {"clean_param": True}
+HOURS: dict[str, Any] = {"visit_time": True}
 
 
 def judged(
