@@ -161,9 +161,9 @@ class Leases:
         receives first. Until the departure is reported, the frontier assumes that the request
         may leave at any moment.
         """
-        is_in_time = self._age_of(page) < FENCE_S and self._clock() < page.until
-        is_granted = page.phase is Phase.CONNECTING and is_in_time
-        if not (is_granted and self.may_send(page, CONTACT_WITHIN_S)):
+        is_granted = page.phase is Phase.CONNECTING and self._age_of(page) < FENCE_S
+        is_too_late = self._clock() >= page.until
+        if is_too_late or not (is_granted and self.may_send(page, CONTACT_WITHIN_S)):
             raise GrantExpired
         self._move(page, Phase.SENT)
         page.left_at = self._clock()

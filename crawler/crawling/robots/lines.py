@@ -1,6 +1,6 @@
 """Reads agents, rules and delays of a robots.txt for its judge, in plain ASCII (RFC 9309).
 
-Other records that mean something are kept beside (:mod:`crawling.robots.words`).
+Other records that mean something go to :mod:`crawling.robots.words`.
 
 Protego decides what is allowed. Text that would mislead it is removed before: records of other
 kinds, which must not end a group (section 2.2.4); rules before any group (2.2.1); characters that

@@ -54,7 +54,7 @@ class RobotsRules:
         return int(min(max(delay_ms, self.words_for(agent).pause_ms), LONGEST_PAUSE_MS))
 
     def words_for(self, agent: str) -> GroupWords:
-        """Return what a client with this User-Agent is asked for beside the rules."""
+        """Return the other requests to a client with this User-Agent: its rates and hours."""
         return self.words.of(agent_for(agent))
 
 

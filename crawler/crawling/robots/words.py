@@ -1,4 +1,4 @@
-"""Words of a robots.txt beside its rules: rates, hours, and parameters that change no page.
+"""Other words of a robots.txt than rules: rates, hours, and parameters that change no page.
 
 ``Request-rate`` and ``Visit-time`` belong to groups of agents as rules do, but end none. For
 ``Clean-param`` it does not matter where it stands: what changes no page changes none for anybody.
@@ -38,7 +38,7 @@ class CleanParam:
 
     names: frozenset[str]
     pieces: Sequence[str]
-    """What a path has one after the other, the first at its beginning."""
+    """Texts that a path contains one after the other, the first at its beginning."""
 
     def covers(self, path: str) -> bool:
         """Return whether it is about a path."""
@@ -55,7 +55,7 @@ class CleanParam:
 
 @dataclass(slots=True)
 class GroupWords:
-    """What one agent is asked for."""
+    """Words for one agent."""
 
     pause_ms: int = 0
     """Time between two requests: that of its slowest Request-rate, whatever its hours."""

@@ -2,14 +2,14 @@
 -- Guarantee: a grant counts from now until one window after its reported send; an unreported one as if sent now; after
 --   a restart a domain counts as if its allowance had been used up to a second later. In doubt nothing is granted.
 -- State `t` of a domain, packed: unreported, concurrent, not_before, life, bonus, sends in all buckets, start of the
---   latest bucket, sends in it; with a not_before, its care; then {start, sends} of each older bucket, which run out
---   one by one. Buckets are of 1 ms for up to 128 hits, of window/32 beyond that; each counts whole until one
+--   latest bucket, sends in it; with a not_before, its care; then {start, sends} of each older bucket, expiring singly.
+--   Buckets are of 1 ms for up to 128 hits, of window/32 beyond that; each counts whole until one
 --   window after its end. A moderated rule keeps only the last send, as a latest bucket with no sends in it.
 -- care: the site's own limits. strikes (refusals, and silences from the 5th in a row on) since its last answer: each
 --   delays requests for as long as the site asked for, or twice as long as the one before, and then one request at
 --   a time probes it until one is answered. Only requests granted after the last strike (or rest) change the
---   count. silences in a row; time of the last strike; time since when nothing was answered, -1: it rests outside
---   of its hours; Crawl-delay, and until when (epoch ms) it is known.
+--   count. silences in a row; time of the last strike; time since when nothing was answered, -1 if it rests outside
+--   its hours; Crawl-delay, and until when (epoch ms) it is known.
 -- bonus: 0 none; 3 the first grant is out; 1 it bought a robots.txt, so one more grant is due at once;
 --   2 that was given, so the next one waits twice the spacing.
 -- Cost: arithmetic; the caller reads and writes states and rules with one command per batch.
@@ -290,7 +290,7 @@ end
 
 -- Note the Crawl-delay of a robots.txt that a grant was used for: `delay` ms (0: none). With several hosts in a domain
 -- the slowest counts. If it was the first request to a domain, the page may follow at once. Together they count as
--- two: the next pause is twice as long. Or the site wants no visits for `rest` ms: it is no refusal.
+-- two: the next pause is twice as long. A site that wants no visits for `rest` ms refuses nothing by that.
 function note_robots(state, delay, rest)
   if rest > 0 then
     take_care(state)
