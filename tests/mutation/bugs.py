@@ -173,6 +173,12 @@ BUGS = FETCH_BUGS | {
         wrong="page.phase is Phase.CONNECTING",
         test="unit/crawler/lease/test_leases.py::frozen",
     ),
+    "a request leaves after the hours of its site": Bug(
+        module="crawling.lease.leases",
+        right="if is_too_late or not (is_granted",
+        wrong="if not (is_granted",
+        test="unit/crawler/robots/test_verdicts.py::after_the_hours",
+    ),
     "word that is old is good enough to send": Bug(
         module="crawling.lease.leases",
         right="is_granted and self.may_send(page, CONTACT_WITHIN_S)",

@@ -157,7 +157,7 @@ async def test_a_site_is_visited_in_its_hours_and_once_for_each_page_that_it_nam
     begins_at = (int(time.time()) + 10) // 60 * 60 + 60
 
     def hours(begin_s: int) -> Answer:
-        """One hour from then on, in UTC."""
+        """Return a file with the hour from then on, in UTC."""
         ends = (time.strftime("%H%M", time.gmtime(at)) for at in (begin_s, begin_s + 3600))
         return Answer(f"User-agent: *\nVisit-time: {'-'.join(ends)}\n".encode())
 

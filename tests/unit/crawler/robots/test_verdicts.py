@@ -1,4 +1,4 @@
-"""What a robots.txt means for a page: whether it is fetched, as what, at which time of day."""
+"""Verdicts on pages by robots.txt: whether they are fetched, as what, at which time of day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words of robots.txt beside its rules: rates, hours, and parameters that change no page."""
+"""Other words of robots.txt than rules: rates, hours, and parameters that change no page."""
 
 from __future__ import annotations
 
