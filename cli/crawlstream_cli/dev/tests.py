@@ -35,6 +35,7 @@ QUICK = (
 PROOFS = (
     "tests/mutation",
     "tests/model",
+    "tests/referees",
     "tests/chaos/test_broken*.py",
     "tests/interplay/test_planted.py",
     "tests/integration/frontier/test_aof.py",
@@ -42,8 +43,9 @@ PROOFS = (
     "tests/integration/frontier/**/test_traces.py",
 )
 """The tier of `--proofs`, as patterns: tests that plant bugs and break processes on purpose, which
-prove that other tests would notice. Only a change of the tests, of the frontier's Lua or of `chaos`
-can change what they find, so that `test` leaves them out."""
+prove that other tests would notice, and comparisons with programs of other projects. Only a change
+of the tests, of the frontier's Lua, of `chaos` or of robots.txt's readers can change what they
+find, so that `test` leaves them out."""
 
 
 def run_tests(
