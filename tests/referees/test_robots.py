@@ -33,7 +33,7 @@ DIFFERENT: Sequence[tuple[str, str, bool, str]] = (
     ("Disallow: /*?*\nAllow: /*.js", "/a.js?x", False, "Protego counts an escaped octet as three"),
     ("Disallow: /*b$", "/a/b$", False, "Protego takes a dollar at the end of a URL for its end"),
 )
-"""Rules, a path, whether we allow it, and why crawler-commons does not agree."""
+"""Rules, a path, whether crawlstream allows it, and why crawler-commons does not agree."""
 
 Case = tuple[str, str, str]
 """Text, client, path."""
@@ -55,14 +55,14 @@ def referee(folder: Path, cases: Sequence[Case]) -> Sequence[bool]:
 
 
 def allowed(case: Case) -> bool:
-    """Return what we allow."""
+    """Return what crawlstream allows."""
     text, client, path = case
     rules = rules_in(text.encode())
     return rules is None or rules.allow(SITE + path, f"{client}/1.0")
 
 
 def line(random: Random) -> str:
-    """One line of a file."""
+    """Return a line of a file."""
     kind = random.randrange(10)
     if kind < 3:
         key, value = (
@@ -78,7 +78,7 @@ def line(random: Random) -> str:
 
 
 def file(random: Random) -> str:
-    """A file that begins with a group."""
+    """Return a file that begins with a group."""
     lines = [f"User-agent: {random.choice(('oddbot', '*', 'other'))}"]
     lines += (random.choice((line(random), line(random), "", "# x")) for _ in range(12))
     end = random.choice(("\n", "\r\n", "\r"))
@@ -95,7 +95,7 @@ def made_cases() -> Iterator[Case]:
                 yield text, client, path
 
 
-def test_our_reading_is_that_of_crawler_commons(tmp_path: Path) -> None:
+def test_files_are_read_as_by_crawler_commons(tmp_path: Path) -> None:
     """Allows the same, except what is listed with a reason; and that is different still."""
     listed = [(f"User-agent: *\n{rules}", "oddbot", path) for rules, path, *_ in DIFFERENT]
     made = [*made_cases()]
