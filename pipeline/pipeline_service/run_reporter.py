@@ -147,7 +147,7 @@ class RunReporter:
                     await asyncio.sleep(LOOK_EVERY_S)
 
     async def _note(self, record: Record, ends: Mapping[int, int] | None = None) -> None:
-        """Note the ending of a run: it is reported when the store has passed ``ends``, by default now."""
+        """Note the ending of a run: it is reported when the store has passed ``ends`` (now)."""
         ending = events.decode_crawl_event(record.value or b"")
         if ending and ending.event in _ENDINGS and self._is_ours(ending):
             ends = await end_offsets(self._kafka, self._source) if ends is None else ends
