@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.stats.proxies import bytes_over
@@ -146,7 +147,7 @@ def _table_of(source: str | None) -> Prices:
     """The prices in a file, or on standard input; ConfigError says what is wrong with them."""
     if source is None:
         raise ConfigError(
-            "no table of prices was given: `./crawlstream cost --example > prices.yaml` writes one"
+            f"no table of prices was given: `{COMMAND} cost --example > prices.yaml` writes one"
         )
     try:
         if source == "-":

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import PageFailed
 from crawlstream.model.words.quantities import by_reason
@@ -72,7 +73,7 @@ async def _read(
         named = "run" if run is None else f"run {run}"
         raise CrawlstreamError(
             f"no {named} of crawl {crawl.crawlid} of application {crawl.appid} found:"
-            " `crawlstream crawls` lists the crawls, `crawlstream runs CRAWL` their runs"
+            f" `{COMMAND} crawls` lists the crawls, `{COMMAND} runs CRAWL` their runs"
         )
     return found
 

@@ -26,6 +26,7 @@ import typer
 
 from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError, InvalidRequest, KafkaUnavailable
 from crawlstream.model.request import Refusal
 from crawlstream_cli.common.cluster_requests import APPID, as_record, open_sink
@@ -194,9 +195,9 @@ class _Fed:
         yield f"Fed {counted(self.count, 'request')} into {self.topic}{rate}{left}."
         crawls = self.checked.crawls
         if len(crawls) == 1:
-            yield f"Progress: ./crawlstream info {shlex.quote(next(iter(crawls)))}"
+            yield f"Progress: {COMMAND} info {shlex.quote(next(iter(crawls)))}"
         elif crawls:
-            yield "Progress: ./crawlstream crawls"
+            yield f"Progress: {COMMAND} crawls"
 
 
 def _tell(fed: _Fed, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, RunHistory
@@ -107,7 +108,7 @@ async def _history(settings: Settings, key: CrawlKey) -> RunHistory:
     found = await read_history(kafka_of(settings), topic, key, most_s=_PATIENCE_S)
     if not found.runs:
         raise CrawlstreamError(
-            f"no run of crawl {key.crawlid} of application {key.appid} found: `crawlstream crawls`"
+            f"no run of crawl {key.crawlid} of application {key.appid} found: `{COMMAND} crawls`"
             " lists the crawls"
         )
     return found

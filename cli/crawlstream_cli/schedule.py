@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError, CrawlstreamError, InvalidRequest
 from crawlstream.model.recurring.schedule import Do, Schedule, ScheduleState
 from crawlstream.model.recurring.times import due_at, times_of
@@ -234,7 +235,7 @@ def _ask(
     asked = {**(definition or {}), **_names(do, name, appid)}
     reply = asyncio.run(request_reply(load_settings(), asked))
     if why := refusal(reply):
-        hint = "; `crawlstream schedule list` lists them" if "no such" in why else ""
+        hint = f"; `{COMMAND} schedule list` lists them" if "no such" in why else ""
         raise CrawlstreamError(f"{name}: {why}{hint}")
     return reply
 
@@ -298,8 +299,7 @@ async def _one(settings: Settings, name: str, appid: str) -> ScheduleState:
         found = await frontier.schedules.one(appid, name)
     if found is None:
         raise CrawlstreamError(
-            f"no schedule {name} of application {appid} found: `crawlstream schedule list` lists"
-            " them"
+            f"no schedule {name} of application {appid} found: `{COMMAND} schedule list` lists them"
         )
     return found
 

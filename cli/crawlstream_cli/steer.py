@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
 from crawlstream_cli.common.cluster_requests import refusal, request_reply
@@ -67,7 +68,7 @@ def pause(
     reply = _ask("pause", crawlid, appid=appid, spider=spider, **aim)
     ends = f" {until(reply['until'])}" if "until" in reply else ""
     sooner = "resume it sooner" if ends else "resume it"
-    sentence = f"Paused {crawlid}{ends}; {sooner} with `crawlstream resume {crawlid}`."
+    sentence = f"Paused {crawlid}{ends}; {sooner} with `{COMMAND} resume {crawlid}`."
     _show(reply, sentence, as_json)
 
 
@@ -119,7 +120,7 @@ def _ask(
     crawl = asyncio.run(which_crawl(settings, crawlid, appid=appid, spider=spider))
     reply = asyncio.run(request_reply(settings, {"action": action, **asdict(crawl), **fields}))
     if why := refusal(reply):
-        raise CrawlstreamError(f"{crawlid}: {why}; `./crawlstream crawls` lists the known ones")
+        raise CrawlstreamError(f"{crawlid}: {why}; `{COMMAND} crawls` lists the known ones")
     return reply
 
 

@@ -14,6 +14,7 @@ import typer
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError, ZooKeeperUnavailable
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.rule_field import RuleField
@@ -91,7 +92,7 @@ def set_rule(domain: Domain, *, as_json: AsJson = False, **fields: float | None)
         options = ", ".join(field.flags.partition("/")[0] for field in RULE_FIELDS)
         raise ConfigError(
             f"nothing to set for {domain}: give at least one of {options};"
-            f" `./crawlstream throttle get {domain}` shows its rule"
+            f" `{COMMAND} throttle get {domain}` shows its rule"
         )
     show_table(_run(_editor().set_rule(domain, **fields)), domain, as_json=as_json)
 
@@ -281,7 +282,7 @@ def _run(edit: Coroutine[Any, Any, ThrottleTable]) -> ThrottleTable:
         return asyncio.run(edit)
     except ZooKeeperUnavailable as error:
         raise ZooKeeperUnavailable(
-            f"{error}: start a cluster with `./crawlstream up -d`, or set ZOOKEEPER_HOSTS"
+            f"{error}: start a cluster with `{COMMAND} up -d`, or set ZOOKEEPER_HOSTS"
         ) from error
 
 

@@ -1,5 +1,6 @@
 """The shared core of crawlstream, layer by layer, lowest first.
 
+``called``    how the command is called here
 ``errors``    errors, and the reaction to each
 ``tasks``     helpers for asyncio tasks: run them concurrently, wait for them, end them
 ``tether``    a child process that ends with its parent

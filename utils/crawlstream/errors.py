@@ -36,6 +36,8 @@ An error raised without a message uses its docstring as the message.
 
 from __future__ import annotations
 
+from crawlstream.called import COMMAND
+
 
 class CrawlstreamError(Exception):
     """Something went wrong in crawlstream."""
@@ -142,7 +144,7 @@ class FrontierMoved(ConfigError):
 
     def __init__(self, to: str) -> None:
         super().__init__(
-            f"the frontier in this Redis was moved to {to} (./crawlstream repartition): configure"
+            f"the frontier in this Redis was moved to {to} ({COMMAND} repartition): configure"
             " that one for all processes"
         )
 

@@ -7,6 +7,7 @@ import asyncio
 from redis.exceptions import RedisError
 
 from crawlstream.boot.settings import Settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.words import condition
 from crawlstream.stats.heartbeat import living_in
@@ -26,7 +27,7 @@ async def absence(settings: Settings, spiderid: str, *, with_intake: bool = Fals
     except (CrawlstreamError, RedisError, TimeoutError):
         return ""
     if with_intake and not any(process.kind == "kafka-monitor" for process in heard):
-        return "No kafka-monitor is running, so the request waits: see `./crawlstream status`"
+        return f"No kafka-monitor is running, so the request waits: see `{COMMAND} status`"
     spiders = {process.spider for process in heard if process.kind == "crawler"}
     if spiderid in spiders:
         return ""

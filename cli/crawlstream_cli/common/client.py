@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from redis.exceptions import AuthenticationError, RedisError
 
 from crawlstream.boot.settings import Settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import NoFrontier, RedisUnavailable
 from crawlstream_frontier.opening.identity import check_cluster
 from crawlstream_frontier.opening.servers import open_frontiers
@@ -38,7 +39,7 @@ def explained(settings: Settings) -> Iterator[None]:
     except NoFrontier as error:
         raise NoFrontier(
             f"Redis at {at} stores no crawls: it is new, or was emptied. A running kafka-monitor"
-            " restores the unfinished crawls: see `./crawlstream status`"
+            f" restores the unfinished crawls: see `{COMMAND} status`"
         ) from error
     except (RedisError, RedisUnavailable) as error:
         raise RedisUnavailable(_why(error, at)) from error
@@ -51,6 +52,5 @@ def _why(error: Exception, at: str) -> str:
             " Redis uses ACLs"
         )
     return (
-        f"Redis does not answer at {at}: start a cluster with `./crawlstream up -d`, or set"
-        " REDIS_HOST"
+        f"Redis does not answer at {at}: start a cluster with `{COMMAND} up -d`, or set REDIS_HOST"
     )

@@ -18,6 +18,7 @@ from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out
 from crawlstream.bus.tail import end_offsets, read_topic
+from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError, CrawlstreamError, KafkaUnavailable
 from crawlstream.keys import Topics
 from crawlstream.wire import jsontext
@@ -56,7 +57,7 @@ def kafka_is_silent(settings: Settings) -> KafkaUnavailable:
     """Return the error for a person when Kafka does not answer."""
     return KafkaUnavailable(
         f"Kafka does not answer at {', '.join(settings.kafka_hosts)}:"
-        " start a cluster with `./crawlstream up -d`, or set KAFKA_HOSTS"
+        f" start a cluster with `{COMMAND} up -d`, or set KAFKA_HOSTS"
     )
 
 
@@ -97,7 +98,7 @@ async def request_reply(
     except TimeoutError:
         pass
     raise CrawlstreamError(
-        f"no reply within {timeout_s:g} s: check with `crawlstream status` that a kafka-monitor"
+        f"no reply within {timeout_s:g} s: check with `{COMMAND} status` that a kafka-monitor"
         " and a redis-monitor are running"
     )
 

@@ -16,6 +16,7 @@ from crawlstream.bus.history import (
     partition_offsets,
     topic_id_of,
 )
+from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream_cli.common.cluster_requests import ends_of
 from crawlstream_cli.common.console import print_line
@@ -93,7 +94,7 @@ async def lost_logs(settings: Settings) -> Sequence[str]:
         states = await _look(settings, Frontier(redis, settings.keys).positions)
     return [
         f"partition {partition} of {settings.topics.incoming} is paused: Kafka has lost records"
-        f" {state.loss} to {state.position}, which had taken effect; to continue: ./crawlstream"
+        f" {state.loss} to {state.position}, which had taken effect; to continue: {COMMAND}"
         f" recover --partition {partition}"
         for partition, state in sorted(states.items())
         if state.loss is not None

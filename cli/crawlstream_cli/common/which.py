@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from crawlstream.boot.settings import Settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError, RedisUnavailable
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
@@ -58,7 +59,7 @@ def unknown_crawl(crawlid: str, appid: str | None, spider: str | None) -> Crawls
     of = " of application " + appid if appid else ""
     by = " with spider " + spider if spider else ""
     return CrawlstreamError(
-        f"unknown crawl {crawlid}{of}{by}: `./crawlstream crawls` lists the known ones; one that"
+        f"unknown crawl {crawlid}{of}{by}: `{COMMAND} crawls` lists the known ones; one that"
         " was just fed appears as soon as a kafka-monitor has read it"
     )
 

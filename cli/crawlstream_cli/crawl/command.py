@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.wire import jsontext
@@ -122,7 +123,7 @@ def _again(wished: Mapping[str, Any], every: str, spider: str, *, waits: bool) -
     if waits:
         raise ConfigError(
             "--every ends when the schedule is set, and writes no results: leave out --output and"
-            " --detach; `crawlstream pipeline` stores the results of all firings"
+            f" --detach; `{COMMAND} pipeline` stores the results of all firings"
         )
     return Recurring(**wished, cron=cron_of(every), spider=spider)
 
@@ -137,7 +138,7 @@ def _crawl_again(urls: Sequence[str], wishes: Recurring, appid: str, *, as_json:
         return
     print_line(f"{sentence} It fires now, too.")
     of_app = "" if appid == APPID else f" --appid {appid}"
-    print_line(f"`crawlstream schedule show {name}{of_app}` shows it, `schedule rm` removes it.")
+    print_line(f"`{COMMAND} schedule show {name}{of_app}` shows it, `schedule rm` removes it.")
 
 
 def _check_use(

@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 from rich.console import Console
 
+from crawlstream.called import COMMAND
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.words.quantities import by_reason, duration, size
 from crawlstream_cli.common.console import print_line
@@ -95,7 +96,7 @@ def _sentences(summary: Summary) -> Iterator[tuple[str, str]]:
         yield from ((sentence, "red") for sentence in _nothing_fetched(progress))
     yield _last_line(summary), ""
     if progress.failed:
-        yield f"What failed: ./crawlstream failures {summary.crawl.crawlid}", ""
+        yield f"What failed: {COMMAND} failures {summary.crawl.crawlid}", ""
 
 
 def _why(progress: CrawlProgress, reason: str) -> str:

@@ -16,6 +16,7 @@ import orjson
 from crawlstream import __version__
 from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.settings import Settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream.formats.files import Crawl
 from crawlstream.model.crawl import CrawlKey
@@ -51,7 +52,7 @@ async def find_crawl(
         return found[0]
     if not found:
         raise CrawlstreamError(
-            f"no crawl {crawlid} is known: `./crawlstream crawls` lists those that are"
+            f"no crawl {crawlid} is known: `{COMMAND} crawls` lists those that are"
         )
     named = ", ".join(f"--appid {one.crawl.appid} -s {one.crawl.spiderid}" for one in found)
     raise CrawlstreamError(f"{len(found)} crawls have the id {crawlid}: say which, by {named}")
@@ -118,7 +119,7 @@ class CrawlSession:
             self._tell(f"look at it: {self._command('info')}")
             self._tell(f"stop it: {self._command('stop')}")
         elif not progress.refused:
-            self._tell("Fed, but no kafka-monitor has taken it yet: see `./crawlstream status`")
+            self._tell(f"Fed, but no kafka-monitor has taken it yet: see `{COMMAND} status`")
         return 1 if progress.refused else 0
 
     @asynccontextmanager
@@ -183,7 +184,7 @@ class CrawlSession:
         crawl = self._crawl
         appid = "" if crawl.appid == APPID else f" --appid {crawl.appid}"
         spider = "" if crawl.spiderid == "link" else f" -s {crawl.spiderid}"
-        return f"./crawlstream {verb} {crawl.crawlid}{appid}{spider}"
+        return f"{COMMAND} {verb} {crawl.crawlid}{appid}{spider}"
 
     def _tell(self, sentence: str, *, style: str = "") -> None:
         if sentence:

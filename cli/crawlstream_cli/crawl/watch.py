@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from redis.exceptions import RedisError
 
 from crawlstream.boot.settings import Settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
@@ -133,11 +134,11 @@ async def rule_lines(settings: Settings, hosts: Sequence[str]) -> Sequence[str]:
     except (CrawlstreamError, RedisError, TimeoutError, OSError):
         return ()
     if table is None:
-        return ("No throttle rules are known yet, so nothing is fetched: ./crawlstream status",)
+        return (f"No throttle rules are known yet, so nothing is fetched: {COMMAND} status",)
     sites = sites_of(hosts, table)
     told = [line for site in sites[:_SITES_TOLD] for line in _lines_of_rule(site, table)]
     more = len(sites) - _SITES_TOLD
-    return [*told, f"{more} more sites: ./crawlstream throttle get"] if more > 0 else told
+    return [*told, f"{more} more sites: {COMMAND} throttle get"] if more > 0 else told
 
 
 _SITES_TOLD = 3
@@ -146,8 +147,8 @@ _SITES_TOLD = 3
 def _lines_of_rule(site: str, table: ThrottleTable) -> Sequence[str]:
     """The rule, and on a line of its own what changes it."""
     if (block := table.block_of(site)) is not None:
-        remedy = f"  to allow it: ./crawlstream throttle unblock {block}"
+        remedy = f"  to allow it: {COMMAND} throttle unblock {block}"
         return f"{site} is blocked, so nothing is fetched from it", remedy
     by_default = " (the default)" if table.named_rule(site) is None else ""
-    remedy = f"  faster or slower: ./crawlstream throttle set {site} --hits N --window SECONDS"
+    remedy = f"  faster or slower: {COMMAND} throttle set {site} --hits N --window SECONDS"
     return f"{site} gets {table.rule_for(site)}{by_default}", remedy

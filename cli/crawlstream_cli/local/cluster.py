@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 from crawlstream.boot.local_note import note_for, note_in, write_note
 from crawlstream.boot.settings import load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import SetupError
 from crawlstream_cli.local import servers
 from crawlstream_cli.local.crawlers import (
@@ -226,7 +227,7 @@ class LocalCluster:
                 by = f" (pid {pid})" if (pid := lock.read().strip()) else ""
                 raise SetupError(
                     f"another command{by} is starting a cluster in {self.home.path}: wait until"
-                    " it is ready; `./crawlstream status` shows how far it is"
+                    f" it is ready; `{COMMAND} status` shows how far it is"
                 ) from None
             lock.truncate(0)
             lock.write(str(os.getpid()))
@@ -240,13 +241,13 @@ class LocalCluster:
             if self._supervisor.is_stopping:
                 raise SetupError(
                     f"the cluster in {self.home.path} is being stopped: wait for its end with"
-                    " ./crawlstream down"
+                    f" {COMMAND} down"
                 )
             if (pid := self._supervisor.pid()) is not None:
                 raise SetupError(
                     f"a cluster is already running in {self.home.path} (pid {pid}): stop it with"
-                    " ./crawlstream down, change its crawlers with ./crawlstream up --spider"
-                    " NAME=N, run pipelines beside it with ./crawlstream pipeline run, or set"
+                    f" {COMMAND} down, change its crawlers with {COMMAND} up --spider"
+                    f" NAME=N, run pipelines beside it with {COMMAND} pipeline run, or set"
                     " CRAWLSTREAM_HOME to another directory"
                 )
             yield

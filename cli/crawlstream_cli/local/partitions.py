@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from crawlstream.called import COMMAND
 from crawlstream.errors import SetupError
 from crawlstream_cli.local.home import Home
 
@@ -34,7 +35,7 @@ def choose_partitions(home: Home, wanted: int | None) -> int:
     """
     if stage := stage_of_move(home):
         raise SetupError(
-            f"the frontier in {home.path} is being moved: continue with ./crawlstream repartition"
+            f"the frontier in {home.path} is being moved: continue with {COMMAND} repartition"
             f" --to {stage.new}, or give it up with --cancel"
         )
     noted = _noted(home)
@@ -42,7 +43,7 @@ def choose_partitions(home: Home, wanted: int | None) -> int:
         raise SetupError(
             f"the frontier in {home.path} has {noted} partition{'s' if noted != 1 else ''}, which"
             f" cannot be changed to {wanted} by up: start it without --partitions and use"
-            f" ./crawlstream repartition --to {wanted}, or set CRAWLSTREAM_HOME to another folder"
+            f" {COMMAND} repartition --to {wanted}, or set CRAWLSTREAM_HOME to another folder"
         )
     return wanted or noted or 1
 

@@ -23,6 +23,7 @@ from rich.progress import Progress as Bar
 from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.boot.variables import environment_without_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import SetupError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.tether import die_with_parent
@@ -144,7 +145,7 @@ class _Demo:
         if self._cluster.is_running:
             raise SetupError(
                 f"a demo is still running: stop it with CRAWLSTREAM_HOME={self._home}"
-                " ./crawlstream down"
+                f" {COMMAND} down"
             )
         for folder in (self._home / "data", self._files):
             shutil.rmtree(folder, ignore_errors=True)
@@ -320,9 +321,9 @@ class _Demo:
         self._console.print(
             "[bold]6[/] The cluster and the site are still running. In this directory:\n"
             f"  export CRAWLSTREAM_HOME={self._home}\n"
-            "  ./crawlstream status\n"
-            f"  ./crawlstream crawl {self._web.seed_url} --depth 2\n"
-            f"  ./crawlstream throttle set {slow} --hits 1 --window 1\n"
-            "  ./crawlstream down",
+            f"  {COMMAND} status\n"
+            f"  {COMMAND} crawl {self._web.seed_url} --depth 2\n"
+            f"  {COMMAND} throttle set {slow} --hits 1 --window 1\n"
+            f"  {COMMAND} down",
             soft_wrap=True,
         )

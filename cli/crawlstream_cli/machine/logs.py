@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from crawlstream.called import COMMAND
 from crawlstream.errors import SetupError
 from crawlstream_cli.common.console import print_line
 from crawlstream_cli.local.home import default_home
@@ -83,7 +84,7 @@ def logs(
 def _chosen(folder: Path, name: str | None) -> Sequence[Path]:
     known = sorted(folder.glob("*.log"))
     if not known:
-        raise SetupError(f"no logs found in {folder}: start a cluster with ./crawlstream up")
+        raise SetupError(f"no logs found in {folder}: start a cluster with {COMMAND} up")
     if name is None:
         return known
     chosen = [path for path in known if path.stem == name]

@@ -19,6 +19,7 @@ from rich.text import Text
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
@@ -181,7 +182,7 @@ async def _moved(frontiers: Frontiers) -> list[str]:
         return []
     sentence = (
         "the frontier is being moved, and nothing is crawled until that is over: repeat"
-        " ./crawlstream repartition, or give it up with --cancel"
+        f" {COMMAND} repartition, or give it up with --cancel"
     )
     return [sentence]
 
@@ -250,7 +251,7 @@ def _show(cluster: LocalCluster, processes: Sequence[ProcessInfo], says: _Condit
     console.print(table)
     console.print(_in_words(told.counters if told else None), highlight=False)
     for spider in told.lacking if told else ():
-        remedy = f"start one: ./crawlstream up --spider {spider}=1. {IF_MISSPELT}"
+        remedy = f"start one: {COMMAND} up --spider {spider}=1. {IF_MISSPELT}"
         console.print(f"[red]{escape(no_crawler_of(spider))}[/]; {escape(remedy)}", highlight=False)
     for run in says.ended:
         console.print(escape(_ended(run, time.time())), highlight=False)
@@ -264,7 +265,7 @@ def _ended(run: Run, now: float) -> str:
         *([counted(run["undelivered"], "page") + " undelivered"] if run["undelivered"] else []),
         *(["its quality was missed"] if run.get("ok") is False else []),
     ]
-    more = f": {', '.join(faults)}; see `crawlstream pipeline report {run['pipeline']}`"
+    more = f": {', '.join(faults)}; see `{COMMAND} pipeline report {run['pipeline']}`"
     stored = f"{where} {ago(now - run['server_time'])}" + (more if faults else "")
     return f"pipeline {run['pipeline']} is not running; {stored}"
 
@@ -275,7 +276,7 @@ def _absence(cluster: LocalCluster) -> str:
     if cluster.is_stopping:
         return f"the cluster in {home} is stopping; {left} of its processes are still running"
     more = (
-        f"\n{left} leftover processes of an earlier cluster: stop them with ./crawlstream down"
+        f"\n{left} leftover processes of an earlier cluster: stop them with {COMMAND} down"
         if left
         else ""
     )

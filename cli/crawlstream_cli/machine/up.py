@@ -17,6 +17,7 @@ from rich.table import Table
 
 from crawlstream.boot.misspelt import misspelt
 from crawlstream.boot.settings import load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.model.egress.render import lane_of
 from crawlstream_cli.common.console import stderr_console
@@ -117,7 +118,7 @@ def up(  # noqa: PLR0917 typer passes keywords
         console.print(f"ready in {time.monotonic() - started_at:.0f} s", style="green")
         _tell_addresses(console, cluster)
         if detach:
-            console.print("stop it: ./crawlstream down", highlight=False)
+            console.print(f"stop it: {COMMAND} down", highlight=False)
         else:
             _stay(cluster, console)
 
@@ -153,7 +154,7 @@ def _scale(
     if pipelines is not None:
         raise SetupError(
             "--pipelines takes effect when a cluster starts, and this one is running: stop it"
-            " with ./crawlstream down, or run more beside it with ./crawlstream pipeline run"
+            f" with {COMMAND} down, or run more beside it with {COMMAND} pipeline run"
         )
     adopt_running_cluster()
     with showing(console) as progress, _late_is_no_end():
@@ -169,8 +170,8 @@ def _late_is_no_end() -> Iterator[None]:
         yield
     except NotReady as late:
         raise NotReady(
-            f"{late}; what is ready stays up and the rest goes on starting: `./crawlstream status`"
-            " shows how far it is, `./crawlstream down` stops it"
+            f"{late}; what is ready stays up and the rest goes on starting: `{COMMAND} status`"
+            f" shows how far it is, `{COMMAND} down` stops it"
         ) from late
 
 
@@ -211,7 +212,7 @@ def _tell_addresses(console: Console, cluster: LocalCluster) -> None:
         console.print(f"  export REDIS_PASSWORD=$(cat {file})", highlight=False, soft_wrap=True)
     dashboard = f"http://127.0.0.1:{addresses['CRAWLSTREAM_REST_PORT']}"
     console.print(f"dashboard and REST: {dashboard}", highlight=False)
-    console.print("crawl something: ./crawlstream crawl URL", highlight=False)
+    console.print(f"crawl something: {COMMAND} crawl URL", highlight=False)
     if warning := placeholder_warning(load_settings()):
         console.print(warning, style="yellow", highlight=False, soft_wrap=True)
 

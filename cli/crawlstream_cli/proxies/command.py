@@ -15,6 +15,7 @@ from rich.progress import track
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.called import COMMAND
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.egress.url import read_line
 from crawlstream.errors import BadTable, ConfigError, ZooKeeperUnavailable
@@ -165,7 +166,7 @@ def ban(
         raise ConfigError("a ban for one site needs an end: --for 1h")
     if for_s is None:
         _run(_editor().disable(pool, [proxy]))
-        print_line(f"{proxy} is banned until `crawlstream proxies unban {proxy}`")
+        print_line(f"{proxy} is banned until `{COMMAND} proxies unban {proxy}`")
         return
     banned = asyncio.run(_ban(proxy, site, for_s))
     where = f" for {banned}" if site else ""
@@ -367,7 +368,7 @@ def _run(edit: Coroutine[Any, Any, PoolTable]) -> PoolTable:
         return asyncio.run(edit)
     except ZooKeeperUnavailable as error:
         raise ZooKeeperUnavailable(
-            f"{error}: start a cluster with `./crawlstream up -d`, or set ZOOKEEPER_HOSTS"
+            f"{error}: start a cluster with `{COMMAND} up -d`, or set ZOOKEEPER_HOSTS"
         ) from error
 
 
@@ -390,7 +391,7 @@ def _pool_with(table: PoolTable, proxy: str) -> str:
     name = table.pool_with(proxy)
     if name is None:
         raise ConfigError(
-            f"no pool has a proxy {proxy!r}: `crawlstream proxies stats` lists all of them"
+            f"no pool has a proxy {proxy!r}: `{COMMAND} proxies stats` lists all of them"
         )
     return name
 

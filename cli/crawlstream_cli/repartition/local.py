@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.boot.local_note import home_path, note_for
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.tether import die_with_parent
 from crawlstream_cli.local import servers
@@ -109,7 +110,7 @@ class LocalMove:
         if not self._cluster.is_running:
             if self._stage is None:
                 raise SetupError(
-                    "the cluster is not running: start it with ./crawlstream up -d, so that"
+                    f"the cluster is not running: start it with {COMMAND} up -d, so that"
                     " pages in flight come to their end, and repeat this command"
                 )
             self._start_old()
@@ -175,7 +176,7 @@ class LocalMove:
 
     def after(self) -> list[str]:
         """Return the next steps for the user."""
-        return ["Start the cluster: ./crawlstream up -d"]
+        return [f"Start the cluster: {COMMAND} up -d"]
 
     def _start_old(self) -> None:
         for server in self._cluster.redis_servers():

@@ -17,6 +17,7 @@ import orjson
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from crawlstream.called import COMMAND
 from crawlstream.signing.directory import MEDIA_TYPE, base
 from crawlstream.signing.keys import Key, thumbprint
 from crawlstream.signing.signer import DIRECTORY_PATH, Signer, Terms
@@ -130,7 +131,7 @@ def _proof(x: str, signed: str, signature: str, params: str) -> str:
         return "its signature of the directory does not hold"
     times = {name: int(value) for name, value in _NUMBER.findall(params)}
     if not times.get("created", 0) <= time.time() < times.get("expires", 0):
-        return "its signature of the directory has expired: run `crawlstream signing directory`"
+        return f"its signature of the directory has expired: run `{COMMAND} signing directory`"
     return ""
 
 

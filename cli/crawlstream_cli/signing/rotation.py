@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crawlstream.called import COMMAND
 from crawlstream.signing.directory import MAX_AGE_S, Directory, Times
 
 
@@ -34,7 +35,7 @@ def next_step(listed: Sequence[str], new: str, directory: Directory | None) -> S
         )
     if not times.published:
         return Step(
-            "Step 1 of 3: run `crawlstream signing directory`, and publish the file: it does not"
+            f"Step 1 of 3: run `{COMMAND} signing directory`, and publish the file: it does not"
             " have the new key yet."
         )
     if listed[0] != new:
@@ -44,7 +45,7 @@ def next_step(listed: Sequence[str], new: str, directory: Directory | None) -> S
             times.published + MAX_AGE_S,
         )
     if not times.signs_since:
-        return Step("Step 2 of 3: run `crawlstream signing directory`, and publish the file.")
+        return Step(f"Step 2 of 3: run `{COMMAND} signing directory`, and publish the file.")
     if len(listed) > 1:
         return Step(
             "Step 3 of 3: list the new key alone in CRAWLSTREAM_SIGNING_KEYS, run `crawlstream"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from crawlstream.called import COMMAND
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import Profile
 from crawlstream.model.effects import (
@@ -150,7 +151,7 @@ def _pack_command(command: Command) -> list[object]:
     ]
 
 
-WHILE_MOVED = "the frontier is being moved (./crawlstream repartition): requests stay in Kafka"
+WHILE_MOVED = f"the frontier is being moved ({COMMAND} repartition): requests stay in Kafka"
 
 
 def why_full(used: int, limit: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
+from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError
 from crawlstream.keys import Partitions
 from crawlstream_frontier.layout import BEING_FILLED, LAYOUT, Layout, create_partitions
@@ -70,7 +71,7 @@ def refuse_layout(layout: Layout, partitions: Partitions) -> None:
     """Raise ConfigError if the data in Redis has another layout than this process uses."""
     if layout.version == BEING_FILLED:
         raise ConfigError(
-            f"The frontier {partitions.namespace} in Redis is being filled by ./crawlstream"
+            f"The frontier {partitions.namespace} in Redis is being filled by {COMMAND}"
             " repartition: start the processes when that has ended"
         )
     if layout.version != LAYOUT:
@@ -82,7 +83,7 @@ def refuse_layout(layout: Layout, partitions: Partitions) -> None:
         raise ConfigError(
             f"The frontier {partitions.namespace} in Redis has {layout.partitions} partition(s),"
             f" but this process is configured for {partitions.number}: configure the same number,"
-            " move the frontier with ./crawlstream repartition, or set another"
+            f" move the frontier with {COMMAND} repartition, or set another"
             " CRAWLSTREAM_NAMESPACE for a new one"
         )
 

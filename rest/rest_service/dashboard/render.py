@@ -10,6 +10,7 @@ from fastapi import Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from crawlstream.called import COMMAND
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule
@@ -115,6 +116,7 @@ _templates = Environment(
 )
 _templates.filters["quantity"] = _short
 _templates.globals.update(
+    COMMAND=COMMAND,
     PAUSES=PAUSES,
     ahead=ahead,
     badge=badge,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from crawlstream.called import COMMAND
 from crawlstream.model.process import Process
 
 
@@ -101,5 +102,5 @@ def _by_reason(told: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
 
 def _remedy(name: str, broken: str, waiting: str) -> str:
     if "undelivered" in broken:
-        return f"crawlstream pipeline undelivered list {name}"
-    return f"crawlstream pipeline check {name}" if broken or waiting else ""
+        return f"{COMMAND} pipeline undelivered list {name}"
+    return f"{COMMAND} pipeline check {name}" if broken or waiting else ""

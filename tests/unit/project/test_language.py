@@ -88,6 +88,29 @@ def test_errors_need_no_translation() -> None:
     assert not told, "\n".join(told)
 
 
+OF_A_CHECKOUT = {
+    "cli/crawlstream_cli/local/home.py",
+    "cli/crawlstream_cli/local/layout.py",
+    "cli/crawlstream_cli/machine/install.py",
+    "utils/crawlstream/__init__.py",
+    "utils/crawlstream/errors.py",
+}
+"""Modules that mean the script of a checkout, which installs."""
+
+
+def test_messages_name_the_command_as_it_is_called() -> None:
+    """In an image there is no ./crawlstream: messages say `COMMAND`, which both places have."""
+    literal = {
+        f"{path.relative_to(ROOT)}"
+        for house in HOUSES
+        if house != "chaos"
+        for path in sorted((ROOT / house).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and "./crawlstream " in str(node.value)
+    }
+    assert literal == OF_A_CHECKOUT
+
+
 def test_alerts_need_no_translation() -> None:
     """Whoever is woken by an alert understands its summary."""
     file = ROOT / "docker" / "monitoring" / "rules.yml"

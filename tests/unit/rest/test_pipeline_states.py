@@ -42,11 +42,11 @@ def test_a_problem_comes_with_the_command_that_shows_it() -> None:
         )
     }
     assert states == {
-        "a": ("waiting", "kafka", "crawlstream pipeline check a"),
+        "a": ("waiting", "kafka", "./crawlstream pipeline check a"),
         "b": (
             "broken",
             "20 records are undelivered",
-            "crawlstream pipeline undelivered list b",
+            "./crawlstream pipeline undelivered list b",
         ),
-        "c": ("broken", "an end is lost", "crawlstream pipeline check c"),
+        "c": ("broken", "an end is lost", "./crawlstream pipeline check c"),
     }

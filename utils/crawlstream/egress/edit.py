@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from crawlstream.called import COMMAND
 from crawlstream.egress.parse import is_name, node_of, proxies_in
 from crawlstream.errors import BadTable, InvalidUrl
 from crawlstream.model.egress.pools import DIRECT, PoolTable, Proxy
@@ -161,7 +162,7 @@ def _change_lines(
             lines.append(after)
     if left:
         raise BadTable(
-            f"the pool {name!r} has no proxy {', '.join(sorted(left))}: `crawlstream proxies show"
+            f"the pool {name!r} has no proxy {', '.join(sorted(left))}: `{COMMAND} proxies show"
             f" {name}` lists them"
         )
     pools[name] = {**pool, "proxies": lines}

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crawlstream.called import COMMAND
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
 from crawlstream.model.words.condition import IF_MISSPELT, absence
@@ -30,7 +31,7 @@ REDIS_DOWN = Problem("redis_down", "Redis does not answer.")
 
 def start_command(spider: str) -> str:
     """Return the command that starts a crawler of a spider."""
-    return f"./crawlstream up -d --spider {shlex.quote(spider)}=1"
+    return f"{COMMAND} up -d --spider {shlex.quote(spider)}=1"
 
 
 def problems_of(state: FrontierState, processes: Sequence[Process]) -> list[Problem]:
@@ -41,7 +42,7 @@ def problems_of(state: FrontierState, processes: Sequence[Process]) -> list[Prob
 def _of_processes(state: FrontierState, processes: Sequence[Process]) -> list[Problem]:
     kinds = {one.kind for one in processes}
     spiders = {one.spider for one in processes if one.kind == "crawler"}
-    up = "./crawlstream up -d"
+    up = f"{COMMAND} up -d"
     found = [
         Problem(f"no_{kind.replace('-', '_')}", f"No {kind} is running.", up)
         for kind in _NEEDED
@@ -75,7 +76,7 @@ def _of_counters(state: FrontierState) -> list[Problem]:
     if state.missing_partitions:
         numbers = ", ".join(map(str, state.missing_partitions))
         told = f"Partitions of the frontier do not answer: {numbers}. Their domains rest."
-        found.append(Problem("partition_down", told, "./crawlstream status"))
+        found.append(Problem("partition_down", told, f"{COMMAND} status"))
     if state.is_full:
         found.append(Problem("redis_full", "Redis is full: seeds wait in Kafka."))
     if state.residual:

@@ -43,7 +43,7 @@ async def test_pipelines_are_listed(
     assert (good["last_run"]["run"], bad["last_run"]) == (3, None)
     assert (good["name"], good["state"], good["lag"], good["read"]) == ("archive", "running", 8, 12)
     assert good["undelivered"] == {"unreadable": 1}
-    assert bad["remedy"] == "crawlstream pipeline undelivered list broken"
+    assert bad["remedy"] == "./crawlstream pipeline undelivered list broken"
     screen = unescape((await rest.get("/ui/pipelines")).body.decode())
     assert f"{PROBLEM}</span>. See <code>{bad['remedy']}</code>" in screen
     assert "/ui/pipelines/runs?name=archive" in screen
