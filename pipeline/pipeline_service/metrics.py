@@ -124,7 +124,7 @@ VISITS_DUE = Gauge(
 )
 VISITS_IN_FLIGHT = Gauge(
     "crawlstream_visits_in_flight",
-    "Number of pages whose visit was fed and that nothing was heard of yet.",
+    "Number of pages whose visit was fed and has no outcome yet.",
     ["pipeline"],
 )
 VISITS_LATE_SECONDS = Gauge(

@@ -21,7 +21,7 @@ from crawlstream_chaos.laws.pipeline_stores import LAWS
 from crawlstream_chaos.pipelines.store_reader import StoreReader
 from support.waiting import WaitUntil
 
-NEEDS_AN_EVENT = ("a delivery is told",)
+NEEDS_AN_EVENT = ("a delivery is reported",)
 """Runs have no endings here."""
 CAUGHT = {
     "commit-first": "each page is stored once",

@@ -162,22 +162,22 @@ PLANTED: dict[str, tuple[Plant, str, str]] = {
         "5 counted as delivered, 6 to be seen",
     ),
     "a delivery that is not told": (
-        lambda: replace(with_store(), records=GOOD.records), "a delivery is told", "never told",
+        lambda: replace(with_store(), records=GOOD.records), "a delivery is reported", "never told",
     ),
     "a delivery with pages away": (
-        lambda: with_store(done=7, complete=False, silent=1), "a delivery is told", "1 of its p",
+        lambda: with_store(done=7, complete=False, silent=1), "a delivery is reported", "1 of its p",
     ),
     "a delivery that does not add up": (
-        lambda: with_store(delivered=5), "a delivery is told", "6 read and 5 accounted for",
+        lambda: with_store(delivered=5), "a delivery is reported", "6 read and 5 accounted for",
     ),
     "a record that is dropped": (
         lambda: replace(with_store(), undelivered=frozenset()),
-        "what is undelivered is told",
+        "what is undelivered is reported",
         f"never told as undelivered: {GARBAGE}",
     ),
     "a record that is not counted": (
         lambda: replace(with_store(), unreadable=[GARBAGE, GARBAGE]),
-        "what is undelivered is told",
+        "what is undelivered is reported",
         "1 counted as undelivered, 2 to be seen",
     ),
 }  # fmt: skip

@@ -136,6 +136,6 @@ LAWS = {
     "each page is stored once": each_page_once,
     "segments follow each other": segments_follow,
     "accounts close": accounts_close,
-    "a delivery is told": deliveries_are_told,
-    "what is undelivered is told": undelivered_is_told,
+    "a delivery is reported": deliveries_are_told,
+    "what is undelivered is reported": undelivered_is_told,
 }

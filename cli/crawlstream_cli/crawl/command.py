@@ -81,7 +81,7 @@ def crawl(
     none, did not finish, or a seed was rejected; 2: the command is wrong; 130, 143, 129: stopped by
     Ctrl-C, SIGTERM, SIGHUP.
 
-    With --every, sets a schedule that is called after the host of the first seed, fires it, and
+    With --every, sets a schedule that is named after the host of the first seed, fires it, and
     ends: `crawlstream schedule list` shows it.
 
     Example: crawlstream crawl https://example.com/ --depth 2 -o pages.jsonl

@@ -49,7 +49,7 @@ class Policy:
     ] = None
     spread: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Proxies that one site is asked through at a time."),
+        typer.Option(min=1, max=1000, help="Proxies used for one site at a time."),
     ] = None
     per: Annotated[
         Per | None,
