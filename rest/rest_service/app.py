@@ -69,6 +69,9 @@ _SCREENS = (
 )
 _NAMES_OF_ROUTES = {("path", "name"), ("path", "verb")}
 NO_ENDPOINT = "The desired endpoint does not exist"
+_PLAINER = {"extra_forbidden": "unknown field; /docs has those of this endpoint"}
+"""Sentences in place of a library's, by kind of problem."""
+_NO_PAGE = "There is no such page. The links above lead to all screens."
 _UNEXPECTED = "An error occurred while processing your request."
 
 
@@ -154,7 +157,8 @@ def _nothing_there(request: Request) -> Response:
     if request.method != "GET":
         target = None
     if target is None:
-        return failure(RequestRefused(404, NO_ENDPOINT))
+        is_page = wants_html(request)
+        return _refuse(request, RequestRefused(404, _NO_PAGE if is_page else NO_ENDPOINT))
     query = request.url.query
     return RedirectResponse(f"{target}?{query}" if query else target)
 
@@ -164,7 +168,8 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
     if any(problem["loc"] in _NAMES_OF_ROUTES for problem in error.errors()):
         return _nothing_there(request)
     problems = [
-        f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
+        f"{'.'.join(map(str, problem['loc']))}: {_PLAINER.get(problem['type'], problem['msg'])}"
+        for problem in error.errors()
     ]
     return failure(
         RequestRefused(422, "The request is not valid.", code="invalid", errors=problems)

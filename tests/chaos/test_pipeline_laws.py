@@ -165,7 +165,9 @@ PLANTED: dict[str, tuple[Plant, str, str]] = {
         lambda: replace(with_store(), records=GOOD.records), "a delivery is reported", "never told",
     ),
     "a delivery with pages away": (
-        lambda: with_store(done=7, complete=False, silent=1), "a delivery is reported", "1 of its p",
+        lambda: with_store(done=7, complete=False, silent=1),
+        "a delivery is reported",
+        "1 of its p",
     ),
     "a delivery that does not add up": (
         lambda: with_store(delivered=5), "a delivery is reported", "6 read and 5 accounted for",

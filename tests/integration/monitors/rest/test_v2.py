@@ -7,6 +7,9 @@ import base64
 import csv
 import io
 import json
+import re
+import time
+from collections import defaultdict
 from collections.abc import Iterator
 from html import unescape
 from typing import Any
@@ -265,6 +268,43 @@ async def test_the_cluster_tells_of_itself(rest: RestProcess, wait_until: WaitUn
     assert (await rest.get("/v2/state")).data["workers"] == 0
     described = (await rest.get("/v2/openapi.json")).value
     assert {"/feed", "/poll", "/v2/crawls", "/v2/{name}/stream"} <= set(described["paths"])
+    of_crawl = f"?appid={APP}&crawlid=shapes"
+    routes = [path for path, methods in described["paths"].items() if "get" in methods]
+    found = {}
+    for path in routes:
+        if path.startswith("/v2/") and not path.endswith(("stream", "export", ".json")):
+            wanted = of_crawl if path.startswith("/v2/crawl") and path != "/v2/crawls" else ""
+            answer = await rest.get(path.format_map(defaultdict(lambda: "results")) + wanted)
+            found[path] = answer.value["data"]
+    assert not [odd for path, data in found.items() for odd in _odd_times(data, path)]
+    assert sum(data is not None for data in found.values()) > 10
+
+
+def _odd_times(data: Any, place: str) -> Iterator[str]:
+    """Yield the times of a response that have another form than docs/rest.md says."""
+    for name, value in _leaves(data, place):
+        if isinstance(value, str):
+            is_odd = re.match(r"\d{4}-\d\d-\d\d[T ]", value) is not None
+        else:
+            milliseconds = name.endswith("_ms")
+            wrong = time.time() * (1 if milliseconds else 1000)
+            is_odd = abs(value / wrong - 1) < 0.1
+        if is_odd:
+            yield f"{name}: {value}"
+
+
+def _leaves(data: Any, place: str) -> Iterator[tuple[str, str | float]]:
+    """Yield texts and numbers of a response, with their places."""
+    if isinstance(data, dict):
+        for name, value in data.items():
+            # Records of Kafka have the fields of their topic; `life` counts restarts.
+            if name not in {"value", "life"}:
+                yield from _leaves(value, f"{place}.{name}")
+    elif isinstance(data, list):
+        for value in data:
+            yield from _leaves(value, place)
+    elif isinstance(data, str | int | float):
+        yield place, data
 
 
 async def test_the_reference_has_every_operation(rest: RestProcess) -> None:
@@ -299,6 +339,9 @@ async def test_paths_that_people_try_lead_somewhere(rest: RestProcess) -> None:
         assert (await rest.get(target)).status == 200
     assert (await rest.post("/crawls", {})).status == 404
     assert (await rest.get("/crawl")).status == 404
+    screen = await rest.get("/ui/nothing", Accept="text/html")
+    assert (screen.status, screen.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "There is no such page." in screen.body.decode()
 
 
 def _publish(cluster: MonitorCluster, topic: str, *records: dict[str, Any]) -> None:
