@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -119,3 +120,30 @@ def _is(state: str, service: RestProcess) -> bool:
         return service._call("GET", f"/health/{state}", None, {}).status == 200
     except OSError:
         return False
+
+
+def odd_times(data: Any, place: str) -> Iterator[str]:
+    """Yield the times of a response that have another form than docs/rest.md says."""
+    for name, value in _leaves(data, place):
+        if isinstance(value, str):
+            is_odd = re.match(r"\d{4}-\d\d-\d\d[T ]", value) is not None
+        else:
+            milliseconds = name.endswith("_ms")
+            wrong = time.time() * (1 if milliseconds else 1000)
+            is_odd = abs(value / wrong - 1) < 0.1
+        if is_odd:
+            yield f"{name}: {value}"
+
+
+def _leaves(data: Any, place: str) -> Iterator[tuple[str, str | float]]:
+    """Yield texts and numbers of a response, with their places."""
+    if isinstance(data, dict):
+        for name, value in data.items():
+            # Records of Kafka have the fields of their topic; `life` counts restarts.
+            if name not in {"value", "life"}:
+                yield from _leaves(value, f"{place}.{name}")
+    elif isinstance(data, list):
+        for value in data:
+            yield from _leaves(value, place)
+    elif isinstance(data, str | int | float):
+        yield place, data

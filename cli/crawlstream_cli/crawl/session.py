@@ -23,6 +23,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.state import CrawlState
 from crawlstream.tasks import beside
+from crawlstream_cli.common.absent import absence
 from crawlstream_cli.common.cluster_requests import APPID, refusal, request_reply
 from crawlstream_cli.common.console import print_line, stderr_console
 from crawlstream_cli.common.follow import Follower
@@ -115,6 +116,8 @@ class CrawlSession:
         else:
             print_line(self._crawl.crawlid)
         if progress.accepted:
+            if missing := await absence(self._settings, self._crawl.spiderid):
+                self._tell(missing, style="yellow")
             self._tell(f"follow it: {self._command('crawl --attach')}")
             self._tell(f"look at it: {self._command('info')}")
             self._tell(f"stop it: {self._command('stop')}")

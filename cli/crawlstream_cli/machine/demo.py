@@ -80,7 +80,7 @@ def demo(
     only if every page was delivered, none was fetched twice, no rate limit was exceeded and every
     page is in the files once. Ctrl-C and SIGTERM stop everything.
 
-    The last line is JSON: number of delivered pages, number of missing pages (0 on success),
+    The last line is JSON: `pages` delivered, `failed` pages (0 on success),
     duration of the demo in seconds, paths of the results and of the pipeline's files.
     """
     try:

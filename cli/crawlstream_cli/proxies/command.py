@@ -390,9 +390,7 @@ async def _states() -> Sequence[PoolState]:
 def _pool_with(table: PoolTable, proxy: str) -> str:
     name = table.pool_with(proxy)
     if name is None:
-        raise ConfigError(
-            f"no pool has a proxy {proxy!r}: `{COMMAND} proxies stats` lists all of them"
-        )
+        raise ConfigError(f"no pool has a proxy {proxy!r}: `{COMMAND} proxies stats` lists them")
     return name
 
 

@@ -62,6 +62,6 @@ def test_a_pipeline_that_has_ended_is_shown_with_its_last_run() -> None:
     )
     bad = {**run, "complete": False, "undelivered": 2, "ok": False}
     assert _ended(bad, 1000.0).endswith(
-        "1 min ago: it is incomplete, 2 pages undelivered, its quality was missed; see `crawlstream"
-        " pipeline report shop`"
+        "1 min ago: it is incomplete, 2 pages undelivered, its quality was missed; see"
+        " `./crawlstream pipeline report shop`"
     )

@@ -83,7 +83,8 @@ case "$*" in *config*) echo "{configured}";; *" -e "*) ;; *" -r "*) echo pip "$@
         noted = self.checkout / "calls"
         lines = noted.read_text().splitlines() if noted.exists() else []
         noted.unlink(missing_ok=True)
-        assert all("--require-hashes --only-binary :all:" in line for line in lines)
+        locked = [line for line in lines if not line.endswith("-r local-requirements.txt")]
+        assert all("--require-hashes --only-binary :all:" in line for line in locked)
         return [
             " ".join((line.partition(" ")[0], *re.findall(r"(\w+)\.txt", line))) for line in lines
         ]
@@ -266,7 +267,7 @@ def test_uv_installs_what_is_locked_and_pip_where_it_cannot(
 
 
 def test_a_command_gets_what_it_needs_and_keeps_it(machine: Machine) -> None:
-    """Tests add to what ran before them, nothing is taken away, and a cut does not lose the set."""
+    """Nothing is taken away; a .venv that is made again has the sets and the user's packages."""
     machine.installs()
     assert "making .venv" in machine.run("status").stderr
     assert machine.calls() == ["pip build", "uv requirements"]
@@ -283,9 +284,13 @@ def test_a_command_gets_what_it_needs_and_keeps_it(machine: Machine) -> None:
     lock.write_text(lock.read_text() + "# newer")
     machine.run("status")
     assert machine.calls() == ["pip build", f"uv {everything}"]
+    (machine.checkout / "local-requirements.txt").write_text("price-parser\n")
+    assert "bringing .venv up to date" in machine.run("status").stderr
+    assert machine.calls() == ["pip build", f"uv {everything}", "pip requirements"]
     (machine.checkout / ".venv" / ".stamp").unlink()
     assert "making .venv" in machine.run("status").stderr
-    assert machine.calls() == ["pip build", f"uv {everything}"]
+    assert machine.calls() == ["pip build", f"uv {everything}", "pip requirements"]
+    assert machine.run("status").stderr == ""
 
 
 def test_a_set_that_does_not_exist_is_named_with_those_that_do(machine: Machine) -> None:

@@ -7,8 +7,6 @@ import base64
 import csv
 import io
 import json
-import re
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from html import unescape
@@ -23,7 +21,7 @@ from crawlstream_cli.common.which import with_crawlers
 from crawlstream_cli.crawls import read_crawls, show_crawls
 from crawlstream_cli.throttle import show_table
 from support.monitors import MonitorCluster
-from support.rest import RestProcess, rest_beside_monitors
+from support.rest import RestProcess, odd_times, rest_beside_monitors
 from support.waiting import WaitUntil
 
 APP = "rest-app"
@@ -276,35 +274,8 @@ async def test_the_cluster_tells_of_itself(rest: RestProcess, wait_until: WaitUn
             wanted = of_crawl if path.startswith("/v2/crawl") and path != "/v2/crawls" else ""
             answer = await rest.get(path.format_map(defaultdict(lambda: "results")) + wanted)
             found[path] = answer.value["data"]
-    assert not [odd for path, data in found.items() for odd in _odd_times(data, path)]
+    assert not [odd for path, data in found.items() for odd in odd_times(data, path)]
     assert sum(data is not None for data in found.values()) > 10
-
-
-def _odd_times(data: Any, place: str) -> Iterator[str]:
-    """Yield the times of a response that have another form than docs/rest.md says."""
-    for name, value in _leaves(data, place):
-        if isinstance(value, str):
-            is_odd = re.match(r"\d{4}-\d\d-\d\d[T ]", value) is not None
-        else:
-            milliseconds = name.endswith("_ms")
-            wrong = time.time() * (1 if milliseconds else 1000)
-            is_odd = abs(value / wrong - 1) < 0.1
-        if is_odd:
-            yield f"{name}: {value}"
-
-
-def _leaves(data: Any, place: str) -> Iterator[tuple[str, str | float]]:
-    """Yield texts and numbers of a response, with their places."""
-    if isinstance(data, dict):
-        for name, value in data.items():
-            # Records of Kafka have the fields of their topic; `life` counts restarts.
-            if name not in {"value", "life"}:
-                yield from _leaves(value, f"{place}.{name}")
-    elif isinstance(data, list):
-        for value in data:
-            yield from _leaves(value, place)
-    elif isinstance(data, str | int | float):
-        yield place, data
 
 
 async def test_the_reference_has_every_operation(rest: RestProcess) -> None:
