@@ -173,6 +173,18 @@ BUGS = FETCH_BUGS | {
         wrong="page.phase is Phase.CONNECTING",
         test="unit/crawler/lease/test_leases.py::frozen",
     ),
+    "a seed is moved to its clean URL": Bug(
+        module="crawling.response.redirects",
+        right='entry.method == "GET" and entry.origin is None',
+        wrong='entry.method == "GET"',
+        test="unit/crawler/robots/test_verdicts.py::somebody_wants",
+    ),
+    "words for any agent come first": Bug(
+        module="crawling.robots.words",
+        right="self._groups.get(agent.lower()) or self._groups.get(ANY_AGENT)",
+        wrong="self._groups.get(ANY_AGENT) or self._groups.get(agent.lower())",
+        test="unit/crawler/robots/test_words.py::for_the_agents",
+    ),
     "a request leaves after the hours of its site": Bug(
         module="crawling.lease.leases",
         right="if is_too_late or not (is_granted",
