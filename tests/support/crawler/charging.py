@@ -19,6 +19,8 @@ class ChargingSite:
     """Path and millionths of each charge."""
     receipts: dict[str, str] = field(default_factory=dict)
     """Other receipts than the price, by path; "" for none."""
+    lost: set[str] = field(default_factory=set)
+    """Paths whose next charge is not answered."""
 
     def __call__(self, visit: SeenRequest) -> Answer:
         """Answer one visitor."""
@@ -40,6 +42,9 @@ class ChargingSite:
             return Answer(b"pay", status=402, headers={**wanted, **error})
         receipt = self.receipts.get(visit.path, str(price))
         self.charged.append((visit.path, (price_in(receipt) or price).millionths))
+        if visit.path in self.lost:
+            self.lost.remove(visit.path)
+            return Answer(is_reset=True)
         more = {"crawler-charged": receipt} if receipt else {}
         return Answer(b"paid", headers={**HTML, **more})
 
