@@ -82,6 +82,15 @@ async def test_only_a_settlement_frees_money_and_only_once(bench: Bench) -> None
     assert (state.total, state.unsettled, state.open) == (CENT * 7 // 2, 2 * CENT, 1)
 
 
+async def test_money_is_freed_on_the_day_that_it_was_reserved(bench: Bench) -> None:
+    """A settlement after midnight gives the new day no more than its budget."""
+    purses = await opened(bench)
+    await reserve(purses, "a")
+    await let_pass(bench, DAY_MS)
+    await purses.settle("news", SHOP.origin, "a", price=Price("USD", CENT), charged=0)
+    assert list((await shown(purses)).days.values()) == [0]
+
+
 async def test_an_origin_that_charges_more_is_not_paid_again(bench: Bench) -> None:
     """Money that it took counts as spent; an operator may trust it again."""
     purses = await opened(bench)
