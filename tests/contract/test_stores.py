@@ -15,17 +15,17 @@ import pytest
 from redis import Redis
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.plugins.contract import (
+from crawlstream.plugins.idempotent import row_store
+from crawlstream.plugins.sinks import Row, RowStore, SinkSpec
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_chaos.stores.postgres import RunningPostgres
+from pipeline_service.contract import (
     POSITION,
     IdempotentContract,
     StoreContract,
     rows_of,
     write,
 )
-from crawlstream.plugins.idempotent import row_store
-from crawlstream.plugins.sinks import Row, RowStore, SinkSpec
-from crawlstream_chaos.processes import RunningServer
-from crawlstream_chaos.stores.postgres import RunningPostgres
 from pipeline_service.sink_factory import make_maker, open_rows
 from pipeline_service.spec.config import read
 from support.bus.values import committed

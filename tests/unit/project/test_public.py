@@ -21,7 +21,7 @@ MODULES = (
     "crawling.spiders.redis_spider",
     "crawling.testing",
     "crawlstream.plugins",
-    "crawlstream.plugins.contract",
+    "pipeline_service.contract",
     "crawlstream.plugins.sinks",
     "crawlstream_frontier.testing",
     "pipeline_service",

@@ -3,7 +3,7 @@
 A pipeline gives it rows, and notes of its position; the pipeline does everything else (reading,
 repeats, the account, second chances). A package declares the function that makes the store as an
 entry point of the group ``crawlstream.sinks``; its name is the `kind` in the file of the pipelines.
-``docs/sinks.md`` shows one, and :mod:`crawlstream.plugins.contract` tests it.
+``docs/sinks.md`` shows one, and :mod:`pipeline_service.contract` tests it.
 """
 
 from __future__ import annotations
