@@ -78,6 +78,7 @@ _ROUND_SETTINGS = {
     "MAX_WAIT": "90",
     # The auditor compares the topic of the one application with that of all.
     "KAFKA_APPID_TOPICS": "true",
+    "CRAWLSTREAM_DROP": "noindex",
 }
 _PATIENT = {
     # Pages must not fail because their browser is struck repeatedly.
@@ -136,6 +137,12 @@ class ChaosCluster:
         self._hands: dict[str, ThreadPoolExecutor] = {}
         self._stack = AsyncExitStack()
         self._frozen: set[int] = set()
+
+    @property
+    def noindex(self) -> frozenset[str]:
+        """Return the pages that say so; none for crawlers of a version that does not read it."""
+        pages = () if self.before else self.web.pages
+        return frozenset(self.web.url(page) for page in pages if self.web.says_noindex(page))
 
     async def __aenter__(self) -> Self:
         """Start everything, and let it end with the block; SetupError: another one has the home."""
@@ -344,7 +351,7 @@ def _shape(pages: int, hosts: int) -> Mapping[str, Any]:
         "hosts": hosts, "pages": pages, "seed": 1, "first_host": _FIRST_HOST,
         # Enough that some are in flight whenever a fault strikes.
         "slow_pages": pages // 3, "slow_s": 0.4,
-        "moves_robots": 1,
+        "moves_robots": 1, "noindex": 5,
     }  # fmt: skip
 
 

@@ -28,8 +28,8 @@ _BATCH_START = 12
 _LOST_PAGES = re.compile(r"\$: (\d+) shelved pages ")
 _RESULTS = "crawled_firehose"
 _KEPT_OF_RESULT = (
-    "appid", "attempt", "crawlid", "id", "proxy", "recovered", "run", "signed",
-    "status_code", "url",
+    "appid", "attempt", "crawlid", "dropped", "has_body", "id", "proxy", "recovered", "run",
+    "signed", "status_code", "url",
 )  # fmt: skip
 
 
@@ -130,6 +130,7 @@ class RecordingWitness(Witness):
             if topic == _RESULTS and "crawlid" not in value:
                 self.unreadable.append(f"{record.topic}-{record.partition}-{record.offset}")
             if topic == _RESULTS:
+                value["has_body"] = bool(value.get("body"))
                 value = {name: value[name] for name in _KEPT_OF_RESULT if name in value}
             seen = TopicRecord(
                 topic=topic,

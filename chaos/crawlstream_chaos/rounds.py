@@ -336,6 +336,7 @@ class Round:
             unreadable=self.cluster.recorder.unreadable,
             undelivered=self.cluster.recorder.undelivered(),
             published=tuple(self.cluster.keyring.published),
+            noindex=self.cluster.noindex,
         )
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from crawling.egress.signatures import Signatures
+from crawling.engine import middlewares
 from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.publish.publisher import Publisher
@@ -177,6 +178,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "end-twice": _end_twice,
     "sign-once": lambda: setattr(Signatures, "headers", _sign_once),
     "sign-another": lambda: setattr(Signatures, "headers", _sign_for_another),
+    "keep-body": lambda: setattr(middlewares, "ban_of", lambda *_: None),
     "sign-none": lambda: setattr(Signatures, "lines", lambda *_: []),
 }
 """By name; each replaces one thing that a process does by another that it must not do."""

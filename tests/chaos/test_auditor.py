@@ -24,6 +24,7 @@ from crawlstream_chaos.facts.facts import (
     endings_told,
     has_ended,
 )
+from crawlstream_chaos.facts.stored import Stored
 from crawlstream_chaos.laws.auditor import LAWS, audit
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
@@ -41,6 +42,9 @@ COUNTERS = {
 }  # fmt: skip
 
 
+DROPPED: dict[str, Any] = {"has_body": False, "dropped": "noindex"}
+
+
 def record(
     topic: str, offset: int, at: float, /, key: str | None = None, **value: Any
 ) -> TopicRecord:
@@ -50,7 +54,8 @@ def record(
 
 
 def result(number: int, at: float, offset: int | None = None, **value: Any) -> TopicRecord:
-    """The result of a page."""
+    """The result of a page; the first one says noindex."""
+    value = {**({} if number else DROPPED), **value}
     name = f"id-{number}"
     url = f"http://127.0.0.1:1/{number}"
     fields = {"key": name, "id": name, "url": url, "status_code": 200, **value}
@@ -109,6 +114,7 @@ GOOD = Facts(
     strikes=[STRIKE],
     asked=frozenset({ASKED}),
     own_topic=frozenset(f"id-{n}" for n in range(6)),
+    noindex=frozenset({"http://127.0.0.1:1/0"}),
 )
 
 Plant = Callable[[Facts], Facts]
@@ -312,9 +318,26 @@ PLANTED = {
         "2 requests within",
     ),
     "an attempt that was lost for nothing": (
-        lambda facts: replace(instead(RESULTS[0], result(0, 1_000, attempt=2))(facts), pool="de"),
+        lambda facts: replace(instead(RESULTS[1], result(1, 2_000, attempt=2))(facts), pool="de"),
         "attempts are lost for a cause",
         "1 attempts more",
+    ),
+    "a body of a page that says noindex": (
+        instead(RESULTS[0], result(0, 1_000, has_body=True)),
+        "no body of a page with noindex leaves",
+        "its body was published",
+    ),
+    "a body that is missing for no reason": (
+        instead(RESULTS[1], result(1, 2_000, **DROPPED)),
+        "no body of a page with noindex leaves",
+        "does not say noindex",
+    ),
+    "a body in a store": (
+        lambda facts: replace(
+            facts, stores=[Stored(pipeline="p", pages={}, bodies=frozenset({"id-0"}))]
+        ),
+        "no body of a page with noindex leaves",
+        "p has the body of the page id-0",
     ),
 }  # fmt: skip
 

@@ -78,6 +78,7 @@ CAUGHT = {
     "sign-once": "every request is signed",
     "sign-another": "every request is signed",
     "sign-none": "every request is signed",
+    "keep-body": "no body of a page with noindex leaves",
 }
 
 

@@ -305,4 +305,10 @@ FETCH_BUGS = {
         wrong="            if False:\n",
         test="unit/crawler/links/test_nofollow.py::a_list_with_nofollow",
     ),
+    "a body that is not to be kept is in the result": Bug(
+        module="crawling.spiders.base",
+        right="    if page.dropped is None:\n",
+        wrong="    if True:\n",
+        test="unit/crawler/page/test_dropped_bodies.py::size_and_digest",
+    ),
 }

@@ -180,6 +180,8 @@ class Facts:
     """Keys of what pipelines could not deliver."""
     published: Sequence[Published] = ()
     """Directories of keys, in the order of their times; empty if requests are not signed."""
+    noindex: frozenset[str] = frozenset()
+    """URLs of the pages that say so, and whose bodies are not kept."""
 
     def on(self, topic: str, crawlid: str) -> Sequence[TopicRecord]:
         """Records of one crawl on one topic, in the order in which they were read."""

@@ -32,6 +32,8 @@ class Stored:
     """Statuses of the pages that it stores."""
     pages: Mapping[str, Sequence[str]]
     """File -> ids of its pages."""
+    bodies: frozenset[str] = frozenset()
+    """Ids of the pages that it has a body of."""
     judged: frozenset[str] = frozenset()
     """Ids of pages of crawls that were judged before."""
     segments: Sequence[ClaimedSegment] = ()

@@ -32,6 +32,7 @@ from crawlstream_chaos.facts.facts import (
     times_fed,
 )
 from crawlstream_chaos.laws.accounts import last_accounts
+from crawlstream_chaos.laws.bodies import LAWS as OF_BODIES
 from crawlstream_chaos.laws.firings import LAWS as OF_FIRINGS
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.laws.scenes import LAWS as OF_PROXIES
@@ -374,5 +375,6 @@ LAWS: Mapping[str, Law] = {
     **OF_FIRINGS,
     **OF_PROXIES,
     **OF_SIGNATURES,
+    **OF_BODIES,
     **OF_PIPELINES,
 }

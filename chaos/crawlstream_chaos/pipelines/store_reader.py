@@ -18,7 +18,9 @@ _CLAIM = re.compile(r"\d{20}\.json\Z")
 _DONE = ".done.json"
 _LENGTH = re.compile(rb"^Content-Length: (\d+)\r$", re.MULTILINE)
 _WARC_ID = re.compile(rb"^WARC-Record-ID: <urn:uuid:([0-9a-f-]+)>\r$", re.MULTILINE)
-_PAGE = re.compile(rb"^WARC-Type: (response|revisit)\r$", re.MULTILINE)
+_ANSWER = re.compile(rb"^WARC-Type: (response|revisit)\r$", re.MULTILINE)
+_DROPPED = re.compile(rb"^WARC-Type: metadata\r$", re.MULTILINE)
+_BESIDE = re.compile(rb"^WARC-Concurrent-To: ", re.MULTILINE)
 
 
 class StoreReader:
@@ -28,15 +30,17 @@ class StoreReader:
         self.pipeline = pipeline
         self._folder = folder
         self._statuses = statuses
-        self._known: dict[Path, tuple[tuple[int, int], Sequence[str]]] = {}
+        self._known: dict[Path, tuple[tuple[int, int], Sequence[tuple[str, bool]]]] = {}
         self._judged: set[str] = set()
 
     def read(self, source: Mapping[int, int]) -> Stored:
         """All of it; ``source``: where each partition of the topic ends."""
+        files = {name: self._pages(self._folder / name) for name in self._files()}
         return Stored(
             pipeline=self.pipeline,
             statuses=self._statuses,
-            pages={name: self._ids(self._folder / name) for name in self._files()},
+            pages={name: [page for page, _ in pages] for name, pages in files.items()},
+            bodies=frozenset(page for pages in files.values() for page, has in pages if has),
             judged=frozenset(self._judged),
             segments=[segment for chain in self._chains() for segment in _segments(chain)],
             source=source,
@@ -60,32 +64,35 @@ class StoreReader:
         names = (path.relative_to(self._folder) for path in found if path.suffix != ".part")
         return sorted(str(n) for n in names if n.parts[0] != _LOG and not n.name.startswith("."))
 
-    def _ids(self, file: Path) -> Sequence[str]:
+    def _pages(self, file: Path) -> Sequence[tuple[str, bool]]:
+        """Return the id of each page of a file, and whether its body is there."""
         told = file.stat()
         stamp = told.st_mtime_ns, told.st_size
         if file not in self._known or self._known[file][0] != stamp:
-            self._known[file] = stamp, list(_ids_in(file))
+            self._known[file] = stamp, list(_pages_in(file))
         return self._known[file][1]
 
 
-def _ids_in(file: Path) -> Iterator[str]:
-    """Yield the ids of the pages of a file, as often as they are in it."""
+def _pages_in(file: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the pages of a file, as often as they are in it."""
     if file.name.endswith(".jsonl.zst"):
         with file.open("rb") as packed, zstandard.ZstdDecompressor().stream_reader(packed) as lines:
-            yield from (str(json.loads(line)["id"]) for line in lines.read().splitlines())
+            pages = map(json.loads, lines.read().splitlines())
+            yield from ((str(page["id"]), bool(page["body"])) for page in pages)
     else:
-        yield from _warc_ids(gzip.decompress(file.read_bytes()))
+        yield from _warc_pages(gzip.decompress(file.read_bytes()))
 
 
-def _warc_ids(content: bytes) -> Iterator[str]:
+def _warc_pages(content: bytes) -> Iterator[tuple[str, bool]]:
     at = 0
     while at < len(content):
         end = content.index(b"\r\n\r\n", at)
         head = content[at : end + 2]
         length, name = _LENGTH.search(head), _WARC_ID.search(head)
         assert length is not None
-        if name and _PAGE.search(head):
-            yield name[1].decode().replace("-", "")
+        is_answer = _ANSWER.search(head) is not None
+        if name and (is_answer or (_DROPPED.search(head) and not _BESIDE.search(head))):
+            yield name[1].decode().replace("-", ""), is_answer
         at = end + 4 + int(length[1]) + 4
 
 

@@ -13,6 +13,7 @@ from crawlstream.errors import ConfigError, InvalidUrl
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.scope import DirectiveUse, Redirects, Scope, scope_fields
 from crawlstream.model.url import host_of, seed_url
+from crawlstream.model.web.directives import BodyBan
 
 _Texts = list[str] | None
 
@@ -72,6 +73,15 @@ class RequestOptions:
             help=(
                 "Links that their page does not vouch for (nofollow): obey leaves them out, record"
                 " follows them. Default: CRAWLSTREAM_DIRECTIVES."
+            )
+        ),
+    ] = None
+    drop: Annotated[
+        list[BodyBan] | None,
+        typer.Option(
+            help=(
+                "Leave out the bodies of pages with this directive; repeatable. Those of"
+                " CRAWLSTREAM_DROP are left out in any case."
             )
         ),
     ] = None
@@ -145,6 +155,7 @@ class RequestOptions:
             "deny_regex": self.deny_regex,
             "redirects": self.redirects,
             "directives": self.directives,
+            "drop": self.drop,
             "headers": _pairs("--header", ":", self.header or ()),
             "attrs": _pairs("--attr", "=", self.attr or ()),
             **scope_fields(self.scope, seeds, self.allow_domain or ()),

@@ -27,6 +27,7 @@ def main() -> int:
         page_bytes=options.page_bytes,
         further=options.further,
         moves_robots=options.moves_robots,
+        noindex=options.noindex,
         scheme="https" if options.certificate else "http",
     )
     try:
@@ -62,6 +63,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--page-bytes", type=int, default=0)
     parser.add_argument("--further", type=int, default=0)
     parser.add_argument("--moves-robots", type=int, default=0)
+    parser.add_argument("--noindex", type=int, default=0)
     parser.add_argument("--certificate", type=Path, help="PEM with its key: the site is https")
     return parser.parse_args()
 

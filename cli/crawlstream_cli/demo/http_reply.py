@@ -101,6 +101,7 @@ def _html_reply(web: Web, page: SitePage) -> HttpReply:
         200,
         text.encode("latin-1" if is_latin1 else "utf-8"),
         f"text/html; charset={'ISO-8859-1' if is_latin1 else 'utf-8'}",
+        *(["X-Robots-Tag: noindex"] if web.says_noindex(page) and not _by_meta(page) else ()),
         delay_s=web.slow_s if page.kind is ContentKind.SLOW else 0.0,
     )
     if page.kind is not ContentKind.FLAKY:
@@ -109,11 +110,18 @@ def _html_reply(web: Web, page: SitePage) -> HttpReply:
     return HttpReply(found.status, found.head, found.body, first=trouble)
 
 
+def _by_meta(page: SitePage) -> bool:
+    """Return whether a page that says noindex says it in its head, and not in a header."""
+    return page.number % 2 == 1 and page.kind is not ContentKind.MALFORMED
+
+
 def _html(web: Web, page: SitePage) -> str:
+    says = web.says_noindex(page) and _by_meta(page)
+    meta = '<meta name="robots" content="noindex">' if says else ""
     links = "\n".join(f"<li>{link}</li>" for link in _shown(web, page))
     return (
         "<!doctype html>\n"
-        f'<html lang="en"><head><title>{page.title}</title></head>\n'
+        f'<html lang="en"><head><title>{page.title}</title>{meta}</head>\n'
         f"<body><h1>{page.title}</h1>\n"
         f"<p>{_prose(web, page)}</p>\n"
         f"<ul>\n{links}\n</ul>\n"

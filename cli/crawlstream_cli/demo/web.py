@@ -120,7 +120,8 @@ class Web:
     ``further`` above 0 pages have no links: a script in each sends ``further`` requests to their
     host, and the first is answered with the links. With ``moves_robots`` every robots.txt redirects
     first: on the host itself, or if the host has none, to a file of another host that allows all.
-    ``scheme`` is http, or https for a site that is served with a certificate.
+    Of ``noindex`` pages one says so, if it has text. ``scheme`` is http, or https for a site with a
+    certificate.
 
     The same arguments make the same web; the front page is the seed from which all others are
     found.
@@ -139,6 +140,7 @@ class Web:
         page_bytes: int = 0,
         further: int = 0,
         moves_robots: int = 0,
+        noindex: int = 0,
         scheme: str = "http",
     ) -> None:
         if not 1 <= hosts <= pages:
@@ -148,6 +150,7 @@ class Web:
         self.page_bytes = page_bytes
         self.further = further
         self.moves_robots = moves_robots
+        self.noindex = noindex
         self.scheme = scheme
         self.hosts: tuple[str, ...] = tuple(
             str(IPv4Address(first_host) + offset) for offset in range(hosts)
@@ -190,6 +193,11 @@ class Web:
             return self.origin(host) + MOVED_ROBOTS
         number = self.hosts.index(host)
         return self.origin(self.hosts[(number + 1) % len(self.hosts)]) + OPEN_ROBOTS
+
+    def says_noindex(self, page: SitePage) -> bool:
+        """Return whether a page asks not to be kept."""
+        has_text = page.kind not in _LEAVES and page.kind is not ContentKind.MOVED
+        return bool(self.noindex) and has_text and page.number % self.noindex == 1
 
     def may_fetch(self, page: SitePage) -> bool:
         """Return whether the robots.txt of its host allows a page."""

@@ -38,6 +38,7 @@ from crawling.robots.lines import product_token
 from crawling.robots.request import ROBOTS
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.result import CrawlResult
+from crawlstream.model.web.directives import ban_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -73,8 +74,10 @@ class OutcomeMiddleware:
         agent = (request.headers.get(b"User-Agent") or b"").decode("latin-1")
         with self._recorder.noting(page):
             page.directives = directives_of(response, product_token(agent))
-        policy = self._outcomes.settings.directives
-        page.obeys_directives = obeys(policy, page.lease.profile.directives)
+        settings, profile = self._outcomes.settings, page.lease.profile
+        page.obeys_directives = obeys(settings.directives, profile.directives)
+        obeyed = {*settings.drop, *(profile.drop or ())}
+        page.dropped = ban_of(page.directives.texts, obeyed, page.received_at)
 
 
 class WatchedCompression:
@@ -221,5 +224,5 @@ class ResultPipeline:
         with publishing(page):
             await self._publisher.result(item)
         failpoint("after_publish")
-        page.body_bytes = len(item.body)
+        page.body_bytes = len(item.body) if item.body_size is None else item.body_size
         return item

@@ -106,6 +106,8 @@ class Page:
     """Price and charge that its response names, as its result has them; None: neither."""
     directives: Directives = NO_DIRECTIVES
     """Requests of its response to crawlers."""
+    dropped: str | None = None
+    """The directive by which its body is not kept; None: it is."""
     obeys_directives: bool = False
     """True if its links are followed only as far as it allows."""
     offer: Offer | None = None

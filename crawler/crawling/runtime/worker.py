@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 SHARED = (
     "clean_param",
     "directives",
+    "drop",
     "retry_times",
     "robotstxt_obey",
     "scheduler_backlog_blacklist",

@@ -8,11 +8,12 @@ from typing import Any
 from scrapy import Spider
 from scrapy.http import Headers, Response, TextResponse
 
+from crawling.page.page import Page
 from crawling.page.scrapy_request import page_of
 from crawling.parts import Parts
 from crawling.response.codings import INCOMPLETE
 from crawlstream.errors import ConfigError
-from crawlstream.model.result import CrawlResult
+from crawlstream.model.result import CrawlResult, digest_of
 
 _AS_ASKED: Any = object()
 
@@ -48,7 +49,8 @@ class ClusterSpider(Spider):
     ) -> CrawlResult:
         """The record of a page, as the topic of results carries it; TypeError for odd arguments.
 
-        A page whose links are not to be followed has none, where that is obeyed.
+        A page whose links are not to be followed has none, where that is obeyed; one whose body is
+        not to be kept has an empty one, and ``dropped`` says why.
         ``links`` are pairs of URL and text, ``lastmods`` when each of them was changed last, where
         that is known; ``attrs`` an object of JSON, by default the crawl's.
         """
@@ -70,7 +72,7 @@ class ClusterSpider(Spider):
             status_code=response.status,
             request_headers=_all_of(request.headers) if request else {},
             response_headers=_all_of(response.headers),
-            body=response.body,
+            **_body_of(page, response),
             encoding=response.encoding if isinstance(response, TextResponse) else None,
             links=() if page.keeps_links else links,
             timestamp=page.received_at,
@@ -91,7 +93,6 @@ class ClusterSpider(Spider):
             method=str(request.method) if request else "GET",
             signed=page.signed,
             payment=page.payment,
-            directives=page.directives.texts,
             incomplete=INCOMPLETE in response.flags,
         )
 
@@ -103,6 +104,14 @@ def require_cluster_spider(spider: type[Spider]) -> None:
             f"{spider.__name__} is not a cluster spider: derive it from crawling.ClusterSpider,"
             " listed before other base classes"
         )
+
+
+def _body_of(page: Page, response: Response) -> dict[str, Any]:
+    """Return directives and body for a result, or size and digest of one that is not kept."""
+    body, says = response.body, {"directives": page.directives.texts, "dropped": page.dropped}
+    if page.dropped is None:
+        return {"body": body, **says}
+    return {"body": b"", "body_size": len(body), "digest": digest_of(body), **says}
 
 
 def _all_of(headers: Headers) -> Mapping[bytes, Sequence[bytes]]:

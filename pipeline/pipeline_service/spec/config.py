@@ -15,6 +15,7 @@ from crawlstream.errors import ConfigError
 from crawlstream.formats.files import FORMATS
 from crawlstream.keys import Topics
 from crawlstream.model.delivered import Delivered
+from crawlstream.model.web.directives import BodyBan, ban_of
 from pipeline_service.spec.memory import (
     BY_BODY,
     BY_ITEMS,
@@ -29,6 +30,7 @@ from pipeline_service.spec.places import check_moved, in_folder
 from pipeline_service.spec.quality.expect import Expectation, fields_of, read_expect
 from pipeline_service.spec.quantities import filled, known, one_of, read_bytes, read_seconds
 from pipeline_service.spec.quantities import flag as _flag
+from pipeline_service.spec.quantities import some_of as _some_of
 from pipeline_service.spec.quantities import table as _table
 from pipeline_service.spec.quantities import text as _text
 from pipeline_service.spec.quantities import whole as _whole
@@ -82,6 +84,8 @@ class Pipeline:
     start: str | datetime = "earliest"
     """``earliest``, ``latest`` or a time; counts only where nothing is stored yet."""
     where: Where = field(default_factory=Where)
+    respect: Sequence[str] = field(default=(), repr=False)
+    """Directives by which pages are left out: values of `BodyBan`."""
     edition: int = 1
     repeats: int = 250_000
     """Number of remembered ids of a partition, to recognize a repeat."""
@@ -151,7 +155,8 @@ class Pipeline:
                 return "method"
             if self.answers_visit(page):
                 return ""
-        return self.where.refuses(page)
+        at = page.timestamp.timestamp()
+        return self.where.refuses(page) or ban_of(page.directives, self.respect, at) or ""
 
     def answers_visit(self, page: Delivered) -> bool:
         """Return whether this memory itself has requested a page."""
@@ -185,7 +190,8 @@ class Pipeline:
 
         It does not reveal secrets.
         """
-        return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
+        told = repr(self) + "".join(self.respect)  # Unchanged for processes that lack the key.
+        return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
 
 def load(file: Path, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
@@ -287,6 +293,8 @@ def _with_memory(pipeline: Pipeline, where: str) -> Pipeline:
         raise ConfigError(
             f"{where}: the name of a pipeline with visits has at most {LONGEST_NAME} characters"
         )
+    if pipeline.respect:
+        raise ConfigError(f"{where}.respect: a memory notes all pages: use CRAWLSTREAM_DROP")
     has_field = any(spec.changes_rows for spec in pipeline.stage)
     if sink.signature not in (BY_TEXT, BY_BODY) and not has_field:
         raise ConfigError(
@@ -359,17 +367,11 @@ def _files(table: dict[str, Any], where: str) -> FilesSpec:
     return FilesSpec(**{key: _READ_SINK[key](table[key], f"{where}.{key}") for key in table})
 
 
-def _partitions(value: Any, where: str) -> Sequence[str]:
-    is_list = isinstance(value, list) and len(set(map(str, value))) == len(value)
-    if not is_list or not all(each in PARTITIONED_BY for each in value):
-        raise ConfigError(f"{where}: expected a list of {', '.join(PARTITIONED_BY)}")
-    return tuple(value)
-
-
 _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "source": _source,
     "start": _start,
     "where": _where,
+    "respect": _some_of([ban.value for ban in BodyBan]),
     "sink": _sink,
     "edition": _whole(1, 1_000_000),
     "repeats": _whole(0, 10_000_000),
@@ -385,7 +387,7 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
 _READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
     "path": _text,
     "format": one_of(FORMATS),
-    "partition_by": _partitions,
+    "partition_by": _some_of(PARTITIONED_BY),
     "max_bytes": lambda value, where: read_bytes(value, where, least=_LEAST_BYTES),
     "max_records": _whole(1, 10_000_000),
     "max_age": lambda value, where: read_seconds(value, where, least=_YOUNGEST, most=_OLDEST),

@@ -66,6 +66,18 @@ def one_of(words: Sequence[str]) -> Callable[[Any, str], str]:
     return read_word
 
 
+def some_of(words: Sequence[str]) -> Callable[[Any, str], Sequence[str]]:
+    """Return a reader of a list of different words, each one of some."""
+
+    def read_words(value: Any, where: str) -> Sequence[str]:
+        is_list = isinstance(value, list) and len(set(map(str, value))) == len(value)
+        if not is_list or not all(each in words for each in value):
+            raise ConfigError(f"{where}: expected a list of {', '.join(words)}")
+        return tuple(value)
+
+    return read_words
+
+
 def read_bytes(value: Any, where: str, *, least: int) -> int:
     """Bytes; ConfigError."""
     found = _read(value, _BYTES)

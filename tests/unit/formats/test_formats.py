@@ -128,6 +128,21 @@ def test_a_warc_says_why_a_body_is_only_a_beginning() -> None:
     assert reasons == [None, "length", "unspecified", None]
 
 
+def test_a_warc_has_metadata_in_place_of_a_response_without_its_body() -> None:
+    """Such a page has the same id; its request, and the reason, are there."""
+    value = orjson.dumps(orjson.loads(record(1)) | {"body": "", "dropped": "noindex"})
+    records = [
+        (each.rec_type, each.rec_headers, each.content_stream().read())
+        for each in ArchiveIterator(io.BytesIO(written("warc.gz", [record(1), value])))
+    ]
+    kinds = [kind for kind, *_ in records]
+    assert kinds == ["warcinfo", "response", "request", "metadata", "request", "metadata"]
+    names = [about.get_header("WARC-Record-ID") for _, about, _ in records]
+    assert names[5] == names[1]
+    assert records[4][1].get_header("WARC-Concurrent-To") == names[5]
+    assert orjson.loads(records[5][2])["dropped"] == "noindex"
+
+
 def test_hostile_text_makes_no_record_of_its_own() -> None:
     """Neither a URL nor a header ends the line that it stands in."""
     for each in ArchiveIterator(io.BytesIO(written("warc.gz", RECORDS[5:]))):

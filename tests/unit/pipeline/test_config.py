@@ -11,12 +11,14 @@ import pytest
 
 from crawlstream.errors import ConfigError
 from crawlstream.keys import Topics
+from crawlstream.wire.delivered import decode
 from pipeline_service.spec.choice import chosen
 from pipeline_service.spec.config import FilesSpec, Pipeline, load, read
 from pipeline_service.spec.memory import PagesSink
 from pipeline_service.spec.sinks import KafkaSpec, SqlSpec
 from pipeline_service.spec.stages import KINDS as STAGES
 from pipeline_service.spec.where import Where
+from support.pipelines.results import record
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
 KINDS = (FilesSpec, SqlSpec, KafkaSpec)
@@ -45,6 +47,7 @@ def test_everything_that_can_be_said_is_read() -> None:
         edition = 3
         repeats = 0
         keep_secrets = true
+        respect = ["noarchive", "noindex"]
         stop_after_undelivered = 5
         [pipeline.a.where]
         appid = ["a"]
@@ -80,6 +83,7 @@ def test_everything_that_can_be_said_is_read() -> None:
         url="/p/",
     )
     assert (pipeline.edition, pipeline.repeats, pipeline.keep_secrets) == (3, 0, True)
+    assert pipeline.respect == ("noarchive", "noindex")
 
 
 @pytest.mark.parametrize(
@@ -113,6 +117,8 @@ def test_a_file_that_cannot_be_meant_is_refused(text: str, sentence: str) -> Non
         ("edition = 0", "edition: expected an integer from 1"),
         ("edition = true", "edition: expected an integer from 1"),
         ("repeats = -1", "repeats: expected an integer from 0"),
+        ('respect = ["nofollow"]', "respect: expected a list of noindex, noarchive"),
+        ('respect = "noindex"', "respect: expected a list of noindex, noarchive"),
         ('keep_secrets = "yes"', "keep_secrets: expected true or false"),
         ("where = {colour = 1}", "where: unknown key 'colour'; known: appid"),
         ('where = {appid = "a"}', "where.appid: expected a list of texts"),
@@ -186,7 +192,23 @@ def test_processes_tell_another_file_from_theirs() -> None:
     """By a digest that says nothing of what is in it."""
     assert one(SINK).digest == one(SINK).digest
     assert one(SINK).digest != one(f"edition = 2\n{SINK}").digest
+    assert one(SINK).digest != one(f'respect = ["noindex"]\n{SINK}').digest
     assert re.fullmatch(r"[0-9a-f]{16}", one(SINK).digest)
+
+
+def test_pages_are_left_out_by_their_directives() -> None:
+    """Counts a page by the directive, one that `where` refuses by that; a memory takes all."""
+    pipeline = one(f'respect = ["noindex"]\nwhere = {{status = ["200"]}}\n{SINK}')
+    said = {"noindex": ("noindex",), "": ("noarchive", "unavailable_after=99999999999")}
+    said["noindex "] = ("unavailable_after=5",)
+    for reason, directives in said.items():
+        page = decode(record(1, directives=directives))
+        assert pipeline.refuses(page) == reason.strip()
+        assert one(SINK).refuses(page) == ""
+    missing = decode(record(1, directives=("noindex",), status_code=404))
+    assert pipeline.refuses(missing) == "where.status"
+    with pytest.raises(ConfigError, match="respect: a memory notes all pages"):
+        one('respect = ["noindex"]\nsink = {kind = "pages", url = "sqlite:///p.db"}')
 
 
 def test_the_page_has_every_key(tmp_path: Path) -> None:

@@ -56,6 +56,16 @@ def test_no_page_takes_long_to_clean(part: str) -> None:
     assert time.process_time() - began < 2
 
 
+def test_a_page_without_its_body_says_why() -> None:
+    """The reason is text, as all that a record says."""
+    values = page_values("<i>x")
+    for tab in ("text", "raw", "preview"):
+        screen = bytes(render("page.html", client=OPERATOR, **{**values, "tab": tab}).body)
+        assert b"was not kept, because the page says <code>&lt;i&gt;x</code>" in screen
+    values["value"].pop("dropped")
+    assert b"was not kept" not in bytes(render("page.html", client=OPERATOR, **values).body)
+
+
 def test_a_text_is_shown_in_parts() -> None:
     """From a place on, or from shortly before the first match that lies beyond."""
     text = "a" * 250_000 + "Needle" + "b" * 10

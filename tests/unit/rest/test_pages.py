@@ -286,6 +286,7 @@ def page_values(text: str, tab: str = "raw") -> dict[str, Any]:
     value: dict[str, Any] = dict.fromkeys(names, text)
     headers = {"Content-Type": [text], text: [text, {text: text}]}
     value |= {"redirect_urls": [text], "body_truncated": True, "attrs": {text: text}}
+    value["dropped"] = text
     value |= dict.fromkeys(("request_headers", "response_headers"), headers)
     value["links"] = [{"url": text, "text": text}]
     record = page_screen.PageRecord((0, 1), 0, value)

@@ -95,6 +95,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "allow_regex": ["a.*"],
         "deny_regex": [r"\d{5}"],
         "deny_extensions": [],
+        "drop": ["noarchive"],
     }
     tuples: dict[str, Any] = {name: tuple(values) for name, values in lists.items()}
     tuples["occasion"] = Occasion("nightly", 2_000_000_000, 3)
@@ -107,7 +108,7 @@ def test_a_crawl_request_carries_every_field() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 25
+    assert len(nulls) == 26
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
@@ -206,6 +207,10 @@ REFUSED = [
     (CRAWL, {"max_price": "USD 0.01"}),
     (CRAWL, {"redirects": "none"}),
     (CRAWL, {"directives": "always"}),
+    (CRAWL, {"drop": []}),
+    (CRAWL, {"drop": ["nosnippet"]}),
+    (CRAWL, {"drop": ["noindex", "noindex"]}),
+    (CRAWL, {"drop": "noindex"}),
     (CRAWL, {"redirects": None}),
     (CRAWL, {"uuid": ""}),
     (CRAWL, {"remember": -1}),

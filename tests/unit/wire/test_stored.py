@@ -79,6 +79,7 @@ _PROFILES = st.builds(
     site=_MAYBE_TEXT,
     obey_robots=st.none() | st.booleans(),
     directives=st.sampled_from([None, *DirectiveUse]),
+    drop=st.sampled_from([None, ("noindex",), ("noindex", "noarchive")]),
     proxy=_MAYBE_TEXT,
     tls=_MAYBE_TEXT,
     redirects=st.sampled_from(Redirects),

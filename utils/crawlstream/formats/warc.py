@@ -2,7 +2,8 @@
 
 A page is a ``response``, its ``request`` and a ``metadata`` record, which has the page's place in
 its crawl as JSON. A 304 is a ``revisit`` without a body. Ids are computed from the page's id and
-times are the page's, so equal pages make equal files.
+times are the page's, so equal pages make equal files. The ``metadata`` of a page whose body
+was not kept, because the page says so, takes the place of its ``response``.
 
 A body is stored after content decoding. Headers about its coding and length are therefore no longer
 true, and are renamed ``X-Crawler-…``.
@@ -56,11 +57,15 @@ class Warc:
             self._is_begun = True
             self._write_info(page)
         name = _uuid_of(page.id)
-        common = {"WARC-Date": page.timestamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
-        self._write_answer(page, {**common, "WARC-Record-ID": _urn(name)})
-        beside = {**common, "WARC-Concurrent-To": _urn(name)}
-        self._write_request(page, {**beside, "WARC-Record-ID": _urn(uuid5(name, "request"))})
+        beside = {"WARC-Date": page.timestamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+        first = {**beside, "WARC-Record-ID": _urn(name)}
+        beside["WARC-Concurrent-To"] = _urn(name)
         place = {**beside, "WARC-Record-ID": _urn(uuid5(name, "metadata"))}
+        if page.dropped is None:
+            self._write_answer(page, first)
+        else:
+            place = first
+        self._write_request(page, {**beside, "WARC-Record-ID": _urn(uuid5(name, "request"))})
         place["Content-Type"] = "application/json"
         known = {field: getattr(page, field) for field in _METADATA}
         known["links"] = [{"url": url, "text": text} for url, text in page.links]

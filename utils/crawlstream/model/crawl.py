@@ -46,6 +46,8 @@ class Inherited:
     obey_robots: bool | None = None
     directives: str | None = None
     """``obey`` or ``record`` what pages say of their links; None: the operator's setting."""
+    drop: tuple[str, ...] | None = None
+    """Values of ``model.web.directives.BodyBan`` by which bodies are not kept."""
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``; None: the operator's setting for the domain."""
     tls: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
@@ -29,6 +30,8 @@ class PageFields:
     """``price``, ``charged``, ``error`` and ``purse``; None if the site did not speak of money."""
     directives: Annotated[Sequence[str], "requests to crawlers"] = ()
     """Directives of its headers and its head: ``noindex``, ``max-snippet=20``, …"""
+    dropped: Annotated[str | None, "why it has no body"] = None
+    """Directive by which its body was not kept."""
 
 
 class PageField(NamedTuple):
@@ -111,6 +114,15 @@ class CrawlResult(PageFields):
     """True if the compressed body breaks off before its end."""
     body_ref: str | None = None
     """URL of the whole body if the record has only its beginning."""
+    body_size: int | None = None
+    """Bytes of a body that was not kept; None: those of ``body``."""
+    digest: str | None = None
+    """Digest of a body that was not kept; None: that of ``body``."""
+
+
+def digest_of(body: bytes) -> str:
+    """Return the digest by which records name a body."""
+    return f"sha256:{hashlib.sha256(body).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

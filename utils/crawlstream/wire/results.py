@@ -9,7 +9,6 @@ then the body, then the remaining links, then headers.
 from __future__ import annotations
 
 import codecs
-import hashlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,7 +16,13 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
-from crawlstream.model.result import OCCASIONAL, CrawlResult, Headers, ResultLimits
+from crawlstream.model.result import (
+    OCCASIONAL,
+    CrawlResult,
+    Headers,
+    ResultLimits,
+    digest_of,
+)
 from crawlstream.wire import jsontext
 
 _DEFAULT_LIMITS = ResultLimits()
@@ -115,8 +120,8 @@ def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "body": b64encode(kept).decode("ascii") if text is None else text,
         "encoding": result.encoding or _BINARY,
-        "body_size": len(result.body),
-        "digest": f"sha256:{hashlib.sha256(result.body).hexdigest()}",
+        "body_size": len(result.body) if result.body_size is None else result.body_size,
+        "digest": result.digest or digest_of(result.body),
     }
     if text is None:
         fields["body_encoding"] = "base64"

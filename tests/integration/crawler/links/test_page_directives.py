@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster
 
 pytest_plugins = ["support.crawler.fixtures"]
 
 _RELS = b"<a rel=nofollow href=/r1>x</a><a href=/r2>x</a><a rel=nofollow href=/r2>x</a>"
+
+
+def _below(folder: Path) -> list[Path]:
+    """Return all that is in a folder, which may not exist."""
+    return [*folder.rglob("*")]
 
 
 def _saying(text: str, answer: Answer) -> Answer:
@@ -18,6 +25,38 @@ def _saying(text: str, answer: Answer) -> Answer:
         {**HTML, **answer.headers},
         more_headers=[("X-Robots-Tag", text)],
     )
+
+
+async def test_bodies_are_not_kept_where_a_crawl_or_the_operator_says_so(
+    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
+) -> None:
+    """Their results have size and digest; nothing is in the body store, and links are followed."""
+    long = page("/over", "/plain", text="x" * 5000)
+    site.pages |= {
+        "/": _saying("noarchive", long),
+        "/over": Answer(b"<meta name=robots content='unavailable_after: 2020-01-01'>" + long.body),
+        "/plain": _saying("nosnippet, unavailable_after: 2099-01-01", page()),
+    }
+    seed = {"url": site.url("/"), "maxdepth": 1}
+    bodies = tmp_path / "bodies"
+    store = {"CRAWLSTREAM_BODY_STORE": bodies.as_uri(), "CRAWLSTREAM_MAX_BODY_BYTES": "1024"}
+    with cluster.worker(CRAWLSTREAM_DROP="noindex", **store):
+        first = await cluster.ask({**seed, "drop": ["noarchive"]})
+        assert (await cluster.end_of(first, timeout_s=60)).done == 3
+        kept = _below(bodies)
+        other = await cluster.ask({**seed, "crawlid": "kept"})
+        await cluster.end_of(other, timeout_s=60)
+    assert kept == []
+    results = {(r["crawlid"], r["url"].partition(str(site.port))[2]): r for r in cluster.results()}
+    assert {place: each.get("dropped") for place, each in results.items()} == {
+        ("crawl", "/"): "noarchive", ("crawl", "/over"): "noindex", ("crawl", "/plain"): None,
+        ("kept", "/"): None, ("kept", "/over"): "noindex", ("kept", "/plain"): None,
+    }  # fmt: skip
+    dropped, whole = results["crawl", "/"], results["kept", "/"]
+    assert (dropped["body"], "body_ref" in dropped, "body_ref" in whole) == ("", False, True)
+    for name in ("body_size", "digest", "links", "encoding"):
+        assert dropped[name] == whole[name]
+    assert results["crawl", "/plain"]["body"] == page().body.decode()
 
 
 async def test_links_are_left_out_and_counted_where_directives_are_obeyed(

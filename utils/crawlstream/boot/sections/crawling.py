@@ -10,6 +10,7 @@ from pydantic_settings import NoDecode
 
 from crawlstream.boot.sections.section import Section, new, parts
 from crawlstream.model.egress.tls import DEFAULT, LEGACY, PROFILES
+from crawlstream.model.web.directives import BodyBan
 
 Network = IPv4Network | IPv6Network
 
@@ -25,6 +26,14 @@ def _profiles(value: Any) -> Any:
     return (DEFAULT, *(name for name in dict.fromkeys(found) if name != DEFAULT))
 
 
+def _bans(value: Any) -> Any:
+    found = parts(value)
+    if unknown := set(found) - set(BodyBan):
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(BodyBan)}")
+    return tuple(ban.value for ban in BodyBan if ban in found)
+
+
+_Bans = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_bans)]
 _Profiles = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_profiles)]
 
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
@@ -51,6 +60,9 @@ class CrawlingSettings(Section):
     clean_param: bool = Field(default=False, validation_alias=new("CLEAN_PARAM"))
     """Fetch links without the parameters that do not matter by the robots.txt of their site
     (`Clean-param`)."""
+    drop: _Bans = Field((), validation_alias=new("DROP"))
+    """Directives by which the bodies of pages are not kept, comma-separated: `noindex`,
+    `noarchive`. Crawls may add others with `"drop"`. The same for all crawlers."""
     retry_times: int = Field(3, ge=0, le=20)
     """Number of retries after the first attempt at a page."""
     download_timeout: float = Field(10, gt=0)

@@ -1,1 +1,1 @@
-"""URLs as the URL Standard defines them."""
+"""URLs as the URL Standard defines them, and directives of pages."""

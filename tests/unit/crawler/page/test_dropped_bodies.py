@@ -1,0 +1,54 @@
+"""Bodies of pages that ask not to be kept: no result has them."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from crawling.spiders.link import LinkSpider
+from crawling.spiders.sitemap import SitemapSpider
+from crawling.testing import crawl_page
+from crawlstream.model.web.directives import ban_of
+
+URL = "http://a.example/"
+BODY = "<title>x</title><a href=/a>a</a>"
+AT = 1_700_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("directives", "obeyed", "ban"),
+    [
+        ([], ["noindex", "noarchive"], None),
+        (["noindex"], [], None),
+        (["noindex", "noarchive"], ["noarchive"], "noarchive"),
+        (["noarchive", "noindex"], ["noarchive", "noindex"], "noindex"),
+        (["nofollow", "nosnippet"], ["noindex", "noarchive"], None),
+        (["unavailable_after=1700000000"], ["noindex"], "noindex"),
+        (["unavailable_after=1700000001"], ["noindex"], None),
+        (["unavailable_after=-5"], ["noarchive"], None),
+        (["unavailable_after=-5", "x"], ["noindex"], "noindex"),
+        (["unavailable_after=soon", "unavailable_after=--5x"], ["noindex"], None),
+    ],
+)
+def test_a_page_names_the_ban_that_is_obeyed(
+    directives: list[str], obeyed: list[str], ban: str | None
+) -> None:
+    """A page is like one with ``noindex`` from its date on."""
+    assert ban_of(directives, obeyed, AT) == ban
+
+
+@pytest.mark.parametrize("spider", [LinkSpider, SitemapSpider])
+def test_a_result_has_size_and_digest_of_a_body_that_is_not_kept(spider: type) -> None:
+    """Its links stay; the same page without the directive, or the wish, has its body."""
+    asked = {"maxdepth": 1, "drop": ["noindex"]}
+    headers = {"Content-Type": "text/html", "X-Robots-Tag": "noindex"}
+    (dropped,) = crawl_page(spider, URL, BODY, headers=headers, request=asked).results
+    (kept,) = crawl_page(spider, URL, BODY, headers=headers, request={"maxdepth": 1}).results
+    assert (dropped["body"], dropped["dropped"]) == ("", "noindex")
+    assert (kept["body"], "dropped" in kept) == (BODY, False)
+    assert dropped["body_size"] == len(BODY)
+    assert dropped["digest"] == f"sha256:{hashlib.sha256(BODY.encode()).hexdigest()}"
+    assert dropped["links"] == kept["links"]
+    (plain,) = crawl_page(spider, URL, BODY, request=asked).results
+    assert plain["body"] == BODY
