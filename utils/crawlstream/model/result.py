@@ -21,7 +21,7 @@ class PageFields:
     parent_url: Annotated[str | None, "page with the link"] = None
     redirect_urls: Annotated[Sequence[str], "redirects before"] = ()
     uuid: Annotated[str | None, "uuid of the request"] = None
-    recovered: Annotated[bool, "crawl began anew"] = False
+    recovered: Annotated[bool, "crawl began again"] = False
     """True if the crawl restarted from its seeds after Redis was lost."""
     method: Annotated[str, "HTTP method"] = "GET"
     signed: Annotated[str | None, "key of its signature"] = None
