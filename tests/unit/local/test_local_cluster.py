@@ -61,6 +61,8 @@ def test_free_ports_are_free_and_apart() -> None:
     assert len(set(chosen)) == len(chosen)
     assert all(is_free(port) for port in chosen)
     assert Ports.given(ports.variables()) == ports
+    assert Ports.given({"FLASK_PORT": "5443"}) == Ports(rest=5443)
+    assert Ports.given({"FLASK_PORT": "5443", "CRAWLSTREAM_REST_PORT": "1"}) == Ports(rest=1)
 
 
 def test_a_second_start_names_the_first(tmp_path: Path) -> None:
