@@ -76,7 +76,7 @@ BUGS = {
         wrong="with_marks(entry, retries, deaths, reaps)",
     ),
     "a request that nobody reported was none": Bug(
-        right="report_send(state, sent_ms and hold.since + sent_ms or now)",
+        right="report_send(state, not is_unsent and (sent_ms and hold.since + sent_ms or now))",
         wrong="if sent_ms then report_send(state, hold.since + sent_ms) end",
     ),
     "a restart forgets what was sent": Bug(
