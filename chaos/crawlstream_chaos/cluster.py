@@ -78,8 +78,9 @@ _ROUND_SETTINGS = {
     "MAX_WAIT": "90",
     # The auditor compares the topic of the one application with that of all.
     "KAFKA_APPID_TOPICS": "true",
-    "CRAWLSTREAM_DROP": "noindex",
 }
+_DROPS = {"CRAWLSTREAM_DROP": "noindex"}
+"""For crawlers of this version: the one before does not know it."""
 _PATIENT = {
     # Pages must not fail because their browser is struck repeatedly.
     "RETRY_TIMES": "15",
@@ -140,7 +141,7 @@ class ChaosCluster:
 
     @property
     def noindex(self) -> frozenset[str]:
-        """Return the pages that say so; none for crawlers of a version that does not read it."""
+        """Return the pages that say so; none where their bodies are kept, as they were before."""
         pages = () if self.before else self.web.pages
         return frozenset(self.web.url(page) for page in pages if self.web.says_noindex(page))
 
@@ -321,6 +322,7 @@ class ChaosCluster:
             **environment_without_settings(os.environ),
             **SETTINGS,
             **_ROUND_SETTINGS,
+            **({} if self.before else _DROPS),
             **self.keyring.settings,
             **(describe(self.home) if self.pipelines else {}),
             **(_PATIENT if self.renderers else {}),
