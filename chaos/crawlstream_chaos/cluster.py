@@ -321,8 +321,7 @@ class ChaosCluster:
         return {
             **environment_without_settings(os.environ),
             **SETTINGS,
-            **_ROUND_SETTINGS,
-            **({} if self.before else _DROPS),
+            **(_ROUND_SETTINGS if self.before else _ROUND_SETTINGS | _DROPS),
             **self.keyring.settings,
             **(describe(self.home) if self.pipelines else {}),
             **(_PATIENT if self.renderers else {}),
