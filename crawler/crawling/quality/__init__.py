@@ -1,0 +1,1 @@
+"""Evidence of pages that are not worth a request: families of URLs, texts, and canonical URLs."""
