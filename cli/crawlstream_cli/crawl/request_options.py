@@ -14,6 +14,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.scope import DirectiveUse, Redirects, Scope, scope_fields
 from crawlstream.model.url import host_of, seed_url
 from crawlstream.model.web.directives import BodyBan
+from crawlstream.model.web.rights import Purpose
 
 _Texts = list[str] | None
 
@@ -80,8 +81,18 @@ class RequestOptions:
         list[BodyBan] | None,
         typer.Option(
             help=(
-                "Leave out the bodies of pages with this directive; repeatable. Those of"
-                " CRAWLSTREAM_DROP are left out in any case."
+                "Leave out the bodies of pages with this directive, or of pages that their site"
+                " reserves for the purpose of the crawl; repeatable. Those of CRAWLSTREAM_DROP are"
+                " left out in any case."
+            )
+        ),
+    ] = None
+    purpose: Annotated[
+        Purpose | None,
+        typer.Option(
+            help=(
+                "Use that the crawl is for: results say whether their site reserves the page for"
+                " it. Default: CRAWLSTREAM_PURPOSE."
             )
         ),
     ] = None
@@ -156,6 +167,7 @@ class RequestOptions:
             "redirects": self.redirects,
             "directives": self.directives,
             "drop": self.drop,
+            "purpose": self.purpose,
             "headers": _pairs("--header", ":", self.header or ()),
             "attrs": _pairs("--attr", "=", self.attr or ()),
             **scope_fields(self.scope, seeds, self.allow_domain or ()),

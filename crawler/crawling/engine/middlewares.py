@@ -18,7 +18,9 @@ from crawling.lease.leases import Leases
 from crawling.page.body_budget import BodyBudget
 from crawling.page.directives import directives_of, obeys
 from crawling.page.flight_recorder import FlightRecorder
+from crawling.page.head import head_of
 from crawling.page.page import Page
+from crawling.page.rights import rights_of
 from crawling.page.scrapy_request import PAGE, page_of
 from crawling.parts import Parts
 from crawling.publish.deadlines import page_at_hand, publishing, restore_callback
@@ -72,12 +74,14 @@ class OutcomeMiddleware:
 
     def _read_directives(self, page: Page, request: Request, response: Response) -> None:
         agent = (request.headers.get(b"User-Agent") or b"").decode("latin-1")
-        with self._recorder.noting(page):
-            page.directives = directives_of(response, product_token(agent))
         settings, profile = self._outcomes.settings, page.lease.profile
+        with self._recorder.noting(page):
+            head, purpose = head_of(response), profile.purpose or settings.purpose
+            page.directives = directives_of(response, product_token(agent), head)
+            page.rights = rights_of(response, head, page.robots, purpose)
         page.obeys_directives = obeys(settings.directives, profile.directives)
         obeyed = {*settings.drop, *(profile.drop or ())}
-        page.dropped = ban_of(page.directives.texts, obeyed, page.received_at)
+        page.dropped = ban_of(page.directives.texts, obeyed, page.received_at, page.rights)
 
 
 class WatchedCompression:

@@ -13,13 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from itertools import islice
 from math import inf
-from typing import Any
 
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import Response
 
-from crawling.page.parsed_page import ParsedPage, is_within
+from crawling.page.head import Head, head_of
 
 _PLAIN = ("noindex", "nofollow", "noarchive", "nosnippet", "notranslate", "noimageindex")
 _DATE = "unavailable_after"
@@ -45,12 +43,6 @@ _MOST = 16
 """Directives of a page."""
 _LONGEST = 16 * 1024
 """Characters of all headers, or of all elements, that are read."""
-_MOST_METAS = 64
-"""Elements that are read: far down a deep tree each one is expensive."""
-_HEAD_BYTES = 64 * 1024
-"""Bytes of a page in which its head is searched."""
-_PAIRS = ((b"<!--", b"-->"), (b"<script", b"</script"), (b"<style", b"</style"))
-"""Begin and end of parts whose markup is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +61,11 @@ class Directives:
 NO_DIRECTIVES = Directives()
 
 
-def directives_of(response: Response, token: str) -> Directives:
-    """Return the directives of a response to crawlers in general and to a product token."""
+def directives_of(response: Response, token: str, head: Head | None = None) -> Directives:
+    """Return the directives of a response to crawlers in general and to a product token.
+
+    ``head`` is that of the page, if somebody has looked at it before.
+    """
     token = token.lower()
     found: dict[str, str] = {}
     if b"X-Robots-Tag" in response.headers:
@@ -78,8 +73,10 @@ def directives_of(response: Response, token: str) -> Directives:
         for agent, name, value in _statements(line.decode("latin-1") for line in lines):
             if agent in {"", "*", token}:
                 _add(name, value, found)
-    if isinstance(response, HtmlResponse):
-        for _agent, name, value in _statements(_metas(response, token)):
+    head = head or head_of(response)
+    if head and (head.has(b"robots") or _names(head, token)):
+        metas = (content for _, content in head.metas({"robots", token or "robots"}))
+        for _agent, name, value in _statements(metas):
             _add(name, value, found)
     return Directives(_texts(found)) if found else NO_DIRECTIVES
 
@@ -188,30 +185,5 @@ def _texts(found: Mapping[str, str]) -> Sequence[str]:
     return tuple(f"{name}={found[name]}" if found[name] else name for name in names)
 
 
-def _metas(response: HtmlResponse, token: str) -> Iterator[str]:
-    """Yield the contents of the robots metas in the head of a page: before the tag of the body."""
-    body = response.body[:_HEAD_BYTES]
-    head = body.lower()
-    end = head.find(b"<body")
-    if end >= 0 and _is_markup(head[:end]):
-        body, head = body[:end], head[:end]
-    letters = head.replace(b"\0", b"") if b"\0" in head else head  # UTF-16 is half NUL.
-    if b"robots" not in letters and (
-        not token or token.encode("latin-1", "replace") not in letters
-    ):
-        return
-    metas = ParsedPage(response.replace(body=body)).elements("meta")
-    named = (each for each in metas if _name(each) in {"robots", token or "robots"})
-    for element in islice(named, _MOST_METAS):
-        if not is_within(element, "template"):
-            yield element.get("content") or ""
-
-
-def _name(element: Any) -> str:
-    return (element.get("name") or "").strip().lower()
-
-
-def _is_markup(head: bytes) -> bool:
-    """Return whether a text ends between two tags: not in a comment, a script or an attribute."""
-    is_closed = all(head.count(begin) <= head.count(end) for begin, end in _PAIRS)
-    return is_closed and head.rfind(b"<") <= head.rfind(b">")
+def _names(head: Head, token: str) -> bool:
+    return bool(token) and head.has(token.encode("latin-1", "replace"))

@@ -16,6 +16,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from crawling.page.directives import NO_DIRECTIVES, Directives
+from crawling.page.rights import RobotsSays
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links
 from crawlstream.model.throttle_table import SiteReaction
@@ -106,8 +107,12 @@ class Page:
     """Price and charge that its response names, as its result has them; None: neither."""
     directives: Directives = NO_DIRECTIVES
     """Requests of its response to crawlers."""
+    robots: RobotsSays | None = None
+    """Statements of the robots.txt of its site about uses of it."""
+    rights: Mapping[str, object] | None = None
+    """Statements about uses of it, as its result has them; None: nobody says anything."""
     dropped: str | None = None
-    """The directive by which its body is not kept; None: it is."""
+    """The directive, or ``reserved``, by which its body is not kept; None: it is."""
     obeys_directives: bool = False
     """True if its links are followed only as far as it allows."""
     offer: Offer | None = None

@@ -17,6 +17,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from crawling.page.statements import CONTENT_USAGE
+from crawling.robots.preferences import PREFERENCES
 from crawling.robots.words import WORDS, Words
 
 MOST_RULES = 1 << 16
@@ -42,7 +44,7 @@ _FIELDS = {
     **dict.fromkeys(
         (b"disallow", b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw"), "disallow"
     ),
-    **{word.encode(): word for word in WORDS},
+    **{word.encode(): word for word in (*WORDS, *PREFERENCES)},
 }
 """How webmasters spell them."""
 _TOKEN = re.compile(rb"[A-Za-z0-9_-]+")
@@ -97,7 +99,9 @@ class LineReader:
             self.weight += _AGENT_WEIGHT
             return
         self.weight += len(self._agents)
-        if field in WORDS:
+        if field in PREFERENCES:
+            self._prefer(field, value)
+        elif field in WORDS:
             self.weight += 1
             self.words.add(self._agents, field, " ".join(map(_printable, value.split())))
         elif field == _DELAY:
@@ -105,8 +109,20 @@ class LineReader:
         elif self._agents:
             self._begin()
             self._lines.append(f"{field}: {_pattern(value)}")
-            if b"*" in value:
-                self.weight += len(value) // _WILDCARD_CHARACTERS
+            self._weigh_wildcards(value)
+
+    def _prefer(self, field: str, value: bytes) -> None:
+        self.weight += 1
+        self._weigh_wildcards(value)
+        self.words.prefer(self._agents, field, value)
+        if field == CONTENT_USAGE and not self._has_begun:
+            # It is a rule, so the next agent opens another group.
+            self._begin()
+            self._lines.append("disallow: ")
+
+    def _weigh_wildcards(self, value: bytes) -> None:
+        if b"*" in value:
+            self.weight += len(value) // _WILDCARD_CHARACTERS
 
     def _begin(self) -> None:
         if not self._has_begun:

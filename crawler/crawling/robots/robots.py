@@ -297,14 +297,14 @@ class Robots:
                 self._leases.release(page, delay_ms=int(note.rests_s * 1000))
 
     async def _remember(self, origin: str, note: RobotsNote, page: Page) -> RobotsRules | None:
-        text = note.text()
+        text, fetched_at = note.text(), time.monotonic() - note.age_s
         if len(text) <= LIGHT_CHARACTERS:
             with self._noting(page):
-                return self._known.put(origin, rules_in(text), note.left_s)
+                return self._known.put(origin, rules_in(text, fetched_at), note.left_s)
         async with self._reading:
             if origin in self._known:
                 return self._known[origin]
-            rules = await _beside(page, lambda: rules_in(text))
+            rules = await _beside(page, lambda: rules_in(text, fetched_at))
             return self._known.put(origin, rules, note.left_s)
 
 

@@ -74,6 +74,11 @@ class RobotsNote:
         return int(self.rest) if self.word == b"later" else 0
 
     @property
+    def age_s(self) -> float:
+        """Seconds since the file was fetched."""
+        return max(_KEPT_S - self.left_s, 0)
+
+    @property
     def rests_s(self) -> float:
         """Seconds until the next attempt after a refusal; the key lives twice the pause."""
         return self.left_s - _pause_s(self.refusals)

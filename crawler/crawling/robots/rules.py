@@ -7,11 +7,13 @@ URL may have to be looked through once for each rule with a wildcard. A file's
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import structlog
 from protego import Protego
 
+from crawling.page.rights import RobotsSays
 from crawling.robots.lines import LineReader, agent_for, kept_apart
 from crawling.robots.words import LONGEST_PAUSE_MS, GroupWords, Words
 
@@ -35,6 +37,8 @@ class RobotsRules:
     size: int
     """Memory that it takes, in characters of an ordinary file."""
     words: Words
+    fetched_at: float = 0
+    """When the cluster has fetched it, by the monotonic clock of this process."""
 
     @property
     def is_light(self) -> bool:
@@ -53,12 +57,19 @@ class RobotsRules:
         delay_ms = 1000 * max(self.parsed.crawl_delay(agent_for(agent)) or 0, 0)
         return int(min(max(delay_ms, self.words_for(agent).pause_ms), LONGEST_PAUSE_MS))
 
+    def says_of(self, url: str, agent: str) -> RobotsSays | None:
+        """Return what it says of uses of a page, to a client with this User-Agent."""
+        statements = self.words.statements(agent_for(agent), url)
+        if not statements:
+            return None
+        return RobotsSays(statements, max(int(time.monotonic() - self.fetched_at), 0))
+
     def words_for(self, agent: str) -> GroupWords:
         """Return the other requests to a client with this User-Agent: its rates and hours."""
         return self.words.of(agent_for(agent))
 
 
-def rules_in(text: bytes) -> RobotsRules | None:
+def rules_in(text: bytes, fetched_at: float = 0) -> RobotsRules | None:
     """Return what a file says; None where it says nothing, so that everything is allowed.
 
     One that has more rules than can be kept forbids everything, as one does that is too long.
@@ -78,4 +89,4 @@ def rules_in(text: bytes) -> RobotsRules | None:
         return None
     size = max(len(kept), _RULE_CHARACTERS * reader.weight)
     words = _NO_WORDS if reader.words.is_empty else reader.words
-    return RobotsRules(parsed, reader.weight, size, words)
+    return RobotsRules(parsed, reader.weight, size, words, fetched_at)

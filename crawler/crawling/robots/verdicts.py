@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from crawling.page.page import Page
+from crawling.page.rights import RobotsSays
 from crawling.page.scrapy_request import agent_of
 from crawling.response.outcome import Outcomes
 from crawling.response.redirects import moved_to_clean
@@ -26,6 +28,16 @@ class Permission(Enum):
     FORBIDDEN = auto()
     UNKNOWN = auto()
     """Or it takes too long to say."""
+
+
+class Found(NamedTuple):
+    """What a file says of a page."""
+
+    is_allowed: bool
+    clean: str
+    """URL of the page as far as it matters."""
+    says: RobotsSays | None
+    """Statements about uses of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +71,19 @@ class Verdicts:
             return self._settings.robotstxt_obey
         return profile.obey_robots or not self._settings.allow_ignore_robots
 
-    def look_up(self, page: Page, rules: RobotsRules) -> tuple[bool, str]:
-        """Return whether a page is allowed, and its URL as far as it matters.
+    def look_up(self, page: Page, rules: RobotsRules) -> Found:
+        """Return what a file says of a page.
 
         This takes long where the file is long.
         """
-        url = page.lease.entry.url
-        is_allowed = rules.allow(url, self.agent_of(page))
-        return is_allowed, rules.words.cleaned(url) if self._settings.clean_param else url
+        url, agent = page.lease.entry.url, self.agent_of(page)
+        clean = rules.words.cleaned(url) if self._settings.clean_param else url
+        says = None if rules.words.is_empty else rules.says_of(url, agent)
+        return Found(rules.allow(url, agent), clean, says)
 
-    def judge(self, page: Page, rules: RobotsRules, found: tuple[bool, str]) -> Verdict:
+    def judge(self, page: Page, rules: RobotsRules, found: Found) -> Verdict:
         """Return the verdict on a page after ``look_up``; one that is let through has a time."""
-        is_allowed, clean = found
+        is_allowed, clean, page.robots = found
         if not is_allowed:
             return Permission.FORBIDDEN
         if clean != page.lease.entry.url:

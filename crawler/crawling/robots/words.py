@@ -1,4 +1,4 @@
-"""Other words of a robots.txt than rules: rates, hours, and parameters that change no page.
+"""Other words of a robots.txt than rules: rates, hours, preferences, needless parameters.
 
 ``Request-rate`` and ``Visit-time`` belong to groups of agents as rules do, but end none. For
 ``Clean-param`` it does not matter where it stands: what changes no page changes none for anybody.
@@ -12,10 +12,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from crawling.page.statements import LICENSE, Statement
+from crawling.robots.preferences import Preference, about, preferences_in
+
 ANY_AGENT = "*"
 LONGEST_PAUSE_MS = 300_000
 """A site that asks for longer pauses gets this; so few pages would be no crawl."""
 _DAY_S = 86_400
+_MOST_PREFERENCES = 1000
+"""Lines of one file about uses of pages."""
 _LONGEST_CLEAN_PARAM = 500
 """Characters; as those say who have invented it."""
 
@@ -61,6 +66,8 @@ class GroupWords:
     """Time between two requests: that of its slowest Request-rate, whatever its hours."""
     hours: list[Hours] = field(default_factory=list)
     """When it may come; empty: at any time."""
+    preferences: list[Preference] = field(default_factory=list)
+    """Statements about uses of pages."""
 
 
 _NO_GROUP = GroupWords()
@@ -72,6 +79,8 @@ class Words:
     def __init__(self) -> None:
         self._groups: dict[str, GroupWords] = {}
         self._clean: list[CleanParam] = []
+        self._for_all: list[Preference] = []
+        self._left = _MOST_PREFERENCES
         self.is_empty = True
 
     def know(self, agent: str) -> None:
@@ -89,6 +98,22 @@ class Words:
             group = self._groups[agent.lower()]
             group.pause_ms = max(group.pause_ms, pause_ms)
             group.hours += hours
+
+    def prefer(self, agents: Sequence[str], name: str, value: bytes) -> None:
+        """Add a preference for the agents above it, or for all."""
+        for preference in preferences_in(name, value) if self._left else ():
+            self.is_empty = False
+            self._left -= 1
+            if name == LICENSE or not agents:
+                self._for_all.append(preference)
+            else:
+                for agent in agents:
+                    self._groups[agent.lower()].preferences.append(preference)
+
+    def statements(self, agent: str, url: str) -> Sequence[Statement]:
+        """Return the statements about uses of a page that are for an agent."""
+        own = self.of(agent).preferences
+        return about(url, (*self._for_all, *own)) if own or self._for_all else ()
 
     def of(self, agent: str) -> GroupWords:
         """Return what an agent is asked for: in its own groups, or else in those for any."""

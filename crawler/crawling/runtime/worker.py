@@ -44,6 +44,7 @@ SHARED = (
     "clean_param",
     "directives",
     "drop",
+    "purpose",
     "retry_times",
     "robotstxt_obey",
     "scheduler_backlog_blacklist",

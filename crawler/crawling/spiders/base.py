@@ -73,6 +73,7 @@ class ClusterSpider(Spider):
             request_headers=_all_of(request.headers) if request else {},
             response_headers=_all_of(response.headers),
             **_body_of(page, response),
+            rights=page.rights,
             encoding=response.encoding if isinstance(response, TextResponse) else None,
             links=() if page.keeps_links else links,
             timestamp=page.received_at,

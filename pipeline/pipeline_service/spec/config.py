@@ -155,8 +155,10 @@ class Pipeline:
                 return "method"
             if self.answers_visit(page):
                 return ""
+        if reason := self.where.refuses(page):
+            return reason
         at = page.timestamp.timestamp()
-        return self.where.refuses(page) or ban_of(page.directives, self.respect, at) or ""
+        return ban_of(page.directives, self.respect, at, page.rights) or ""
 
     def answers_visit(self, page: Delivered) -> bool:
         """Return whether this memory itself has requested a page."""

@@ -48,6 +48,8 @@ class Inherited:
     """``obey`` or ``record`` what pages say of their links; None: the operator's setting."""
     drop: tuple[str, ...] | None = None
     """Values of ``model.web.directives.BodyBan`` by which bodies are not kept."""
+    purpose: str | None = None
+    """Value of ``model.web.rights.Purpose``; None: the operator's setting."""
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``; None: the operator's setting for the domain."""
     tls: str | None = None

@@ -31,7 +31,9 @@ class PageFields:
     directives: Annotated[Sequence[str], "requests to crawlers"] = ()
     """Directives of its headers and its head: ``noindex``, ``max-snippet=20``, …"""
     dropped: Annotated[str | None, "why it has no body"] = None
-    """Directive by which its body was not kept."""
+    """Directive, or ``reserved``, by which its body was not kept."""
+    rights: Annotated[Mapping[str, object] | None, "uses that its site allows"] = None
+    """Statements about uses of it: see ``docs/wire.md``; None if nobody makes any."""
 
 
 class PageField(NamedTuple):

@@ -71,11 +71,17 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
     check_conditions(values)
     _check_render(values)
     _check_tls(values, limits)
-    if values.get("max_price") and not values.get("purse"):
-        problem = "$.max_price: needs `purse`: without one, nothing is paid"
-        raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
+    _refuse_if(Refusal.BAD_REQUEST, _lacking(values))
     _make_plain(values)
     return CrawlRequest(**values)
+
+
+def _lacking(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why fields say nothing without others."""
+    if values.get("max_price") and not values.get("purse"):
+        yield "$.max_price: needs `purse`: without one, nothing is paid"
+    if "reserved" in (values.get("drop") or ()) and not values.get("purpose"):
+        yield "$.drop: `reserved` needs `purpose`: pages are reserved for a purpose"
 
 
 def _hosts(written: Iterable[str]) -> tuple[str, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 
 from crawlstream.boot.sections.section import Section, new, parts
@@ -62,7 +62,13 @@ class CrawlingSettings(Section):
     (`Clean-param`)."""
     drop: _Bans = Field((), validation_alias=new("DROP"))
     """Directives by which the bodies of pages are not kept, comma-separated: `noindex`,
-    `noarchive`. Crawls may add others with `"drop"`. The same for all crawlers."""
+    `noarchive`; and `reserved`, for pages whose site reserves them for CRAWLSTREAM_PURPOSE. Crawls
+    may add others with `"drop"`. The same for all crawlers."""
+    purpose: (
+        Literal["search", "train-ai", "ai-input", "mining", "archive", "research", "other"] | None
+    ) = Field(None, validation_alias=new("PURPOSE"))
+    """Use that crawls are for if they name none with `"purpose"`: results say whether their site
+    reserves the page for it. Sites are not told. The same for all crawlers."""
     retry_times: int = Field(3, ge=0, le=20)
     """Number of retries after the first attempt at a page."""
     download_timeout: float = Field(10, gt=0)
@@ -82,6 +88,15 @@ class CrawlingSettings(Section):
     scheduler_backlog_blacklist: bool = True
     """Queue links to blocked domains until the domain is unblocked. If false, such links are
     filtered."""
+
+    @model_validator(mode="after")
+    def _check_purpose(self) -> Self:
+        if BodyBan.RESERVED in self.drop and self.purpose is None:
+            raise ValueError(
+                "CRAWLSTREAM_DROP=reserved needs CRAWLSTREAM_PURPOSE: pages are reserved for a"
+                " purpose"
+            )
+        return self
 
 
 class AddressSettings(Section):

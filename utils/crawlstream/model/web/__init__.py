@@ -1,1 +1,1 @@
-"""URLs as the URL Standard defines them, and directives of pages."""
+"""URLs as the URL Standard defines them, directives of pages, and purposes of crawls."""

@@ -1,0 +1,120 @@
+"""What a page and its site say of uses of the page: the field ``rights`` of its result.
+
+Statements of all sources add up, and the strictest about each use holds. A page that says nothing
+costs three look-ups of headers, and a search of its head for two words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from scrapy.http import Response
+
+from crawling.page.head import Head
+from crawling.page.statements import (
+    LICENSE,
+    TDM_POLICY,
+    TDM_RESERVATION,
+    Statement,
+    licenses_linked,
+    reservation,
+    strictest,
+    usage,
+)
+from crawlstream.model.web.address import MAX_URL_LENGTH, resolved
+from crawlstream.model.web.rights import USES, reserves
+
+_USAGE, _RESERVATION, _POLICY, _LINK = (
+    b"Content-Usage",
+    b"Tdm-Reservation",
+    b"Tdm-Policy",
+    b"Link",
+)
+"""Names of headers as Scrapy stores them."""
+_MOST_SOURCES, _LONGEST_SOURCE = 16, 256
+_MOST_USES = 16
+_MOST_LICENSES = 8
+
+
+class RobotsSays(NamedTuple):
+    """Statements of a robots.txt about a page."""
+
+    statements: Sequence[Statement]
+    age_s: int
+    """Seconds since the cluster has fetched that file."""
+
+
+def rights_of(
+    response: Response, head: Head | None, robots: RobotsSays | None, purpose: str | None
+) -> dict[str, Any] | None:
+    """Return what is said of a page, for a crawl with a purpose; None if nobody says anything."""
+    headers, has = response.headers, dict.__contains__  # Its own method normalizes each name.
+    in_headers = has(headers, _USAGE) or has(headers, _RESERVATION) or has(headers, _LINK)
+    in_head = head is not None and (head.has(b"tdm-") or head.has(b"license"))
+    if not (in_headers or in_head or robots):
+        return None
+    statements = [*_in_headers(response)] if in_headers else []
+    statements += robots.statements if robots else ()
+    statements += _in_head(head) if in_head and head else ()
+    if not statements:
+        return None
+    rights = _joined(response.url, statements, purpose)
+    if robots:
+        rights["robots_age_s"] = robots.age_s
+    return rights
+
+
+def _joined(url: str, statements: Sequence[Statement], purpose: str | None) -> dict[str, Any]:
+    found = strictest(statements)
+    names = [*(use for use in USES if use in found), *(use for use in found if use not in USES)]
+    uses = {use: found[use] for use in names[:_MOST_USES]}
+    tdm, policy = _tdm(url, statements)
+    listed = statements
+    if len(statements) > _MOST_SOURCES:  # Those that refuse something first.
+        listed = sorted(statements, key=lambda each: not each.refuses)[:_MOST_SOURCES]
+    licenses = dict.fromkeys(each.value for each in statements if each.name == LICENSE)
+    return {
+        "purpose": purpose,
+        **({"reserved": reserves(purpose, uses, tdm)} if purpose else {}),
+        "uses": uses,
+        "tdm": tdm,
+        "tdm_policy": policy,
+        "licenses": [each for each in licenses if len(each) <= MAX_URL_LENGTH][:_MOST_LICENSES],
+        "sources": [
+            {"from": each.source, "name": each.name, "value": each.value[:_LONGEST_SOURCE]}
+            for each in listed
+        ],
+    }
+
+
+def _tdm(url: str, statements: Sequence[Statement]) -> tuple[int | None, str | None]:
+    """Return reservation and policy: those of the page itself, or else of its headers."""
+    for source in ("meta", "header"):
+        some = [each for each in statements if each.source == source]
+        said = [each.value for each in some if each.name == TDM_RESERVATION]
+        if said:
+            policies = (resolved(url, each.value) for each in some if each.name == TDM_POLICY)
+            known = (each for each in policies if each and len(each) <= MAX_URL_LENGTH)
+            return int(max(said)), next(known, None)
+    return None, None
+
+
+def _in_headers(response: Response) -> Iterator[Statement]:
+    headers = response.headers
+    yield from usage("header", b", ".join(headers.getlist(_USAGE)))
+    for name, key in ((TDM_RESERVATION, _RESERVATION), (TDM_POLICY, _POLICY)):
+        for value in headers.getlist(key)[:_MOST_SOURCES]:
+            yield from reservation("header", name, value.decode("latin-1"))
+    for target in licenses_linked(headers.getlist(_LINK)):
+        if found := resolved(response.url, target):
+            yield Statement("header", LICENSE, found)
+
+
+def _in_head(head: Head) -> Iterator[Statement]:
+    if head.has(b"tdm-"):
+        for name, content in head.metas({TDM_RESERVATION, TDM_POLICY}):
+            yield from reservation("meta", name, content)
+    if head.has(b"license"):
+        for target in head.links(LICENSE):
+            yield Statement("link", LICENSE, target)
