@@ -23,6 +23,8 @@ from crawling.links.traps import Traps
 from crawling.page.body_budget import BodyBudget
 from crawling.page.directives import directives_of
 from crawling.page.flight_recorder import FlightRecorder
+from crawling.page.head import head_of
+from crawling.page.rights import rights_of
 from crawling.page.scrapy_request import PAGE, to_scrapy
 from crawling.response.charset import with_charset
 from crawling.response.redirects import redirect_of
@@ -298,7 +300,9 @@ async def _handle(expensive: ExpensivePage, folder: Path) -> str:
     response: Any = with_charset(plain)
     if redirect_of(page, response, 100) is not None:
         return "redirected"
-    page.directives = directives_of(response, "bot")
+    head = head_of(response)
+    page.directives = directives_of(response, "bot", head)
+    page.rights = rights_of(response, head, None, "other")
     return _parse(expensive.spider, page, request, response)
 
 

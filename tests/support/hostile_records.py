@@ -215,7 +215,11 @@ def _wrong_types() -> Iterator[Hostile]:
         (("obey_robots",), ("true", 1, 0, [], {})),
         (("proxy",), ("", 1, True, [], {}, "a b", "http://h:1", "a" * 65)),
         (("tls",), ("", 1, True, [], {}, "LEGACY", "ssl3", "default,legacy")),
-        (("drop",), ("noindex", [], ["reserved"], ["noindex", "noindex"], [1], {}, True)),
+        (
+            ("drop",),
+            ("noindex", [], ["reserved"], ["noindex", "noindex"], ["nosnippet"], [1], {}, True),
+        ),
+        (("purpose",), ("", "ai-train", "SEARCH", 1, True, [], {}, "None")),
         (("directives",), ("", "OBEY", 1, True, [], {}, "always", "None")),
         (("purse",), ("", 1, True, [], {}, "a b", "a" * 41)),
         (

@@ -14,7 +14,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.scope import DirectiveUse, Redirects, Scope, scope_fields
 from crawlstream.model.url import host_of, seed_url
 from crawlstream.model.web.directives import BodyBan
-from crawlstream.model.web.rights import Purpose
+from crawlstream.model.web.purposes import Purpose
 
 _Texts = list[str] | None
 

@@ -64,7 +64,7 @@ NO_DIRECTIVES = Directives()
 def directives_of(response: Response, token: str, head: Head | None = None) -> Directives:
     """Return the directives of a response to crawlers in general and to a product token.
 
-    ``head`` is that of the page, if somebody has looked at it before.
+    ``head`` is that of the page, if it was made before.
     """
     token = token.lower()
     found: dict[str, str] = {}

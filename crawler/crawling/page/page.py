@@ -110,7 +110,7 @@ class Page:
     robots: RobotsSays | None = None
     """Statements of the robots.txt of its site about uses of it."""
     rights: Mapping[str, object] | None = None
-    """Statements about uses of it, as its result has them; None: nobody says anything."""
+    """Statements about uses of it, as its result has them; None: there are none."""
     dropped: str | None = None
     """The directive, or ``reserved``, by which its body is not kept; None: it is."""
     obeys_directives: bool = False

@@ -1,4 +1,4 @@
-"""What a page and its site say of uses of the page: the field ``rights`` of its result.
+"""Statements of a page and its site about uses of the page: the field ``rights`` of its result.
 
 Statements of all sources add up, and the strictest about each use holds. A page that says nothing
 costs three look-ups of headers, and a search of its head for two words.
@@ -23,7 +23,7 @@ from crawling.page.statements import (
     usage,
 )
 from crawlstream.model.web.address import MAX_URL_LENGTH, resolved
-from crawlstream.model.web.rights import USES, reserves
+from crawlstream.model.web.purposes import USES, reserves
 
 _USAGE, _RESERVATION, _POLICY, _LINK = (
     b"Content-Usage",
@@ -48,7 +48,7 @@ class RobotsSays(NamedTuple):
 def rights_of(
     response: Response, head: Head | None, robots: RobotsSays | None, purpose: str | None
 ) -> dict[str, Any] | None:
-    """Return what is said of a page, for a crawl with a purpose; None if nobody says anything."""
+    """Return the rights of a page, for a crawl with a purpose; None without any statement."""
     headers, has = response.headers, dict.__contains__  # Its own method normalizes each name.
     in_headers = has(headers, _USAGE) or has(headers, _RESERVATION) or has(headers, _LINK)
     in_head = head is not None and (head.has(b"tdm-") or head.has(b"license"))
@@ -71,7 +71,7 @@ def _joined(url: str, statements: Sequence[Statement], purpose: str | None) -> d
     uses = {use: found[use] for use in names[:_MOST_USES]}
     tdm, policy = _tdm(url, statements)
     listed = statements
-    if len(statements) > _MOST_SOURCES:  # Those that refuse something first.
+    if len(statements) > _MOST_SOURCES:  # Keep those that refuse something.
         listed = sorted(statements, key=lambda each: not each.refuses)[:_MOST_SOURCES]
     licenses = dict.fromkeys(each.value for each in statements if each.name == LICENSE)
     return {

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import http_sf
 
@@ -112,7 +112,7 @@ def _answer(use: str, answer: str, found: dict[str, str]) -> None:
 def _usage_of(value: bytes) -> Uses | None:
     """Return what a dictionary of RFC 9651 says of uses; None if it is none, or empty."""
     try:
-        members = http_sf.parse(value.strip(), tltype="dictionary")
+        members: Any = http_sf.parse(value.strip(), tltype="dictionary")
     except (ValueError, RecursionError):
         return None
     uses: dict[str, str] = {}

@@ -1,9 +1,9 @@
-"""Preferences of a robots.txt about uses of pages: ``Content-Usage``, ``Content-Signal``, ``License``.
+"""Preferences of a robots.txt about uses of pages.
 
-The first two are for the agents of their group, and may begin with a path. Of the lines that match
-a page those with the longest path count, as for rules. ``Content-Usage`` is a rule (draft
-aipref-attach) and ends the agents above it. A ``License`` is for everybody wherever it stands (RSL
-1.0), and so is a ``Content-Signal`` above all groups.
+``Content-Usage`` and ``Content-Signal`` are for the agents of their group, and may begin with a
+path. Of the lines that match a page those with the longest path count, as for rules.
+``Content-Usage`` is a rule (draft aipref-attach) and ends the agents above it. A ``License`` is for
+everybody wherever it stands (RSL 1.0), and so is a ``Content-Signal`` above all groups.
 """
 
 from __future__ import annotations

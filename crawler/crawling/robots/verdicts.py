@@ -31,7 +31,7 @@ class Permission(Enum):
 
 
 class Found(NamedTuple):
-    """What a file says of a page."""
+    """Statements of a file about a page."""
 
     is_allowed: bool
     clean: str

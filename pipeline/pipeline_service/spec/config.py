@@ -155,10 +155,8 @@ class Pipeline:
                 return "method"
             if self.answers_visit(page):
                 return ""
-        if reason := self.where.refuses(page):
-            return reason
-        at = page.timestamp.timestamp()
-        return ban_of(page.directives, self.respect, at, page.rights) or ""
+        said = page.directives, self.respect, page.timestamp.timestamp(), page.rights
+        return self.where.refuses(page) or ban_of(*said) or ""
 
     def answers_visit(self, page: Delivered) -> bool:
         """Return whether this memory itself has requested a page."""

@@ -315,3 +315,15 @@ def test_no_server_at_all_is_refused(variable: str) -> None:
     """A comma, or nothing, leads to no server."""
     with pytest.raises(ConfigError, match=f"{variable}: name at least one"):
         load_settings(**{variable: ","})
+
+
+def test_bodies_are_dropped_for_a_purpose() -> None:
+    """A reservation is for a purpose: without one it could not be obeyed."""
+    with pytest.raises(ConfigError, match="CRAWLSTREAM_DROP=reserved needs CRAWLSTREAM_PURPOSE"):
+        load_settings(CRAWLSTREAM_DROP="noindex,reserved")
+    settings = load_settings(CRAWLSTREAM_DROP="reserved", CRAWLSTREAM_PURPOSE="train-ai")
+    assert (settings.drop, settings.purpose) == (("reserved",), "train-ai")
+    with pytest.raises(
+        ConfigError, match="CRAWLSTREAM_PURPOSE: Input should be 'search', 'train-a"
+    ):
+        load_settings(CRAWLSTREAM_PURPOSE="ai-train")

@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_meant_is_refused(text: str, sentence: str) -> Non
         ("edition = 0", "edition: expected an integer from 1"),
         ("edition = true", "edition: expected an integer from 1"),
         ("repeats = -1", "repeats: expected an integer from 0"),
-        ('respect = ["nofollow"]', "respect: expected a list of noindex, noarchive"),
+        ('respect = ["nofollow"]', "respect: expected a list of noindex, noarchive, reserved"),
         ('respect = "noindex"', "respect: expected a list of noindex, noarchive"),
         ('keep_secrets = "yes"', "keep_secrets: expected true or false"),
         ("where = {colour = 1}", "where: unknown key 'colour'; known: appid"),
@@ -207,6 +207,10 @@ def test_pages_are_left_out_by_their_directives() -> None:
         assert one(SINK).refuses(page) == ""
     missing = decode(record(1, directives=("noindex",), status_code=404))
     assert pipeline.refuses(missing) == "where.status"
+    reserving = one(f'respect = ["reserved"]\n{SINK}')
+    for rights, reason in (({"reserved": True}, "reserved"), ({"reserved": False}, ""), (None, "")):
+        page = decode(record(1, directives=("reserved", "noindex"), rights=rights))
+        assert (reserving.refuses(page), one(SINK).refuses(page)) == (reason, "")
     with pytest.raises(ConfigError, match="respect: a memory notes all pages"):
         one('respect = ["noindex"]\nsink = {kind = "pages", url = "sqlite:///p.db"}')
 

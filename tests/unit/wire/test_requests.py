@@ -85,6 +85,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "tls": None,
         "purse": "news",
         "max_price": "USD 0.005",
+        "purpose": "train-ai",
         "redirects": "any",
         "render": {"wait_for": "#a"},
         "uuid": "u-1",
@@ -95,7 +96,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "allow_regex": ["a.*"],
         "deny_regex": [r"\d{5}"],
         "deny_extensions": [],
-        "drop": ["noarchive"],
+        "drop": ["noarchive", "reserved"],
     }
     tuples: dict[str, Any] = {name: tuple(values) for name, values in lists.items()}
     tuples["occasion"] = Occasion("nightly", 2_000_000_000, 3)
@@ -108,7 +109,7 @@ def test_a_crawl_request_carries_every_field() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 26
+    assert len(nulls) == 27
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
@@ -211,6 +212,10 @@ REFUSED = [
     (CRAWL, {"drop": ["nosnippet"]}),
     (CRAWL, {"drop": ["noindex", "noindex"]}),
     (CRAWL, {"drop": "noindex"}),
+    (CRAWL, {"drop": ["reserved"]}),
+    (CRAWL, {"drop": ["reserved"], "purpose": None}),
+    (CRAWL, {"purpose": "ai-train"}),
+    (CRAWL, {"purpose": ""}),
     (CRAWL, {"redirects": None}),
     (CRAWL, {"uuid": ""}),
     (CRAWL, {"remember": -1}),

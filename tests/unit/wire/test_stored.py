@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from crawling.links.encoded import EncodedLinks
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.scope import DirectiveUse, Redirects
+from crawlstream.model.web.purposes import Purpose
 from crawlstream.wire.stored import (
     LinkEncoder,
     decode_entry,
@@ -79,7 +80,8 @@ _PROFILES = st.builds(
     site=_MAYBE_TEXT,
     obey_robots=st.none() | st.booleans(),
     directives=st.sampled_from([None, *DirectiveUse]),
-    drop=st.sampled_from([None, ("noindex",), ("noindex", "noarchive")]),
+    drop=st.sampled_from([None, ("noindex",), ("noindex", "noarchive", "reserved")]),
+    purpose=st.sampled_from([None, *Purpose]),
     proxy=_MAYBE_TEXT,
     tls=_MAYBE_TEXT,
     redirects=st.sampled_from(Redirects),

@@ -49,7 +49,7 @@ class Inherited:
     drop: tuple[str, ...] | None = None
     """Values of ``model.web.directives.BodyBan`` by which bodies are not kept."""
     purpose: str | None = None
-    """Value of ``model.web.rights.Purpose``; None: the operator's setting."""
+    """Value of ``model.web.purposes.Purpose``; None: the operator's setting."""
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``; None: the operator's setting for the domain."""
     tls: str | None = None

@@ -33,7 +33,7 @@ class PageFields:
     dropped: Annotated[str | None, "why it has no body"] = None
     """Directive, or ``reserved``, by which its body was not kept."""
     rights: Annotated[Mapping[str, object] | None, "uses that its site allows"] = None
-    """Statements about uses of it: see ``docs/wire.md``; None if nobody makes any."""
+    """Statements about uses of it: see ``docs/wire.md``; None if there are none."""
 
 
 class PageField(NamedTuple):

@@ -38,6 +38,38 @@ def test_a_page_names_the_ban_that_is_obeyed(
     assert ban_of(directives, obeyed, AT) == ban
 
 
+@pytest.mark.parametrize(
+    ("rights", "obeyed", "ban"),
+    [
+        ({"reserved": True}, ["reserved"], "reserved"),
+        ({"reserved": True}, ["noindex", "reserved"], "noindex"),
+        ({"reserved": True}, ["noarchive"], None),
+        ({"reserved": False}, ["reserved"], None),
+        ({"purpose": None}, ["reserved"], None),
+        (None, ["reserved"], None),
+    ],
+)
+def test_a_reservation_is_a_ban(
+    rights: dict[str, object] | None, obeyed: list[str], ban: str | None
+) -> None:
+    """By the rights of the page, not by a directive of that name; directives come first."""
+    assert ban_of(["noindex", "reserved"], obeyed, AT, rights) == ban
+
+
+@pytest.mark.parametrize("spider", [LinkSpider, SitemapSpider])
+def test_a_result_of_a_reserved_page_has_no_body(spider: type) -> None:
+    """If the crawl wants that, and its purpose is the one; the result always has the rights."""
+    headers = {"Content-Type": "text/html", "Content-Usage": "train-ai=n"}
+    for purpose, body in (("train-ai", ""), ("search", BODY)):
+        asked = {"maxdepth": 1, "drop": ["reserved"], "purpose": purpose}
+        (result,) = crawl_page(spider, URL, BODY, headers=headers, request=asked).results
+        assert (result["body"], result["rights"]["reserved"]) == (body, not body)
+        assert result.get("dropped") == (None if body else "reserved")
+    (result,) = crawl_page(spider, URL, BODY, headers=headers).results
+    assert result["rights"]["purpose"] is None
+    assert "rights" not in crawl_page(spider, URL, BODY).results[0]
+
+
 @pytest.mark.parametrize("spider", [LinkSpider, SitemapSpider])
 def test_a_result_has_size_and_digest_of_a_body_that_is_not_kept(spider: type) -> None:
     """Its links stay; the same page without the directive, or the wish, has its body."""

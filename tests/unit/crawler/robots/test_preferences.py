@@ -70,9 +70,12 @@ Disallow: /
 
 def test_signals_are_for_the_agents_above_them() -> None:
     """Or for all, above any group; a word without a meaning is kept."""
-    first, second = ("content-signal", "search=yes"), (
-        "content-signal",
-        "search=yes,ai-train=no,use=reference",
+    first, second = (
+        ("content-signal", "search=yes"),
+        (
+            "content-signal",
+            "search=yes,ai-train=no,use=reference",
+        ),
     )
     assert said(MANAGED) == [first, second]
     assert said(MANAGED, agent="greedybot") == [first]
@@ -111,7 +114,9 @@ LINES: dict[str, tuple[str, list[str]]] = {
     "a comment": ("Content-Usage: / train-ai=n # search=n", ["train-ai=n"]),
     "a wildcard": ("Content-Usage: /*ge search=n\nContent-Usage: /*gx search=y", ["search=n"]),
     "an end": ("Content-Usage: /page$ search=n\nContent-Usage: /pag$ search=y", ["search=n"]),
-    "a wildcard and an end": ("Content-Usage: /p*e$ search=n\nContent-Usage: /*a$ x=y", ["search=n"]),
+    "a wildcard and an end": ("Content-Usage: /p*e$ search=n\nContent-Usage: /*a$ x=y", [
+        "search=n",
+    ]),
     "an escape": ("Content-Usage: /%70age search=n", ["search=n"]),
     "another page": ("Content-Usage: /other search=n", []),
     "a path alone": ("Content-Usage: /page", []),
@@ -125,7 +130,7 @@ LINES: dict[str, tuple[str, list[str]]] = {
 
 @pytest.mark.parametrize(("lines", "values"), LINES.values(), ids=LINES)
 def test_lines_of_a_group(lines: str, values: list[str]) -> None:
-    """What cannot be read says nothing."""
+    """Lines that cannot be read say nothing."""
     text = f"User-agent: *\nDisallow: /x\n{lines}".encode("latin-1")
     found = rules_in(text)
     assert found

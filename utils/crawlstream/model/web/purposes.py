@@ -19,7 +19,7 @@ class Purpose(StrEnum):
 
 
 USES = (Purpose.SEARCH.value, Purpose.TRAIN_AI.value, Purpose.AI_INPUT.value)
-"""Uses that a site can allow or refuse by name."""
+"""Uses that a site can allow or refuse."""
 _BY_TDM = frozenset({Purpose.TRAIN_AI, Purpose.AI_INPUT, Purpose.MINING, Purpose.OTHER})
 """Purposes that a reservation of text and data mining is about."""
 
