@@ -24,6 +24,7 @@ from crawlstream_frontier.shelves.shelf import Shelf
 from crawlstream_frontier.shelves.stocking import Stocking
 from crawlstream_frontier.throttle_rules import ThrottleRules
 from crawlstream_frontier.worker.session import WorkerSession
+from crawlstream_frontier.worker.sketch_store import SketchStore
 
 
 class Frontier:
@@ -58,6 +59,7 @@ class Frontier:
         self.stocking = Stocking(self.scripts, shelf, shelve_from=limits.shelve_from)
         self.inspector = Inspector(self.scripts, self.stocking)
         self.schedules = Schedules(self.scripts)
+        self.sketches = SketchStore(self.scripts)
 
     def session(self, worker: str, spiderid: str, *, group: str = "") -> WorkerSession:
         """Return the session of a worker of this name; ``group`` is its egress group."""

@@ -27,6 +27,7 @@ _NEAR = {
     "grants": "throttle lease order",
     "found": "clock boot",
     "group": "streams",
+    "guard": "store",
     "holds": "workers lease backoff",
     "info": "inspect listing sites",
     "inspect": "inspect",

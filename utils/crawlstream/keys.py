@@ -1,12 +1,10 @@
 """The Redis keys that Python uses, and all Kafka topics; no other module builds their names.
 
 Redis
-    All keys of a partition of a frontier begin with its hash tag, so that a script call touches one
-    slot. The tag of a frontier with one partition is ``{<namespace>0}``. A script receives this
-    prefix (:attr:`FrontierKeys.tag`) and appends the rest, as defined in
-    ``frontier/lua/includes/keys.lua``: most keys are known to Lua only. A test keeps both
-    consistent with ``docs/keys.md``, which lists type, content and lifetime. Ids may contain any
-    printable text: they are percent-encoded before they become part of a key.
+    All keys of a partition begin with its hash tag, so that a script call touches one slot; with
+    one partition that is ``{<namespace>0}``. A script receives this prefix (`FrontierKeys.tag`) and
+    appends the rest, as defined in ``frontier/lua/includes/keys.lua``: most keys are known to Lua
+    only. ``docs/keys.md`` lists all of them. Ids are percent-encoded: they may be any text.
 Kafka
     ``<prefix>.<name>``; per-app topics exist for ids made of ``[A-Za-z0-9._-]`` only.
 """
@@ -28,12 +26,10 @@ from crawlstream.model.run_marks import PAUSE, RESUME, RUNNING, STOP, RunMark
 
 _TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 
-_FIREHOSE = "firehose"
-
 
 def _has_topic(appid: str) -> bool:
     """Return whether an application can have topics of its own; ``firehose`` names shared ones."""
-    return appid != _FIREHOSE and _TOPIC_SAFE.match(appid) is not None
+    return appid != "firehose" and _TOPIC_SAFE.match(appid) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -218,6 +214,10 @@ class FrontierKeys:
         """Cached robots.txt of a ``scheme://host:port``, shared by the cluster."""
         return f"{self.tag}robots:{origin}"
 
+    def guard(self, domain: str) -> str:
+        """Sketch of a site for the waste guard."""
+        return f"{self.tag}g:{domain}"
+
     def process(self, name: str) -> str:
         """Heartbeat of one process."""
         return f"{self.tag}process:{name}"
@@ -314,12 +314,12 @@ class Topics:
     @property
     def crawled(self) -> str:
         """All crawl results."""
-        return f"{self.prefix}.crawled_{_FIREHOSE}"
+        return f"{self.prefix}.crawled_firehose"
 
     @property
     def outbound(self) -> str:
         """All replies to action, stats and zookeeper requests."""
-        return f"{self.prefix}.outbound_{_FIREHOSE}"
+        return f"{self.prefix}.outbound_firehose"
 
     @property
     def events(self) -> str:

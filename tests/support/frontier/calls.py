@@ -28,6 +28,8 @@ from crawlstream.model.egress.purse import Purse
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.run_marks import RunMark
 from crawlstream.model.words.price import Price
+from crawlstream.waste.packing import pack as pack_sketch
+from crawlstream.waste.sketch import Sketch
 from crawlstream_frontier import sources
 from crawlstream_frontier.egress.purses import Buyer, Purses
 from crawlstream_frontier.layout import create_partitions
@@ -36,6 +38,7 @@ from crawlstream_frontier.moving.move import Move, read_frontier
 from crawlstream_frontier.moving.withdrawal import Withdrawal
 from crawlstream_frontier.opening.identity import join_cluster
 from crawlstream_frontier.scripts import Scripts
+from crawlstream_frontier.worker.sketch_store import SketchWrite
 from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
@@ -128,6 +131,7 @@ async def _ask(redis: Redis) -> None:
     await _fire(bench)
     await robots.claim("http://a.example", None)
     await robots.write("http://a.example", RobotsNote(b"none", 1.0))
+    await frontier.sketches.replace([SketchWrite("a.example", None, pack_sketch(Sketch(), 1))])
     await bench.worker.session.reserve("a.example", takes_ms=1, within_ms=1)
     await _move(redis)
 

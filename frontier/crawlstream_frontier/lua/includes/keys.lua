@@ -124,6 +124,8 @@ function K.purse_distrusted(purse) return P .. 'purse:distrusted:' .. purse end
 function K.robots(origin) return P .. 'robots:' .. origin end
 K.robots_copies = P .. 'robots'
 K.robots_bytes = P .. 'robots_bytes'
+function K.guard(domain) return P .. 'g:' .. domain end
+K.guards = P .. 'guards'
 K.wake_tend = P .. 'wake:tend'
 K.wake_homes = P .. 'wake:homes'
 function K.wake_channel(worker) return P .. 'wake:' .. worker end

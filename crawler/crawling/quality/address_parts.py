@@ -1,0 +1,49 @@
+"""Places of pages for the waste guard: families of a URL, and keys to compare its text by."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from crawling.quality.family import families_of
+from crawlstream.model.url import host_of
+from crawlstream.waste.votes import HOST, PagePair, SitePlace
+
+_MOST_PAIRED = 8
+"""Parameters of a URL that are compared."""
+
+
+def place_of(url: str) -> SitePlace:
+    """Return the place of an address in its site."""
+    return SitePlace(_host_hash(url), families_of(url, ""))
+
+
+def pairs_of(url: str) -> tuple[PagePair, ...]:
+    """Return what the text of a page is compared by: each parameter, and its host."""
+    scheme, _, rest = url.partition("://")
+    address, _, query = rest.partition("?")
+    host, slash, path = address.partition("/")
+    arguments = query.split("&") if query else []
+    pairs = [PagePair(HOST, _key(HOST, f"{scheme}:{slash}{path}?{query}"), _value(_bare(host)))]
+    for n, argument in enumerate(arguments[:_MOST_PAIRED]):
+        name, equals, value = argument.partition("=")
+        if equals:
+            others = "&".join(sorted(arguments[:n] + arguments[n + 1 :]))
+            family = f"?{name}"
+            pairs.append(PagePair(family, _key(family, f"{address}?{others}"), _value(value)))
+    return tuple(pairs)
+
+
+def _host_hash(url: str) -> int:
+    return crc32(_bare(host_of(url)).encode()) & 0xFFFF
+
+
+def _bare(host: str) -> str:
+    return host.removeprefix("www.")
+
+
+def _key(family: str, rest: str) -> int:
+    return crc32(f"{family} {rest}".encode()) >> 8
+
+
+def _value(value: str) -> int:
+    return crc32(value.encode()) & 0xFF

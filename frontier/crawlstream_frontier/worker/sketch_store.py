@@ -1,0 +1,51 @@
+"""Store of the sketches of sites (``crawlstream.waste``), in the partition of their domains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, cast
+
+from crawlstream.waste.packing import SERIAL
+from crawlstream_frontier.codec.values import pack, unpack
+from crawlstream_frontier.scripts import Scripts, our_errors
+
+SKETCHES_PER_CALL: Final = 64
+KEPT_MS: Final = 14 * 86_400_000
+"""Time after its last change when a sketch expires."""
+
+
+class SketchWrite(NamedTuple):
+    """Replacement of a sketch."""
+
+    domain: str
+    before: bytes | None
+    """The packed sketch that was read; None: there was none."""
+    after: bytes
+    """The packed sketch to store, with another serial."""
+
+
+class SketchStore:
+    """Packed sketches of one partition. Each call takes at most ``SKETCHES_PER_CALL`` sites."""
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+
+    async def read(self, domains: Sequence[str]) -> list[bytes | None]:
+        """Return the sketches of some domains, None for those without one; RedisUnavailable."""
+        with our_errors():
+            keys = [self._scripts.keys.guard(domain) for domain in domains]
+            return cast("list[bytes | None]", await self._scripts.redis.mget(keys))
+
+    async def replace(self, writes: Sequence[SketchWrite]) -> list[bytes | None]:
+        """Replace sketches that have not changed since they were read.
+
+        Return for each None if it was replaced, else the sketch that is stored now. FrontierFull:
+        Redis has no room for sketches. RedisUnavailable.
+        """
+        sites = [
+            part
+            for write in writes
+            for part in (write.domain, (write.before or b"")[SERIAL], write.after)
+        ]
+        answers = unpack(await self._scripts.run("guard", KEPT_MS, pack(sites)))
+        return [answer or None for answer in answers]

@@ -1,0 +1,207 @@
+"""Format of a sketch in Redis: at most 2 040 bytes, little-endian.
+
+| Part | Bytes | Most |
+|---|---|---|
+| head, below | 24 | 24 |
+| frequent texts: text u32, count u16, error u16 | 8 x 16 | 128 |
+| pairs: key 24 bits, text 24 bits, value u8 | 7 x 64 | 448 |
+| families: hash u32; seven counters, eq, ne u16; state and dropped u16 | 24 x 20 | 480 |
+| names of families that are not open: index u8, length u8, text | 32 x 6 | 192 |
+| sample of texts: 24 bits each, up to the end | 3 x 256 | 768 |
+
+The head: version u8, two hosts u8, log2 of both moduli (4 bits each), number of frequent texts u8,
+of pairs u8, of families (5 bits) and names (3 bits); main host u16; pages, changed, since and
+serial, u32 each.
+The serial is last in the head: the script that writes a sketch compares these four bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+
+from crawlstream.waste import pairs, texts
+from crawlstream.waste.families import (
+    LABEL_BYTES,
+    MOST_FAMILIES,
+    YIELD_FIELDS,
+    Family,
+    FamilyState,
+    FamilyTable,
+    YieldCounts,
+)
+from crawlstream.waste.sketch import Sketch
+
+MOST_BYTES = 2040
+SERIAL = slice(20, 24)
+"""SitePlace of the serial in a packed sketch."""
+_VERSION = 1
+_MOST_NAMES = 6
+_DROPPED = 4
+"""Bit next to the state of a family."""
+_HEAD = struct.Struct("<6BH4I")
+_TEXT = struct.Struct("<IHH")
+_FAMILY = struct.Struct("<I10H")
+_LABEL = re.compile(rb"[A-Za-z0-9_.~/#*?%-]{1,30}")
+_PAIR_BYTES, _SAMPLE_BYTES = 7, 3
+
+
+class _Broken(ValueError):
+    """Raised for bytes that are not a sketch of this version."""
+
+
+def pack(sketch: Sketch, serial: int) -> bytes:
+    """Return a sketch as bytes; ``serial`` counts the writes of the site's sketch."""
+    names = _named(sketch.families)
+    moduli = _log2(sketch.texts.sample.modulus) | _log2(sketch.pairs.modulus) << 4
+    frequent, first_pages = sketch.texts.frequent.counts, sketch.pairs.pages
+    head = _HEAD.pack(
+        _VERSION,
+        sketch.has_two_hosts,
+        moduli,
+        len(frequent),
+        len(first_pages),
+        len(sketch.families) | len(names) << 5,
+        sketch.main,
+        sketch.pages,
+        sketch.changed,
+        sketch.since,
+        serial & 0xFFFFFFFF,
+    )
+    return b"".join(
+        [
+            head,
+            *(_TEXT.pack(text, count, error) for text, (count, error) in frequent.items()),
+            *(
+                (key | page.text << 24 | page.value << 48).to_bytes(_PAIR_BYTES, "little")
+                for key, page in first_pages.items()
+            ),
+            *map(_pack_family, sketch.families),
+            *(bytes((index, len(name))) + name for index, name in names),
+            *(text.to_bytes(_SAMPLE_BYTES, "little") for text in sketch.texts.sample.texts),
+        ]
+    )
+
+
+def unpack(raw: bytes | None) -> Sketch:
+    """Return the sketch; an empty one if there is none, or if it does not parse."""
+    try:
+        return _Reader(raw).sketch() if raw else Sketch()
+    except (_Broken, struct.error):
+        return Sketch()
+
+
+def serial_of(raw: bytes | None) -> int:
+    """Return the serial of a packed sketch; 0 if there is none."""
+    return int.from_bytes((raw or b"")[SERIAL], "little")
+
+
+class _Reader:
+    """Reads a packed sketch from its beginning to its end."""
+
+    def __init__(self, raw: bytes) -> None:
+        if len(raw) > MOST_BYTES:
+            raise _Broken
+        self._raw = raw
+        self._at = 0
+
+    def sketch(self) -> Sketch:
+        """Return the sketch; _Broken or struct.error."""
+        head = _HEAD.unpack(self._take(_HEAD.size))
+        version, two_hosts, moduli, frequent, first_pages, families = head[:6]
+        if version != _VERSION or two_hosts > 1:
+            raise _Broken
+        sketch = Sketch()
+        sketch.has_two_hosts = bool(two_hosts)
+        sketch.main, sketch.pages, sketch.changed, sketch.since, _serial = head[6:]
+        of_texts, of_pairs = 1 << (moduli & 15), 1 << (moduli >> 4)
+        counts = self._frequent(frequent)
+        sketch.pairs = pairs.PairSample(self._first_pages(first_pages, of_pairs), of_pairs)
+        sketch.families = self._families(families & 31, families >> 5)
+        sketch.texts = texts.SiteTexts(counts, self._sample(of_texts))
+        return sketch
+
+    def _take(self, size: int) -> bytes:
+        part = self._raw[self._at : self._at + size]
+        if len(part) != size:
+            raise _Broken
+        self._at += size
+        return part
+
+    def _each(self, count: int, size: int, most: int) -> Iterator[bytes]:
+        if count > most:
+            raise _Broken
+        return (self._take(size) for _ in range(count))
+
+    def _frequent(self, count: int) -> texts.FrequentTexts:
+        counts = dict[int, tuple[int, int]]()
+        for part in self._each(count, _TEXT.size, texts.MOST_FREQUENT):
+            text, number, error = _TEXT.unpack(part)
+            if not error <= number <= texts.LARGEST_COUNT:
+                raise _Broken
+            counts[text] = number, error
+        return texts.FrequentTexts(counts)
+
+    def _first_pages(self, count: int, modulus: int) -> dict[int, pairs.FirstPage]:
+        found = dict[int, pairs.FirstPage]()
+        for part in self._each(count, _PAIR_BYTES, pairs.MOST_PAIRS):
+            number = int.from_bytes(part, "little")
+            page = pairs.FirstPage(number >> 24 & 0xFFFFFF, number >> 48)
+            found[number & 0xFFFFFF] = page
+        _require(modulus <= pairs.LARGEST_MODULUS and all(k % modulus == 0 for k in found))
+        return found
+
+    def _families(self, count: int, names: int) -> FamilyTable:
+        found = [_unpack_family(p) for p in self._each(count, _FAMILY.size, MOST_FAMILIES)]
+        _require(names <= _MOST_NAMES)
+        for _ in range(names):
+            index, length = self._take(2)
+            label = self._take(length)
+            _require(index < len(found) and _LABEL.fullmatch(label) is not None)
+            found[index].label = label.decode()
+        return FamilyTable(found)
+
+    def _sample(self, modulus: int) -> texts.TextSample:
+        rest = self._raw[self._at :]
+        whole, left = divmod(len(rest), _SAMPLE_BYTES)
+        _require(not left and whole <= texts.MOST_TEXTS and modulus <= texts.LARGEST_MODULUS)
+        parts = (rest[n : n + _SAMPLE_BYTES] for n in range(0, len(rest), _SAMPLE_BYTES))
+        found = [int.from_bytes(part, "little") for part in parts]
+        _require(all(text % modulus == 0 for text in found))
+        return texts.TextSample(found, modulus)
+
+
+def _require(condition: bool) -> None:  # noqa: FBT001  one condition, said at the call
+    if not condition:
+        raise _Broken
+
+
+def _log2(modulus: int) -> int:
+    return modulus.bit_length() - 1
+
+
+def _named(families: FamilyTable) -> list[tuple[int, bytes]]:
+    """Return the names that are kept, each with the place of its family."""
+    wanted = [(n, each.label.encode()) for n, each in enumerate(families) if not each.is_plain]
+    return [(n, label[:LABEL_BYTES]) for n, label in wanted if label][:_MOST_NAMES]
+
+
+def _pack_family(family: Family) -> bytes:
+    counters = (getattr(family.counts, name) for name in YIELD_FIELDS)
+    verdict = family.state | (_DROPPED if family.is_dropped else 0)
+    return _FAMILY.pack(family.key, *counters, family.eq, family.ne, verdict)
+
+
+def _unpack_family(part: bytes) -> Family:
+    key, *counters, eq, ne, verdict = _FAMILY.unpack(part)
+    state = verdict & (_DROPPED - 1)
+    _require(verdict < 2 * _DROPPED and state <= FamilyState.REFUSED)
+    return Family(
+        key=key,
+        counts=YieldCounts(*counters),
+        eq=eq,
+        ne=ne,
+        state=FamilyState(state),
+        is_dropped=verdict >= _DROPPED,
+    )

@@ -1,0 +1,120 @@
+"""Sketch of a site: the sum of the votes of its pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from crawlstream.waste.families import Family, FamilyState, FamilyTable, VerdictChange, YieldCounts
+from crawlstream.waste.judging import age, judge
+from crawlstream.waste.pairs import PairSample, count_pair
+from crawlstream.waste.texts import Kind, SiteTexts
+from crawlstream.waste.votes import HOST, PageVote
+
+_CALM_AFTER = 512
+"""Pages without a verdict after which fewer pages of a site are looked at."""
+LARGEST_NUMBER = 0xFFFFFFFF
+
+
+@dataclass(slots=True)
+class Merged:
+    """Changes that votes have made."""
+
+    changes: list[VerdictChange] = field(default_factory=list)
+    kinds: Counter[Kind] = field(default_factory=Counter)
+    """Pages by what their text was."""
+
+
+class Sketch:
+    """State of a site. It is empty before the first vote."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+        """Votes so far."""
+        self.main = 0
+        """Hash of the site's main host: that of its first page."""
+        self.has_two_hosts = False
+        self.changed = 0
+        """Epoch seconds of the latest change of a verdict."""
+        self.since = 0
+        """Votes at the latest change of a verdict."""
+        self.texts = SiteTexts()
+        self.pairs = PairSample()
+        self.families = FamilyTable()
+
+    @property
+    def is_calm(self) -> bool:
+        """Return whether nothing is decided, and has not been for long."""
+        return self.pages - self.since >= _CALM_AFTER and all(f.is_plain for f in self.families)
+
+    def merge(self, votes: Sequence[PageVote], now: int) -> Merged:
+        """Add votes, in their order; ``now`` in epoch seconds."""
+        merged = Merged()
+        for vote in votes:
+            before = len(merged.changes)
+            self._add(vote, merged)
+            if len(merged.changes) > before:
+                self.changed, self.since = now, self.pages
+        return merged
+
+    def _add(self, vote: PageVote, merged: Merged) -> None:
+        if not self.pages:
+            self.main = vote.place.host
+        self.pages = min(self.pages + 1, LARGEST_NUMBER)
+        self.has_two_hosts = self.has_two_hosts or vote.place.host != self.main
+        self._compare(vote, merged)
+        kind = self._kind_of(vote)
+        merged.kinds[kind] += 1
+        names = vote.place.families_at(self.main)
+        own = [self.families.of(name) for name in names]
+        for family in [each for each in own if each.state is FamilyState.OPEN] or own:
+            if family.state is FamilyState.OPEN or vote.from_last or kind is Kind.FRESH:
+                family.counts.add("pages")
+                family.counts.add(kind.value)
+                self._judge(family, merged)
+        if vote.parent and kind in {Kind.FRESH, Kind.MAYBE}:
+            for name in vote.parent.families_at(self.main):
+                if name not in names:
+                    family = self.families.of(name)
+                    family.counts.add(f"credit_{kind.value}")
+                    self._judge(family, merged)
+
+    def _kind_of(self, vote: PageVote) -> Kind:
+        if not vote.is_there:
+            return Kind.HEAVY
+        return Kind.MAYBE if vote.text is None else self.texts.add(vote.text)
+
+    def _compare(self, vote: PageVote, merged: Merged) -> None:
+        """Compare a page with those whose address differs in one part."""
+        if vote.text is None or not vote.is_there:
+            return
+        for pair in vote.pairs:
+            if pair.family == HOST and not self.has_two_hosts:
+                continue
+            is_equal = self.pairs.compare(pair, vote.text >> 8)
+            if is_equal is not None:
+                family = self.families.of(pair.family)
+                before = family.verdict
+                count_pair(family, is_equal=is_equal)
+                _note(family, before, merged)
+
+    def _judge(self, family: Family, merged: Merged) -> None:
+        modulus = self.texts.sample.modulus
+        state = judge(family, modulus)
+        if state is None:
+            age(family, modulus)
+            return
+        before = family.verdict
+        family.state = state
+        _note(family, before, merged)
+        family.counts = YieldCounts()
+
+
+def _note(family: Family, before: str, merged: Merged) -> None:
+    """Note a change of verdict, with the counters that led to it."""
+    if family.verdict == before:
+        return
+    counts = {**asdict(family.counts), "eq": family.eq, "ne": family.ne}
+    change = VerdictChange(family=family.shown, before=before, after=family.verdict, counts=counts)
+    merged.changes.append(change)

@@ -1,0 +1,90 @@
+"""Texts that a site has shown: the frequent ones, and a sample of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+MOST_FREQUENT = 16
+MOST_TEXTS = 256
+LARGEST_MODULUS = 64
+LARGEST_COUNT = 0x3FFF
+_FREQUENT_AT = 4
+
+
+class Kind(StrEnum):
+    """Kind of a page by its text; the values are names of ``YieldCounts``."""
+
+    HEAVY = "heavy"
+    DUP = "dup"
+    FRESH = "fresh"
+    MAYBE = "maybe"
+
+
+class FrequentTexts:
+    """Texts with the most pages, by the space-saving algorithm (Metwally and others, 2005).
+
+    A text that takes the place of another begins with its count, which is then its error: the true
+    number of pages is between count - error and count.
+    """
+
+    def __init__(self, counts: dict[int, tuple[int, int]] | None = None) -> None:
+        """``counts``: count and error by text."""
+        self.counts = counts or {}
+
+    def add(self, text: int) -> bool:
+        """Count a page; return whether its text is frequent for certain."""
+        counts = self.counts
+        if text in counts:
+            count, error = counts[text]
+            counts[text] = count + 1, error
+        elif len(counts) < MOST_FREQUENT:
+            counts[text] = 1, 0
+        else:
+            least = min(counts, key=lambda each: counts[each][0])
+            error, _ = counts.pop(least)
+            counts[text] = error + 1, error
+        count, error = counts[text]
+        if count >= LARGEST_COUNT:
+            self.counts = {each: (c // 2, e // 2) for each, (c, e) in counts.items()}
+        return count - error >= _FREQUENT_AT
+
+
+class TextSample:
+    """Texts whose hash is 0 mod ``modulus``, oldest first; the modulus doubles when it is full."""
+
+    def __init__(self, texts: Iterable[int] = (), modulus: int = 1) -> None:
+        """``texts`` have 24 bits."""
+        self.texts = dict.fromkeys(texts)
+        self.modulus = modulus
+
+    def add(self, text: int) -> Kind:
+        """Add a text, unless it is known or outside of the sample."""
+        if text % self.modulus:
+            return Kind.MAYBE
+        if text in self.texts:
+            return Kind.DUP
+        self.texts[text] = None
+        while len(self.texts) > MOST_TEXTS:
+            if self.modulus == LARGEST_MODULUS:
+                del self.texts[next(iter(self.texts))]
+            else:
+                self.modulus *= 2
+                self.texts = {each: None for each in self.texts if each % self.modulus == 0}
+        return Kind.FRESH
+
+
+class SiteTexts:
+    """Texts of a site."""
+
+    def __init__(
+        self, frequent: FrequentTexts | None = None, sample: TextSample | None = None
+    ) -> None:
+        self.frequent = frequent or FrequentTexts()
+        self.sample = sample or TextSample()
+
+    def add(self, text: int) -> Kind:
+        """Count a page and return what its text is."""
+        if self.frequent.add(text):
+            return Kind.HEAVY
+        return self.sample.add(text >> 8)
