@@ -19,7 +19,7 @@ from rich.table import Table
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.called import COMMAND
-from crawlstream.errors import ConfigError, CrawlstreamError, InvalidRequest
+from crawlstream.errors import ConfigError, CrawlstreamError, InvalidRequest, RedisUnavailable
 from crawlstream.model.recurring.schedule import Do, Schedule, ScheduleState
 from crawlstream.model.recurring.times import due_at, times_of
 from crawlstream.model.request import ScheduleRequest
@@ -48,7 +48,11 @@ Definition = Annotated[
         " ...), or a file with one.",
     ),
 ]
-AppId = Annotated[str, typer.Option("--appid", help="Application id (appid) of the schedule.")]
+OwnAppId = Annotated[str, typer.Option("--appid", help="Application id (appid) of the schedule.")]
+AppId = Annotated[
+    str | None,
+    typer.Option("--appid", help="Application id (appid), if several have such a schedule."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Count = Annotated[int, typer.Option("-n", min=1, max=1000, help="How many times to show.")]
 
@@ -62,7 +66,7 @@ def set_schedule(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only check it and show its next times.")
     ] = False,
-    appid: AppId = APPID,
+    appid: OwnAppId = APPID,
     as_json: AsJson = False,
     **wished: Any,
 ) -> None:
@@ -115,37 +119,37 @@ def list_schedules(
 
 
 @schedule.command("show")
-def show(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
+def show(name: Name, appid: AppId = None, as_json: AsJson = False) -> None:
     """Show one schedule, as JSON."""
     del as_json
-    state = asyncio.run(_one(load_settings(), name, appid))
+    state = _one(load_settings(), name, appid)
     told = views.schedule(state, int(time.time()))
     print_line(jsontext.dumps(told, indent=True).decode())
 
 
 @schedule.command("rm")
-def remove(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
+def remove(name: Name, appid: AppId = None, as_json: AsJson = False) -> None:
     """Remove a schedule; crawls that it has started go on."""
-    _tell(_ask("remove", name, appid=appid), f"Removed {name}.", as_json=as_json)
+    _tell(_ask("remove", name, appid=_app_of(name, appid)), f"Removed {name}.", as_json=as_json)
 
 
 @schedule.command("pause")
-def pause(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
+def pause(name: Name, appid: AppId = None, as_json: AsJson = False) -> None:
     """Pause a schedule: it does not fire until it is resumed."""
-    _tell(_ask("pause", name, appid=appid), f"Paused {name}.", as_json=as_json)
+    _tell(_ask("pause", name, appid=_app_of(name, appid)), f"Paused {name}.", as_json=as_json)
 
 
 @schedule.command("resume")
-def resume(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
+def resume(name: Name, appid: AppId = None, as_json: AsJson = False) -> None:
     """Resume a paused schedule; what it did not fire meanwhile is not made up for."""
-    reply = _ask("resume", name, appid=appid)
+    reply = _ask("resume", name, appid=_app_of(name, appid))
     _tell(reply, f"Resumed {name}; {_next_of(reply)}.", as_json=as_json)
 
 
 @schedule.command("fire")
-def fire(name: Name, appid: AppId = APPID, as_json: AsJson = False) -> None:
+def fire(name: Name, appid: AppId = None, as_json: AsJson = False) -> None:
     """Fire a schedule once, now, even if it is paused."""
-    reply = start(name, appid=appid)
+    reply = start(name, appid=_app_of(name, appid))
     is_skipped = reply.get("outcome") == "skipped"
     sentence = f"Skipped: a firing of {name} that was requested before is still pending."
     _tell(reply, sentence if is_skipped else f"Started a run of {name}.", as_json=as_json)
@@ -163,7 +167,7 @@ def next_times(
         typer.Argument(metavar="NAME|FILE|JSON", help="A schedule of the cluster, or a new one."),
     ],
     count: Count = 5,
-    appid: AppId = APPID,
+    appid: AppId = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the next times of a schedule, in its time zone.
@@ -172,9 +176,9 @@ def next_times(
     """
     settings = load_settings()
     if which.lstrip().startswith("{") or Path(which).is_file():
-        found = _checked(settings, "new", _read(which), appid=appid)
+        found = _checked(settings, "new", _read(which), appid=appid or APPID)
     else:
-        found = asyncio.run(_one(settings, which, appid)).schedule
+        found = _one(settings, which, appid).schedule
     _show_times(found, count=count, as_json=as_json)
 
 
@@ -294,14 +298,28 @@ async def _all(settings: Settings, appid: str | None) -> Sequence[ScheduleState]
         return await frontier.schedules.all(appid)
 
 
-async def _one(settings: Settings, name: str, appid: str) -> ScheduleState:
-    async with cluster_frontier(settings) as frontier:
-        found = await frontier.schedules.one(appid, name)
-    if found is None:
-        raise CrawlstreamError(
-            f"no schedule {name} of application {appid} found: `{COMMAND} schedule list` lists them"
-        )
-    return found
+def _app_of(name: str, appid: str | None) -> str:
+    """Return the application that is meant: the only one with such a schedule, unless named.
+
+    If Redis does not answer, that is the default one: the cluster replies through Kafka.
+    """
+    try:
+        return appid or _one(load_settings(), name, None).schedule.appid
+    except RedisUnavailable:
+        return APPID
+
+
+def _one(settings: Settings, name: str, appid: str | None) -> ScheduleState:
+    """Return the only schedule of this name; CrawlstreamError if none or several fit."""
+    schedules = asyncio.run(_all(settings, appid))
+    found = [state for state in schedules if state.schedule.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        apps = ", ".join(f"--appid {state.schedule.appid}" for state in found)
+        raise CrawlstreamError(f"several schedules are called {name}; choose one: {apps}")
+    of = f" of application {appid}" if appid else ""
+    raise CrawlstreamError(f"no schedule {name}{of} found: `{COMMAND} schedule list` lists them")
 
 
 def _table(found: Sequence[ScheduleState], now: int) -> Table:
