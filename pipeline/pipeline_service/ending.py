@@ -26,6 +26,8 @@ from pipeline_service.sink_factory import open_kept
 _LOOK_EVERY_S = 0.5
 _ASK_EVERY_S = 5.0
 """Stores are queried seldom: only records that other processes have stored meanwhile are news."""
+GIVES_UP_S = 120.0
+"""A run that ends does not wait longer for a store that cannot be reached."""
 
 log = structlog.get_logger()
 
@@ -68,6 +70,8 @@ class Goals:
         self._goals = goals
         self._events = events
         """Where the events topic ended before the sources, by partition."""
+        self._answered = {goal.flow.pipeline.name: time.monotonic() for goal in goals}
+        """When the store of each pipeline last answered."""
 
     @classmethod
     async def noted(cls, settings: Settings, kafka: Kafka, flows: Sequence[Flow]) -> Goals:
@@ -90,13 +94,17 @@ class Goals:
                     await self._try_to_ask(goal)
                 ask_at = time.monotonic() + _ASK_EVERY_S
             left = [goal for goal in left if not goal.flow.broken and not goal.is_read]
-            if not left:
-                log.info("end", why="all_read")
+            lost = [goal for goal in left if self._is_lost(goal)]
+            if len(left) == len(lost):
+                log.info("end", why="store_unreachable" if lost else "all_read")
                 stop.set()
             await asyncio.sleep(_LOOK_EVERY_S)
 
+    def _is_lost(self, goal: Goal) -> bool:
+        return time.monotonic() - self._answered[goal.flow.pipeline.name] > GIVES_UP_S
+
     async def check(self) -> None:
-        """NotStored: a pipeline was stopped before, or could not go on."""
+        """NotStored: a pipeline was stopped before, or could not go on; StoreUnavailable."""
         for goal in self._goals:
             name = goal.flow.pipeline.name
             if goal.flow.broken:
@@ -127,4 +135,5 @@ class Goals:
             found = await asyncio.to_thread(kept.standings, goal.topic_id, goal.ends)
         finally:
             kept.close()
+        self._answered[goal.flow.pipeline.name] = time.monotonic()
         goal.stored.update({number: each.position or 0 for number, each in found.items()})

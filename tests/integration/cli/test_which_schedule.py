@@ -38,7 +38,7 @@ def here(redis: Redis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 async def test_a_name_that_is_unique_needs_no_application(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The user chooses among several, and is told if there is none."""
+    """The commands list the applications if there are several, and say so if there is none."""
     await bench.feed.put(bench.feed.schedule("set", NIGHTLY))
     assert await asyncio.to_thread(run, ["schedule", "show", "nightly"]) == 0
     assert json.loads(capsys.readouterr().out)["appid"] == "shop"
