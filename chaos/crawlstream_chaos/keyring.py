@@ -9,6 +9,7 @@ from pathlib import Path
 
 from crawlstream.signing import directory
 from crawlstream.signing.keys import Key, new_key
+from crawlstream.wire.jsontext import dumps
 from crawlstream_chaos.facts.facts import Published
 
 AGENT = "https://bot.example"
@@ -57,5 +58,8 @@ class KeyRing:
         directory.write(made, self._directory)
 
     def note(self, keys: Mapping[str, str]) -> None:
-        """Note the keys that verifiers can fetch from now on, by their ids."""
-        self.published.append(Published(time.monotonic() * 1000, keys))
+        """Note the keys that verifiers can fetch from now on, by their ids; other programs too."""
+        noted = Published(time.monotonic() * 1000, keys)
+        self.published.append(noted)
+        with (self._folder / "published.jsonl").open("ab") as file:
+            file.write(dumps(noted) + b"\n")

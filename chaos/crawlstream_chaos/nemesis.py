@@ -18,13 +18,14 @@ from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
 from redis.asyncio import Redis
 
+from crawlstream.boot.failpoints import PAID_STEPS, STEPS
 from crawlstream.tasks import wait_until
 from crawlstream_chaos.cluster import ChaosCluster
 from crawlstream_chaos.facts.facts import EMPTIES_SHELF
 from crawlstream_chaos.faults import BACK_S, Fault, FaultContext, FaultEffect, Inject, leased
 from crawlstream_chaos.strikes.browsers import OF_RENDERERS
 from crawlstream_chaos.strikes.extra_processes import (
-    die_at_a_step,
+    dies_at,
     err_in_time,
     freeze_past_deadline,
     join_and_leave,
@@ -249,7 +250,13 @@ FAULTS: Mapping[str, Fault] = {
             is_for_all=False,
         ),
         Fault("break-rules", "ZooKeeper's node emptied or broken, and mended", break_rules),
-        Fault("die-at-step", "a crawler dies between two steps of a page", die_at_a_step),
+        Fault("die-at-step", "a crawler dies between two steps of a page", dies_at(STEPS)),
+        Fault(
+            "die-paying",
+            "a crawler dies before or behind a request that offers a price",
+            dies_at(PAID_STEPS),
+            is_for_all=False,
+        ),
         Fault(
             "freeze-long",
             "a crawler frozen at some step past its deadline (33 s), then continued",

@@ -28,8 +28,8 @@ _BATCH_START = 12
 _LOST_PAGES = re.compile(r"\$: (\d+) shelved pages ")
 _RESULTS = "crawled_firehose"
 _KEPT_OF_RESULT = (
-    "appid", "attempt", "crawlid", "dropped", "has_body", "id", "proxy", "recovered", "run",
-    "signed", "status_code", "url",
+    "appid", "attempt", "crawlid", "dropped", "has_body", "id", "payment", "proxy", "recovered",
+    "run", "signed", "status_code", "url",
 )  # fmt: skip
 
 

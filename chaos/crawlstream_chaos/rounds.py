@@ -41,6 +41,7 @@ from crawlstream_chaos.facts.facts import (
 from crawlstream_chaos.faults import Fault, FaultContext, FaultEffect, leased
 from crawlstream_chaos.laws.auditor import audit
 from crawlstream_chaos.laws.invariants import check
+from crawlstream_chaos.purse_watch import PurseWatch
 
 _SAMPLE_S = 0.5
 _END_S = 300
@@ -126,6 +127,10 @@ class Round:
     by_proxies: ByProxies = field(default_factory=ByProxies)
     render: int = 0
     """Further requests that a page may bring; above 0, browsers make all pages."""
+    watch: PurseWatch | None = None
+    """Looks at the purse that pays for all crawls."""
+    fields: Mapping[str, object] = field(default_factory=dict)
+    """Fields of every crawl request."""
 
     @property
     def context(self) -> FaultContext:
@@ -151,9 +156,7 @@ class Round:
         if fed not in self.fed:
             self.fed.append(fed)
         name = {"appid": APP, "spiderid": fed.spiderid, "crawlid": fed.crawlid, **fields}
-        if self.render:
-            name |= {"render": True}
-        requests = [{"url": url, **name} for url in urls]
+        requests = [{"url": url, **name, **self.fields} for url in urls]
         await asyncio.to_thread(self.cluster.recorder.feed, *requests)
 
     def crawl_of(self, name: str, urls: Sequence[str]) -> FedCrawl:
@@ -337,6 +340,7 @@ class Round:
             undelivered=self.cluster.recorder.undelivered(),
             published=tuple(self.cluster.keyring.published),
             noindex=self.cluster.noindex,
+            spending=await self.watch.spending() if self.watch else None,
         )
 
 

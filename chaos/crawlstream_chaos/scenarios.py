@@ -18,6 +18,7 @@ from crawlstream_chaos.scenes.companions import (
     play_beside,
     retire_beside,
 )
+from crawlstream_chaos.scenes.paid import play_paid
 from crawlstream_chaos.scenes.poison import eat_poison
 from crawlstream_chaos.scenes.proxied import play_proxied
 from crawlstream_chaos.scenes.rendered import play_rendered
@@ -55,6 +56,8 @@ class Scenario:
     """True if the middle of queues is on a server of its own."""
     is_proxied: bool = False
     """True if all pages go through proxies, which are struck."""
+    is_paid: bool = False
+    """True if a purse pays for pages of a web that costs money."""
     is_rendered: bool = False
     """True if browsers make all pages, on a web whose links only scripts make."""
     has_versions: bool = False
@@ -72,6 +75,8 @@ class Scenario:
         """Play a round of it."""
         if self.is_rendered:
             return await play_rendered(round_, self.script, rate=self.rate)
+        if self.is_paid:
+            return await play_paid(round_, self.script, rate=self.rate)
         rate = self.rate or rate_for(round_)
         if self.is_proxied:
             return await play_proxied(round_, rate=rate)
@@ -299,6 +304,19 @@ SCENARIOS: Mapping[str, Scenario] = {
                 )
             ),
             shortest_s=40,
+        ),
+        Scenario(
+            "paid",
+            "pages that cost money; crawlers die as they pay, Redis forgets what it reserved",
+            _at_once(
+                _named(
+                    *("die-paying", "die-at-step", "kill-crawler", "freeze-crawler", "end-crawler"),
+                    *("kill-redis", "power-cut", "freeze-redis", "cut-redis", "mute-redis"),
+                    *("rotate-key", "kill-redis-monitor"),
+                )
+            ),
+            shortest_s=60,
+            is_paid=True,
         ),
         Scenario(
             "render",

@@ -13,6 +13,7 @@ import typer
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.words.condition import pace
+from crawlstream.model.words.price import Price
 from crawlstream.model.words.quantities import by_reason, duration
 from crawlstream.wire import jsontext
 from crawlstream_cli.common.cluster_requests import refusal, request_reply
@@ -91,6 +92,8 @@ def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterato
         yield "held back", by_reason(reply["held_back"])
     if reply["filtered"]:
         yield "filtered", by_reason(reply["filtered"])
+    if paid := reply.get("charged"):
+        yield "charged", ", ".join(str(Price(currency, int(paid[currency]))) for currency in paid)
     yield "pace", _pace(reply, ended, now=now)
     yield "started", moment(reply["started"], now=now)
     yield "active", moment(reply["last_activity"], now=now)

@@ -47,6 +47,7 @@ from rest_service.v2 import (
     health,
     pipelines,
     proxies,
+    purses,
     records,
     runs,
     schedules,
@@ -86,7 +87,7 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    of_v2 = (crawls, runs, schedules, pipelines, proxies, cluster, frontier, records)
+    of_v2 = (crawls, runs, schedules, pipelines, proxies, purses, cluster, frontier, records)
     for module in (v1, health, wellknown, *_SCREENS, *of_v2):
         # Not included as routers: FastAPI searches those again for every request.
         app.router.routes.extend(module.router.routes)

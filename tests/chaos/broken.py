@@ -94,18 +94,20 @@ async def _children_last(
 _signed: dict[str, Mapping[str, str]] = {}
 
 
-def _sign_once(self: Signatures, page: Page, url: str, method: str = "GET") -> Mapping[str, str]:
+def _sign_once(
+    self: Signatures, page: Page, url: str, method: str = "GET", price: str = ""
+) -> Mapping[str, str]:
     """Sign the first request to a host, and send the same signature with all others."""
     host = url.partition("://")[2].partition("/")[0]
-    fresh = _sign(self, page, url, method)
+    fresh = _sign(self, page, url, method, price)
     return _signed.setdefault(host, fresh)
 
 
 def _sign_for_another(
-    self: Signatures, page: Page, _url: str, method: str = "GET"
+    self: Signatures, page: Page, _url: str, method: str = "GET", price: str = ""
 ) -> Mapping[str, str]:
     """Sign for another host than the one that the request goes to."""
-    return _sign(self, page, "http://other.example/", method)
+    return _sign(self, page, "http://other.example/", method, price)
 
 
 def _rewrite(**changes: str) -> None:

@@ -29,7 +29,7 @@ pytestmark = [
 
 BRIEF = (
     "crawler-steps", "feed", "stop", "poison", "full", "log-truncated", "proxies", "render",
-    "firings", "retired", "signed",
+    "firings", "retired", "signed", "paid",
 )  # fmt: skip
 """Scenarios that are more than faults in turn."""
 IN_TURN = (

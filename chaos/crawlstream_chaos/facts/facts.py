@@ -14,6 +14,7 @@ from typing import Any
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
+from crawlstream_chaos.facts.spending import Spending
 from crawlstream_chaos.facts.stored import Stored
 from crawlstream_chaos.witness import ENDINGS, SeenRecord
 from crawlstream_cli.demo.access_log import LoggedRequest
@@ -182,6 +183,8 @@ class Facts:
     """Directories of keys, in the order of their times; empty if requests are not signed."""
     noindex: frozenset[str] = frozenset()
     """URLs of the pages that say so, and whose bodies are not kept."""
+    spending: Spending | None = None
+    """The purse of all crawls; None: they pay nothing."""
 
     def on(self, topic: str, crawlid: str) -> Sequence[TopicRecord]:
         """Records of one crawl on one topic, in the order in which they were read."""

@@ -34,6 +34,8 @@ from crawlstream_chaos.facts.facts import (
 from crawlstream_chaos.laws.accounts import last_accounts
 from crawlstream_chaos.laws.bodies import LAWS as OF_BODIES
 from crawlstream_chaos.laws.firings import LAWS as OF_FIRINGS
+from crawlstream_chaos.laws.payments import LAWS as OF_PAYMENTS
+from crawlstream_chaos.laws.payments import shown_status
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.laws.scenes import LAWS as OF_PROXIES
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
@@ -65,7 +67,7 @@ def _cut(found: Sequence[str]) -> Sequence[str]:
 def nothing_lost(facts: Facts) -> Iterator[str]:
     """Every page comes with its status, or fails by its name; nothing else does."""
     for fed in facts.fed:
-        came = {r.value["url"]: r.value["status_code"] for r in facts.on(RESULTS, fed.crawlid)}
+        came = {r.value["url"]: shown_status(facts, r) for r in facts.on(RESULTS, fed.crawlid)}
         failed = {
             r.value["url"]: r.value["reason"]
             for r in facts.on(EVENTS, fed.crawlid)
@@ -376,5 +378,6 @@ LAWS: Mapping[str, Law] = {
     **OF_PROXIES,
     **OF_SIGNATURES,
     **OF_BODIES,
+    **OF_PAYMENTS,
     **OF_PIPELINES,
 }

@@ -17,9 +17,9 @@ from http_message_signatures import (
 )
 from http_message_signatures.algorithms import ED25519
 
+from crawlstream.signing.signer import EXACT_PRICE, TAG
 from crawlstream_chaos.facts.facts import RESULTS, Facts
 
-TAG = "web-bot-auth"
 OTHER_CLOCKS = frozenset({"wrong-clock"})
 """Faults by which crawlers sign for another time than the site's."""
 
@@ -87,6 +87,8 @@ class Verifier:
         )
         if not any(name.startswith('"signature-agent"') for name in found.covered_components):
             raise InvalidSignature("the agent is not covered")
+        if EXACT_PRICE in headers and f'"{EXACT_PRICE}"' not in found.covered_components:
+            raise InvalidSignature("the price is not covered")
         if found.nonce in self.nonces:
             raise InvalidSignature("the nonce came before")
         self.nonces.add(found.nonce or "")

@@ -33,7 +33,7 @@ async def play_rendered(round_: Round, script: Script, *, rate: float) -> RoundR
         "pages": pages, "hosts": min(_HOSTS, len(cluster.web.hosts)), "further": WANTED,
         "slow_pages": pages // 10,
     }  # fmt: skip
-    round_.render = BOUND
+    round_.render, round_.fields = BOUND, {"render": True}
     async with cluster.another_web(**shape):
         return await round_.play(script, rate=rate or rate_for(round_))
 

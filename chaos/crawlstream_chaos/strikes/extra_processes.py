@@ -7,14 +7,14 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import psutil
 
 from crawlstream.boot.failpoints import STEPS
-from crawlstream_chaos.faults import BACK_S, FaultContext, FaultEffect, leased
+from crawlstream_chaos.faults import BACK_S, FaultContext, FaultEffect, Inject, leased
 from crawlstream_chaos.processes import LoggedCrawler
 
 
@@ -33,11 +33,15 @@ async def extra_crawler(
         await asyncio.to_thread(crawler.kill)
 
 
-async def die_at_a_step(context: FaultContext) -> FaultEffect:
-    """A crawler kills itself between two steps of the order of effects."""
-    step, passes = context.random.choice(STEPS), context.random.randint(2, 9)
-    async with extra_crawler(context, FAILPOINT=f"{step}:kill:{passes}") as crawler:
-        return await death_of(crawler, f"{step}, pass {passes}", context)
+def dies_at(steps: Sequence[str]) -> Inject:
+    """A fault: a crawler kills itself at one of these steps."""
+
+    async def die(context: FaultContext) -> FaultEffect:
+        step, passes = context.random.choice(steps), context.random.randint(2, 9)
+        async with extra_crawler(context, FAILPOINT=f"{step}:kill:{passes}") as crawler:
+            return await death_of(crawler, f"{step}, pass {passes}", context)
+
+    return die
 
 
 async def death_of(crawler: LoggedCrawler, where: str, context: FaultContext) -> FaultEffect:

@@ -2,7 +2,7 @@
 
 Each line is a JSON object: ``mono`` and ``wall`` (milliseconds of arrival by the monotonic and the
 wall clock), ``host``, ``method``, ``path``, ``status``, ``agent``; of a signed request also
-``authority`` and ``signature``.
+``authority`` and ``signature``; ``charged``, what the visitor has paid.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class LoggedRequest:
     authority: str = ""
     """Host as it was sent, with its port."""
     signature: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The headers of its signature, by their names in lower case."""
+    """The headers of its signature and of its offer, by their names in lower case."""
+    charged: str = ""
+    """What it was charged, such as ``USD 0.01``."""
 
     @property
     def document(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from mimetypes import guess_type
 
@@ -55,6 +55,10 @@ class HttpReply:
     delay_s: float = 0.0
     first: HttpReply | None = None
     """Reply to the first request; later ones get this one."""
+    charged: str = ""
+    """What it costs; it is for those who offer exactly this."""
+    unpaid: HttpReply | None = None
+    """Reply to others; None: it costs nothing."""
 
 
 def reply(
@@ -97,13 +101,19 @@ def render(web: Web, page: SitePage) -> HttpReply:
 def _html_reply(web: Web, page: SitePage) -> HttpReply:
     is_latin1 = page.kind is ContentKind.LATIN1
     text = _malformed(web, page) if page.kind is ContentKind.MALFORMED else _html(web, page)
+    price = web.price(page)
     found = reply(
         200,
         text.encode("latin-1" if is_latin1 else "utf-8"),
         f"text/html; charset={'ISO-8859-1' if is_latin1 else 'utf-8'}",
         *(["X-Robots-Tag: noindex"] if web.says_noindex(page) and not _by_meta(page) else ()),
+        *([f"Crawler-Charged: {price}"] if price else ()),
         delay_s=web.slow_s if page.kind is ContentKind.SLOW else 0.0,
     )
+    if price:
+        html = "text/html; charset=utf-8"
+        unpaid = reply(402, b"<h1>This page is sold</h1>", html, f"Crawler-Price: {price}")
+        return replace(found, charged=price, unpaid=unpaid)
     if page.kind is not ContentKind.FLAKY:
         return found
     trouble = reply(500, b"<h1>Come back in a moment</h1>", "text/html; charset=utf-8")

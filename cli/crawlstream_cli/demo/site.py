@@ -33,7 +33,10 @@ _HOST = re.compile(rb"(?i)\r\nhost:[ \t]*([^\r\n:]*)")
 _AGENT = re.compile(rb"(?i)\r\nuser-agent:[ \t]*([^\r\n]*)")
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length:[ \t]*(\d+)")
 _AUTHORITY = re.compile(rb"(?i)\r\nhost:[ \t]*([^\r\n]*)")
-_SIGNATURE = re.compile(rb"(?i)\r\n(signature(?:-input|-agent)?):[ \t]*([^\r\n]*)")
+_OFFER = "crawler-exact-price"
+_SIGNATURE = re.compile(
+    rb"(?i)\r\n(signature(?:-input|-agent)?|crawler-exact-price):[ \t]*([^\r\n]*)"
+)
 _CLOSE = re.compile(rb"(?i)\r\nconnection:[ \t]*close")
 _CHUNKED = re.compile(rb"(?i)\r\ntransfer-encoding:")
 
@@ -80,15 +83,18 @@ class Site:
         await asyncio.sleep(0)
         self.log.close()
 
-    def answer(self, host: str, path: str) -> HttpReply:
-        """The reply for one request; a flaky page counts its first visitor."""
+    def answer(self, host: str, path: str, offer: str = "") -> HttpReply:
+        """The reply for one request; a flaky page counts its first visitor.
+
+        ``offer``: the price that the request offers.
+        """
         found = self._replies.get((host, path))
         if found is None:
             found = self._make(host, path)
         if found.first is not None and (host, path) not in self._visited:
             self._visited.add((host, path))
             return found.first
-        return found
+        return found if found.unpaid is None or offer == found.charged else found.unpaid
 
     def _make(self, host: str, path: str) -> HttpReply:
         page = self.web.find(host, path)
@@ -180,10 +186,12 @@ class _Connection(asyncio.Protocol):
             return
         method, path = line[1].decode("latin-1"), line[2].decode("latin-1")
         host = _text(_HOST.search(head))
-        answer = self._site.answer(host, path) if path != "/echo" else _echo(head)
+        authority, signed = _signed(head)
+        offer = signed.get(_OFFER, "")
+        answer = self._site.answer(host, path, offer) if path != "/echo" else _echo(head)
         agent = _text(_AGENT.search(head))
-        seen = LoggedRequest(mono, wall, host, method, path, answer.status, agent, *_signed(head))
-        self._site.log.note(seen)
+        told = mono, wall, host, method, path, answer.status, agent, authority, signed
+        self._site.log.note(LoggedRequest(*told, answer.charged))
         closes = line[3] == b"0" or _CLOSE.search(head) is not None
         if answer.delay_s:
             loop = asyncio.get_running_loop()
@@ -213,12 +221,12 @@ def _echo(head: bytes) -> HttpReply:
     return reply(200, head, "text/plain; charset=utf-8")
 
 
-def _signed(head: bytes) -> tuple[str, dict[str, str]] | tuple[()]:
+def _signed(head: bytes) -> tuple[str, dict[str, str]]:
     """Return the authority and the signature of a request; nothing if it has none."""
     found = {
         name.decode().lower(): text.decode("latin-1") for name, text in _SIGNATURE.findall(head)
     }
-    return (_text(_AUTHORITY.search(head)), found) if found else ()
+    return (_text(_AUTHORITY.search(head)) if found else ""), found
 
 
 def _text(match: re.Match[bytes] | None) -> str:

@@ -89,6 +89,7 @@ _LEAVES = frozenset(
         ContentKind.MOVED_BACK,
     )
 )
+_PRICED = frozenset((ContentKind.PAGE, ContentKind.SLOW, ContentKind.LATIN1))
 _FOLDERS = {
     ContentKind.FORBIDDEN: "private",
     ContentKind.FILE: "files",
@@ -120,8 +121,8 @@ class Web:
     ``further`` above 0 pages have no links: a script in each sends ``further`` requests to their
     host, and the first is answered with the links. With ``moves_robots`` every robots.txt redirects
     first: on the host itself, or if the host has none, to a file of another host that allows all.
-    Of ``noindex`` pages one says so, if it has text. ``scheme`` is http, or https for a site with a
-    certificate.
+    Of ``noindex`` pages one says so, if it has text. Of ``priced`` pages one costs money, if it is
+    plain and no others are found there. ``scheme`` is http, or https for a site with a certificate.
 
     The same arguments make the same web; the front page is the seed from which all others are
     found.
@@ -141,6 +142,7 @@ class Web:
         further: int = 0,
         moves_robots: int = 0,
         noindex: int = 0,
+        priced: int = 0,
         scheme: str = "http",
     ) -> None:
         if not 1 <= hosts <= pages:
@@ -151,6 +153,7 @@ class Web:
         self.further = further
         self.moves_robots = moves_robots
         self.noindex = noindex
+        self.priced = priced
         self.scheme = scheme
         self.hosts: tuple[str, ...] = tuple(
             str(IPv4Address(first_host) + offset) for offset in range(hosts)
@@ -198,6 +201,16 @@ class Web:
         """Return whether a page asks not to be kept."""
         has_text = page.kind not in _LEAVES and page.kind is not ContentKind.MOVED
         return bool(self.noindex) and has_text and page.number % self.noindex == 1
+
+    def price(self, page: SitePage) -> str:
+        """Return what a page costs, the same on all of its host; empty: nothing.
+
+        A crawl that does not pay misses no other page by that.
+        """
+        is_plain = page.kind in _PRICED and not page.children and not self.says_noindex(page)
+        if not self.priced or not is_plain or page.number % self.priced:
+            return ""
+        return f"USD 0.0{1 + self.hosts.index(page.host) % 3}"
 
     def may_fetch(self, page: SitePage) -> bool:
         """Return whether the robots.txt of its host allows a page."""

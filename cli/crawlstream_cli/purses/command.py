@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Annotated, TypeVar
 
 import orjson
@@ -13,8 +13,15 @@ import typer
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, InvalidUrl
-from crawlstream.model.egress.purse import Purse, PurseState
-from crawlstream.model.url import domain_key, host_name
+from crawlstream.model.egress.purse import Purse, PurseDetails, PurseState
+from crawlstream.model.egress.purse_report import (
+    amount_of,
+    purse_json,
+    report_json,
+    spent_by_date,
+    today,
+)
+from crawlstream.model.url import domain_key, host_name, origin_of, seed_url
 from crawlstream.model.words.price import Price, price_in
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line
@@ -31,7 +38,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,40}")
 _CURRENCY = re.compile(r"[A-Z]{3}")
-_DAY_S = 86_400
 _WHY = {
     "other_currency": "it has spent another currency: remove it first, or use another name",
     "too_many": "there are 100 purses already: remove one first",
@@ -84,7 +90,7 @@ def list_purses(as_json: AsJson = False) -> None:
     """List all purses, and what they have spent of their budgets."""
     found = _with_purses(lambda purses: purses.all())
     if as_json:
-        print_line(orjson.dumps([_fields(state) for state in found]).decode())
+        print_line(orjson.dumps([purse_json(state) for state in found]).decode())
         return
     if not found:
         print_line("There is no purse, so nothing is paid; `crawlstream purse set` makes one.")
@@ -102,23 +108,27 @@ def report(
 
     Example: crawlstream purse report news --days 30
     """
-    state = _with_purses(lambda purses: purses.state(name))
-    if state is None:
-        raise _no_purse(name)
-    first = int(time.time() / _DAY_S) - days + 1
-    by_day = {day: sum_ for day, sum_ in sorted(state.days.items()) if day >= first}
+    state, details = _with_purses(partial(_looked_up, name))
     if as_json:
-        sums = {_date(day): _text(state, sum_) for day, sum_ in by_day.items()}
-        print_line(orjson.dumps({**_fields(state), "days": sums}).decode())
+        print_line(orjson.dumps(report_json(state, details, days)).decode())
         return
-    for day, sum_ in by_day.items():
-        print_line(f"{_date(day)}     {_text(state, sum_)}")
+    for date, sum_ in spent_by_date(state, days).items():
+        print_line(f"{date}     {sum_}")
     rows = {"charged": state.charged, "unsettled": state.unsettled}
     rows["overcharged"] = state.overcharged
     for what, sum_ in rows.items():
-        print_line(f"{what:<13}  {_text(state, sum_)}")
+        print_line(f"{what:<13}  {amount_of(state, sum_)}")
     print_line(f"{'pages':<13}  {state.pages} charged, {state.open} under way")
     print_line(f"{'all days':<13}  {_spent(state)}{_remarks(state)}")
+    for origin in details.distrusted:
+        print_line(f"{'not paid':<13}  {origin}")
+
+
+async def _looked_up(name: str, purses: Purses) -> tuple[PurseState, PurseDetails]:
+    state = await purses.state(name)
+    if state is None:
+        raise _no_purse(name)
+    return state, await purses.details(name)
 
 
 @purse.command("adopt")
@@ -131,6 +141,23 @@ def adopt(name: Name) -> None:
     if not _with_purses(lambda purses: purses.adopt(name)):
         raise _no_purse(name)
     print_line(f"{name} pays")
+
+
+@purse.command("forgive")
+def forgive(
+    name: Name, origin: Annotated[str, typer.Argument(metavar="URL", help="Site to pay again.")]
+) -> None:
+    """Let a purse pay a site again that has charged more than its price.
+
+    Example: crawlstream purse forgive news https://shop.example.com
+    """
+    wanted = _origin(origin)
+    why = _with_purses(lambda purses: purses.forgive(name, wanted))
+    if why == "no_purse":
+        raise _no_purse(name)
+    if why != OK:
+        raise ConfigError(f"{name} has no surplus charge of {wanted}; see `purse report {name}`")
+    print_line(f"{name} pays {wanted}")
 
 
 @purse.command("remove")
@@ -180,6 +207,13 @@ def _domain(text: str) -> str:
         raise ConfigError(f"--domains {text[:50]!r} is not a domain: {error}") from error
 
 
+def _origin(text: str) -> str:
+    try:
+        return origin_of(seed_url(text))
+    except InvalidUrl as error:
+        raise ConfigError(f"{text[:50]!r} is not a URL: {error}") from error
+
+
 def _listed(text: str) -> Sequence[str]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
@@ -188,16 +222,12 @@ def _no_purse(name: str) -> ConfigError:
     return ConfigError(f"there is no purse {name[:50]!r}; `crawlstream purse list` shows all")
 
 
-def _text(state: PurseState, millionths: int) -> str:
-    return str(Price(state.purse.currency, millionths))
-
-
 def _spent(state: PurseState) -> str:
-    today = state.days.get(int(time.time() / _DAY_S), 0)
-    of_all = f" of {_text(state, state.purse.total)}" if state.purse.total is not None else ""
+    spent_today = state.days.get(today(), 0)
+    of_all = f" of {amount_of(state, state.purse.total)}" if state.purse.total is not None else ""
     return (
-        f"{_text(state, today)} of {_text(state, state.purse.day)} today,"
-        f" {_text(state, state.total)}{of_all} in all"
+        f"{amount_of(state, spent_today)} of {amount_of(state, state.purse.day)} today,"
+        f" {amount_of(state, state.total)}{of_all} in all"
     )
 
 
@@ -205,27 +235,3 @@ def _remarks(state: PurseState) -> str:
     if state.is_closed:
         return "; closed: Redis was restarted, see `crawlstream purse adopt`"
     return "; sites have charged more than their price" if state.overcharged else ""
-
-
-def _date(day: int) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(day * _DAY_S))
-
-
-def _fields(state: PurseState) -> dict[str, object]:
-    purse = state.purse
-    optional = {"total": purse.total, "max_price": purse.max_price}
-    return {
-        "purse": purse.name,
-        "currency": purse.currency,
-        "day": _text(state, purse.day),
-        **{key: None if each is None else _text(state, each) for key, each in optional.items()},
-        "apps": purse.apps,
-        "domains": purse.domains,
-        "closed": state.is_closed,
-        "spent": _text(state, state.total),
-        "charged": _text(state, state.charged),
-        "unsettled": _text(state, state.unsettled),
-        "overcharged": _text(state, state.overcharged),
-        "pages": state.pages,
-        "under_way": state.open,
-    }

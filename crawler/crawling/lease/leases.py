@@ -31,6 +31,7 @@ from crawlstream.model.crawl import Entry, Lease
 from crawlstream.model.effects import UNSENT, Outcome, Release, Requeue, SentRequest, Settle
 from crawlstream.model.throttle_table import SiteReaction
 from crawlstream.model.url import entry_id, fingerprint
+from crawlstream.model.words.price import price_in
 
 START_BY_S = 0.5
 """A request that has not left so long after its grant was asked for is given back."""
@@ -309,6 +310,7 @@ def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
         filtered=dict(page.filtered),
         sent_ms=UNSENT if is_unsent else page.sent_ms,
         body_bytes=page.body_bytes,
+        charged=price_in(page.payment["charged"] or "") if page.payment else None,
     )
 
 

@@ -265,7 +265,7 @@ def _counters(ledger: Sequence[bytes]) -> dict[str, int]:
         field: int(value)
         for field, value in pairs(ledger).items()
         if (name := field.removeprefix(_KEPT)) in _COUNTERS
-        or name[:2] in {"n:", "f:", "z:"}
+        or name[:2] in {"n:", "f:", "z:", "p:"}
         or field == "kept"
     }
 

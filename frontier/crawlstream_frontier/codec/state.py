@@ -100,5 +100,6 @@ def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> 
         done_by_status=by_reason(fields, "n"),
         failed_by_reason=by_reason(fields, "f"),
         filtered_by_reason=by_reason(fields, "z"),
+        charged=by_reason(fields, "p"),
         domains=domains,
     )

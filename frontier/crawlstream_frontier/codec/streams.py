@@ -50,7 +50,7 @@ def unpack_outbox_record(
     counters = {name: int(record.get(name, 0)) for name in COUNTERS} if record else {}
     reasons = {
         kind: by_reason(record, letter)
-        for kind, letter in (("done", "n"), ("failed", "f"), ("filtered", "z"))
+        for kind, letter in (("done", "n"), ("failed", "f"), ("filtered", "z"), ("charged", "p"))
         if record
     }
     uuid = details.get(b"uuid")

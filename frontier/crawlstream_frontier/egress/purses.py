@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from crawlstream.model.egress.purse import Purse, PurseState
+from crawlstream.model.egress.purse import Purse, PurseDetails, PurseState, Reservation
 from crawlstream.model.words.price import Price
 from crawlstream_frontier.codec.values import none_as, pairs, unpack
 from crawlstream_frontier.codec.values import pack as packed
@@ -83,6 +83,21 @@ class Purses:
         why, *found = await self._call("show", name)
         return _state_of(name, found) if why.decode() == OK else None
 
+    async def details(self, name: str) -> PurseDetails:
+        """Return what is under way, and whom a purse does not pay; nothing if there is none."""
+        why, *found = await self._call("details", name)
+        if why.decode() != OK:
+            return PurseDetails((), ())
+        under_way, distrusted = found
+        return PurseDetails(
+            [_reservation(*pair) for pair in pairs(under_way).items()],
+            sorted(origin.decode() for origin in distrusted),
+        )
+
+    async def forgive(self, purse: str, origin: str) -> str:
+        """Trust an origin again; return ``OK``, or why not: no such purse, or it is trusted."""
+        return str((await self._call("forgive", purse, origin))[0].decode())
+
     async def all(self) -> Sequence[PurseState]:
         """Return all purses, sorted by their names."""
         _, names = await self._call("names", "")
@@ -95,6 +110,11 @@ class Purses:
     async def _call(self, verb: str, purse: str, *args: object) -> list[Any]:
         answer: list[Any] = unpack(await self._scripts.run("purse", packed([verb, purse, args])))
         return answer
+
+
+def _reservation(member: str, since_ms: str) -> Reservation:
+    price, page, *_ = member.split(" ")
+    return Reservation(page, int(price), int(since_ms) / 1000)
 
 
 def _state_of(name: str, found: Sequence[Any]) -> PurseState:

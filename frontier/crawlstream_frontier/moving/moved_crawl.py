@@ -140,7 +140,7 @@ class MovedCrawl:
         sums = Counter[bytes]()
         for context in self.contexts:
             for name, value in context.ledger.items():
-                if name in (*_ENDED, b"bytes") or (name[1:2] == b":" and name[:1] in b"nfz"):
+                if name in (*_ENDED, b"bytes") or (name[1:2] == b":" and name[:1] in b"nfzp"):
                     sums[name] += int(value)
         sums[b"admitted"] = sum(sums[name] for name in _ENDED)
         return {name: b"%d" % amount for name, amount in sums.items() if amount}

@@ -48,6 +48,7 @@ def merge_crawl(
         done_by_status=_sum(part.done_by_status for part in now),
         failed_by_reason=_sum(part.failed_by_reason for part in now),
         filtered_by_reason=_sum(part.filtered_by_reason for part in now),
+        charged=_sum(part.charged for part in now),
         domains=domains,
         is_cut=is_cut or any(part.is_cut for part in parts),
         lanes=tuple(sorted({lane for part in parts for lane in part.lanes})),

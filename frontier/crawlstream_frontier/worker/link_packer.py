@@ -100,7 +100,8 @@ class LinkPacker:
         refused: list[str] = []
         room, domains = LINKS_PER_CALL, set[tuple[bytes, str]]()
         for settle in settles:
-            if not (settle.links or settle.filtered or settle.spilled or settle.need):
+            more = settle.links or settle.filtered or settle.spilled or settle.need
+            if not (more or settle.charged):
                 plain.append(settle)
                 continue
             links, known = self._leave_out_known(settle)
@@ -159,7 +160,6 @@ class LinkPacker:
     ) -> list[object]:
         inherited = self._inherited.get(settle.token, _UNKNOWN)
         self._packed[settle.token] = links
-        filtered = Counter(settle.filtered) + Counter(duplicate=known)
         return [
             settle.token,
             settle.outcome.value,
@@ -169,8 +169,16 @@ class LinkPacker:
             none_as(inherited.domain_max_pages),
             none_as(inherited.max_pages),
             inherited.pack_links(self._sites.file(links), self._spiderid),
-            [part for pair in filtered.items() for part in pair],
+            _counts(settle, known),
             none_as(epoch),
             [part for pair in settle.spilled.items() for part in pair],
             *([[part for pair in settle.need.items() for part in pair]] if settle.need else ()),
         ]
+
+
+def _counts(settle: Settle, known: int) -> list[object]:
+    """Return the counters of a page's crawl, each before what is added; ``known``: links."""
+    filtered = Counter(settle.filtered) + Counter(duplicate=known)
+    counts = [part for reason, n in filtered.items() for part in (f"z:{reason}", n)]
+    charged = settle.charged
+    return [*counts, f"p:{charged.currency}", charged.millionths] if charged else counts

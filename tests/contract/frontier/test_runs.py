@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crawlstream.model.crawl import CrawlKey, Lease
+from crawlstream.model.words.price import Price
 from support.contract.whole import Whole
 from support.frontier.bench import CRAWL, links, url_of
 
@@ -34,6 +35,25 @@ async def test_a_run_ends_once_with_the_counters_of_all(whole: Whole) -> None:
     for _ in range(2):
         await whole.finish()
     assert await whole.endings() == []
+
+
+async def test_charges_of_a_run_are_added_up_by_currency(whole: Whole) -> None:
+    """Of all partitions together, exactly; the next run begins with none."""
+    domains = whole.domains()
+    most = Price("USD", 10**12 + 1)
+    await whole.seeds(*(f"{domain}/" for domain in domains))
+    for lease in await whole.lease():
+        await whole.settle(lease, charged=most)
+    assert (await whole.state()).charged == {"USD": 3 * most.millionths}
+    await whole.seeds(f"{domains[1]}/other")
+    (lease,) = await whole.lease()
+    await whole.settle(lease, charged=Price("EUR", 1))
+    for _ in range(2):
+        await whole.finish()
+    (ending,) = [one for one in await whole.owed() if one.kind == "crawl_finished"]
+    assert ending.reasons["charged"] == {"USD": 3 * most.millionths, "EUR": 1}
+    await whole.seeds(f"{domains[0]}/")
+    assert (await whole.state()).charged == {}
 
 
 async def test_a_run_is_open_while_a_link_is_on_its_way(whole: Whole) -> None:

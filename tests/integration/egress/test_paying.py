@@ -108,6 +108,7 @@ async def test_a_page_is_paid_exactly_once_its_price_is_known(money: Money) -> N
     assert found["late"] == {"price": cent, "charged": None, "error": None, "purse": None}
     assert (state.charged, state.unsettled, state.pages) == (24_000 + 4 * CENT, 2 * CENT, 5)
     assert state.total == state.charged + state.unsettled
+    assert (await cluster.state_of(crawl)).charged == {"USD": state.charged}
 
 
 async def test_money_is_never_offered_beyond_the_budget(money: Money) -> None:

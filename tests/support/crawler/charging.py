@@ -35,8 +35,6 @@ class ChargingSite:
             )
         except Refused:
             return Answer(status=400, headers={"crawler-error": "InvalidSignature"})
-        if '"crawler-exact-price"' not in visit.headers["signature-input"]:
-            return Answer(status=400, headers={"crawler-error": "InvalidSignature"})
         if price_in(offer) != price:
             error = {"crawler-error": "InvalidCrawlerExactPrice"}
             return Answer(b"pay", status=402, headers={**wanted, **error})

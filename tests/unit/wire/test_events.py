@@ -44,8 +44,11 @@ def test_an_ending_has_the_ledger(name: str) -> None:
         name,
         started_at=1795251000.5,
         counters={"admitted": 4, "done": 2, "failed": 1, "redirected": 1, "bytes": 77},
-        reasons={"filtered": {"duplicate": 9}, "failed": {"dns": 1}, "done": {"2xx": 2}},
-    )
+        reasons={
+            "filtered": {"duplicate": 9}, "failed": {"dns": 1}, "done": {"2xx": 2},
+            "charged": {"USD": 24_000},
+        },
+    )  # fmt: skip
     assert record == {
         "event": name,
         **COMMON,
@@ -61,6 +64,7 @@ def test_an_ending_has_the_ledger(name: str) -> None:
             "filtered": {"duplicate": 9},
             "failed_by_reason": {"dns": 1},
             "done_by_status": {"2xx": 2},
+            "charged": {"USD": "24000"},
         },
     }
 

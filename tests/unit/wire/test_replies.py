@@ -129,6 +129,7 @@ def test_info_about_a_crawl() -> None:
         "redirected": 1,
         "failed": {"dns": 1},
         "filtered": {"duplicate": 7},
+        "charged": {},
         "started": 1795251000,
         "last_activity": 1795251150,
         "remember": None,

@@ -19,9 +19,11 @@ STEPS = (
     "after_settle",
 )
 """The steps of a page's life, in the order of its effects; where Redis is crowded, ``after_spill``
-comes before the settle. Where money is paid there are ``after_reserve`` and ``before_settlement``.
-A kafka-monitor has ``after_put``: what was refused is not told yet, and where a partition catches
-up, ``late_enrolled`` and ``late_taken``."""
+comes before the settle. A kafka-monitor has ``after_put``: what was refused is not told yet, and
+where a partition catches up, ``late_enrolled`` and ``late_taken``."""
+
+PAID_STEPS = ("after_reserve", "before_settlement")
+"""Steps of a page that is paid: its price is reserved, and its receipt is not booked yet."""
 
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 

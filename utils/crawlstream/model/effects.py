@@ -21,6 +21,7 @@ from crawlstream.model.recurring.schedule import (
 )
 from crawlstream.model.run_marks import Fate
 from crawlstream.model.throttle_table import SiteReaction
+from crawlstream.model.words.price import Price
 
 
 class Outcome(StrEnum):
@@ -77,6 +78,8 @@ class Settle:
     """Milliseconds from the granting call to its request; None: already reported, or not sent;
     ``UNSENT``: the grant was certainly not used, so it does not count."""
     body_bytes: int = 0
+    charged: Price | None = None
+    """Charge of its site, by the receipt of its response."""
     spilled: Mapping[int, int] = field(default_factory=dict)
     """Number of links that are already in Kafka, by the ``chunk`` of each Spill."""
     need: Mapping[int, int] = field(default_factory=dict)
@@ -330,7 +333,8 @@ class OutboxRecord:
     counters: Mapping[str, int] = field(default_factory=dict)
     """admitted, done, failed, redirected, stopped, expired, bytes; of endings only."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """``done``, ``failed`` and ``filtered`` by reason; of endings only."""
+    """``done``, ``failed`` and ``filtered`` by reason, ``charged`` by currency in millionths; of
+    endings only."""
     started_at: float = 0
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to apply by ``<topic UUID>:<partition>``, when the run began or ended."""

@@ -57,6 +57,8 @@ class CrawlState:
     done_by_status: Mapping[str, int] = field(default_factory=dict)
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
     filtered_by_reason: Mapping[str, int] = field(default_factory=dict)
+    charged: Mapping[str, int] = field(default_factory=dict)
+    """Charges of sites for the pages of the run, by currency, in millionths."""
     domains: Sequence[DomainBacklog] = ()
     is_cut: bool = False
     """True if it has more domains than one answer may list."""

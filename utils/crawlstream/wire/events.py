@@ -11,7 +11,7 @@ import orjson
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent, Event, PageFailed, PaymentRequired, RunDelivered
 from crawlstream.model.recurring.schedule import ScheduleEvent
-from crawlstream.wire import jsontext
+from crawlstream.wire import jsontext, views
 
 _COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired")
 """Counters that every ending has: the first is the sum of the others."""
@@ -151,6 +151,8 @@ def _ending(event: CrawlEvent) -> dict[str, Any]:
     counters["filtered"] = dict(event.reasons.get("filtered", {}))
     counters["done_by_status"] = dict(event.reasons.get("done", {}))
     counters["failed_by_reason"] = dict(event.reasons.get("failed", {}))
+    if charged := event.reasons.get("charged"):
+        counters["charged"] = views.charged_as_texts(charged)
     return {"started": int(event.started_at), "counters": counters}
 
 
@@ -211,5 +213,6 @@ def _crawl_event(value: Mapping[str, Any], crawl: CrawlKey) -> CrawlEvent:
             "done": counters.get("done_by_status", {}),
             "failed": counters.get("failed_by_reason", {}),
             "filtered": counters.get("filtered", {}),
+            "charged": {name: int(sum_) for name, sum_ in counters.get("charged", {}).items()},
         },
     )

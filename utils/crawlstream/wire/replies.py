@@ -293,6 +293,7 @@ def _ledger(state: CrawlState) -> _Record:
         "redirected": state.redirected,
         "failed": dict(state.failed_by_reason),
         "filtered": dict(state.filtered_by_reason),
+        "charged": views.charged_as_texts(state.charged),
         "started": int(state.started_at),
         "last_activity": int(state.last_activity),
         "remember": state.remember,

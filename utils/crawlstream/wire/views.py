@@ -76,12 +76,18 @@ def crawl(state: CrawlState, spiders: condition.Spiders = None) -> View:
     return {
         **fields.pop("crawl"),
         **fields,
+        "charged": charged_as_texts(state.charged),
         "pending": state.pending,
         "held_back": dict(state.held_back),
         **condition_of(state, spiders),
         "domains": [domain._asdict() for domain in state.domains],
         "residual": state.residual,
     }
+
+
+def charged_as_texts(charged: Mapping[str, int]) -> dict[str, str]:
+    """Return sums of money by currency, in millionths: JSON's numbers may be too small for them."""
+    return {currency: str(millionths) for currency, millionths in charged.items()}
 
 
 def condition_of(state: CrawlState, spiders: condition.Spiders) -> View:

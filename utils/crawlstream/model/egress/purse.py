@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,25 @@ class Purse:
     """Applications whose crawls may use it; empty: all."""
     domains: Sequence[str] = ()
     """Registrable domains that may be paid; empty: all."""
+
+
+class Reservation(NamedTuple):
+    """Money that was offered with a request, and is not settled."""
+
+    page: str
+    """``id`` of its result."""
+    millionths: int
+    since: float
+    """Unix time."""
+
+
+class PurseDetails(NamedTuple):
+    """Parts of a purse that may be many."""
+
+    reservations: Sequence[Reservation]
+    """Up to 1000 that are not settled, the oldest first."""
+    distrusted: Sequence[str]
+    """Origins that have charged more than their price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@
 --           site reacted: see `heed`
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages without links
 --   settle  {token, outcome, reason, sent_ms|-1|-2, bytes, domain_cap|-1, crawl_cap|-1,
---            links as in `admit`, filtered {reason, n …}, put in life|-1, spilled {chunk, links …}
+--            links as in `admit`, counts {z:reason|p:currency, n …}, put in life|-1, spilled {chunk, links …}
 --            [, need {partition, offset …}]}; sent_ms -2: there was no request and will be none; life: the
 --            epoch in which links were put ahead, or left out because they were known; need: offsets up
 --            to which other partitions must read their links
@@ -131,7 +131,7 @@ if #settles > 0 then
   end
 end
 for _, settle in ipairs(settles) do
-  local token, outcome, reason, sent_ms, bytes, domain_cap, crawl_cap, links, filtered, put_in_life,
+  local token, outcome, reason, sent_ms, bytes, domain_cap, crawl_cap, links, counts, put_in_life,
     spilled, need = unpack(settle)
   local hold = holds[token]
   if not hold then
@@ -153,8 +153,8 @@ for _, settle in ipairs(settles) do
     if need and is_open(c) then
       home_waits().raise_need(c, need)
     end
-    for i = 1, #filtered, 2 do
-      count(c, 'z:' .. filtered[i], filtered[i + 1])
+    for i = 1, #counts, 2 do
+      count(c, counts[i], counts[i + 1])
     end
     end_once(hold, sent_ms, outcome ~= 'failed')
     count_ends(c, outcome, reason, 1, bytes)

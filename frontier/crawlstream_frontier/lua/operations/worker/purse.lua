@@ -10,16 +10,20 @@
 --   reserve  {origin, domain, app, currency of the limit|'', limit, sending}: reserve its price
 --   settle   {origin, sending, price, charged}: -1: unknown, all of the price is spent
 --   set      {definition}: packed {currency, a day, total, a page, apps, domains}; lists are lines, '' for any
---   show, adopt, remove; names: of all purses
+--   forgive  {origin}: trust it again
+--   show, details, adopt, remove; names: of all purses
 -- Returns: packed {answer, …}
 --   quote, reserve: 'ok', currency, price; or why not: 'no_price', 'no_purse', 'closed', 'not_for_it' (application,
 --     domain, currency), 'overcharges' (this origin did), 'too_expensive', 'empty'
 --   show: 'ok', definition, sums as of HGETALL, is closed, reservations that are open; or 'no_purse'
---   names: 'ok', names; others: 'ok'; 'no_purse', 'other_currency' (of a purse that has spent), 'too_many'
+--   details: 'ok', the oldest of these with their times: '<price> <sending>', ms, …; origins that overcharged
+--   names: 'ok', names; others: 'ok'; 'no_purse', 'other_currency' (of a purse that has spent), 'too_many',
+--     'no_origin' (that overcharged)
 -- Cost: about ten commands; at most a hundred more for reservations that are overdue.
 --- include: clock
 local DAY_MS, KEPT_MS, PRICE_MS = 86400000, 600000, 86400000
 local MOST_PURSES, MOST_PRICES, MOST_OVERDUE, DAYS_KEPT = 100, 1000, 100, 100
+local MOST_SHOWN = 1000
 local verb, name, args = unpack(cmsgpack.unpack(ARGV[1]))
 local origin = args[1]
 local key, open, prices, distrusted = K.purse(name), K.purse_open(name), K.purse_prices(name), K.purse_distrusted(name)
@@ -162,6 +166,15 @@ end
 function verbs.show()
   local found = redis.call('HGETALL', key)
   return { 'ok', packed, found, sums[1] ~= int(life) and 1 or 0, redis.call('ZCARD', open) }
+end
+
+function verbs.details()
+  local shown = redis.call('ZRANGE', open, 0, MOST_SHOWN - 1, 'WITHSCORES')
+  return { 'ok', shown, redis.call('SMEMBERS', distrusted) }
+end
+
+function verbs.forgive()
+  return { redis.call('SREM', distrusted, origin) == 1 and 'ok' or 'no_origin' }
 end
 
 function verbs.adopt()
