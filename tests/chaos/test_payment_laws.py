@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crawlstream.model.egress.purse import Purse, PurseState, Reservation
+from crawlstream.model.egress.purse import OpenPayment, Purse, PurseState
 from crawlstream_chaos.facts.facts import Facts, FedCrawl, Strike, TopicRecord
 from crawlstream_chaos.facts.spending import PurseSample, Spending
 from crawlstream_chaos.laws.auditor import nothing_lost
@@ -59,7 +59,7 @@ GOOD = Facts(
         budget=9 * CENT,
         prices=dict.fromkeys(URLS, CENT),
         samples=[sample(0, 1), sample(1_999, 3), sample(9_000, 4, charged=3 * CENT)],
-        open=[Reservation("id-1", CENT, 1.0)],
+        open=[OpenPayment("id-1", CENT, 1.0)],
     ),
 )
 """The crawler of the second page died with its receipt, and the page was paid again."""
@@ -77,7 +77,7 @@ def spent(*samples: PurseSample, budget: int = 9, **more: Any) -> Plant:
 
 
 def seen(*visits: LoggedRequest) -> Plant:
-    """More visits."""
+    """Add visits."""
     return lambda facts: replace(facts, visits=[*facts.visits, *visits])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crawlstream.model.egress.purse import PurseState, Reservation
+from crawlstream.model.egress.purse import OpenPayment, PurseState
 from crawlstream.model.words.price import price_in
 from crawlstream_cli.demo.access_log import LoggedRequest
 
@@ -29,14 +29,14 @@ class PurseSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """What was reserved and booked during a round, in millionths."""
+    """Sums that were reserved and booked during a round, in millionths."""
 
     budget: int
     prices: Mapping[str, int]
     """URL of each page that costs something -> its price."""
     samples: Sequence[PurseSample]
     """In the order of their times, the last one after all crawls had ended."""
-    open: Sequence[Reservation]
+    open: Sequence[OpenPayment]
     """Reservations that were not settled then."""
 
     @property

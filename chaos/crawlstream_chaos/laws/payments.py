@@ -29,7 +29,7 @@ def shown_status(facts: Facts, record: TopicRecord) -> int:
 
 
 def covered(facts: Facts) -> Iterator[str]:
-    """What sites have charged until a moment is reserved in the purse at that moment.
+    """Charges of sites up to a moment are reserved in the purse at that moment.
 
     A closed purse need not know it: Redis was restarted. No more is missing there for good than
     what was in flight when it was.

@@ -2,7 +2,7 @@
 
 Each line is a JSON object: ``mono`` and ``wall`` (milliseconds of arrival by the monotonic and the
 wall clock), ``host``, ``method``, ``path``, ``status``, ``agent``; of a signed request also
-``authority`` and ``signature``; ``charged``, what the visitor has paid.
+``authority`` and ``signature``; ``charged``, the price that it has paid.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LoggedRequest:
     signature: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The headers of its signature and of its offer, by their names in lower case."""
     charged: str = ""
-    """What it was charged, such as ``USD 0.01``."""
+    """Price that it has paid, such as ``USD 0.01``."""
 
     @property
     def document(self) -> str | None:

@@ -56,9 +56,9 @@ class HttpReply:
     first: HttpReply | None = None
     """Reply to the first request; later ones get this one."""
     charged: str = ""
-    """What it costs; it is for those who offer exactly this."""
+    """Price of it; only requests that offer exactly this get it."""
     unpaid: HttpReply | None = None
-    """Reply to others; None: it costs nothing."""
+    """Reply to other requests; None: it costs nothing."""
 
 
 def reply(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from crawlstream.model.egress.purse import Purse, PurseDetails, PurseState, Reservation
+from crawlstream.model.egress.purse import OpenPayment, Purse, PurseDetails, PurseState
 from crawlstream.model.words.price import Price
 from crawlstream_frontier.codec.values import none_as, pairs, unpack
 from crawlstream_frontier.codec.values import pack as packed
@@ -112,9 +112,9 @@ class Purses:
         return answer
 
 
-def _reservation(member: str, since_ms: str) -> Reservation:
+def _reservation(member: str, since_ms: str) -> OpenPayment:
     price, page, *_ = member.split(" ")
-    return Reservation(page, int(price), int(since_ms) / 1000)
+    return OpenPayment(page, int(price), int(since_ms) / 1000)
 
 
 def _state_of(name: str, found: Sequence[Any]) -> PurseState:

@@ -30,7 +30,7 @@ _CONFLICTS = {
 }
 
 
-class Limits(BaseModel):
+class PurseLimits(BaseModel):
     """Limits of a purse; those that are absent are none."""
 
     model_config = ConfigDict(extra="forbid")
@@ -43,7 +43,7 @@ class Limits(BaseModel):
     domains: Names = Field(default_factory=list, examples=[["example.com"]])
 
 
-class Site(BaseModel):
+class ForgivenSite(BaseModel):
     """A site that has charged more than its price."""
 
     model_config = ConfigDict(extra="forbid")
@@ -69,7 +69,9 @@ async def one_purse(
 
 
 @router.put("/purses/{name}", summary="Create a purse, or replace its limits")
-async def put_purse(service: TheService, client: TheClient, name: Name, limits: Limits) -> Response:
+async def put_purse(
+    service: TheService, client: TheClient, name: Name, limits: PurseLimits
+) -> Response:
     """Set all limits of a purse; what it has spent still counts. ``data`` is its new state."""
     with audited(client, "set-purse", purse=name, **limits.model_dump(include={"day", "total"})):
         why = await _purses(service).put(_purse_of(name, limits))
@@ -97,7 +99,9 @@ async def adopt_purse(service: TheService, client: TheClient, name: Name) -> Res
 
 
 @router.post("/purses/{name}/forgive", summary="Pay a site again")
-async def forgive_site(service: TheService, client: TheClient, name: Name, site: Site) -> Response:
+async def forgive_site(
+    service: TheService, client: TheClient, name: Name, site: ForgivenSite
+) -> Response:
     """Trust a site again that has charged more than its price; ``data`` is the purse's state."""
     try:
         origin = origin_of(seed_url(site.origin))
@@ -123,7 +127,7 @@ async def _shown(service: Service, name: str) -> Response:
     return success(purse_json(state))
 
 
-def _purse_of(name: str, limits: Limits) -> Purse:
+def _purse_of(name: str, limits: PurseLimits) -> Purse:
     try:
         domains = [domain_key(host_name(each)) for each in limits.domains]
     except InvalidUrl as error:

@@ -37,7 +37,7 @@ _LATE_S = 0.5
 
 
 class PaidRound:
-    """One crawl, whose crawlers are started one after the other in one place."""
+    """A crawl, whose crawlers are started one after the other in one place."""
 
     def __init__(self, cluster: CrawlerCluster, witness: RecordingWitness, web: Web) -> None:
         self.cluster = cluster
@@ -64,7 +64,7 @@ class PaidRound:
 
     @property
     def bill(self) -> int:
-        """What the site has charged so far."""
+        """Return the sum that the site has charged so far."""
         return sum(map(charged, self.visits()))
 
     @contextmanager

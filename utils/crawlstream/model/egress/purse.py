@@ -25,7 +25,7 @@ class Purse:
     """Registrable domains that may be paid; empty: all."""
 
 
-class Reservation(NamedTuple):
+class OpenPayment(NamedTuple):
     """Money that was offered with a request, and is not settled."""
 
     page: str
@@ -38,7 +38,7 @@ class Reservation(NamedTuple):
 class PurseDetails(NamedTuple):
     """Parts of a purse that may be many."""
 
-    reservations: Sequence[Reservation]
+    reservations: Sequence[OpenPayment]
     """Up to 1000 that are not settled, the oldest first."""
     distrusted: Sequence[str]
     """Origins that have charged more than their price."""
