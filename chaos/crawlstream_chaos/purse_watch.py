@@ -127,7 +127,7 @@ class PurseWatch:
             raise RoundFailed(f"the purse {self.name} cannot be set")
 
     async def _surely(self, do: Callable[[Purses], Awaitable[T]]) -> T:
-        """Return the answer of a Redis that may be in the hands of a fault."""
+        """Return the answer of a Redis that a fault may have struck."""
         async with asyncio.timeout(_BACK_S):
             while True:
                 with suppress(CrawlstreamError, RedisError, OSError):

@@ -10,7 +10,6 @@ import pytest_asyncio
 
 from crawlstream_chaos.cluster import ChaosCluster
 from e2e.fixtures import cluster_fixture, serve_fixture, witness_fixture
-from support.crawler.paid import paid_fixture
 
 collect_ignore = (
     []
@@ -19,7 +18,7 @@ collect_ignore = (
 )
 """What takes many minutes is played by option only."""
 
-__all__ = ["cluster_fixture", "paid_fixture", "serve_fixture", "witness_fixture"]
+__all__ = ["cluster_fixture", "serve_fixture", "witness_fixture"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -36,7 +36,7 @@ PROOFS = (
     "tests/mutation",
     "tests/model",
     "tests/referees",
-    "tests/chaos/test_broken*.py",
+    "tests/chaos/**/test_broken*.py",
     "tests/interplay/test_planted.py",
     "tests/integration/frontier/test_aof.py",
     "tests/integration/frontier/**/test_planted.py",

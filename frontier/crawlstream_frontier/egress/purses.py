@@ -84,7 +84,7 @@ class Purses:
         return _state_of(name, found) if why.decode() == OK else None
 
     async def details(self, name: str) -> PurseDetails:
-        """Return what is under way, and whom a purse does not pay; nothing if there is none."""
+        """Return the open payments of a purse, and the origins that it does not pay."""
         why, *found = await self._call("details", name)
         if why.decode() != OK:
             return PurseDetails((), ())

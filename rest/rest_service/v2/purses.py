@@ -61,7 +61,7 @@ async def purses(service: TheService) -> Response:
 async def one_purse(
     service: TheService, name: Name, days: Annotated[int, Query(ge=1, le=100)] = 7
 ) -> Response:
-    """A purse with its latest days, the requests under way, and sites that it does not pay."""
+    """A purse with its latest days, the payments that are open, and sites that it does not pay."""
     state = await _purses(service).state(name)
     if state is None:
         raise _unknown()

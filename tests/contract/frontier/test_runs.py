@@ -38,7 +38,7 @@ async def test_a_run_ends_once_with_the_counters_of_all(whole: Whole) -> None:
 
 
 async def test_charges_of_a_run_are_added_up_by_currency(whole: Whole) -> None:
-    """Of all partitions together, exactly; the next run begins with none."""
+    """They are those of all partitions, exactly; the next run begins with none."""
     domains = whole.domains()
     most = Price("USD", 10**12 + 1)
     await whole.seeds(*(f"{domain}/" for domain in domains))

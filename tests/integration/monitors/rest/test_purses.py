@@ -40,7 +40,7 @@ async def _restored(frontier: Frontier) -> None:
 async def test_a_purse_is_set_spent_forgiven_and_removed(
     rest: RestProcess, frontier: Frontier
 ) -> None:
-    """Amounts are texts; a report has the sums by day, and what is under way by its page."""
+    """Amounts are texts; a report has the sums by day, and the pages whose payment is open."""
     assert (await rest.get("/v2/purses")).data == []
     made = (await rest.call("PUT", "/v2/purses/news", LIMITS)).data
     assert (made["day"], made["total"], made["max_price"]) == ("USD 5.00", "USD 100.50", None)

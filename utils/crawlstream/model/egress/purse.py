@@ -29,7 +29,7 @@ class OpenPayment(NamedTuple):
     """Money that was offered with a request, and is not settled."""
 
     page: str
-    """``id`` of its result."""
+    """Name of the page: ``id`` of its result."""
     millionths: int
     since: float
     """Unix time."""

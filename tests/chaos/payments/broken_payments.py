@@ -1,6 +1,6 @@
 """Ways to pay wrongly, on purpose, to be caught; ``BREAK`` in the environment says how.
 
-A crawler loads them as a user's spiders (``CRAWLSTREAM_SPIDER_MODULES=chaos.broken_payments``).
+A crawler loads them as a user's spiders, by ``CRAWLSTREAM_SPIDER_MODULES``.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "pay-twice": lambda: setattr(Payments, "pay", _pay_twice),
     "offer-unsigned": lambda: setattr(Signatures, "lines", _offer_unsigned),
 }
-"""By name; each replaces one thing that a process does by another that it must not do."""
+"""Replacements of one thing that a crawler does by another that it must not do, by their names."""
 
 if name := os.environ.get("BREAK"):
     BREAKS[name]()

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import pytest
 
+from chaos.payments.paid_round import PaidRound
 from crawlstream.boot.failpoints import PAID_STEPS
 from crawlstream.signing.signer import EXACT_PRICE
-from crawlstream_chaos.facts.facts import Facts
+from crawlstream_chaos.facts.facts import RESULTS, Facts
 from crawlstream_chaos.laws.auditor import nothing_lost
 from crawlstream_chaos.laws.payments import LAWS as OF_PAYMENTS
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
 from crawlstream_chaos.laws.signatures import Refused, Verifier
 from crawlstream_chaos.processes import RunningServer
 from support.crawler.cluster import WIDE_OPEN
-from support.crawler.paid import PaidRound
 from support.session.own import own_redis_server
 from support.waiting import wait_until
 
@@ -46,7 +46,7 @@ async def test_money_is_safe_whatever_dies(paid: PaidRound, redis_server: Runnin
     charged, last = [v for v in facts.visits if v.charged], facts.spending.last
     assert last.state.charged
     assert len(facts.spending.open) <= len(DIES_AT) < len(charged)
-    statuses = {record.value["status_code"] for record in facts.records if "url" in record.value}
+    statuses = {r.value["status_code"] for r in facts.records if r.topic == RESULTS}
     assert statuses >= {200, 402}
     _refuse_all_others(facts)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.broken_payments import BREAKS, TEXTS
+from chaos.payments.broken_payments import BREAKS, TEXTS
+from chaos.payments.paid_round import PaidRound
 from crawlstream_chaos.laws.payments import LAWS as OF_PAYMENTS
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
-from support.crawler.paid import PaidRound
 from support.frontier.lua import LUA
 
 CAUGHT = {
@@ -27,7 +27,7 @@ CAUGHT = {
 async def test_a_crawler_that_pays_wrongly_is_caught(paid: PaidRound, name: str) -> None:
     """The auditor names the law that it breaks."""
     await paid.feed()
-    with paid.worker(BREAK=name, CRAWLSTREAM_SPIDER_MODULES="chaos.broken_payments"):
+    with paid.worker(BREAK=name, CRAWLSTREAM_SPIDER_MODULES="chaos.payments.broken_payments"):
         facts = await paid.end()
     laws = {**OF_PAYMENTS, **OF_SIGNATURES}
     assert CAUGHT[name] in {law for law, judge in laws.items() if list(judge(facts))}
