@@ -59,7 +59,7 @@ def purse_json(state: PurseState) -> dict[str, Any]:
 
 
 def report_json(state: PurseState, details: PurseDetails, days: int) -> dict[str, Any]:
-    """Return the same with the latest days, the open payments, and the origins that it does not pay."""
+    """Return the same with the latest days, open payments, and origins that it does not pay."""
     return {
         **purse_json(state),
         "days": spent_by_date(state, days),
