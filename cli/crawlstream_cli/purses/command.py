@@ -112,8 +112,8 @@ def report(
     if as_json:
         print_line(orjson.dumps(report_json(state, details, days)).decode())
         return
-    for date, sum_ in spent_by_date(state, days).items():
-        print_line(f"{date}     {sum_}")
+    for date, spent in spent_by_date(state, days).items():
+        print_line(f"{date}     {spent}")
     rows = {"charged": state.charged, "unsettled": state.unsettled}
     rows["overcharged"] = state.overcharged
     for what, sum_ in rows.items():

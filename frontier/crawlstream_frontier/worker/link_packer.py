@@ -179,6 +179,9 @@ class LinkPacker:
 def _counts(settle: Settle, known: int) -> list[object]:
     """Return the counters of a page's crawl, each before what is added; ``known``: links."""
     filtered = Counter(settle.filtered) + Counter(duplicate=known)
-    counts = [part for reason, n in filtered.items() for part in (f"z:{reason}", n)]
-    charged = settle.charged
-    return [*counts, f"p:{charged.currency}", charged.millionths] if charged else counts
+    counts: list[object] = []
+    for reason, links in filtered.items():
+        counts += (f"z:{reason}", links)
+    if settle.charged:
+        counts += (f"p:{settle.charged.currency}", settle.charged.millionths)
+    return counts

@@ -18,8 +18,8 @@ from crawlstream_cli.demo.access_log import LoggedRequest
 CENT = 10_000
 URLS = [f"http://127.0.0.1:1/{n}" for n in range(3)]
 STRIKE = Strike(fault="die-paying", target="crawler", at=1_500, in_flight=1)
-PAID = {"price": None, "charged": "USD 0.01", "error": None, "purse": "chaos"}
-UNPAID = {"price": "USD 0.01", "charged": None, "error": None, "purse": None}
+PAID: dict[str, Any] = {"price": None, "charged": "USD 0.01", "error": None, "purse": "chaos"}
+UNPAID: dict[str, Any] = {"price": "USD 0.01", "charged": None, "error": None, "purse": None}
 Plant = Callable[[Facts], Facts]
 
 

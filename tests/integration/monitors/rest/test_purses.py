@@ -50,7 +50,7 @@ async def test_a_purse_is_set_spent_forgiven_and_removed(
     assert await frontier.purses.quote(buyer, Price("USD", CENT)) == OK
     for sending in ("page-1 w 1", "page-2 w 2"):
         _, price = await frontier.purses.reserve(buyer, sending)
-        assert price
+    assert price
     await frontier.purses.settle("news", SHOP, "page-1 w 1", price=price, charged=2 * CENT)
     told = (await rest.get("/v2/purses/news?days=2")).data
     assert list(told["days"].values()) == [told["spent"]] == ["USD 0.03"] == [told["spent_today"]]
