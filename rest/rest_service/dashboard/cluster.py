@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
+from crawlstream.model.egress.purse_report import purse_json
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
@@ -289,3 +290,13 @@ async def proxies(request: Request, service: TheService) -> Response:
         return {"pools": states, "rows": rows, "table": table}
 
     return await show(request, service, Screen("proxies.html", "/ui/proxies", fill, every_s=5))
+
+
+@router.get("/purses")
+async def purses(request: Request, service: TheService) -> Response:
+    """Show all purses: what they have spent of their budgets, and whether they pay."""
+
+    async def fill() -> Values:
+        return {"purses": [purse_json(state) for state in await service.frontier.root.purses.all()]}
+
+    return await show(request, service, Screen("purses.html", "/ui/purses", fill, every_s=5))

@@ -161,6 +161,14 @@ async def ban(
     return await _do(request, service, typed, asked)
 
 
+@router.post("/v2/purses/{name}/adopt")
+async def adopt(name: str, request: Request, service: TheService, typed: TheTyped) -> Response:
+    """Let a purse pay again."""
+    path = f"/v2/purses/{name}/adopt"
+    asked = FormRequest("POST", path, body_of, "/ui/purses", "adopt")
+    return await _do(request, service, typed, asked)
+
+
 @router.post("/v2/processes/{name}/drain")
 async def drain(name: str, request: Request, service: TheService, typed: TheTyped) -> Response:
     """Drain a crawler: it finishes its pages in flight, and ends."""

@@ -28,6 +28,7 @@ _SENTENCES: Mapping[str, str] = {
     "unblock": "Unblocked.",
     "ban": "Banned: no page is fetched through it, within a second or so.",
     "unban": "The ban is lifted.",
+    "adopt": "The purse pays.",
 }
 _LONGEST_NUMBER = 9
 

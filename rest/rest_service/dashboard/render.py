@@ -26,6 +26,7 @@ SCREENS = (
     ("/ui/pipelines", "Pipelines"),
     ("/ui/domains", "Domains"),
     ("/ui/proxies", "Proxies"),
+    ("/ui/purses", "Purses"),
     ("/ui/rejected", "Rejected"),
     ("/ui/processes", "Processes"),
     ("/ui/submit", "Start a crawl"),

@@ -30,7 +30,7 @@ ASKED = "appid=shop&crawlid=spring"
 SCREENS = (
     *("/", "/ui/crawls", "/ui/schedules", "/ui/domains", "/ui/rejected"),
     *("/ui/processes", "/ui/submit", "/docs", "/ui/pipelines", "/ui/pipelines/runs?name=archive"),
-    "/ui/proxies",
+    *("/ui/proxies", "/ui/purses"),
     *("/ui/domains?name=127.0.0.1", "/ui/url?url=http://127.0.0.1/", "/ui/search?q=none"),
     *(f"/ui/crawl{screen}?{ASKED}" for screen in ("", "/failures", "/pages", "/runs")),
     *(

@@ -62,6 +62,14 @@ async def test_a_purse_is_set_spent_forgiven_and_removed(
     assert (await rest.get("/v2/purses/news")).data["distrusted"] == []
     assert (await rest.post(*forgiving)).error["code"] == "unknown_origin"
     assert not (await rest.post("/v2/purses/news/adopt")).data["closed"]
+    screen = (await rest.get("/ui/purses", Accept="text/html")).body.decode()
+    assert "news" in screen
+    assert "USD 0.03" in screen
+    own = {"Origin": f"http://127.0.0.1:{rest.port}", "Accept": "text/html"}
+    kind = "application/x-www-form-urlencoded"
+    form = "/ui/do/v2/purses/news/adopt"
+    answer = await rest.post(form, b"sure=1", Content_Type=kind, **own)
+    assert (answer.status, answer.headers["location"]) == (303, "/ui/purses?outcome=adopt")
     assert (await rest.call("DELETE", "/v2/purses/news")).data == {"removed": "news"}
     assert (await rest.get("/v2/purses")).data == []
 
