@@ -312,7 +312,7 @@ SCENARIOS: Mapping[str, Scenario] = {
                 _named(
                     *("die-paying", "die-at-step", "kill-crawler", "freeze-crawler", "end-crawler"),
                     *("kill-redis", "power-cut", "freeze-redis", "cut-redis", "mute-redis"),
-                    *("rotate-key", "kill-redis-monitor"),
+                    *("fill-redis", "step-clock", "rotate-key", "kill-redis-monitor"),
                 )
             ),
             shortest_s=60,
