@@ -197,6 +197,34 @@ def _heads() -> dict[str, ExpensivePage]:
     }
 
 
+def _traits() -> dict[str, ExpensivePage]:
+    """Pages whose text or canonical URL takes long to read."""
+    numbers = f"{URL}/1/2/3/4/5/6/7/8"
+    digits = "".join(f"{number % 9} " for number in range(60_000)).encode()
+    links = {"Link": '<a>; x="' * 30_000}
+    return {
+        "texts": ExpensivePage(_many("<i>{}")),
+        "equal texts": ExpensivePage(b"<i>1" * 500_000),
+        "spaces between": ExpensivePage(b"<i> " * 500_000),
+        "numbers of the address": ExpensivePage(digits * 10, url=numbers),
+        "a text of digits": ExpensivePage(b"1" * MOST, url=numbers),
+        "scripts": ExpensivePage(_many("<script>{}</script>")),
+        "text of wide characters": ExpensivePage(("é🙂" * 300_000).encode(), url=numbers),
+        "texts of wide characters": ExpensivePage(_many("<i>🙂{}"), url=numbers),
+        "links of a head": ExpensivePage(b"<head>" + b"<link rel=canonical>" * 100_000),
+        "a canonical URL": ExpensivePage(b"<link rel=canonical href=/" + b"../" * 600_000 + b">"),
+        "base and canonical": ExpensivePage(
+            b"<base href=/" + b"a/" * 500_000 + b"><link rel=canonical href=/" + b"b/" * 500_000
+        ),
+        "rels": ExpensivePage(b"<link href=/x rel='" + b"canonica " * 200_000 + b"'>"),
+        "links of a header": ExpensivePage(b"x", links),
+        "lines of links": ExpensivePage(b"x", {"Link": ["<x>;rel=next"] * 20_000}),
+        "brackets of links": ExpensivePage(b"x", {"Link": "<" * 250_000}),
+        "parameters of a link": ExpensivePage(b"x", {"Link": "<a>" + ";rel=x" * 40_000}),
+        "quotes of a link": ExpensivePage(b"x", {"Link": "<a>;rel=" + '"\\"' * 60_000}),
+    }
+
+
 def _bodies() -> dict[str, ExpensivePage]:
     spaces = bytes(LARGEST - 1)
     return {
@@ -272,7 +300,7 @@ def _sitemaps() -> dict[str, ExpensivePage]:
 def expensive_pages() -> Mapping[str, ExpensivePage]:
     """All of them, by name."""
     bodies = {**_bodies(), **_parts(), **_sitemaps()}
-    pages = {**_markup(), **_bases(), **_rules(), **_heads(), **bodies}
+    pages = {**_markup(), **_bases(), **_rules(), **_heads(), **_traits(), **bodies}
     return {
         name: replace(expensive, body=expensive.body[:MOST]) for name, expensive in pages.items()
     }
@@ -303,6 +331,7 @@ async def _handle(expensive: ExpensivePage, folder: Path) -> str:
     head = head_of(response)
     page.directives = directives_of(response, "bot", head)
     page.rights = rights_of(response, head, None, "other")
+    page.is_watched = True
     return _parse(expensive.spider, page, request, response)
 
 

@@ -14,6 +14,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.scope import DirectiveUse, Redirects, Scope, scope_fields
 from crawlstream.model.url import host_of, seed_url
 from crawlstream.model.web.directives import BodyBan
+from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.model.web.purposes import Purpose
 
 _Texts = list[str] | None
@@ -96,6 +97,15 @@ class RequestOptions:
             )
         ),
     ] = None
+    guard: Annotated[
+        GuardMode | None,
+        typer.Option(
+            help=(
+                "Waste guard. watch: results name the text signature of their page, which is equal"
+                " for equal texts, and its canonical URL. Default: CRAWLSTREAM_GUARD."
+            )
+        ),
+    ] = None
     header: Annotated[
         _Texts,
         typer.Option(
@@ -168,6 +178,7 @@ class RequestOptions:
             "directives": self.directives,
             "drop": self.drop,
             "purpose": self.purpose,
+            "guard": self.guard,
             "headers": _pairs("--header", ":", self.header or ()),
             "attrs": _pairs("--attr", "=", self.attr or ()),
             **scope_fields(self.scope, seeds, self.allow_domain or ()),

@@ -41,6 +41,7 @@ from crawling.robots.request import ROBOTS
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.result import CrawlResult
 from crawlstream.model.web.directives import ban_of
+from crawlstream.model.web.guard_mode import GuardMode, guard_mode
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -79,6 +80,9 @@ class OutcomeMiddleware:
             head, purpose = head_of(response), profile.purpose or settings.purpose
             page.directives = directives_of(response, product_token(agent), head)
             page.rights = rights_of(response, head, page.robots, purpose)
+        page.is_watched = (
+            guard_mode(profile.guard, settings.guard, settings.guard_most) is not GuardMode.OFF
+        )
         page.obeys_directives = obeys(settings.directives, profile.directives)
         obeyed = {*settings.drop, *(profile.drop or ())}
         page.dropped = ban_of(page.directives.texts, obeyed, page.received_at, page.rights)

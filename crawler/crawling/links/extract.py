@@ -17,6 +17,8 @@ from scrapy.http import HtmlResponse, Response
 from crawling.links.hrefs import Hrefs, refusals_of
 from crawling.links.scope import rules_for, rules_of
 from crawling.links.texts import LinkTexts
+from crawling.page.page import Page
+from crawling.page.page_traits import read_traits
 from crawling.page.parsed_page import ParsedPage
 from crawling.page.scrapy_request import page_of
 from crawlstream.model.crawl import Profile
@@ -46,7 +48,7 @@ def links_of(
     obeys = page.obeys_directives if page else profile is not None and profile.directives == "obey"
     found: dict[str, str] = {}
     refused: Counter[str] = Counter()
-    links = _extract(response, refused, obeys=obeys)
+    links = _extract(response, page, refused, obeys=obeys)
     for (url, text), refusal in zip(links, rules.verdicts([url for url, _ in links]), strict=True):
         if refusal is None:
             found.setdefault(without_fragment(url), text)
@@ -59,26 +61,33 @@ def links_of(
 
 
 def _extract(
-    response: Response, refused: Counter[str], *, obeys: bool
+    response: Response, page: Page | None, refused: Counter[str], *, obeys: bool
 ) -> Sequence[tuple[str, str]]:
-    """Each link once: its address, with its fragment, and its text."""
+    """Each link once: its address, with its fragment, and its text. Note the page's traits."""
     links: list[tuple[str, str]] = []
     if isinstance(response, HtmlResponse):
         try:
-            _find(response, links, refused, obeys=obeys)
+            reading = ParsedPage(response)
+            _find(reading, response, links, refused, obeys=obeys)
+            if page and page.is_watched and page.traits is None:
+                page.traits = read_traits(response, reading)
         except Exception as error:  # noqa: BLE001  whatever the parser trips over, the page is kept
             log.warning("parse", outcome="links_cut", url=response.url, error=str(error)[:200])
     return links
 
 
 def _find(
-    response: HtmlResponse, links: list[tuple[str, str]], refused: Counter[str], *, obeys: bool
+    reading: ParsedPage,
+    response: HtmlResponse,
+    links: list[tuple[str, str]],
+    refused: Counter[str],
+    *,
+    obeys: bool,
 ) -> None:
     """Add what anchors and areas point to; not without end, and what is beyond it is counted.
 
     ``obeys``: links with ``rel=nofollow`` are left out, unless they stand elsewhere without it.
     """
-    reading = ParsedPage(response)
     if not reading.is_whole:
         refused["markup_cut"] += 1
         log.warning("parse", outcome="links_cut", url=response.url, read=len(reading.markup))

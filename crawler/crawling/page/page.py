@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from crawling.page.directives import NO_DIRECTIVES, Directives
 from crawling.page.rights import RobotsSays
+from crawling.quality.traits import Traits
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links
 from crawlstream.model.throttle_table import SiteReaction
@@ -115,6 +116,10 @@ class Page:
     """The directive, or ``reserved``, by which its body is not kept; None: it is."""
     obeys_directives: bool = False
     """True if its links are followed only as far as it allows."""
+    is_watched: bool = False
+    """True if text and canonical URL of its response are wanted: the waste guard is on."""
+    traits: Traits | None = None
+    """Text and canonical URL of its response; None: not read."""
     offer: Offer | None = None
     """Payment with its request; None: whatever sends it, or its crawl, does not pay."""
     render: Mapping[str, object] | None = None

@@ -7,13 +7,15 @@ may have several roots, which count as one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain, islice
 from typing import Any
 
 from lxml import etree
 from scrapy.http import HtmlResponse
 
+from crawling.quality.canonical import is_canonical
 from crawlstream.markup import may_be_deep, parsable, pieces
 from crawlstream.model.web.address import document_base
 
@@ -22,7 +24,11 @@ LONGEST_MARKUP = 1 << 20
 of elements would be 540 MB and seconds of CPU."""
 _LONGEST_BODY = 4 * LONGEST_MARKUP
 """Bytes that this many characters take at most."""
+_MOST_LINKS_OF_HEAD = 256
+"""``link`` elements of a head that are read."""
 
+_texts_of: Any = etree.XPath("descendant::text()", smart_strings=False)
+"""All text nodes of an element: four times as fast as with a condition about their parents."""
 _deep = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=True, collect_ids=False)
 _shallow = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=False, collect_ids=False)
 """They end where elements are 2048 and 256 deep in one another."""
@@ -45,6 +51,27 @@ class ParsedPage:
         """Yield the elements of these names."""
         for root in self._roots:
             yield from root.iter(*names)
+
+    @property
+    def texts(self) -> Iterable[str]:
+        """Different text nodes, in their order, without those that a script or style is.
+
+        Visible text that equals all of a script is left out, too.
+        """
+        found = dict.fromkeys(chain.from_iterable(map(_texts_of, self._roots)))
+        for element in self.elements("script", "style"):
+            found.pop(element.text, None)
+        return found
+
+    @property
+    def canonicals(self) -> Iterator[str]:
+        """Yield the references that the head names as the page's canonical URL."""
+        for element in islice(self.elements("link", "body"), _MOST_LINKS_OF_HEAD):
+            if element.tag == "body":
+                return
+            href = element.get("href")
+            if href is not None and is_canonical(element.get("rel")):
+                yield href
 
     @cached_property
     def base(self) -> str:

@@ -44,6 +44,8 @@ SHARED = (
     "clean_param",
     "directives",
     "drop",
+    "guard",
+    "guard_most",
     "purpose",
     "retry_times",
     "robotstxt_obey",

@@ -9,6 +9,7 @@ from scrapy import Spider
 from scrapy.http import Headers, Response, TextResponse
 
 from crawling.page.page import Page
+from crawling.page.page_traits import traits_of
 from crawling.page.scrapy_request import page_of
 from crawling.parts import Parts
 from crawling.response.codings import INCOMPLETE
@@ -95,6 +96,7 @@ class ClusterSpider(Spider):
             signed=page.signed,
             payment=page.payment,
             incomplete=INCOMPLETE in response.flags,
+            **_traits_of(page, response),
         )
 
 
@@ -113,6 +115,12 @@ def _body_of(page: Page, response: Response) -> dict[str, Any]:
     if page.dropped is None:
         return {"body": body, **says}
     return {"body": b"", "body_size": len(body), "digest": digest_of(body), **says}
+
+
+def _traits_of(page: Page, response: Response) -> dict[str, Any]:
+    """Return what results name of the page's text, and its canonical URL."""
+    traits = traits_of(page, response)
+    return {"canonical": traits.canonical, "text_signature": traits.text_signature}
 
 
 def _all_of(headers: Headers) -> Mapping[bytes, Sequence[bytes]]:

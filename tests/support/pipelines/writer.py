@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -73,13 +73,15 @@ async def sink_of(
         spool.close()
 
 
-async def write(asked: Pipeline, spool: Path) -> None:
+async def write(
+    asked: Pipeline, spool: Path, records: Callable[[], Sequence[bytes]] = values
+) -> None:
     """Write the topic to its end."""
     live = Liveness("write")
     async with sink_of(asked, spool) as sink:
         position: int | None = await sink.position(TOPIC, 0) or 0
         while position is not None:
-            batches = batch_of(values()[position:], position).chunks(_BATCH)
+            batches = batch_of(records()[position:], position).chunks(_BATCH)
             position = None
             for batch in batches:
                 position = await sink.write(batch, judge(asked, batch), live)

@@ -66,6 +66,18 @@ def test_a_page_without_its_body_says_why() -> None:
     assert b"was not kept" not in bytes(render("page.html", client=OPERATOR, **values).body)
 
 
+def test_a_page_shows_its_canonical_url_and_signature() -> None:
+    """Each of them where it is known, as text."""
+    values = page_values("<i>x")
+    screen = bytes(render("page.html", client=OPERATOR, **values).body)
+    assert b"Canonical URL" in screen
+    assert b"text signature <code>&lt;i&gt;x</code>" in screen
+    for name in ("canonical", "text_signature"):
+        values["value"].pop(name)
+        assert b"Canonical URL" not in bytes(render("page.html", client=OPERATOR, **values).body)
+    assert b"text signature" not in bytes(render("page.html", client=OPERATOR, **values).body)
+
+
 def test_a_text_is_shown_in_parts() -> None:
     """From a place on, or from shortly before the first match that lies beyond."""
     text = "a" * 250_000 + "Needle" + "b" * 10

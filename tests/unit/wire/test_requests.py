@@ -81,6 +81,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "attrs": {"deep": [{"n": 1}]},
         "obey_robots": True,
         "directives": "obey",
+        "guard": "watch",
         "proxy": "de",
         "tls": None,
         "purse": "news",
@@ -109,7 +110,7 @@ def test_a_crawl_request_carries_every_field() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 27
+    assert len(nulls) == 28
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
@@ -208,6 +209,7 @@ REFUSED = [
     (CRAWL, {"max_price": "USD 0.01"}),
     (CRAWL, {"redirects": "none"}),
     (CRAWL, {"directives": "always"}),
+    (CRAWL, {"guard": "on"}),
     (CRAWL, {"drop": []}),
     (CRAWL, {"drop": ["nosnippet"]}),
     (CRAWL, {"drop": ["noindex", "noindex"]}),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from crawling.links.encoded import EncodedLinks
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.scope import DirectiveUse, Redirects
+from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.model.web.purposes import Purpose
 from crawlstream.wire.stored import (
     LinkEncoder,
@@ -82,6 +83,7 @@ _PROFILES = st.builds(
     directives=st.sampled_from([None, *DirectiveUse]),
     drop=st.sampled_from([None, ("noindex",), ("noindex", "noarchive", "reserved")]),
     purpose=st.sampled_from([None, *Purpose]),
+    guard=st.sampled_from([None, *GuardMode]),
     proxy=_MAYBE_TEXT,
     tls=_MAYBE_TEXT,
     redirects=st.sampled_from(Redirects),

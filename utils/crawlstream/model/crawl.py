@@ -50,6 +50,8 @@ class Inherited:
     """Values of ``model.web.directives.BodyBan`` by which bodies are not kept."""
     purpose: str | None = None
     """Value of ``model.web.purposes.Purpose``; None: the operator's setting."""
+    guard: str | None = None
+    """Value of ``model.web.guard_mode.GuardMode``; None: the operator's setting."""
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``; None: the operator's setting for the domain."""
     tls: str | None = None

@@ -34,6 +34,10 @@ class PageFields:
     """Directive, or ``reserved``, by which its body was not kept."""
     rights: Annotated[Mapping[str, object] | None, "uses that its site allows"] = None
     """Statements about uses of it: see ``docs/wire.md``; None if there are none."""
+    canonical: Annotated[str | None, "canonical URL, if another"] = None
+    """Canonical URL that the page names, if that is not its own; where the waste guard watches."""
+    text_signature: Annotated[str | None, "equal for equal text"] = None
+    """``t1:`` and 64 bits as hex; None: the page has no text, or the waste guard is off."""
 
 
 class PageField(NamedTuple):

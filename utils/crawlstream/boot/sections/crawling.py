@@ -11,6 +11,7 @@ from pydantic_settings import NoDecode
 from crawlstream.boot.sections.section import Section, new, parts
 from crawlstream.model.egress.tls import DEFAULT, LEGACY, PROFILES
 from crawlstream.model.web.directives import BodyBan
+from crawlstream.model.web.guard_mode import GuardMode
 
 Network = IPv4Network | IPv6Network
 
@@ -69,6 +70,12 @@ class CrawlingSettings(Section):
     ) = Field(None, validation_alias=new("PURPOSE"))
     """Use that crawls are for if they name none with `"purpose"`: results say whether their site
     reserves the page for it. Sites are not told. The same for all crawlers."""
+    guard: GuardMode = Field(GuardMode.OFF, validation_alias=new("GUARD"))
+    """Mode of the waste guard for crawls that do not choose one with `"guard"`. `watch`: results
+    name the text signature and the canonical URL of their page. The same for all crawlers."""
+    guard_most: GuardMode = Field(GuardMode.WATCH, validation_alias=new("GUARD_MOST"))
+    """Highest mode of the waste guard that a crawl may choose; `off` switches the guard off for
+    all. The same for all crawlers."""
     retry_times: int = Field(3, ge=0, le=20)
     """Number of retries after the first attempt at a page."""
     download_timeout: float = Field(10, gt=0)

@@ -1,1 +1,1 @@
-"""URLs as the URL Standard defines them, directives of pages, and purposes of crawls."""
+"""URLs as the URL Standard defines them, directives of pages, purposes and modes of crawls."""
