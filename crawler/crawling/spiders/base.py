@@ -74,7 +74,7 @@ class ClusterSpider(Spider):
             request_headers=_all_of(request.headers) if request else {},
             response_headers=_all_of(response.headers),
             **_body_of(page, response),
-            rights=page.rights,
+            **_statements_of(page, response),
             encoding=response.encoding if isinstance(response, TextResponse) else None,
             links=() if page.keeps_links else links,
             timestamp=page.received_at,
@@ -96,7 +96,6 @@ class ClusterSpider(Spider):
             signed=page.signed,
             payment=page.payment,
             incomplete=INCOMPLETE in response.flags,
-            **_traits_of(page, response),
         )
 
 
@@ -110,17 +109,27 @@ def require_cluster_spider(spider: type[Spider]) -> None:
 
 
 def _body_of(page: Page, response: Response) -> dict[str, Any]:
-    """Return directives and body for a result, or size and digest of one that is not kept."""
-    body, says = response.body, {"directives": page.directives.texts, "dropped": page.dropped}
+    """Return the body for a result, or size and digest of one that is not kept, and why."""
+    body = response.body
     if page.dropped is None:
-        return {"body": body, **says}
-    return {"body": b"", "body_size": len(body), "digest": digest_of(body), **says}
+        return {"body": body}
+    return {
+        "body": b"",
+        "body_size": len(body),
+        "digest": digest_of(body),
+        "dropped": page.dropped,
+    }
 
 
-def _traits_of(page: Page, response: Response) -> dict[str, Any]:
-    """Return what results name of the page's text, and its canonical URL."""
+def _statements_of(page: Page, response: Response) -> dict[str, Any]:
+    """Return the fields of a result about what the page says of itself, and its text."""
     traits = traits_of(page, response)
-    return {"canonical": traits.canonical, "text_signature": traits.text_signature}
+    return {
+        "directives": page.directives.texts,
+        "rights": page.rights,
+        "canonical": traits.canonical,
+        "text_signature": traits.text_signature,
+    }
 
 
 def _all_of(headers: Headers) -> Mapping[bytes, Sequence[bytes]]:
