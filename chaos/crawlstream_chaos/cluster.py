@@ -79,8 +79,8 @@ _ROUND_SETTINGS = {
     # The auditor compares the topic of the one application with that of all.
     "KAFKA_APPID_TOPICS": "true",
 }
-_DROPS = {"CRAWLSTREAM_DROP": "noindex"}
-"""For crawlers of this version: the one before does not know it."""
+_DROPS = {"CRAWLSTREAM_DROP": "noindex,reserved", "CRAWLSTREAM_PURPOSE": "train-ai"}
+"""For crawlers of this version: the one before does not know them."""
 _PATIENT = {
     # Pages must not fail because their browser is struck repeatedly.
     "RETRY_TIMES": "15",
@@ -140,10 +140,10 @@ class ChaosCluster:
         self._frozen: set[int] = set()
 
     @property
-    def noindex(self) -> frozenset[str]:
-        """Return the pages that say so; none where their bodies are kept, as they were before."""
+    def bans(self) -> Mapping[str, str]:
+        """Return why bodies are not kept, by URL; the version before this one keeps them all."""
         pages = () if self.before else self.web.pages
-        return frozenset(self.web.url(page) for page in pages if self.web.says_noindex(page))
+        return {self.web.url(page): ban for page in pages if (ban := self.web.ban_of(page))}
 
     async def __aenter__(self) -> Self:
         """Start everything, and let it end with the block; SetupError: another one has the home."""
@@ -352,7 +352,7 @@ def _shape(pages: int, hosts: int) -> Mapping[str, Any]:
         "hosts": hosts, "pages": pages, "seed": 1, "first_host": _FIRST_HOST,
         # Enough that some are in flight whenever a fault strikes.
         "slow_pages": pages // 3, "slow_s": 0.4,
-        "moves_robots": 1, "noindex": 5,
+        "moves_robots": 1, "noindex": 5, "reserved": 5,
     }  # fmt: skip
 
 

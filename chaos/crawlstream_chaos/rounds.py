@@ -339,7 +339,7 @@ class Round:
             unreadable=self.cluster.recorder.unreadable,
             undelivered=self.cluster.recorder.undelivered(),
             published=tuple(self.cluster.keyring.published),
-            noindex=self.cluster.noindex,
+            bans=self.cluster.bans,
             spending=await self.watch.spending() if self.watch else None,
         )
 

@@ -19,6 +19,7 @@ from crawling.engine import middlewares
 from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.publish.publisher import Publisher
+from crawling.robots.rules import RobotsRules
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import ExchangeResult, Outcome, Settle
 from crawlstream.model.result import CrawlResult
@@ -181,6 +182,8 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "sign-once": lambda: setattr(Signatures, "headers", _sign_once),
     "sign-another": lambda: setattr(Signatures, "headers", _sign_for_another),
     "keep-body": lambda: setattr(middlewares, "ban_of", lambda *_: None),
+    "keep-reserved": lambda: setattr(middlewares, "rights_of", lambda *_: None),
+    "pass-over-paths": lambda: setattr(RobotsRules, "says_of", lambda *_: None),
     "sign-none": lambda: setattr(Signatures, "lines", lambda *_: []),
 }
 """By name; each replaces one thing that a process does by another that it must not do."""

@@ -41,9 +41,7 @@ ASKED = "a-question"
 COUNTERS = {
     "admitted": 8, "done": 6, "failed": 1, "redirected": 1, "stopped": 0, "expired": 0,
 }  # fmt: skip
-
-
-DROPPED: dict[str, Any] = {"has_body": False, "dropped": "noindex"}
+BANS = {"http://127.0.0.1:1/0": "noindex", "http://127.0.0.1:1/2": "reserved"}
 
 
 def record(
@@ -55,10 +53,10 @@ def record(
 
 
 def result(number: int, at: float, offset: int | None = None, **value: Any) -> TopicRecord:
-    """The result of a page; the first one says noindex."""
-    value = {**({} if number else DROPPED), **value}
-    name = f"id-{number}"
-    url = f"http://127.0.0.1:1/{number}"
+    """The result of a page; the first one says noindex, the third one is reserved."""
+    name, url = f"id-{number}", f"http://127.0.0.1:1/{number}"
+    ban = BANS.get(url)
+    value = {**({"has_body": False, "dropped": ban} if ban else {}), **value}
     fields = {"key": name, "id": name, "url": url, "status_code": 200, **value}
     return record("crawled_firehose", number if offset is None else offset, at, **fields)
 
@@ -115,7 +113,7 @@ GOOD = Facts(
     strikes=[STRIKE],
     asked=frozenset({ASKED}),
     own_topic=frozenset(f"id-{n}" for n in range(6)),
-    noindex=frozenset({"http://127.0.0.1:1/0"}),
+    bans=BANS,
 )
 
 Plant = Callable[[Facts], Facts]
@@ -325,20 +323,23 @@ PLANTED = {
     ),
     "a body of a page that says noindex": (
         instead(RESULTS[0], result(0, 1_000, has_body=True)),
-        "no body of a page with noindex leaves",
-        "its body was published",
+        "no forbidden body leaves", "its body was published",
+    ),
+    "a body of a page that its site reserves": (
+        instead(RESULTS[2], result(2, 3_000, has_body=True, dropped=None)),
+        "no forbidden body leaves", "is reserved, and its body was published",
+    ),
+    "a body that is missing for another reason": (
+        instead(RESULTS[2], result(2, 3_000, dropped="noindex")),
+        "no forbidden body leaves", "is reserved, and was dropped as noindex",
     ),
     "a body that is missing for no reason": (
-        instead(RESULTS[1], result(1, 2_000, **DROPPED)),
-        "no body of a page with noindex leaves",
-        "does not say noindex",
+        instead(RESULTS[1], result(1, 2_000, dropped="noindex")),
+        "no forbidden body leaves", "is neither noindex nor reserved, and was dropped as noindex",
     ),
     "a body in a store": (
-        lambda facts: replace(
-            facts, stores=[Stored(pipeline="p", pages={}, bodies=frozenset({"id-0"}))]
-        ),
-        "no body of a page with noindex leaves",
-        "p has the body of the page id-0",
+        lambda f: replace(f, stores=[Stored(pipeline="p", pages={}, bodies=frozenset({"id-0"}))]),
+        "no forbidden body leaves", "p has the body of the page id-0",
     ),
 }  # fmt: skip
 

@@ -78,7 +78,9 @@ CAUGHT = {
     "sign-once": "every request is signed",
     "sign-another": "every request is signed",
     "sign-none": "every request is signed",
-    "keep-body": "no body of a page with noindex leaves",
+    "keep-body": "no forbidden body leaves",
+    "keep-reserved": "no forbidden body leaves",
+    "pass-over-paths": "no forbidden body leaves",
 }
 
 

@@ -311,4 +311,40 @@ FETCH_BUGS = {
         wrong="    if True:\n",
         test="unit/crawler/page/test_dropped_bodies.py::size_and_digest",
     ),
+    "the first statement about a use holds": Bug(
+        module="crawling.page.statements",
+        right='    if has_room and (answer == "n" or use not in found):\n',
+        wrong="    if has_room and use not in found:\n",
+        test="unit/crawler/page/test_rights.py::strictest",
+    ),
+    "all paths of a robots.txt count": Bug(
+        module="crawling.robots.preferences",
+        right="for each in some if each.length == longest)",
+        wrong="for each in some)",
+        test="unit/crawler/robots/test_preferences.py::longest_path",
+    ),
+    "a usage does not end the agents above it": Bug(
+        module="crawling.robots.lines",
+        right='            self._lines.append("disallow: ")\n',
+        wrong="",
+        test="unit/crawler/robots/test_preferences.py::ends_the_agents",
+    ),
+    "a header counts before the page": Bug(
+        module="crawling.page.rights",
+        right='    for source in ("meta", "header"):\n',
+        wrong='    for source in ("header", "meta"):\n',
+        test="unit/crawler/page/test_rights.py::speaks_for_itself",
+    ),
+    "a directive of that name reserves a page": Bug(
+        module="crawlstream.model.web.directives",
+        right="    for ban in (BodyBan.NOINDEX, BodyBan.NOARCHIVE):\n",
+        wrong="    for ban in BodyBan:\n",
+        test="unit/crawler/page/test_dropped_bodies.py::reservation_is_a_ban",
+    ),
+    "a reserved page is not counted": Bug(
+        module="crawlstream_frontier.worker.link_packer",
+        right="            if not (more or settle.charged or settle.dropped or settle.is_reserved):\n",
+        wrong="            if not (more or settle.charged):\n",
+        test="integration/crawler/links/test_page_rights.py::reserve",
+    ),
 }

@@ -181,8 +181,8 @@ class Facts:
     """Keys of what pipelines could not deliver."""
     published: Sequence[Published] = ()
     """Directories of keys, in the order of their times; empty if requests are not signed."""
-    noindex: frozenset[str] = frozenset()
-    """URLs of the pages that say so, and whose bodies are not kept."""
+    bans: Mapping[str, str] = field(default_factory=dict)
+    """Why bodies are not kept, ``noindex`` or ``reserved``, by the URLs of their pages."""
     spending: Spending | None = None
     """The purse of all crawls; None: they pay nothing."""
 

@@ -11,24 +11,24 @@ from crawlstream_chaos.facts.facts import RESULTS, Facts
 
 
 def no_banned_body(facts: Facts) -> Iterator[str]:
-    """No body of a page that says ``noindex`` leaves a crawler; all other pages keep theirs."""
-    banned = set()
+    """No body leaves a crawler that its page or its site forbids; all other pages keep theirs."""
+    banned = {}
     for record in facts.records:
         value = record.value
         if record.topic != RESULTS or value["status_code"] != 200:
             continue
-        says = value["url"] in facts.noindex
-        if says and (value.get("has_body") or value.get("dropped") != "noindex"):
-            yield f"{value['url']} says noindex, and its body was published"
-        if not says and value.get("dropped"):
-            yield f"{value['url']} does not say {value['dropped']}, and has no body"
-        if says:
-            banned.add(value["id"])
+        url, dropped, ban = value["url"], value.get("dropped"), facts.bans.get(value["url"])
+        if ban and value.get("has_body"):
+            yield f"{url} is {ban}, and its body was published"
+        elif dropped != ban:
+            yield f"{url} is {ban or 'neither noindex nor reserved'}, and was dropped as {dropped}"
+        if ban:
+            banned[value["id"]] = ban
     for stored in facts.stores:
-        for name in sorted(banned & stored.bodies):
-            yield f"{stored.pipeline} has the body of the page {name}, which says noindex"
+        for name in sorted(banned.keys() & stored.bodies):
+            yield f"{stored.pipeline} has the body of the page {name}, which is {banned[name]}"
 
 
 LAWS: Mapping[str, Callable[[Facts], Iterator[str]]] = {
-    "no body of a page with noindex leaves": no_banned_body,
+    "no forbidden body leaves": no_banned_body,
 }

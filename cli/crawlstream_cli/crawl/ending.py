@@ -54,6 +54,12 @@ class Summary:
         """Links that were not followed, by reason."""
         return dict(self.progress.ending["counters"]["filtered"]) if self.progress.ending else {}
 
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Pages whose bodies were not kept, by what they say."""
+        counters = self.progress.ending["counters"] if self.progress.ending else {}
+        return dict(counters.get("dropped", {}))
+
 
 def exit_code(progress: CrawlProgress) -> int:
     """0: it came to its own end with every seed taken and a page fetched; else 1."""
@@ -71,6 +77,7 @@ def print_json(summary: Summary) -> None:
         "seconds": round(summary.seconds, 3),
         "failed": dict(progress.failed),
         "filtered": summary.filtered,
+        "dropped": summary.dropped,
         "silent": progress.silent,
         "refused": progress.refused,
     }
@@ -127,6 +134,8 @@ def _last_line(summary: Summary) -> str:
     if summary.filtered:
         filtered = sum(summary.filtered.values())
         parts.append(f"{filtered:,} filtered ({by_reason(summary.filtered)})")
+    if summary.dropped:
+        parts.append(f"without a body: {by_reason(summary.dropped)}")
     parts += [size(progress.body_bytes), duration(summary.seconds)]
     is_file = summary.output is not None and str(summary.output) != "-"
     where = f" -> {summary.output}" if is_file else ""

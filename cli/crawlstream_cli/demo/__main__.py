@@ -28,6 +28,7 @@ def main() -> int:
         further=options.further,
         moves_robots=options.moves_robots,
         noindex=options.noindex,
+        reserved=options.reserved,
         priced=options.priced,
         scheme="https" if options.certificate else "http",
     )
@@ -65,6 +66,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--further", type=int, default=0)
     parser.add_argument("--moves-robots", type=int, default=0)
     parser.add_argument("--noindex", type=int, default=0)
+    parser.add_argument("--reserved", type=int, default=0)
     parser.add_argument("--priced", type=int, default=0)
     parser.add_argument("--certificate", type=Path, help="PEM with its key: the site is https")
     return parser.parse_args()

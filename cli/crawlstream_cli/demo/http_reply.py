@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from mimetypes import guess_type
@@ -28,6 +28,10 @@ _ODD_LINKS = (
     '<a href="data:text/plain,fog">Fog</a>',
 )
 """Links that no crawl can follow; every page has one."""
+
+_NOINDEX = "X-Robots-Tag: noindex", '<meta name="robots" content="noindex">'
+_RESERVED = "Content-Usage: search=y, train-ai=n", '<meta name="tdm-reservation" content="1">'
+"""Statements of pages, as headers and as elements of their heads."""
 
 _LINKS = "0"
 """The number of the further request that brings the links of a page."""
@@ -106,7 +110,7 @@ def _html_reply(web: Web, page: SitePage) -> HttpReply:
         200,
         text.encode("latin-1" if is_latin1 else "utf-8"),
         f"text/html; charset={'ISO-8859-1' if is_latin1 else 'utf-8'}",
-        *(["X-Robots-Tag: noindex"] if web.says_noindex(page) and not _by_meta(page) else ()),
+        *(() if _by_meta(page) else _statement(web, page)[:1]),
         *([f"Crawler-Charged: {price}"] if price else ()),
         delay_s=web.slow_s if page.kind is ContentKind.SLOW else 0.0,
     )
@@ -120,14 +124,20 @@ def _html_reply(web: Web, page: SitePage) -> HttpReply:
     return HttpReply(found.status, found.head, found.body, first=trouble)
 
 
+def _statement(web: Web, page: SitePage) -> Sequence[str]:
+    """Return what a page says of itself, as a header and as an element; empty: nothing."""
+    if web.says_noindex(page):
+        return _NOINDEX
+    return _RESERVED if web.reserves_itself(page) else ()
+
+
 def _by_meta(page: SitePage) -> bool:
-    """Return whether a page that says noindex says it in its head, and not in a header."""
+    """Return whether a page makes its statement in its head, and not in a header."""
     return page.number % 2 == 1 and page.kind is not ContentKind.MALFORMED
 
 
 def _html(web: Web, page: SitePage) -> str:
-    says = web.says_noindex(page) and _by_meta(page)
-    meta = '<meta name="robots" content="noindex">' if says else ""
+    meta = "".join(_statement(web, page)[1:]) if _by_meta(page) else ""
     links = "\n".join(f"<li>{link}</li>" for link in _shown(web, page))
     return (
         "<!doctype html>\n"

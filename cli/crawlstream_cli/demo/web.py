@@ -121,8 +121,9 @@ class Web:
     ``further`` above 0 pages have no links: a script in each sends ``further`` requests to their
     host, and the first is answered with the links. With ``moves_robots`` every robots.txt redirects
     first: on the host itself, or if the host has none, to a file of another host that allows all.
-    Of ``noindex`` pages one says so, if it has text. Of ``priced`` pages one costs money, if it is
-    plain and no others are found there. ``scheme`` is http, or https for a site with a certificate.
+    Of ``noindex`` pages one says so, if it has text; of ``reserved`` pages another one is reserved
+    for training. Of ``priced`` pages one costs money, if it is plain and no others are found there.
+    ``scheme`` is http, or https for a site with a certificate.
 
     The same arguments make the same web; the front page is the seed from which all others are
     found.
@@ -142,6 +143,7 @@ class Web:
         further: int = 0,
         moves_robots: int = 0,
         noindex: int = 0,
+        reserved: int = 0,
         priced: int = 0,
         scheme: str = "http",
     ) -> None:
@@ -153,6 +155,7 @@ class Web:
         self.further = further
         self.moves_robots = moves_robots
         self.noindex = noindex
+        self.reserved = reserved
         self.priced = priced
         self.scheme = scheme
         self.hosts: tuple[str, ...] = tuple(
@@ -188,7 +191,9 @@ class Web:
         if self.hosts.index(host) % 4 == 3:
             return None
         folder = _FOLDERS[ContentKind.FORBIDDEN]
-        return f"# What robots may read here\nUser-agent: *\nDisallow: /{folder}/\n"
+        lines = ["# What robots may read here", "User-agent: *", f"Disallow: /{folder}/"]
+        paths = (page.path for page in self.pages if page.host == host and self._by_path(page))
+        return "\n".join([*lines, *(f"Content-Usage: {path}$ train-ai=n" for path in paths), ""])
 
     def robots_target(self, host: str) -> str:
         """Where the robots.txt of a host redirects to, if they do."""
@@ -199,8 +204,26 @@ class Web:
 
     def says_noindex(self, page: SitePage) -> bool:
         """Return whether a page asks not to be kept."""
-        has_text = page.kind not in _LEAVES and page.kind is not ContentKind.MOVED
-        return bool(self.noindex) and has_text and page.number % self.noindex == 1
+        return bool(self.noindex) and _has_text(page) and page.number % self.noindex == 1
+
+    def is_reserved(self, page: SitePage) -> bool:
+        """Return whether a page is reserved for training, in robots.txt or by itself."""
+        is_one = bool(self.reserved) and page.number % self.reserved == 2
+        return is_one and _has_text(page) and not self.says_noindex(page)
+
+    def reserves_itself(self, page: SitePage) -> bool:
+        """Return whether a page says itself that it is reserved."""
+        return self.is_reserved(page) and not self._by_path(page)
+
+    def ban_of(self, page: SitePage) -> str:
+        """Return why the body of a page must not be kept, as results name it; empty: it may."""
+        if self.says_noindex(page):
+            return "noindex"
+        return "reserved" if self.is_reserved(page) else ""
+
+    def _by_path(self, page: SitePage) -> bool:
+        has_file = self.hosts.index(page.host) % 4 != 3
+        return has_file and self.is_reserved(page) and page.number // self.reserved % 2 == 0
 
     def price(self, page: SitePage) -> str:
         """Return what a page costs, the same on all of its host; empty: nothing.
@@ -215,6 +238,10 @@ class Web:
     def may_fetch(self, page: SitePage) -> bool:
         """Return whether the robots.txt of its host allows a page."""
         return page.kind is not ContentKind.FORBIDDEN or self.robots(page.host) is None
+
+
+def _has_text(page: SitePage) -> bool:
+    return page.kind not in _LEAVES and page.kind is not ContentKind.MOVED
 
 
 class _Builder:

@@ -311,7 +311,16 @@ def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
         sent_ms=UNSENT if is_unsent else page.sent_ms,
         body_bytes=page.body_bytes,
         charged=price_in(page.payment["charged"] or "") if page.payment else None,
+        **_kept_back(page, outcome),
     )
+
+
+def _kept_back(page: Page, outcome: Outcome) -> dict[str, Any]:
+    """Return how the result of a page counts beyond its outcome."""
+    if (page.rights is None and page.dropped is None) or outcome is not Outcome.DONE:
+        return {}
+    is_reserved = page.rights is not None and page.rights.get("reserved") is True
+    return {"dropped": page.dropped, "is_reserved": is_reserved}
 
 
 def _identity(entry: Entry) -> str:

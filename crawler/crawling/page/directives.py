@@ -74,7 +74,7 @@ def directives_of(response: Response, token: str, head: Head | None = None) -> D
             if agent in {"", "*", token}:
                 _add(name, value, found)
     head = head or head_of(response)
-    if head and (head.has(b"robots") or _names(head, token)):
+    if head and (b"robots" in head.letters or _names(head, token)):
         metas = (content for _, content in head.metas({"robots", token or "robots"}))
         for _agent, name, value in _statements(metas):
             _add(name, value, found)
@@ -186,4 +186,4 @@ def _texts(found: Mapping[str, str]) -> Sequence[str]:
 
 
 def _names(head: Head, token: str) -> bool:
-    return bool(token) and head.has(token.encode("latin-1", "replace"))
+    return bool(token) and token.encode("latin-1", "replace") in head.letters

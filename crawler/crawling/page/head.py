@@ -6,7 +6,6 @@ It is searched as bytes for the words that matter, and parsed only if it has one
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -24,7 +23,12 @@ _PAIRS = ((b"<!--", b"-->"), (b"<script", b"</script"), (b"<style", b"</style"))
 
 
 class Head:
-    """Searches the head of a page, and reads its elements."""
+    """Reads the elements of the head of a page."""
+
+    __slots__ = ("_body", "_markup", "_response", "letters")
+
+    letters: bytes
+    """All of it in lower case, to be searched for words."""
 
     def __init__(self, response: HtmlResponse) -> None:
         """Find its end; nothing is parsed yet."""
@@ -34,11 +38,8 @@ class Head:
         if end >= 0 and _is_markup(text[:end]):
             body, text = body[:end], text[:end]
         self._response, self._body = response, body
-        self._letters = text.replace(b"\0", b"") if b"\0" in text else text  # UTF-16: half NUL.
-
-    def has(self, word: bytes) -> bool:
-        """Return whether a word in lower-case letters is somewhere in it, in any case."""
-        return word in self._letters
+        self._markup: ParsedPage | None = None
+        self.letters = text.replace(b"\0", b"") if b"\0" in text else text  # UTF-16: half NUL.
 
     def metas(self, names: Container[str]) -> Iterator[tuple[str, str]]:
         """Yield name and content of its ``meta`` elements of these names, which are lower-case."""
@@ -62,9 +63,11 @@ class Head:
             if not is_within(element, "template"):
                 yield element
 
-    @cached_property
+    @property
     def _parsed(self) -> ParsedPage:
-        return ParsedPage(self._response.replace(body=self._body))
+        if self._markup is None:
+            self._markup = ParsedPage(self._response.replace(body=self._body))
+        return self._markup
 
 
 def head_of(response: Response) -> Head | None:

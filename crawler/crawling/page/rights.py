@@ -51,7 +51,7 @@ def rights_of(
     """Return the rights of a page, for a crawl with a purpose; None without any statement."""
     headers, has = response.headers, dict.__contains__  # Its own method normalizes each name.
     in_headers = has(headers, _USAGE) or has(headers, _RESERVATION) or has(headers, _LINK)
-    in_head = head is not None and (head.has(b"tdm-") or head.has(b"license"))
+    in_head = head is not None and (b"tdm-" in head.letters or b"license" in head.letters)
     if not (in_headers or in_head or robots):
         return None
     statements = [*_in_headers(response)] if in_headers else []
@@ -112,9 +112,9 @@ def _in_headers(response: Response) -> Iterator[Statement]:
 
 
 def _in_head(head: Head) -> Iterator[Statement]:
-    if head.has(b"tdm-"):
+    if b"tdm-" in head.letters:
         for name, content in head.metas({TDM_RESERVATION, TDM_POLICY}):
             yield from reservation("meta", name, content)
-    if head.has(b"license"):
+    if b"license" in head.letters:
         for target in head.links(LICENSE):
             yield Statement("link", LICENSE, target)

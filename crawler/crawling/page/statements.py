@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import http_sf
 
+from crawlstream.model.web.purposes import USES
+
 CONTENT_USAGE, CONTENT_SIGNAL, LICENSE = "content-usage", "content-signal", "license"
 TDM_RESERVATION, TDM_POLICY = "tdm-reservation", "tdm-policy"
 
@@ -26,8 +28,10 @@ _ANSWERS = {"yes": "y", "no": "n"}
 _LONGEST_VALUE = 1024
 """Bytes of a value that is read."""
 _MOST_LINKS = 64
+_MOST_USES = 16
+"""Uses of one page, apart from those that are known."""
 _USE = re.compile(r"[a-z*][a-z0-9_.*-]{0,31}")
-_REMEMBERED = 1024
+_REMEMBERED = 512
 """Values; a site says the same with each page."""
 
 _LINK = re.compile(r'<([^<>]*+)>((?:[^<>",]|"(?:[^"\\]|\\.)*+")*+)', re.DOTALL)
@@ -104,7 +108,8 @@ def strictest(statements: Iterable[Statement]) -> dict[str, str]:
 
 def _answer(use: str, answer: str, found: dict[str, str]) -> None:
     use = _ALSO.get(use, use)
-    if answer == "n" or use not in found:
+    has_room = len(found) < _MOST_USES or use in found or use in USES
+    if has_room and (answer == "n" or use not in found):
         found[use] = answer
 
 

@@ -28,6 +28,8 @@ _AGENT_WEIGHT = 16
 """Rules that an agent counts for: each is compared with every new one and with each crawl's."""
 _WILDCARD_CHARACTERS = 4
 """Characters of a rule with a wildcard that take as long as a plain rule, at worst."""
+_PREFERENCE_WEIGHT, _PREFERENCE_CHARACTERS = 8, 16
+"""Rules that a preference counts for, and characters of it that take the memory of one more."""
 
 _LINE_ENDS = re.compile(rb"\r\n|[\r\n]")
 _RECORD = re.compile(
@@ -112,7 +114,7 @@ class LineReader:
             self._weigh_wildcards(value)
 
     def _prefer(self, field: str, value: bytes) -> None:
-        self.weight += 1
+        self.weight += _PREFERENCE_WEIGHT + len(value) // _PREFERENCE_CHARACTERS
         self._weigh_wildcards(value)
         self.words.prefer(self._agents, field, value)
         if field == CONTENT_USAGE and not self._has_begun:

@@ -23,6 +23,7 @@ from crawlstream.model.partitions.messages import (
 )
 from crawlstream.model.statuses import PAGE_ENDS, UNFINISHED
 from crawlstream_frontier.codec.intake import Profiles, SiteOf, due_ms, entry_fields
+from crawlstream_frontier.codec.state import REASONS
 from crawlstream_frontier.codec.values import crawl_from, none_as, pack, pairs
 
 
@@ -265,12 +266,13 @@ def _counters(ledger: Sequence[bytes]) -> dict[str, int]:
         field: int(value)
         for field, value in pairs(ledger).items()
         if (name := field.removeprefix(_KEPT)) in _COUNTERS
-        or name[:2] in {"n:", "f:", "z:", "p:"}
+        or name[:2] in _BY_REASON
         or field == "kept"
     }
 
 
 _KEPT = "kept:"
+_BY_REASON = frozenset(f"{letter}:" for letter in REASONS.values())
 _COUNTERS = frozenset({"admitted", *PAGE_ENDS, "bytes", *UNFINISHED})
 
 

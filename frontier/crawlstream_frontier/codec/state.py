@@ -10,6 +10,16 @@ from urllib.parse import unquote
 from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
 from crawlstream_frontier.codec.values import crawl_from
 
+REASONS = {
+    "done": "n",
+    "failed": "f",
+    "filtered": "z",
+    "charged": "p",
+    "dropped": "d",
+    "reserved": "r",
+}
+"""Letters of the counters by reason of a crawl record."""
+
 
 def by_reason(fields: Mapping[str, str], kind: str) -> dict[str, int]:
     """Return the counters ``<kind>:<reason>`` of a crawl record, by reason."""

@@ -15,7 +15,7 @@ from crawlstream.model.statuses import PAGE_ENDS
 from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import profile_from, split_entry
 from crawlstream_frontier.codec.schedules import firing_from, is_of_schedule, unpack_outbox_schedule
-from crawlstream_frontier.codec.state import by_reason
+from crawlstream_frontier.codec.state import REASONS, by_reason
 from crawlstream_frontier.codec.values import crawl_from, pairs, unpack
 
 log = structlog.get_logger()
@@ -48,11 +48,7 @@ def unpack_outbox_record(
         return unpack_outbox_schedule(id_.decode(), details)
     record = pairs(details.get(b"fields", ()))
     counters = {name: int(record.get(name, 0)) for name in COUNTERS} if record else {}
-    reasons = {
-        kind: by_reason(record, letter)
-        for kind, letter in (("done", "n"), ("failed", "f"), ("filtered", "z"), ("charged", "p"))
-        if record
-    }
+    reasons = {kind: by_reason(record, letter) for kind, letter in REASONS.items() if record}
     uuid = details.get(b"uuid")
     positions = pairs(details.get(b"positions", ()))
     return OutboxRecord(

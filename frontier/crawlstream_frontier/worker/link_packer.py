@@ -101,7 +101,7 @@ class LinkPacker:
         room, domains = LINKS_PER_CALL, set[tuple[bytes, str]]()
         for settle in settles:
             more = settle.links or settle.filtered or settle.spilled or settle.need
-            if not (more or settle.charged):
+            if not (more or settle.charged or settle.dropped or settle.is_reserved):
                 plain.append(settle)
                 continue
             links, known = self._leave_out_known(settle)
@@ -182,6 +182,10 @@ def _counts(settle: Settle, known: int) -> list[object]:
     counts: list[object] = []
     for reason, links in filtered.items():
         counts += (f"z:{reason}", links)
+    if settle.dropped:
+        counts += (f"d:{settle.dropped}", 1)
+    if settle.is_reserved:
+        counts += ("r:reserved", 1)
     if settle.charged:
         counts += (f"p:{settle.charged.currency}", settle.charged.millionths)
     return counts

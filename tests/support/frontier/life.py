@@ -63,6 +63,11 @@ class Life:
         for name in ("admitted", "done", "failed", "redirected", "stopped", "expired"):
             assert owed.counters[name] == generation.ledger[name], (name, owed, generation)
         assert dict(owed.reasons["filtered"]) == +generation.filtered, (owed, generation)
+        bodies = {
+            **{f"d:{word}": n for word, n in owed.reasons["dropped"].items()},
+            **{f"r:{word}": n for word, n in owed.reasons["reserved"].items()},
+        }
+        assert bodies == generation.bodies, (owed, generation)
         self.model.finish(generation, now)
 
 

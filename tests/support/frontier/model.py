@@ -146,7 +146,7 @@ class Model:
         latest.run, latest.state, latest.over_time = run + 1, "running", False
         latest.is_paused, latest.is_pause_over = False, False
         latest.top, latest.shift = None, 0
-        latest.ledger, latest.filtered = Counter(), Counter()
+        latest.ledger, latest.filtered, latest.bodies = Counter(), Counter(), Counter()
         latest.first_seeds, latest.latest_seeds, latest.expires_by = {}, {}, (0, 0, 0)
         latest.idle_since = latest.occasion = None
         self.owed["crawl_started", crawl, latest.run] += 1

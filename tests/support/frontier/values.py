@@ -47,6 +47,8 @@ class Generation:
     counted: Counter[str] = field(default_factory=Counter)
     ledger: Counter[str] = field(default_factory=Counter)
     filtered: Counter[str] = field(default_factory=Counter)
+    bodies: Counter[str] = field(default_factory=Counter)
+    """Fields of its ledger about bodies that were not kept, and reserved pages."""
     spills: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Links of ended pages that wait in Kafka, and since when, by the name of their record."""
     first_seeds: dict[int, tuple[int, int]] = field(default_factory=dict)

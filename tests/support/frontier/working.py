@@ -117,6 +117,8 @@ class Working(Part):
             reason=self.random.choice(("", "2xx", "other")),
             links=[self._links(held) for _ in range(self.random.choice((0, 1, 1, 2)))],
             filtered=self.random.choice(({}, {"depth": 3, "regex": 1})),
+            dropped=self.random.choice((None, None, "noindex", "reserved")),
+            is_reserved=self.random.random() < 0.2,
         )
 
     def _links(self, held: Held) -> Links:
@@ -174,6 +176,8 @@ class Working(Part):
             generation.filtered += Counter(duplicate=known, ended_run=-known)
         self.model.register(worker, settle.token, settle.spilled, now)
         generation.filtered.update(settle.filtered)
+        generation.bodies.update([f"d:{settle.dropped}"] if settle.dropped else ())
+        generation.bodies.update(["r:reserved"] if settle.is_reserved else ())
         self.model.end(worker, settle.token, now, settle.sent_ms)
         generation.ledger[settle.outcome.value] += 1
 

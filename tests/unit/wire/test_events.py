@@ -69,6 +69,22 @@ def test_an_ending_has_the_ledger(name: str) -> None:
     }
 
 
+def test_an_ending_counts_bodies_only_if_some_were_not_kept() -> None:
+    """By the word, and the number of reserved pages; readers get both back."""
+    reasons = {"dropped": {"noindex": 2, "reserved": 1}, "reserved": {"reserved": 4}}
+    record = ending("crawl_finished", reasons=reasons)
+    assert record["counters"]["dropped"] == {"noindex": 2, "reserved": 1}
+    assert record["counters"]["reserved"] == 4
+    back = events.decode_crawl_event(orjson.dumps(record))
+    assert back is not None
+    assert {name: back.reasons[name] for name in reasons} == reasons
+    record = ending("crawl_finished", reasons={"dropped": {}, "reserved": {}})
+    assert not {"dropped", "reserved"} & record["counters"].keys()
+    back = events.decode_crawl_event(orjson.dumps(record))
+    assert back is not None
+    assert back.reasons["reserved"] == {}
+
+
 def test_a_failed_page_says_which_and_why() -> None:
     """With the id that its result would have had."""
     event = PageFailed(

@@ -74,6 +74,10 @@ class Settle:
     links: Sequence[Links] = ()
     filtered: Mapping[str, int] = field(default_factory=dict)
     """Number of links that the worker filtered, by reason."""
+    dropped: str | None = None
+    """Directive, or ``reserved``, by which the body of its result was not kept."""
+    is_reserved: bool = False
+    """True if its site reserves it for the purpose of its crawl."""
     sent_ms: int | None = None
     """Milliseconds from the granting call to its request; None: already reported, or not sent;
     ``UNSENT``: the grant was certainly not used, so it does not count."""
@@ -333,8 +337,8 @@ class OutboxRecord:
     counters: Mapping[str, int] = field(default_factory=dict)
     """admitted, done, failed, redirected, stopped, expired, bytes; of endings only."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """``done``, ``failed`` and ``filtered`` by reason, ``charged`` by currency in millionths; of
-    endings only."""
+    """``done``, ``failed``, ``filtered``, ``dropped`` and ``reserved`` by reason, ``charged`` by
+    currency in millionths; of endings only."""
     started_at: float = 0
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to apply by ``<topic UUID>:<partition>``, when the run began or ended."""

@@ -71,8 +71,8 @@ class CrawlEvent:
     counters: Mapping[str, int] = field(default_factory=dict)
     """admitted, done, failed, redirected, stopped, expired, bytes; of endings only."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """``done``, ``failed`` and ``filtered`` by reason, ``charged`` by currency in millionths; of
-    endings only."""
+    """``done``, ``failed``, ``filtered``, ``dropped`` and ``reserved`` by reason, ``charged`` by
+    currency in millionths; of endings only."""
     firing: FiringKey | None = None
     """The latest firing of a schedule that has fed the run."""
 

@@ -25,7 +25,8 @@ class CrawlRun:
     counters: Mapping[str, int] = field(default_factory=dict)
     """admitted, done, failed, redirected, stopped, expired; of runs that have ended."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """``done``, ``failed`` and ``filtered`` by reason; of runs that have ended."""
+    """``done``, ``failed``, ``filtered``, ``dropped`` and ``reserved`` by reason; of
+    runs that have ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,10 @@ def _ending(event: CrawlEvent) -> dict[str, Any]:
     counters["failed_by_reason"] = dict(event.reasons.get("failed", {}))
     if charged := event.reasons.get("charged"):
         counters["charged"] = views.charged_as_texts(charged)
+    if dropped := event.reasons.get("dropped"):
+        counters["dropped"] = dict(dropped)
+    if reserved := event.reasons.get("reserved"):
+        counters["reserved"] = sum(reserved.values())
     return {"started": int(event.started_at), "counters": counters}
 
 
@@ -200,6 +204,10 @@ def decode_crawl_event(raw: bytes, crawl: CrawlKey | None = None) -> CrawlEvent 
         return None
 
 
+def _reserved(counters: Mapping[str, Any]) -> Mapping[str, int]:
+    return {"reserved": int(counters["reserved"])} if "reserved" in counters else {}
+
+
 def _crawl_event(value: Mapping[str, Any], crawl: CrawlKey) -> CrawlEvent:
     counters = value.get("counters", {})
     return CrawlEvent(
@@ -214,5 +222,7 @@ def _crawl_event(value: Mapping[str, Any], crawl: CrawlKey) -> CrawlEvent:
             "failed": counters.get("failed_by_reason", {}),
             "filtered": counters.get("filtered", {}),
             "charged": {name: int(sum_) for name, sum_ in counters.get("charged", {}).items()},
+            "dropped": counters.get("dropped", {}),
+            "reserved": _reserved(counters),
         },
     )

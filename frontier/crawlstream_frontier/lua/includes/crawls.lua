@@ -149,7 +149,7 @@ end
 local function begin_run(c, name, run, lost, occasion)
   local key = K.ledger(c)
   for _, field in ipairs(redis.call('HKEYS', key)) do
-    if string.find(field, '^[nfzp]:') or string.find(field, '^from:') or string.find(field, '^to:') then
+    if string.find(field, '^[nfzpdr]:') or string.find(field, '^from:') or string.find(field, '^to:') then
       redis.call('HDEL', key, field)
     end
   end

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from redis.asyncio import Redis
+
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.effects import OutboxRecord
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
+from crawlstream_frontier.streams import Streams
 from support.crawler.cluster import CrawlerCluster
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -20,7 +25,7 @@ _USAGE = ("Content-Usage", "search=y")
 
 
 async def test_pages_that_their_site_reserves_have_no_body(
-    cluster: CrawlerCluster, site: CrawlerSite
+    cluster: CrawlerCluster, site: CrawlerSite, redis: Redis
 ) -> None:
     """Each by its own statement, if that is about the purpose of the crawl; one page is fetched."""
     paths = ["/shut/a", "/shut/open/b", "/header", "/meta", "/mined", "/plain"]
@@ -38,6 +43,7 @@ async def test_pages_that_their_site_reserves_have_no_body(
             asked = {**seed, "crawlid": purpose or "search", "purpose": purpose}
             crawl = await cluster.ask(asked)
             assert (await cluster.end_of(crawl, timeout_s=60)).done == 7
+            await cluster.finish(crawl)
     results = {(r["crawlid"], r["url"].partition(str(site.port))[2]): r for r in cluster.results()}
     dropped: dict[str, set[str]] = {purpose: set() for purpose in ("train-ai", "mining", "search")}
     for (crawlid, path), result in results.items():
@@ -52,6 +58,11 @@ async def test_pages_that_their_site_reserves_have_no_body(
         "mining": {"/meta", "/mined"},
         "search": set(),
     }
+    owed = await Streams(redis, FrontierKeys(), "reader").records(block_ms=0)
+    endings = [one for one in owed if isinstance(one, OutboxRecord) and one.counters]
+    counts = {"train-ai": {"reserved": 4}, "mining": {"reserved": 2}, "search": {}}
+    for kind in ("dropped", "reserved"):
+        assert {one.crawl.crawlid: one.reasons[kind] for one in endings} == counts
     assert results["train-ai", "/header"]["rights"]["sources"][0] == {
         "from": "header", "name": "content-usage", "value": "search=y, train-ai=n",
     }  # fmt: skip

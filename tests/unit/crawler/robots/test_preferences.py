@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -183,6 +184,34 @@ def test_a_naive_reader_finds_the_same(paths: list[str], path: str) -> None:
     lines = [f"Content-Usage: {each} n{number}=n" for number, each in enumerate(paths)]
     text = "\n".join(["User-agent: *", "Disallow: /x", *lines])
     assert {int(value[1:-2]) for _, value in said(text, path)} == naive(paths, path)
+
+
+HEAVY = {
+    "short lines": "Content-Usage: a=n\n" * 1000,
+    "different lines": "".join(f"Content-Usage: /{n} a{n}=n\n" for n in range(1000)),
+    "long paths": f"Content-Usage: /{'a' * 400} a=n\n" * 1000,
+    "wildcards": f"Content-Usage: /{'*a' * 200} a=n\n" * 400,
+    "long values": "".join(f"Content-Signal: {n}a=yes{',' * 400}\n" for n in range(1000)),
+    "many answers": "".join(
+        f"Content-Usage: {','.join(f'a{n}-{k}=n' for k in range(40))}\n" for n in range(1000)
+    ),
+    "licenses": "".join(f"License: https://l.example/{n}{'a' * 400}\n" for n in range(1000)),
+}
+
+
+@pytest.mark.parametrize("lines", HEAVY.values(), ids=HEAVY)
+def test_a_file_counts_for_the_memory_that_it_takes(lines: str) -> None:
+    """About: those that a process knows are bounded by that count."""
+    text = f"User-agent: *\nDisallow: /x\n{lines}".encode()
+    rules_in(text)  # Values that are cached are counted elsewhere.
+    tracemalloc.start()
+    try:
+        found = rules_in(text)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found
+    assert taken < 60 * found.size
 
 
 def test_only_so_many_lines_are_kept() -> None:

@@ -10,7 +10,7 @@
 --           site reacted: see `heed`
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages without links
 --   settle  {token, outcome, reason, sent_ms|-1|-2, bytes, domain_cap|-1, crawl_cap|-1,
---            links as in `admit`, counts {z:reason|p:currency, n …}, put in life|-1, spilled {chunk, links …}
+--            links as in `admit`, counts {<z|d|r|p>:reason, n …}, put in life|-1, spilled {chunk, links …}
 --            [, need {partition, offset …}]}; sent_ms -2: there was no request and will be none; life: the
 --            epoch in which links were put ahead, or left out because they were known; need: offsets up
 --            to which other partitions must read their links
