@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import random
 import socket
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
 
 import psutil
 
@@ -89,11 +95,73 @@ def taken(ports: Iterable[int]) -> list[int]:
 
 
 def free_block(length: int) -> int:
-    """The first of ``length`` consecutive free ports, chosen at random."""
-    for first in random.sample(_RANGE, 1000):
-        if all(is_free(first + i) for i in range(length)):
-            return first
-    raise OSError(f"no {length} consecutive free ports between {_RANGE.start} and {_RANGE.stop}")
+    """The first of ``length`` consecutive free ports, reserved for as long as this process runs.
+
+    No other process of this user is given one of them, even while their server is restarted.
+    OSError: too few are free.
+    """
+    return _RESERVATIONS.make(length)
+
+
+class _Reservations:
+    """Ports that this process has chosen: each is a locked byte of a file, at the port's number.
+
+    The kernel releases the locks of a process that ends, however it ends.
+    """
+
+    def __init__(self) -> None:
+        self._turn = Lock()
+        self._file: int | None = None
+        self._ours: set[int] = set()
+        # Not from the generator that tests seed.
+        self._next = random.SystemRandom().choice(_RANGE)
+
+    def make(self, length: int) -> int:
+        """Reserve the next ``length`` consecutive free ports; the first of them."""
+        with self._turn:
+            for tried in range(2 * len(_RANGE)):
+                if tried == len(_RANGE):
+                    # No others are left: choose those of this process again whose server has ended.
+                    self._release(range(_RANGE.start, _RANGE.stop + length))
+                first = _RANGE[(self._next - _RANGE.start) % len(_RANGE)]
+                block = range(first, first + length)
+                if self._reserve(block):
+                    self._next = block.stop
+                    return first
+                self._next = first + 1
+        raise OSError(f"no {length} consecutive free ports from {_RANGE.start} to {_RANGE.stop}")
+
+    def _reserve(self, block: range) -> bool:
+        # A process can lock what it has locked.
+        if not self._ours.isdisjoint(block) or not self._lock(block):
+            return False
+        if not all(map(is_free, block)):
+            self._release(block)
+            return False
+        self._ours.update(block)
+        return True
+
+    def _lock(self, block: range) -> bool:
+        try:
+            fcntl.lockf(self._opened(), fcntl.LOCK_EX | fcntl.LOCK_NB, len(block), block.start)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                return False
+            raise
+        return True
+
+    def _release(self, block: range) -> None:
+        fcntl.lockf(self._opened(), fcntl.LOCK_UN, len(block), block.start)
+        self._ours.difference_update(block)
+
+    def _opened(self) -> int:
+        if self._file is None:
+            path = Path(tempfile.gettempdir()) / f"crawlstream-ports-{os.getuid()}"
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return self._file
+
+
+_RESERVATIONS = _Reservations()
 
 
 def _port(name: str, text: str) -> int:

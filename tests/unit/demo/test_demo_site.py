@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 import ssl
 import time
 from collections import Counter
@@ -31,15 +30,8 @@ from crawlstream_cli.demo.site import Site
 from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.verdict import Verdict
 from crawlstream_cli.demo.web import ContentKind, Web
+from crawlstream_cli.local.ports import free_block
 from support.crawler.tls import make_certificate
-
-
-def free_port() -> int:
-    """A port without a listener."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Reader:
@@ -175,7 +167,7 @@ def test_the_busiest_window_is_found_wherever_it_begins() -> None:
 @pytest_asyncio.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     """The default web, served, with its log in ``tmp_path / "visits.jsonl"``."""
-    served = Site(Web(free_port(), slow_s=0.05), AccessLog(tmp_path / "visits.jsonl"))
+    served = Site(Web(free_block(1), slow_s=0.05), AccessLog(tmp_path / "visits.jsonl"))
     await served.start()
     yield served
     await served.stop()
@@ -248,7 +240,7 @@ async def test_the_log_names_every_visit_once(site: Site, tmp_path: Path) -> Non
 
 async def test_a_site_with_a_certificate_speaks_tls(tmp_path: Path) -> None:
     """Its URLs are https, and its log has the time at which each request arrived."""
-    web = Web(free_port(), hosts=1, pages=40, first_host="127.0.0.1", scheme="https")
+    web = Web(free_block(1), hosts=1, pages=40, first_host="127.0.0.1", scheme="https")
     site = Site(web, AccessLog(tmp_path / "visits.jsonl"), make_certificate(tmp_path))
     await site.start()
     tls = ssl.create_default_context(cafile=str(tmp_path / "site.pem"))

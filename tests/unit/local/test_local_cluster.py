@@ -54,17 +54,6 @@ def test_a_port_that_is_none_names_its_variable(text: str) -> None:
         Ports.given({"CRAWLSTREAM_REDIS_PORT": text})
 
 
-def test_free_ports_are_free_and_apart() -> None:
-    """Ports for another cluster can be listened on, the controller's included."""
-    ports = Ports.free()
-    chosen = [ports.kafka, ports.kafka + 1, ports.zookeeper, ports.redis, ports.rest, ports.metrics]
-    assert len(set(chosen)) == len(chosen)
-    assert all(is_free(port) for port in chosen)
-    assert Ports.given(ports.variables()) == ports
-    assert Ports.given({"FLASK_PORT": "5443"}) == Ports(rest=5443)
-    assert Ports.given({"FLASK_PORT": "5443", "CRAWLSTREAM_REST_PORT": "1"}) == Ports(rest=1)
-
-
 def test_a_second_start_names_the_first(tmp_path: Path) -> None:
     """By its process, and by the command that shows how far it is."""
     first, second = (LocalCluster(tmp_path, env={}) for _ in range(2))
