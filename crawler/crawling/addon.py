@@ -11,11 +11,13 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
 
 from crawlstream.boot import log
 from crawlstream.errors import ConfigError
@@ -98,8 +100,27 @@ def add_components(settings: BaseSettings) -> None:
     """Add crawlstream's middlewares, pipelines and extensions to the project's."""
     ours = _ours()
     for name in _COMPONENTS:
+        _remove(settings, name, {path for path, order in ours[name].items() if order is None})
         for path, order in ours[name].items():
-            settings.set_in_component_priority_dict(name, load_object(path), order)
+            if order is not None:
+                settings.set_in_component_priority_dict(name, load_object(path), order)
+
+
+def _remove(settings: BaseSettings, name: str, paths: AbstractSet[str]) -> None:
+    """Remove components from Scrapy's and from the project's.
+
+    Scrapy imports those that are disabled, too: they would be a fifth of a crawler's start.
+    """
+    base = settings[f"{name}_BASE"].items()
+    kept = {path: order for path, order in base if path not in paths}
+    settings.set(f"{name}_BASE", kept, _ABOVE_SPIDERS)
+    given = (settings[name] or {}).items()
+    kept = {each: order for each, order in given if each not in paths and _path(each) not in paths}
+    settings.set(name, kept, settings.getpriority(name) or 0)
+
+
+def _path(component: Any) -> str:
+    return global_object_name(load_object(component))
 
 
 def _ours() -> Mapping[str, Any]:
