@@ -7,8 +7,9 @@ import os
 import runpy
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn, cast
 
 from crawlstream.boot import failpoints
 from crawlstream.tether import tie_to
@@ -27,6 +28,10 @@ class Begun:
     err: str
     safe_path: bool = False
     """Leaves the folder out of the path, as ``python -P`` does."""
+
+
+class _Replaced(BaseException):
+    """The program becomes another module, as by ``python -P -m``."""
 
 
 def be(program: Begun) -> None:
@@ -48,5 +53,24 @@ def be(program: Begun) -> None:
     sys.path[:0] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     if not program.safe_path:
         sys.path.insert(0, program.folder)
+    os.execv = cast("Any", _hand_over)
+    try:
+        _run(module, arguments)
+    except _Replaced as replaced:
+        if not program.safe_path:
+            sys.path.remove(program.folder)
+        _run(*replaced.args)
+
+
+def _run(module: str, arguments: Sequence[str]) -> None:
     sys.argv[1:] = arguments
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _hand_over(
+    path: str, argv: Sequence[str], execv: Callable[..., NoReturn] = os.execv
+) -> NoReturn:
+    """Replace the program; another module is run here, as importing all again takes 1 s."""
+    if path == sys.executable and (*argv[1:3],) == ("-P", "-m"):
+        raise _Replaced(argv[3], argv[4:])
+    execv(path, argv)

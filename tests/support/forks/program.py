@@ -28,12 +28,20 @@ PRELOADED = (
     *("crawling.project", "crawling.render.chromium", "crawling.runtime.worker"),
     *("kafka_monitor.process", "pipeline_service.process", "pipeline_service.commands.pages"),
     *("redis_monitor.process", "rest_service.process"),
+    *("scrapy.pqueues", "scrapy.squeues"),
+    *("crawling.spiders.sitemap", "crawling.spiders.wandering", "uvloop"),
+    *("pipeline_service.commands.check", "pipeline_service.commands.preview"),
+    *("pipeline_service.commands.query", "pipeline_service.commands.schema"),
+    *("pipeline_service.commands.second_chances", "crawlstream_cli.app", "crawlstream_cli.crawls"),
+    *("crawlstream_cli.crawl.command", "crawlstream_cli.feed", "crawlstream_cli.steer"),
+    *("crawlstream_cli.dump", "crawlstream_cli.throttle"),
 )
 """What takes long to import, with all that these import. It installs no reactor and reads nothing
-of the environment, but for the failpoint, which a fork sets up again."""
+of the environment, but for the failpoint, which a fork sets up again; and it starts no thread, as
+pyarrow and numpy do."""
 _NOT_SHADOWED = (
-    *("crawling", "crawlstream", "kafka_monitor", "pipeline_service", "redis_monitor"),
-    *("rest_service", "sitecustomize.py"),
+    *("crawling", "crawlstream", "crawlstream_cli", "kafka_monitor", "pipeline_service"),
+    *("redis_monitor", "rest_service", "sitecustomize.py"),
 )
 """What a folder on PYTHONPATH does not have: an interpreter would find it, and a fork does not."""
 _EXECUTED = frozenset({"PYTHONWARNINGS", "PYTHONUNBUFFERED", "PYTHONDEVMODE", "PYTHONHASHSEED"})
