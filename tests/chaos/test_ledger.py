@@ -114,9 +114,12 @@ def check(crawl: Crawl, witness: Witness) -> str:
     """One ending, whose counters are what topics and the site's log show; how it ended."""
     events = witness.events(crawl.crawlid)
     (ending,) = [event for event in events if event["event"] in ENDINGS]
-    assert [event["run"] for event in events if event["event"] == "crawl_started"] == [1]
+    # Run 1 only where no other crawl was forgotten before.
+    (started,) = [event["run"] for event in events if event["event"] == "crawl_started"]
+    assert started == ending["run"]
     counters, kind = ending["counters"], ending["event"].removeprefix("crawl_")
     results = witness.results(crawl.crawlid)
+    assert {result["run"] for result in results} <= {started}
     failed = {event["id"] for event in events if event["event"] == "page_failed"}
     assert counters["admitted"] == sum(counters[end] for end in ENDS), counters
     assert counters["done"] == len({result["id"] for result in results}), counters

@@ -28,6 +28,7 @@ from crawlstream.tasks import beside
 from crawlstream_chaos.processes import LoggedCrawler, RunningServer
 from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, serving
 from support.crawler.cluster import CrawlerCluster
+from support.waiting import PATIENCE_S
 
 LONG = os.environ.get("CRAWLSTREAM_LONG") == "1"
 PAGES = 8_000 if LONG else 600
@@ -96,16 +97,16 @@ class Crowd:
         return {host: sorted(at) for host, at in times.items()}
 
     async def progress(self, more: int = 10) -> None:
-        """Wait until so many more pages were asked for."""
+        """Wait until ``more`` pages were requested."""
         wanted = self.visits() + more
-        deadline = time.monotonic() + 90 + more
+        deadline = time.monotonic() + PATIENCE_S + more
         while self.visits() < wanted:
             assert time.monotonic() < deadline, f"{wanted - self.visits()} of {more} are missing"
             await asyncio.sleep(0.05)
 
     async def see_all(self, windows: int) -> None:
-        """Wait until every host was asked for so many windows' worth of pages at least."""
-        deadline = time.monotonic() + 90
+        """Wait until every host got requests for more than ``windows`` full windows."""
+        deadline = time.monotonic() + PATIENCE_S
         while any(
             len(times) <= windows * RULES[host].effective_hits
             for host, times in self.arrivals().items()
@@ -121,7 +122,7 @@ class Crowd:
             await asyncio.sleep(0.05)
 
     def visits(self) -> int:
-        """How often the sites were asked so far."""
+        """Return the number of requests to the sites."""
         return sum(len(site.visits) for site in self.sites)
 
     async def keep(self) -> None:
@@ -162,7 +163,7 @@ def crowded(host: str, times: list[float], rule: ThrottleRule) -> list[str]:
 
 
 async def kill_workers(crowd: Crowd) -> None:
-    """SIGKILL, while requests are under way."""
+    """SIGKILL, while requests are in flight."""
     for _ in range(20 if LONG else 2):
         (await crowd.one_at_work()).kill()
         crowd.strikes["kill"] += 1
@@ -228,7 +229,7 @@ def clock_errors(cluster: CrawlerCluster) -> set[int]:
 
 @pytest.fixture
 def sites() -> Iterator[tuple[CrawlerSite, CrawlerSite]]:
-    """Where visitors come in at once, and where they wait at the door, each time anew."""
+    """Where visitors come in at once, and where they wait for each connection."""
     paths = [f"/{n}" for n in range(PAGES)]
     quick = dict.fromkeys(paths, Answer(b"<p>"))
     late = dict.fromkeys(paths, Answer(b"<p>", headers={**HTML, "Connection": "close"}))
