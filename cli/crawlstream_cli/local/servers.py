@@ -126,6 +126,8 @@ def kafka(folder: Path, *, port: int, jars: Path, max_record_bytes: int = 8 * _M
         # held up for as long is fenced, and every group loses its coordinator.
         "broker.session.timeout.ms": 6000,
         "broker.heartbeat.interval.ms": 500,
+        # No other controller waits for the empty records that would be written twice a second.
+        "metadata.max.idle.interval.ms": 0,
         "offsets.topic.num.partitions": 4,
         "offsets.topic.replication.factor": 1,
         "transaction.state.log.num.partitions": 4,
