@@ -97,7 +97,7 @@ OPTIONS = {
     # The root page waits until the features of its story have acted.
     "DOWNLOAD_TIMEOUT": "90",
 }
-"""Of all processes."""
+"""Settings of all processes."""
 _POOLS_KNOWN_S = 3.0
 """By then every crawler has looked at the pools."""
 _OF_WAITING = (b"queued", b"delayed", b"held", b"spilled", b"shelved")
@@ -121,7 +121,7 @@ class StoryWitness(Witness):
         for record, seen in zip(records, self._seen[before:], strict=True):
             value = {name: what for name, what in seen.value.items() if name != "body"}
             if seen.topic == "rejected":
-                # Who fed it stands in what was fed.
+                # A rejected record names its application only inside.
                 raw = value.pop("raw", None)
                 value = {**(json.loads(b64decode(raw)) if raw else {}), "reason": value["reason"]}
             self._by_app[str(value.get("appid"))].append(
@@ -206,7 +206,7 @@ class Ground:
             self._is_open = True
 
     async def close(self) -> None:
-        """Stop what runs in this process."""
+        """Stop the proxy of this process."""
         if self._is_open:
             await self.proxy.stop()
 
@@ -238,7 +238,7 @@ class Ground:
         return rows_of(database(self._home), appid)
 
     def expect_crashes(self, stories: int) -> None:
-        """Let so many stories wait for each other, and then be struck by one crash."""
+        """Let this number of stories wait for each other, then crash once for all of them."""
         self._meeting = asyncio.Barrier(stories)
 
     async def crash(self, story: Story) -> None:
@@ -300,7 +300,7 @@ def ground(
 ) -> Iterator[Ground]:
     """Run a cluster over one or several Redis for the length of the block.
 
-    ``code``: folders in which the crawlers find our packages before those of the checkout.
+    ``code``: folders from which the crawlers import packages before those of the checkout.
     """
     (home / "storyspiders.py").write_text(_SPIDERS)
     more = {**OPTIONS, "CRAWLSTREAM_SHELF": f"redis://127.0.0.1:{shelf.port}/0"}

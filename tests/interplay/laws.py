@@ -1,4 +1,4 @@
-"""What must hold at the end of every story, whatever features meet in it."""
+"""Laws that hold at the end of every story, with any features."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def the_auditor_agrees(story: Story) -> Iterator[str]:
 
 
 def robots_are_obeyed(story: Story) -> Iterator[str]:
-    """What robots.txt disallows is not requested."""
+    """Requests no page that robots.txt disallows."""
     for visit in story.visits:
         leaf = story.web.get(story.url(visit.path, visit.host))
         if leaf and leaf.fails == "robots":

@@ -34,7 +34,7 @@ NO_SENSE: Mapping[frozenset[str], str] = {
 
 
 def all_features() -> Sequence[Feature]:
-    """Return one instance of each feature, by name."""
+    """Return an instance of each feature, with its name as the key."""
     found = []
     for module in pkgutil.walk_packages(features.__path__, f"{features.__name__}."):
         loaded = importlib.import_module(module.name)

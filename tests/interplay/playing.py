@@ -1,4 +1,4 @@
-"""Plays stories side by side on one cluster, and tells of those that break a law."""
+"""Plays stories side by side on one cluster, and lists those that break a law."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 from crawlstream_chaos.facts.facts import TopicRecord
 
 COLUMNS = ("id", "appid", "crawlid", "spiderid", "run", "url", "attempt", "status_code")
-"""What a row must have as its page was delivered at first."""
+"""Columns that have the values of the first delivery of the page."""
 
 
 def describe(home: Path) -> Path:
@@ -29,7 +29,7 @@ def database(home: Path) -> Path:
 
 def rows_of(file: Path, appid: str) -> Sequence[Mapping[str, Any]]:
     """Read the rows of an application; none while there is no table."""
-    query = f"select {', '.join(COLUMNS)} from pages where appid = ?"  # noqa: S608  our own names
+    query = f"select {', '.join(COLUMNS)} from pages where appid = ?"  # noqa: S608  names of this module
     try:
         with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
             found = connection.execute(query, (appid,)).fetchall()

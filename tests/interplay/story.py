@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 RESULTS = "crawled_firehose"
 _GATE_S = 60
 _STORED_S = 30
-"""Rows are there within a second; what is missing then is for a law to tell."""
+"""Rows are there within a second; a law finds those that are missing then."""
 HEAD_BYTES = "5000000000"
-"""What a page is said to have that is requested with HEAD."""
+"""The Content-Length of a page that is requested with HEAD."""
 _XML = {"Content-Type": "application/xml"}
 _HTML = {"Content-Type": "text/html"}
 
 
 class Feature:
-    """One thing that users combine with others. ``name`` and ``about`` are what a failure prints.
+    """A feature that users combine with others. ``name`` and ``about`` are what a failure prints.
 
     A feature is a module of ``interplay.features`` that has one subclass; it is crossed with all
     others by itself. Features of a story are arranged in the order of ``rank``.
@@ -51,7 +51,7 @@ class Feature:
         """Act when all runs have ended."""
 
     def expect(self, story: Story) -> Sequence[str]:
-        """Return what is wrong at the end, beside the laws of all stories."""
+        """Return the faults at the end that the laws of all stories do not cover."""
         return ()
 
 
@@ -65,7 +65,7 @@ async def feed_request(story: Story, _number: int) -> None:
 
 
 class Story:
-    """What the features have made of a plain crawl, and what has come of it."""
+    """A plain crawl as the features have changed it, and its records."""
 
     def __init__(self, ground: Ground, features: Sequence[Feature], number: int) -> None:
         self.ground = ground
@@ -84,14 +84,14 @@ class Story:
         self.most: int | None = None
         self.most_per_host: int | None = None
         self.forgets = False
-        """Whether what was seen is forgotten between two feedings."""
+        """True if seen URLs are forgotten between two feedings."""
         self.reads_nothing = False
-        """Whether the root page has no body, so that no link is found in it."""
+        """True if the root page has no body, and so no links."""
         self.steps: list[str] = []
         self.visits: list[SeenRequest] = []
         self.robots: Answer = Answer(status=404)
         self.rules: list[HostRule] = []
-        """Those of its hosts, beside the wide one of all."""
+        """Rules of its hosts, besides the wide one of all hosts."""
         self.gate = threading.Event()
         self._round = 0
         self._reached = False
@@ -148,7 +148,7 @@ class Story:
             return Answer(headers={**_HTML, "Content-Length": HEAD_BYTES})
         return _document(leaf, self._round)
 
-    # What happens.
+    # The course of events.
 
     async def play(self) -> None:
         """Feed as often as the features want, let them act, and wait for each ending."""
@@ -214,7 +214,7 @@ def _document(leaf: Leaf, number: int) -> Answer:
 
 
 def readable(story: Story, wrong: Mapping[str, Sequence[str]]) -> str:
-    """Tell a story that failed as steps that a person can follow."""
+    """Describe a failed story as steps that a person can follow."""
     features = [f"  {feature.name}: {feature.about}" for feature in story.features]
     steps = [f"  {number}. {step}" for number, step in enumerate(story.steps, 1)]
     visits = [f"  {visit.method} {visit.host}{visit.path}" for visit in story.visits]

@@ -17,7 +17,7 @@ from interplay.playing import play_all, started
 
 
 class Bug(NamedTuple):
-    """What stands in exactly one place of a module, what is put there, and who notices."""
+    """Bugs: a text that occurs once in a module, its replacement, and the test that fails."""
 
     module: str
     """A file of the package ``crawling``."""
@@ -45,7 +45,7 @@ BUGS = {
 
 @pytest.fixture(params=list(BUGS.values()), ids=list(BUGS))
 def bug(request: pytest.FixtureRequest) -> Bug:
-    """One of them."""
+    """A planted bug."""
     planted: Bug = request.param
     return planted
 

@@ -12,7 +12,7 @@ Format = Literal["html", "sitemap"]
 
 @dataclass(slots=True)
 class Leaf:
-    """One document: where it leads, and how the site serves it."""
+    """A document: its links, and how the site serves it."""
 
     links: Callable[[int], Sequence[str]] = lambda _round: ()
     """URLs that it lists in the feeding of this number."""
@@ -20,19 +20,19 @@ class Leaf:
     """Where it redirects to; empty: it is a page."""
     format: Format = "html"
     refusals: int = 0
-    """So many 503 come before the page does."""
+    """Number of 503 before the page."""
     fails: str = ""
     """The reason for which it fails wherever it is found; empty: it comes."""
 
 
 @dataclass(slots=True)
 class Expected:
-    """What one feeding must bring."""
+    """Results that one feeding must bring."""
 
     pages: Counter[str] = field(default_factory=Counter)
     """URL of each page -> how often it is delivered."""
     failed: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """The same of each failure, by URL and reason."""
+    """URL and reason of each failure -> how often it is reported."""
     redirected: int = 0
 
     @property
@@ -50,7 +50,7 @@ class Walk:
     seen: set[str] = field(default_factory=set)
 
     def feeding(self, number: int, seed: str, times: int) -> Expected:
-        """Return what feeding a seed so many times at once brings."""
+        """Return the results of feeding a seed several times at once."""
         expected = Expected()
         level = [url for _ in range(times) for url in self._page_of(seed, expected, is_seed=True)]
         for _ in range(self.maxdepth):

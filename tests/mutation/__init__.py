@@ -1,4 +1,4 @@
-"""One small change of the Lua at a time: the tests of the frontier must turn red.
+"""Mutation tests of the Lua: after each small change, a test of the frontier must fail.
 
 ``mutants`` finds the places, ``plugin`` puts one change in place of the right text inside a run of
 the tests, ``__main__`` runs many and says which survived. ``survivors.toml`` argues for those that

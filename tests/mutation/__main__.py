@@ -25,7 +25,7 @@ _say = Console(markup=False, highlight=False, soft_wrap=True).print
 
 
 def main() -> int:
-    """Answer 1 where a mutant survived that nobody has argued for."""
+    """Return 1 if a mutant survived that ``survivors.toml`` does not explain."""
     options = _options()
     before: dict[str, Any] = json.loads(Path(options.again).read_text()) if options.again else {}
     order = Order(collect(), before.get("seconds") or _seconds())

@@ -1,4 +1,4 @@
-"""One bug that a person might write, and the test that must find it."""
+"""A bug that a person might write, and the test that must find it."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ class Bug(NamedTuple):
     test: str
     """The file of the test that finds it, and pytest's expression for the test."""
     red_by: Sequence[str] = ("AssertionError", "Failed", "TimeoutError")
-    """What it is found by: where no assertion is, an error that only the bug explains."""
+    """Text of the failure that finds it: an assertion, or an error that only the bug explains."""

@@ -35,7 +35,7 @@ EGRESS_BUGS = {
         right="if (canonical_host(host), port) in self._places:",
         wrong="if False:",
         test=_WAYS + "target_inside",
-        red_by=("PathFailed",),  # it was asked
+        red_by=("PathFailed",),  # the proxy was used
     ),
     "the head of a tunnel is taken for the site's": Bug(
         module="crawling.client.proxied",

@@ -52,7 +52,7 @@ class Mutant(NamedTuple):
 
 
 def all_mutants() -> Iterator[Mutant]:
-    """Every change that we can think of, file by file."""
+    """Return all known changes, file by file."""
     for path in sorted(LUA.rglob("*.lua")):
         file = path.relative_to(LUA).as_posix()
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -79,7 +79,7 @@ def _is_in_text(code: str, place: int) -> bool:
 
 
 def choose(mutants: Iterable[Mutant], most: int, seed: int) -> list[Mutant]:
-    """At most so many, spread over the files by their size, none without two of them."""
+    """Return at most ``most``, spread over the files by their size, at least two per file."""
     random = Random(seed)
     by_file: dict[str, list[Mutant]] = {}
     for mutant in mutants:

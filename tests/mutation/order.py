@@ -67,7 +67,7 @@ _NEAR = {
 
 
 class Order:
-    """Learns from each run. Tests that nobody has timed yet come first: they are new."""
+    """Learns from each run. New tests, which were not timed yet, come first."""
 
     def __init__(self, tests: Iterable[str], seconds: Mapping[str, float]) -> None:
         self.seconds = {test: seconds.get(test, 0.0) for test in tests}
@@ -79,7 +79,7 @@ class Order:
         self._killers.setdefault(file, Counter())[test] += 1
 
     def of(self, file: str, within: float | None = None) -> list[str]:
-        """All tests, or as many as end within so many seconds: those worth most a second first."""
+        """All tests, or those that end ``within`` some seconds; the likeliest per second first."""
         near = _NEAR.get(PurePath(file).stem, "").split()
         killers = self._killers.get(file, Counter())
 

@@ -1,6 +1,6 @@
 """A process whose children run tests, each with a bug in one module of the product.
 
-It has imported what is slow to import and not ours, once for all of them. It reads a line of JSON
+It has imported the slow packages of others once, for all of them. It reads a line of JSON
 for each bug: the module, the text that stands there in exactly one place, what is put there
 instead, and the arguments of pytest. It answers with a line of what pytest ended with; what turned
 the test red is the last line on standard error.
@@ -30,7 +30,7 @@ SLOW = (
 
 RED_BY = "turned red by "
 LONGEST_S = 300
-"""A test that waits for ever finds nothing; who is killed has not turned red."""
+"""A test that waits without end finds nothing: a killed test has not failed."""
 PATIENCE_S = 20
 """How long a test waits for what the bug may keep from coming true, where it does not say."""
 HOW = (
@@ -47,7 +47,7 @@ class _Loader(SourceFileLoader):
         self._change = change
 
     def get_code(self, fullname: str) -> CodeType:
-        """What the module with the bug compiles to."""
+        """The compiled module with the bug."""
         right, wrong = self._change
         text = self.get_source(fullname)
         if text is None or text.count(right) != 1:
@@ -66,7 +66,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module's place, with a loader of ours."""
+        """The spec of the module, with a loader that plants the bug."""
         if fullname != self._module:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -78,7 +78,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Noted:
-    """What made a test turn red."""
+    """The reason of a failure."""
 
     error = "nothing"
 
@@ -89,7 +89,7 @@ class _Noted:
 
 
 def _run(module: str, change: tuple[str, str], args: Sequence[str]) -> int:
-    """What pytest ends with; it is told on standard error."""
+    """Exit code of pytest, whose output goes to standard error."""
     os.dup2(2, 1)
     signal.alarm(LONGEST_S)
     os.environ["TEST_PATIENCE_S"] = str(PATIENCE_S)

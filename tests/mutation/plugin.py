@@ -1,9 +1,9 @@
 """A plugin of pytest: the scripts of this run are those of one mutant, and its tests have an order.
 
-The environment tells which. MUTANT: a JSON list of file, line, right and wrong text; without it
-nothing is wrong. ORDER: a JSON list of tests; the others are left out. TOLD: the file that hears, a
-JSON line each, of tests that are over: name, whether it passed, how long it took. A test that takes
-PATIENCE_S longer than it has to ends the process.
+The environment names both. MUTANT: a JSON list of file, line, right and wrong text; without it
+nothing is wrong. ORDER: a JSON list of tests; the others are left out. TOLD: the file to
+which a JSON line is added after each test: name, whether it passed, how long it took. A test that
+takes PATIENCE_S longer than it has to ends the process.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _give_up(test: str) -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Tell what became of a test."""
+    """Append the outcome of a test."""
     if report.when == "call" or not report.passed:
         _tell([report.nodeid, report.passed, report.duration])
 

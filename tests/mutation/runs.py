@@ -20,7 +20,7 @@ from mutation.order import RANDOM
 
 _ROOT = Path(__file__).parent.parent.parent
 _OF_PYTHON = {"frontier/test_planted.py", "throttle/test_edit.py", "throttle/test_watch.py"}
-"""What changes the Lua itself, and what goes by ZooKeeper."""
+"""Tests that change the Lua themselves, and tests that need ZooKeeper."""
 _FOLDER = _ROOT / "tests/integration"
 _TESTS = [
     path.relative_to(_ROOT).as_posix()
@@ -34,7 +34,7 @@ _OPTIONS = ("-x", "-q", "-n", "0", "-p", "mutation.plugin", "--rootdir", str(_RO
 
 @dataclass(frozen=True)
 class Run:
-    """What became of one."""
+    """The outcome of a mutant."""
 
     red: str
     """The first test that was red; empty: none was."""
@@ -103,14 +103,14 @@ def _child(environment: dict[str, str], tests: list[str]) -> None:
 
 
 def _end(leader: int | None) -> None:
-    """A server whose script never ends hears SIGKILL only."""
+    """A server whose script never ends obeys only SIGKILL."""
     with suppress(ProcessLookupError):
         if leader:
             os.killpg(leader, signal.SIGKILL)
 
 
 class _Silence:
-    """Nobody reads what pytest says."""
+    """The output of pytest is not read."""
 
     def __enter__(self) -> None:
         self._kept = os.dup(1), os.dup(2)

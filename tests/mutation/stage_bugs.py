@@ -1,4 +1,4 @@
-"""Bugs on purpose in the stages of pipelines: workers, repeats, and the quality that is told."""
+"""Bugs on purpose in the stages of pipelines: workers, repeats, and the reported quality."""
 
 # ruff: noqa: E501  what is planted is quoted as it stands
 

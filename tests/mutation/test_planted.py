@@ -34,7 +34,7 @@ class Planter:
         )
 
     def run(self, bug: Bug) -> tuple[int, str]:
-        """What pytest ends with, and what it says."""
+        """Exit code and output of pytest."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin
         assert stdout
@@ -55,7 +55,7 @@ class Planter:
 
 @pytest.fixture(scope="module")
 def planter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planter]:
-    """One for all bugs."""
+    """A process for all bugs."""
     planter = Planter(tmp_path_factory.mktemp("planted") / "told")
     yield planter
     planter.end()

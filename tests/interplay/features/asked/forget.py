@@ -1,4 +1,4 @@
-"""What was seen is forgotten when a run has finished."""
+"""Forgets the URLs of a run when it has finished."""
 
 from __future__ import annotations
 

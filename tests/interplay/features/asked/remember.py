@@ -1,4 +1,4 @@
-"""What was seen stays seen over runs."""
+"""Remembers seen URLs over several runs."""
 
 from __future__ import annotations
 

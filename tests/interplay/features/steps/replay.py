@@ -17,7 +17,7 @@ REASON = "no_worker"
 
 
 class Replay(Feature):
-    """Has two pages for a spider that nobody runs; they are replayed when it is there."""
+    """Has two pages for a spider without a crawler; they are replayed when there is one."""
 
     name = "replay"
     about = "/a leads to two pages of a spider that is not running; their dead letters are replayed"

@@ -13,7 +13,7 @@ from support.waiting import wait_until
 
 
 class NarrowRule(Feature):
-    """Allows two requests a second."""
+    """Allows two requests per second."""
 
     name = "rule"
     about = "the site allows two requests in any second"

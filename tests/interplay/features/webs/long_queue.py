@@ -7,7 +7,7 @@ from interplay.truth import Leaf
 
 
 class LongQueue(Feature):
-    """Has the root page link to so many pages that the middle of the queue is on the shelf."""
+    """Links the root page to so long a list that the middle of the queue is on the shelf."""
 
     name = "long queue"
     about = "30 more pages of one host; from the fourth on they wait on the shelf"
