@@ -108,7 +108,7 @@ class Cluster:
         return [p.pid for p in processes if p.kind == kind and p.pid is not None]
 
     async def kill(self, kind: str, *, timeout_s: float = 60) -> None:
-        """Kill one process of a kind (SIGKILL) and wait until it runs anew and answers."""
+        """Kill one process of a kind (SIGKILL) and wait until it runs again and answers."""
         killed = (await self.pids(kind))[0]
         os.kill(killed, signal.SIGKILL)
 
@@ -141,7 +141,7 @@ class Cluster:
                 await asyncio.to_thread(rpc.startProcessGroup, name)
 
     async def run_crawler(self, extra: dict[str, str], *, timeout_s: float = 60) -> int:
-        """Run one crawler of our own until it ends; its exit status."""
+        """Run one more crawler until it ends; its exit status."""
         environment = {**self.environment, "CRAWLSTREAM_METRICS_OFFSET": "19", **extra}
         done = await asyncio.to_thread(
             run,

@@ -28,7 +28,7 @@ class ServedWeb:
     log: Path
 
     def truth(self, **rules: Any) -> Truth:
-        """What a crawl from the front page must bring; fields as in :class:`FollowRules`."""
+        """Return the pages that a crawl from `/` must bring; fields as in :class:`FollowRules`."""
         return expected_pages(self.web, FollowRules(**rules))
 
     def visits(self) -> list[LoggedRequest]:

@@ -106,14 +106,14 @@ async def test_a_person_pauses_moves_and_resumes_a_crawl(
 
 
 async def is_quiet(say: Callable[[str], Awaitable[dict[str, Any]]]) -> bool:
-    """Whether nothing of the crawl is in work any more."""
+    """Return true if no page of the crawl is in flight."""
     told = await say("info")
     return bool(told["in_flight"] == 0)
 
 
 @pytest.mark.parametrize("action", ["stop", "info"])
 async def test_an_unknown_crawl_is_answered_too(action: str, witness: Witness) -> None:
-    """Whoever asks about a crawl that nobody knows gets an answer, not silence."""
+    """An action on an unknown crawl gets an answer, not silence."""
     uuid = witness.feed_request(action=action, appid="e2e", spiderid="link", crawlid="never-was")
     reply = await witness.answered(uuid)
     assert reply["crawlid"] == "never-was"

@@ -82,7 +82,7 @@ async def test_a_flood_of_bad_records_holds_back_no_good_one(
 
 
 async def test_internal_addresses_are_refused(witness: Witness) -> None:
-    """A private address that nobody allowed is not fetched: page_failed says so."""
+    """A private address that is not allowed is not fetched: page_failed says so."""
     name = {"appid": "e2e", "crawlid": "internal"}
     witness.feed({"url": "http://169.254.169.254/latest/meta-data", **name})
     await witness.ended("internal", timeout_s=90)

@@ -1,4 +1,4 @@
-"""Clients of Kafka that are not ours, as people have them: each feeds a request, reads results."""
+"""Kafka clients of other projects: each feeds a request and reads its results."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ async def test_every_page_is_fetched_and_delivered_exactly_once(
 async def test_results_tell_where_they_come_from(
     serve: Serve, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """Redirects, retries, binary bodies and other charsets can be told from the record."""
+    """Records show redirects, retries, binary bodies and other charsets."""
     async with serve() as served:
         results = await crawl(served, witness, wait_until, maxdepth=3)
         web = served.web
@@ -183,7 +183,7 @@ async def test_a_crawl_keeps_to_its_rules(
 async def test_a_page_limit_counts_pages(
     serve: Serve, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """domain_max_pages admits so many pages of each domain, the seed included."""
+    """domain_max_pages limits the admitted pages of each domain, the seed included."""
     async with serve(hosts=3, pages=60) as served:
         await crawl(served, witness, wait_until, maxdepth=2, domain_max_pages=4)
         pages = Counter(urlsplit(url).hostname for url in served.fetches())
@@ -197,7 +197,7 @@ async def test_a_page_limit_counts_pages(
 async def test_requests_look_as_the_client_wants_them(
     serve: Serve, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """What the request says of useragent and cookie is what the site sees."""
+    """The site gets the user agent and the cookie of the request."""
     async with serve(hosts=1, pages=1) as served:
         name = {"appid": "e2e", "crawlid": f"looks-{served.web.port}"}
         witness.feed(

@@ -87,7 +87,7 @@ class Screens:
         assert await self.tab.run("window.wasHere") is True
 
     async def draws(self, charts: int) -> None:
-        """Wait until so many charts are drawn, and none is empty."""
+        """Wait until this number of charts is drawn, and none is empty."""
         drawn = "document.querySelectorAll('.plot canvas').length"
 
         async def are_drawn() -> bool:
@@ -112,7 +112,7 @@ class Screens:
         await self.tab.go(await self.tab.run(f"[...document.links].find({named}).href"))
 
     async def confirm(self) -> None:
-        """Say yes to the question that is asked."""
+        """Confirm the dialog."""
         assert await self.tab.run("document.getElementById('ask').open")
         await self.tab.click("#ask button[value=yes]")
 
@@ -149,7 +149,7 @@ async def _crawl_under_way(
 async def test_a_person_walks_every_screen(
     tab: Tab, serve: Serve, cluster: Cluster, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """Each screen tells what is so, moves by itself, does what is asked, complains of nothing."""
+    """Each screen shows the true state, updates itself, and acts, without an error message."""
     screens = Screens(tab, cluster, wait_until)
     async with _crawl_under_way(serve, cluster, witness) as (crawlid, domain):
         await _see_the_cluster(screens, crawlid)
@@ -164,7 +164,7 @@ async def test_a_person_walks_every_screen(
             for path in ("/", "/ui/crawls", _crawl_path(crawlid), "/ui/domains", "/ui/submit"):
                 await screens.open(path)
                 await screens.suits_everybody()
-    # What the browser notes of the wrong seeds that were typed above.
+    # Messages of the browser about the wrong seeds above.
     assert [one for one in tab.complaints if "/v2/check" not in one] == []
 
 
@@ -243,7 +243,7 @@ _PAGES = "[...document.querySelectorAll('tbody .url a')].map((link) => link.href
 
 async def _steer(screens: Screens, crawlid: str, domain: str) -> None:
     tab = screens.tab
-    # What Redis does not tell in time is not in the form, which is no live part.
+    # The form, which does not update itself, lacks values that Redis did not return in time.
     await screens.finds(f"/ui/domains?name={domain}", "#rule [name=hits]", "6")
     await screens.reads("6 per 1 s", "own", "busy", "By default")
     await screens.reads("6 requests/s", selector="[data-effect]")
@@ -329,7 +329,7 @@ _REPEATED = {
 
 
 async def _wait_for_a_crawler(screens: Screens, witness: Witness) -> None:
-    """A crawl whose spider nobody runs says so wherever it is seen, with what ends it."""
+    """Each view of a crawl whose spider has no crawler says so, and how to end the crawl."""
     name = {"appid": APP, "crawlid": "unheard", "spiderid": "unheard-of"}
     witness.feed({"url": "http://127.0.0.1:9/", **name})
     badge, remedy = "waiting: no crawler of unheard-of", "up -d --spider unheard-of=1"
@@ -360,7 +360,7 @@ def _hostile_web() -> Mapping[str, Page]:
         headers = {f"X-Says-{number}": text for number, text in enumerate(plain)}
         body = "".join(f"<title>{text}</title>{text}" for text in some)
         pages[f"/p/{start}"] = Answer(body.encode(), headers={**HTML, **headers})
-    # As many as fit on one screen, beside the pages.
+    # Number that fits on one screen next to the pages.
     addresses = [f"/q?{quote(text, safe=_AS_IT_IS)}" for text in SCRIPTS[::2]]
     forbidden = [f"/private/{quote(text, safe=_AS_IT_IS)}" for text in SCRIPTS]
     links = [*pages, *addresses, *forbidden]
@@ -404,7 +404,7 @@ async def test_what_strangers_wrote_is_read_and_never_runs(
         await screens.reads("alert(1)")
         await _touch_everything(tab)
     witness.feed_request(appid=BREAKING, spiderid="link", crawlid=BREAKING, action="stop")
-    # That it would have been heard is part of the proof.
+    # Proves that an alert would have been recorded.
     await tab.run("alert('heard')")
     assert tab.dialogs == ["heard"]
     assert tab.complaints == []

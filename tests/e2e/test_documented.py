@@ -1,4 +1,4 @@
-"""What the documentation tells people to type does what it says."""
+"""Commands of the documentation do what it says."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ FIGURES = (
     'crawlstream_domain_success_ratio{domain="127.',
     "crawlstream_disk_free_bytes ",
 )
-"""What a redis-monitor tells of a cluster that is well, within a few seconds."""
+"""Metrics that a redis-monitor of a healthy cluster reports within seconds."""
 
 
 def kind_of(process: str) -> str:
-    """What it is, by its name."""
+    """Return the kind of a process, by its name."""
     return "crawler" if process.startswith("crawler-") else process
 
 
@@ -59,7 +59,7 @@ def blocks(page: str, language: str) -> list[str]:
 async def test_the_commands_of_the_quickstart_work(
     serve: Serve, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Each line of it, pointed at a site of ours, succeeds; the crawl's file holds pages."""
+    """Each of its lines succeeds with a site of the test; the crawl's file holds pages."""
     lines = [line for block in blocks("docs/quickstart.md", "sh") for line in block.splitlines()]
     commands = [line.removeprefix("./crawlstream ") for line in lines if line[0] == "."]
     assert {command.split()[0] for command in commands} == ELSEWHERE | {
@@ -87,7 +87,7 @@ _APP = "first-crawl"
 async def test_the_programs_of_the_first_crawl_work(
     serve: Serve, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """One feeds; the other prints each page and the ending, and ends; then `info` knows it."""
+    """The first feeds; the second prints each page and the ending, and exits; `info` agrees."""
     feed, read = blocks("docs/first-crawl.md", "python")
     async with serve(hosts=1, pages=5) as served:
         program = f"{feed}\n{read}".replace("localhost:9092", cluster.hosts)
@@ -123,7 +123,7 @@ async def test_the_programs_of_the_first_crawl_work(
 async def test_every_metric_of_a_running_cluster_is_documented(
     serve: Serve, cluster: Cluster, wait_until: WaitUntil
 ) -> None:
-    """Each process tells what its page says, and nothing else; pages and figures are there."""
+    """Each process reports the metrics of its page, and no others; pages and figures are there."""
     told = {process: await metrics_of(cluster, process) for process in PROCESSES}
     for process, text in told.items():
         modules = (METRICS["Every process"], METRICS[kind_of(process)])

@@ -26,7 +26,7 @@ async def test_a_person_reads_the_log_of_a_crawler_and_drains_it(
     base = f"http://127.0.0.1:{cluster.environment['CRAWLSTREAM_REST_PORT']}"
 
     def crawlers() -> set[str]:
-        with urlopen(f"{base}/v2/processes", timeout=60) as answer:  # noqa: S310  our own
+        with urlopen(f"{base}/v2/processes", timeout=60) as answer:  # noqa: S310  a local port
             told: Any = json.load(answer)["data"]
         return {one["name"] for one in told if (one["kind"], one["spider"]) == ("crawler", "link")}
 

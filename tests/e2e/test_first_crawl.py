@@ -1,4 +1,4 @@
-"""``crawlstream crawl`` as somebody meets it first: never silent, and true to the end."""
+"""The command ``crawlstream crawl`` of a new user: never silent, and true to the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from e2e.sites import Serve
 async def test_a_crawl_stays_where_it_began_and_tells_how_it_goes(
     serve: Serve, cluster: Cluster
 ) -> None:
-    """One host of three, its rule, a line in ten seconds, and at the end what came of it."""
+    """Shows one host of three, its rule, a line every ten seconds, and the outcome."""
     async with serve(hosts=3, pages=30, slow_pages=0) as served:
         host = served.web.hosts[0]
         await cluster.throttle("set", host, "--hits", "1", "--window", "3")
@@ -53,7 +53,7 @@ async def test_a_crawl_that_fetches_nothing_fails_and_says_why(cluster: Cluster)
 
 
 async def test_whoever_goes_beyond_this_machine_is_told_what_sites_see(cluster: Cluster) -> None:
-    """The placeholder is warned of, unless it was replaced; on loopback nobody minds."""
+    """Warns of the placeholder unless it was replaced, except on loopback."""
     done = await cluster.run("crawl", "http://10.0.0.1/")
     assert "USER_AGENT is not set, so sites see 'crawlstream/" in done.err
     assert "address_refused: private and loopback addresses are not fetched" in done.err
@@ -64,7 +64,7 @@ async def test_whoever_goes_beyond_this_machine_is_told_what_sites_see(cluster: 
 
 
 async def test_a_crawl_whose_crawlers_went_away_says_so(serve: Serve, cluster: Cluster) -> None:
-    """They were there when it began; once nothing comes any more it is asked again."""
+    """They existed at the start; once no more pages come, the command looks for them again."""
     async with serve(hosts=1, pages=5, slow_pages=0) as served, asyncio.timeout(150):
         await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "2")
         async with cluster.begun("crawl", served.web.seed_url, "-d", "1") as command:
@@ -95,7 +95,7 @@ async def test_a_term_stops_the_crawl(serve: Serve, cluster: Cluster, witness: W
 async def test_a_closed_terminal_stops_the_crawl(
     serve: Serve, cluster: Cluster, witness: Witness
 ) -> None:
-    """One line lives there; once it is gone, nothing that is written to it is in the way."""
+    """The terminal shows a live line; writes to it after it has closed do not fail the command."""
     ours, theirs = pty.openpty()
 
     def own_terminal() -> None:

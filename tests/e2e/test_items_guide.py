@@ -52,7 +52,7 @@ SHOP = {
 
 
 class Reader:
-    """Somebody who does what the guide says, in an empty folder."""
+    """A reader who follows the guide in an empty folder."""
 
     def __init__(self, cluster: Cluster, folder: Path, shop: str) -> None:
         self.cluster = cluster
@@ -84,7 +84,7 @@ class Reader:
         return await self.cluster.run(*words, folder=self.folder, timeout_s=SLOWLY_S)
 
     async def stored(self, wait_until: WaitUntil) -> tuple[Mapping[str, Any], Done]:
-        """Run the pipeline until the crawl is stored: what programs and people are told then."""
+        """Run the pipeline until the crawl is stored; the report as JSON and as a table."""
 
         async def judged() -> Mapping[str, Any] | None:
             done = await self.runs("pipeline", "report", "products", "--json")
@@ -153,7 +153,7 @@ async def test_the_guide_to_items_works(
 
 
 async def _read_by_psql(reader: Reader, pipeline: str, url: str) -> str:
-    """What the guide's last table holds."""
+    """Return the guide's last table."""
     before, sink = "[pipeline.products.sink]", block("toml", 1)
     told = pipeline.partition(before)[0] + sink
     reader.write("pipelines.toml", told.replace("postgresql://postgres@localhost/shop", url))

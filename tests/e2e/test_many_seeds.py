@@ -27,7 +27,7 @@ async def test_a_thousand_seeds_are_one_run(serve: Serve, witness: Witness) -> N
     assert len(results) == len({result["id"] for result in results})
     assert len(witness.events(name["crawlid"], "crawl_started")) == 1
     assert len(witness.events(name["crawlid"], "crawl_finished")) == 1
-    # Files are no pages to follow a link to, but as seeds they are fetched like all others.
+    # Links to files are not followed, but seeds that are files are fetched like all others.
     allowed = truth.fetches.keys() & set(urls)
     assert len(allowed) > 950
     assert {url: fetched[url] for url in allowed} == {url: truth.fetches[url] for url in allowed}

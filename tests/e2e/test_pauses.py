@@ -24,7 +24,7 @@ _EARLY_S = 1.1
 
 
 def _between(served: ServedWeb, begin: float, end: float) -> list[str]:
-    """What the site was asked for between two moments (epoch seconds)."""
+    """Return the requests to the site between two moments (epoch seconds)."""
     return [visit.path for visit in served.visits() if begin <= visit.wall / 1000 < end]
 
 
@@ -41,7 +41,7 @@ async def _is_quiet_until(
 async def _begin(
     served: ServedWeb, cluster: Cluster, witness: Witness, wait_until: WaitUntil
 ) -> dict[str, str]:
-    """A crawl under way, five pages a second; its ids."""
+    """Start a crawl with five pages per second; its ids."""
     await cluster.throttle("set", served.web.hosts[0], "--hits", "5", "--window", "1")
     name = {"appid": APP, "spiderid": "link", "crawlid": f"pause-{served.web.port}"}
     witness.feed({"url": served.web.seed_url, "maxdepth": 9, **name})

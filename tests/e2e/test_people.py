@@ -1,4 +1,4 @@
-"""What a person's commands tell of a running cluster."""
+"""Commands of people, on a running cluster."""
 
 from __future__ import annotations
 

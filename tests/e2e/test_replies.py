@@ -1,7 +1,7 @@
 """Every kind of reply of a live cluster, key by key and type by type.
 
-``KEPT`` is what records of the predecessor hold, quirks included; ``ADDED`` is what this cluster
-tells beside it. A reply with a key that is in neither, or not named in docs/wire.md, fails.
+``KEPT`` has the keys of the predecessor's records, quirks included; ``ADDED`` those that this
+cluster adds. A reply with a key that is in neither, or not named in docs/wire.md, fails.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ ROWS = {
     "zookeeper": "zookeeper",
     "zookeeper refused": "zookeeper",
 }
-"""Where docs/wire.md tells of a reply, if not under its own name in code."""
+"""Name of a reply in docs/wire.md, if it is not the name in code."""
 
 
 def problems(shape: Any, value: Any, path: str = "$") -> Iterator[str]:
@@ -195,7 +195,7 @@ def problems_of_object(
 
 
 def documented(kind: str) -> set[str]:
-    """Every name in the row of docs/wire.md that tells of a kind of reply."""
+    """Return the names in the row of docs/wire.md for a kind of reply."""
     title = ROWS.get(kind, f"`{kind}`")
     replies = PAGE.read_text().partition("\n## Replies\n")[2].partition("\n## ")[0]
     rows = [row for row in replies.splitlines() if row.startswith("| ") and title in row[:80]]
@@ -203,7 +203,7 @@ def documented(kind: str) -> set[str]:
 
 
 def check(kind: str, reply: Mapping[str, Any]) -> None:
-    """A reply has the keys and types of its kind, and each key is told of in docs/wire.md."""
+    """A reply has the keys and types of its kind, and docs/wire.md has each key."""
     shape = {**KEPT.get(kind, {}), **ADDED.get(kind, {})}
     assert not list(problems(shape, reply)), (kind, reply)
     told = documented(kind) | ({*ASKED, "stats"} if "stats" in reply else set())

@@ -21,7 +21,7 @@ def visits_since(served: ServedWeb, moment_ms: float) -> int:
 
 
 async def hits_in_force(cluster: Cluster, host: str) -> int | None:
-    """What the frontier goes by."""
+    """Return the rule that the frontier applies."""
     settings = load_settings(**cluster.environment)
     async with redis_client(settings) as redis:
         table = await Frontier(redis, settings.keys).rules.table()
@@ -55,7 +55,7 @@ async def test_a_domain_update_changes_the_rate_at_the_site_live(
         await wait_until(lambda: busiest_windows(served.visits(), 1.0)[host] > 4)
 
         await update(4)
-        # What was granted before is on its way for a moment.
+        # Requests that were granted before take a moment to arrive.
         lowered_ms = time.monotonic() * 1000 + 2000
         await wait_until(lambda: visits_since(served, lowered_ms) >= 8)
         late = [visit for visit in served.visits() if visit.mono >= lowered_ms]

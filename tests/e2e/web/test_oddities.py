@@ -25,7 +25,7 @@ from support.waiting import WaitUntil
 OF_BOTH_WAYS = (
     *links.ADDRESSES, *links.TYPES, *answers.ANSWERS, *answers.COOKIES, *answers.BODIES,
 )  # fmt: skip
-"""What a client has a part in."""
+"""Oddities that need the client's part."""
 CASES: Mapping[str, Sequence[Case]] = {
     "lane": (
         *OF_BOTH_WAYS, *links.MARKUP, *charsets.CHARSETS, *robots.ROBOTS_TXT, *answers.REFRESHES,
