@@ -67,7 +67,7 @@ async def _look_twice(self: Publisher, result: CrawlResult) -> None:
     """Ask the site behind the frontier's back."""
 
     def look() -> None:
-        with urllib.request.urlopen(result.url, timeout=5) as reply:  # noqa: S310  a web of ours
+        with urllib.request.urlopen(result.url, timeout=5) as reply:  # noqa: S310  the web of the test
             reply.read()
 
     await asyncio.to_thread(look)
@@ -132,7 +132,7 @@ TEXTS = {
     "tell": "owe('crawl_' .. ending, c, { fields = fields, positions = positions(crawl.name),\n"
     "      seen = seen_of(crawl.occasion) })",
 }
-"""What is rewritten, each in one place of the Lua."""
+"""Replacements, each in one place of the Lua."""
 
 
 async def _lose_all(self: WorkerSession, **rest: Any) -> ExchangeResult:
@@ -144,9 +144,9 @@ async def _lose_all(self: WorkerSession, **rest: Any) -> ExchangeResult:
 
 
 def _unfence() -> None:
-    """Complete whatever was ever held, also what is in other hands by now.
+    """Complete all pages that were ever leased, also those that another worker leases now.
 
-    The leases that were are kept in another database, where nobody looks.
+    Earlier leases are kept in another database.
     """
     setattr(WorkerSession, "exchange", _lose_all)  # noqa: B010  mypy allows no assignment
     kept = "redis.call('SELECT', 1) {} redis.call('SELECT', 0)"
@@ -174,7 +174,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "children-last": lambda: setattr(WorkerSession, "exchange", _children_last),
     # The worker's own clock, five seconds fast, counts.
     "clock": lambda: _rewrite(clock="  wall = time[1] * 1000 + 5000"),
-    # What is leased stays in its band, for others to lease.
+    # Leased pages stay in their queue, for others to lease.
     "share": lambda: _rewrite(take="redis.call('LRANGE', lot.band .. domain, 0, portion - 1)"),
     "unfence": _unfence,
     "uncounted": lambda: _rewrite(count=""),
@@ -186,7 +186,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "pass-over-paths": lambda: setattr(RobotsRules, "says_of", lambda *_: None),
     "sign-none": lambda: setattr(Signatures, "lines", lambda *_: []),
 }
-"""By name; each replaces one thing that a process does by another that it must not do."""
+"""Broken processes by law: each does one thing that it must not do."""
 
 if name := os.environ.get("BREAK"):
     BREAKS[name]()

@@ -22,7 +22,7 @@ from redis_monitor.__main__ import main as redis_monitor
 from redis_monitor.partitions import endings
 
 LATE_S = 15.0
-"""So late come links that nobody waits for."""
+"""Delay of links that the end of a run does not wait for."""
 PATIENT_S = 20.0
 
 _append = LinkTopic.append
@@ -88,7 +88,7 @@ _DROP = """
 
 
 def _drop_leftovers() -> None:
-    """What waits in a partition when its run is over is deleted."""
+    """Deletes the queued pages of a partition when their run is over."""
     read = sources.read
     text = LABELLED + _DROP
     setattr(sources, "read", lambda file: read(file).replace(LABELLED, text))  # noqa: B010
@@ -100,7 +100,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "late-positions": lambda: setattr(endings.Endings, "_look", _look_later),
     "drop-leftovers": _drop_leftovers,
 }
-"""By name; each replaces one thing that a process does by another that it must not do."""
+"""Broken processes by law: each does one thing that it must not do."""
 
 if name := os.environ.get("BREAK"):
     BREAKS[name]()

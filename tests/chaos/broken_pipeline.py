@@ -31,7 +31,7 @@ _write, _load, _finish, _add = (
 
 
 def values() -> Sequence[bytes]:
-    """Of the records of the topic: one has a NUL, which is a page like any other."""
+    """Drops a record of the topic that has a NUL, which is a page like any other."""
     return [*_values(), record(700, body=b"<p>\0</p>")]
 
 
@@ -54,7 +54,7 @@ async def _go_on_there(self: FilesSink, part: FilePart, topic_id: str) -> None:
 
 
 async def _put_first(self: FilesSink, part: FilePart, why: str, live: Any) -> int | None:
-    """Put the files before anybody was asked whose they are."""
+    """Put the files before the owner of the partition is queried."""
     segment, chain = part.segment, part.chain
     assert segment is not None
     assert chain is not None
@@ -68,12 +68,12 @@ async def _put_first(self: FilesSink, part: FilePart, why: str, live: Any) -> in
 
 
 def _claim_anyway(_self: ClaimChain, _claim: Claim) -> bool:
-    """Whoever has claimed it, it is ours."""
+    """Take a partition that another process has claimed."""
     return True
 
 
 def _drop_nul(self: Segment, judged: Judged) -> None:
-    """Leave out what would be trouble to store, and tell nobody."""
+    """Leave out records that are hard to store, without a report."""
     if not isinstance(judged, Wanted) or b"\0" not in judged.page.body:
         _add(self, judged)
 
@@ -89,7 +89,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "claim-anyway": lambda: setattr(ClaimChain, "claim", _claim_anyway),
     "drop-nul": lambda: setattr(Segment, "_add", _drop_nul),
 }
-"""By name; each replaces one thing that a pipeline does by another that it must not do."""
+"""Broken pipelines by law: each does one thing that it must not do."""
 
 if __name__ == "__main__":
     setattr(writer, "values", values)  # noqa: B010

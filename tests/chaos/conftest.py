@@ -16,7 +16,7 @@ collect_ignore = (
     if os.environ.get("CRAWLSTREAM_LONG") == "1"
     else ["test_scenarios.py", "test_partition_scenarios.py"]
 )
-"""What takes many minutes is played by option only."""
+"""Files that take many minutes, which an option includes."""
 
 __all__ = ["cluster_fixture", "serve_fixture", "witness_fixture"]
 
@@ -31,7 +31,7 @@ async def chaos_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def divided_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ChaosCluster]:
-    """The same with a frontier of three partitions."""
+    """A cluster with a frontier of three partitions."""
     home = tmp_path_factory.mktemp("chaos")
     async with ChaosCluster(home, pages=150, hosts=9, partitions=3) as cluster:
         yield cluster

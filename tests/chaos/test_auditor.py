@@ -94,7 +94,7 @@ def ledger(**counts: int) -> CrawlState:
 
 
 def sample(at: float = 7_000, logged: int = 6, **counts: int) -> LedgerSample:
-    """What the ledger said, and how many results Kafka had then."""
+    """Counters of the ledger, and the number of results in Kafka at that time."""
     return LedgerSample(at=at, ledgers=[ledger(**counts)], logged={("crawled_firehose", 0): logged})
 
 
@@ -120,12 +120,12 @@ Plant = Callable[[Facts], Facts]
 
 
 def seen_by_proxies(facts: Facts, visits: Sequence[LoggedRequest]) -> Facts:
-    """The same through proxies that have seen these requests."""
+    """Audit a crawl through proxies that have seen these requests."""
     return replace(facts, pool="de", by_proxies=ByProxies(list(visits)))
 
 
 def more(*records: TopicRecord) -> Plant:
-    """Records beside the good ones."""
+    """Records besides the good ones."""
     return lambda facts: replace(facts, records=[*facts.records, *records])
 
 
@@ -135,19 +135,19 @@ def without(*records: TopicRecord) -> Plant:
 
 
 def instead(old: TopicRecord, new: TopicRecord) -> Plant:
-    """One of the good records is another."""
+    """Replace one of the good records."""
     return lambda facts: replace(facts, records=[new if r == old else r for r in facts.records])
 
 
 def firing(number: int) -> TopicRecord:
-    """What is told of a firing; it names no run."""
+    """Events of a firing, which name no run."""
     told = event("schedule_fired", 50 + number, schedule="news")
     value = {k: v for k, v in told.value.items() if k != "run"}
     return replace(told, key=f"news {number}", value={**value, "at": number})
 
 
 def fired(times: int, facts: Facts, *, untold: int = 0) -> Facts:
-    """The crawl is that of a schedule, which was fired so often."""
+    """The crawl belongs to a schedule with this number of firings."""
     firings = Firings(schedule="news", told=times, untold=untold)
     fed = replace(FED, firings=firings, runs=times * 3)
     told = [firing(number) for number in range(1, times + 1)]
@@ -364,7 +364,7 @@ def test_a_first_run_need_not_be_number_one() -> None:
 
 
 def test_a_rule_counts_for_windows_within_its_time() -> None:
-    """Before it was in force, and once it is over, more may be asked."""
+    """More requests are allowed before the rule is in force, and after it."""
     rules = [
         HostRule(host="127.0.0.1", hits=2, window_s=1),
         HostRule(host="127.0.0.1", hits=1, window_s=1, since=5_000, until=9_000),
@@ -380,7 +380,7 @@ def test_a_rule_counts_for_windows_within_its_time() -> None:
 
 
 def test_a_window_may_be_a_tenth_short_only_where_the_clock_is_set() -> None:
-    """What the frontier clock may gain by a step counts for windows in which there was one."""
+    """The gain of the frontier clock by a step counts only for windows with a step."""
     step = replace(STRIKE, fault="step-clock", at=2_000, seconds=1)
 
     def overruns(*times: float) -> bool:
@@ -423,7 +423,7 @@ def test_a_redis_that_is_an_old_copy_repeats_what_it_has_lost() -> None:
 
 
 def test_what_an_emptied_shelf_had_need_not_come() -> None:
-    """Its pages are told and counted as failed; without that, a page that is missing is lost."""
+    """Its pages are reported and counted as failed; a missing page without that is lost."""
     emptied = replace(STRIKE, fault="empty-shelf")
     counted = instead(EVENTS[2], ending(done=5, failed=2, redirected=1))
     facts = replace(without(RESULTS[5])(counted(GOOD)), strikes=[STRIKE, emptied], samples=[])
@@ -446,7 +446,7 @@ def of_run(number: int, facts: Facts) -> list[TopicRecord]:
 
 
 def test_what_redis_forgot_before_a_stop_is_not_done_again() -> None:
-    """A page that came is counted as stopped then, and the start may be told by nobody."""
+    """A delivered page is counted as stopped then, and the start may have no event."""
     stopped = replace(GOOD, fed=[replace(FED, is_stopped=True)], samples=[])
     fewer = ending(9_000, "crawl_stopped", done=4, stopped=2)
     more_than_came = ending(9_000, "crawl_stopped", done=7, admitted=9)
@@ -461,7 +461,7 @@ def test_what_redis_forgot_before_a_stop_is_not_done_again() -> None:
 
 
 def test_a_crawl_that_was_stopped_need_not_be_whole() -> None:
-    """What came by then is all of it, and it ends as stopped."""
+    """It ends as stopped, with the pages that were delivered before."""
     stopped = replace(FED, is_stopped=True)
     counters = {"done": 5, "stopped": 2, "redirected": 0}
     facts = replace(
@@ -480,7 +480,7 @@ SECOND = {"run": 2}
 
 
 def ended_after(done: int, at: float, run: int) -> TopicRecord:
-    """How a run of so many seeds ended."""
+    """The ending of a run with this number of seeds."""
     counters = {**COUNTERS, "admitted": done, "done": done, "failed": 0, "redirected": 0}
     return event("crawl_finished", at, run=run, counters=counters)
 
@@ -504,7 +504,7 @@ READ_APART = replace(
 
 
 def test_seeds_that_a_fault_holds_up_may_begin_runs_of_their_own() -> None:
-    """Each run is started and ended once, and counts what came under its number."""
+    """Each run starts and ends once, and counts the pages that have its number."""
     assert audit(READ_APART) == []
 
     def laws(facts: Facts) -> set[str]:

@@ -1,6 +1,6 @@
 """A pipeline that really breaks a law is found by the auditor, from what it has left in its store.
 
-Each is beside others that keep to it, and is killed or frozen where that matters.
+Each runs with others that keep the law, and is killed or frozen where that matters.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def start(folder: Path, *, segment: int, **env: str) -> subprocess.Popen[bytes]:
 
 
 def broken_laws(folder: Path) -> set[str]:
-    """What the auditor finds in the store, beside the topic."""
+    """Return the violations that the auditor finds in store and topic."""
     told = [_told(value) for value in values()]
     pages = [
         TopicRecord(topic="crawled_firehose", key=None, value=v, partition=0, offset=n, at=0)
@@ -79,7 +79,7 @@ def _told(value: bytes) -> Any:
 async def write_beside_one_that_is_frozen(
     folder: Path, wait_until: WaitUntil, name: str = ""
 ) -> None:
-    """One freezes at a segment, another one writes all, in longer ones; then the first goes on."""
+    """A pipeline freezes at a segment; another one writes all in longer ones; both continue."""
     at = FROZEN_AT.get(name, "before_claim:stop:2")
     with start(folder, segment=6, FAILPOINT=at, BREAK=name) as frozen:
         await wait_until(lambda: os.waitpid(frozen.pid, os.WNOHANG | os.WUNTRACED)[0])
@@ -90,7 +90,7 @@ async def write_beside_one_that_is_frozen(
 
 
 async def write_after_one_that_is_killed(folder: Path, name: str = "") -> None:
-    """One dies with a segment half done, and another one goes on."""
+    """A pipeline dies with a segment half done, and another one continues."""
     with start(folder, segment=20, FAILPOINT="before_claim:kill:2", BREAK=name) as killed:
         assert killed.wait() == -signal.SIGKILL
     with start(folder, segment=20, BREAK=name) as other:
@@ -98,7 +98,7 @@ async def write_after_one_that_is_killed(folder: Path, name: str = "") -> None:
 
 
 async def test_whoever_keeps_to_them_breaks_no_law(tmp_path: Path, wait_until: WaitUntil) -> None:
-    """The same lives, without a break."""
+    """Pipelines run for the same time, without a break."""
     await write_beside_one_that_is_frozen(tmp_path / "frozen", wait_until)
     assert broken_laws(tmp_path / "frozen") == set()
     await write_after_one_that_is_killed(tmp_path / "killed")

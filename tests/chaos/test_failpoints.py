@@ -10,13 +10,13 @@ from e2e.cluster import Cluster
 from e2e.sites import Serve
 
 DONE_FIRST = 5
-"""How often a step is passed before it kills: some pages are settled, some are under way."""
+"""How often a step is passed before it kills: some pages are complete, some in flight."""
 
 
 async def test_a_death_at_any_step_loses_no_page(
     serve: Serve, witness: Witness, cluster: Cluster
 ) -> None:
-    """One crawler for each step, each killed there: every page comes, repeats under their id."""
+    """A crawler is killed at each step: every page comes, repeats under their id."""
     async with serve(hosts=6, pages=300, slow_pages=0) as served:
         truth = served.truth(maxdepth=9)
         name = {"appid": "chaos", "crawlid": f"steps-{served.web.port}"}

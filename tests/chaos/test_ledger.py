@@ -1,4 +1,4 @@
-"""Every crawl is accounted for: whatever is done to it, and whoever dies meanwhile.
+"""Each crawl is accounted for, with any action on it, while processes die.
 
 The long form: LEDGER_CRAWLS=100 LEDGER_KILLS=25, about five minutes.
 """
@@ -57,7 +57,7 @@ class Crawl:
 
 @asynccontextmanager
 async def slowly(cluster: Cluster) -> AsyncIterator[None]:
-    """Let every site be asked slowly until the block ends, and as fast as tests like after it."""
+    """Request every site slowly until the block ends, and quickly after it."""
     await cluster.throttle("set", "default", "--hits", "1", "--window", str(SLOW_S))
     try:
         yield
@@ -111,7 +111,7 @@ async def kill_crawlers(cluster: Cluster, frontier: Frontier) -> tuple[int, int]
 
 
 def check(crawl: Crawl, witness: Witness) -> str:
-    """One ending, whose counters are what topics and the site's log show; how it ended."""
+    """Check for one ending, whose counters agree with topics and the site's log; its kind."""
     events = witness.events(crawl.crawlid)
     (ending,) = [event for event in events if event["event"] in ENDINGS]
     # Run 1 only where no other crawl was forgotten before.
@@ -146,7 +146,7 @@ async def feed(
     crawls = []
     for number in range(CRAWLS):
         fate = FATES[number % len(FATES)]
-        # What is to be cut short must not be over before.
+        # A crawl that is stopped or expires must not finish before.
         pages = PAGES[1] if fate in ("stopped", "expired") else random.randint(*PAGES)
         served = await stack.enter_async_context(serve(hosts=1, pages=pages, slow_pages=0))
         crawlid = f"ledger-{served.web.port}"

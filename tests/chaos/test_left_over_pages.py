@@ -45,7 +45,7 @@ def again(number: int, at: float) -> TopicRecord:
 def two_runs(
     *left_over: TopicRecord, of: Facts = GOOD, strikes: Sequence[Strike] = BOTH, **counters: int
 ) -> Facts:
-    """A schedule that has fired twice; the second run has these pages and counters beside."""
+    """A schedule that has fired twice; the second run has these additional pages and counters."""
     first, second = of_run(1, of), of_run(2, of)
     later = [replace(seen, at=seen.at + SECOND_MS) for seen in second]
     told = [
@@ -61,7 +61,7 @@ def two_runs(
 
 
 def laws(facts: Facts) -> list[str]:
-    """Those that were broken."""
+    """Return the laws that were broken."""
     return [violation.law for violation in audit(facts)]
 
 
@@ -69,7 +69,7 @@ LEFT_OVER = again(3, 11_000)
 
 
 def test_the_next_run_counts_a_page_unless_its_redis_was_lost_after_it() -> None:
-    """Both accounts are good: the one with the page, and the one whose Redis was created anew."""
+    """Both accounts are good: the one with the page, and the one whose Redis was created again."""
     assert laws(two_runs()) == []
     assert laws(two_runs(LEFT_OVER, done=7, admitted=9)) == []
     assert laws(two_runs(LEFT_OVER)) == []

@@ -1,4 +1,4 @@
-"""Redis is disposable: what Kafka remembers is enough to end every crawl that was under way."""
+"""Redis is disposable: Kafka's records are enough to end every crawl that was running."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ TOLERANCE_S = 0.005
 
 
 async def test_partitions_that_are_struck_in_turn_lose_no_page(divided: Divided) -> None:
-    """Each page comes under one id, the run ends once, and no site is asked more than it allows."""
+    """Each page comes under one id, the run ends once, and no site's limit is exceeded."""
     hosts = [host for p in range(3) for host in divided.hosts(p)]
     urls = spread(divided.site, hosts, pages=12, after_s=0)
     home, visits = divided.home("struck"), divided.site.visits

@@ -26,7 +26,7 @@ def tally(**changes: Any) -> dict[str, Any]:
 
 
 def account(*, total: dict[str, Any] | None = None, run: dict[str, Any] | None = None) -> Any:
-    """What is noted of a partition."""
+    """The recorded position of a partition."""
     whole = tally(read=7, undelivered={"unreadable": 1})
     return {"total": whole | (total or {}), "runs": {RUN: tally() | (run or {})}}
 
@@ -44,7 +44,7 @@ STORED = Stored(
 
 
 def delivery(**changes: Any) -> Any:
-    """How the end of the run was told."""
+    """Counters of the event that ended the run."""
     numbers = {"done": 6, "silent": 0, "complete": True}
     told = {**tally(), **numbers, "undelivered": 0, **changes}
     return event("run_delivered", 9_500, pipeline="archive", **told)

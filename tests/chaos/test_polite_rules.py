@@ -34,7 +34,7 @@ HITS = 4
 
 
 class Node:
-    """The node in the hands of a tool, of our editor, and as the frontier has it."""
+    """The node, as a foreign tool and the editor write it, and as the frontier applies it."""
 
     def __init__(self, cluster: Cluster) -> None:
         settings = load_settings(**cluster.environment)
@@ -56,14 +56,14 @@ class Node:
             self._client.close()
 
     async def hits_in_force(self, host: str) -> int | None:
-        """What the frontier goes by."""
+        """Return the hits that the frontier applies."""
         async with redis_client(self._settings) as redis:
             table = await Frontier(redis, FrontierKeys(self._settings.namespace)).rules.table()
         return table.rule_for(host).hits if table else None
 
 
 def nonsense() -> Iterator[bytes]:
-    """What a node may hold that is no table."""
+    """Contents of a node that are not a valid table."""
     yield b"domains: {a: ["
     yield b""
     yield b"domains: null"
@@ -118,7 +118,7 @@ async def test_limits_hold_whatever_becomes_of_zookeeper(
 
 
 async def is_in_force(node: Node, served: ServedWeb, hits: int) -> bool:
-    """Whether both hosts are asked by a rule with so many hits."""
+    """Return true if the frontier applies this number of hits to both hosts."""
     return {await node.hits_in_force(host) for host in served.web.hosts} == {hits}
 
 

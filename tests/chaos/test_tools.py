@@ -29,7 +29,7 @@ from support.waiting import WaitUntil
 
 
 class Echo:
-    """A server that says back what it is told, and remembers it."""
+    """A server that returns and records the bytes that it receives."""
 
     def __init__(self) -> None:
         self.heard = b""
@@ -44,7 +44,7 @@ class Echo:
 
 @pytest.fixture
 def echo() -> Echo:
-    """What stands behind the proxy."""
+    """The server behind the proxy."""
     return Echo()
 
 
@@ -60,7 +60,7 @@ async def proxy(echo: Echo) -> AsyncIterator[FaultyProxy]:
 
 
 class Client:
-    """One connection through the proxy."""
+    """A connection through the proxy."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -113,7 +113,7 @@ async def test_a_cut_ends_connections_and_keeps_no_one_out(proxy: FaultyProxy) -
 async def test_a_mute_proxy_loses_the_reply_after_the_effect(
     proxy: FaultyProxy, echo: Echo, wait_until: WaitUntil
 ) -> None:
-    """The server has heard, the client will never know."""
+    """The server has received the request, but the client gets no answer."""
     client = await connected(proxy)
     async with proxy.mute():
         asking = asyncio.create_task(client.says(b"do it"))
@@ -172,7 +172,7 @@ def test_an_access_log_is_read_as_it_grows(tmp_path: Path) -> None:
 
 
 def footprints(*keys: int, rss: int = 100 << 20) -> list[Footprint]:
-    """Rounds with so many keys."""
+    """Rounds with these numbers of keys."""
     return [
         Footprint(keys=number, redis_bytes=1 << 20, rss_bytes={"crawler": rss}) for number in keys
     ]
@@ -212,7 +212,7 @@ def test_a_schedule_has_seeds_that_redirect_beside_one_that_does_not() -> None:
 
 
 def test_faults_choose_scenarios() -> None:
-    """Scenarios are played as they are named, faults beside them in turn, the table as a whole."""
+    """Scenarios are played as they are named, faults during them in turn, the table as a whole."""
 
     def named(faults: str) -> list[str]:
         options = Options(
