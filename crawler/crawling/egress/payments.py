@@ -27,7 +27,8 @@ CHARGED = b"Crawler-Charged"
 _NOTHING = Price("", 0)
 """Limit of a crawl whose own cannot be read."""
 _NO_ANSWER = CrawlstreamError
-_SETTLE_TRIES, _SETTLE_PAUSE_S = 5, 2.0
+_SETTLE_TRIES, _SETTLE_PAUSE_S = 300, 2.0
+"""Ten minutes at least: Redis gives up reservations that are older."""
 
 log = structlog.get_logger()
 
@@ -42,6 +43,8 @@ class Payments:
         self._numbers = count(1)
         self._logged: set[tuple[str, str]] = set()
         """Purses that did not pay, and the reason, as the log has it; purses are few."""
+        self._unbooked: set[str] = set()
+        """Sendings whose cost Redis has not taken yet; a crawler without Redis makes no others."""
 
     async def can_pay(self, page: Page) -> bool:
         """Note the price that a site names; return whether another attempt would pay it."""
@@ -92,7 +95,7 @@ class Payments:
         return False
 
     async def _settle(self, buyer: Buyer, sending: str, price: Price, charged: int | None) -> None:
-        """Book what a sending has cost; if Redis stays away, its whole price counts as spent."""
+        """Book the cost of a sending; if Redis stays away, its whole price counts as spent."""
         PAYMENTS.labels(_outcome(price, charged)).inc()
         failpoint("before_settlement")
 
@@ -101,10 +104,18 @@ class Payments:
                 buyer.purse, buyer.origin, sending, price=price, charged=charged
             )
 
-        def note(error: Exception, left: int) -> None:
-            log.warning("payment", outcome="waiting", error=str(error), left=left)
+        def note(error: Exception, _left: int) -> None:
+            if not self._unbooked:
+                log.warning("payment", outcome="waiting", error=str(error))
+            self._unbooked.add(sending)
 
-        await up_to(_SETTLE_TRIES, book, pause_s=_SETTLE_PAUSE_S, on_failure=note)
+        try:
+            await up_to(_SETTLE_TRIES, book, pause_s=_SETTLE_PAUSE_S, on_failure=note)
+        except _NO_ANSWER as error:
+            told = {"purse": buyer.purse, "price": str(price), "sending": sending}
+            log.error("payment", outcome="not_booked", error=str(error), **told)  # noqa: TRY400
+        finally:
+            self._unbooked.discard(sending)
 
 
 def count_unasked(page: Page) -> None:

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+
 import pytest
 
 from chaos.payments.paid_round import PaidRound
@@ -22,6 +26,7 @@ from support.waiting import wait_until
 
 __all__ = ["own_redis_server"]
 
+AWAY_S = 10
 DIES_AT = (*PAID_STEPS, "after_fetch", "after_publish")
 
 
@@ -49,6 +54,29 @@ async def test_money_is_safe_whatever_dies(paid: PaidRound, redis_server: Runnin
     statuses = {r.value["status_code"] for r in facts.records if r.topic == RESULTS}
     assert statuses >= {200, 402}
     _refuse_all_others(facts)
+
+
+async def test_a_redis_that_does_not_answer_costs_nothing(
+    paid: PaidRound, redis_server: RunningServer
+) -> None:
+    """What was offered before is booked afterwards; the log says it in a few lines, not by page."""
+    await paid.feed()
+    with paid.worker() as worker:
+        await wait_until(lambda: paid.bill)
+        await paid.note("freeze-redis", "redis")
+        os.kill(redis_server.pid, signal.SIGSTOP)
+        await asyncio.sleep(AWAY_S)
+        os.kill(redis_server.pid, signal.SIGCONT)
+        await paid.cluster.set_rules(WIDE_OPEN, {})
+        facts = await paid.end()
+        logged = worker.events()
+    laws = {**OF_PAYMENTS, "nothing is lost": nothing_lost}
+    assert not {name: found for name, law in laws.items() if (found := list(law(facts)))}
+    assert facts.spending is not None
+    assert not facts.spending.open
+    assert facts.spending.last.state.charged == paid.bill
+    assert sum(each.get("event") == "payment" for each in logged) < 5
+    assert not [each for each in logged if "exc_info" in each or "exception" in each]
 
 
 def _refuse_all_others(facts: Facts) -> None:
