@@ -94,8 +94,9 @@ class PaidRound:
     async def restart_redis(self, server: RunningServer) -> None:
         """Kill Redis, and start it again."""
         await self.note("kill-redis", "redis")
-        await asyncio.to_thread(server.kill)
-        await asyncio.to_thread(server.start)
+        # On this thread: a server ends with the thread that started it.
+        server.kill()
+        server.start()
 
     def rotate_key(self) -> None:
         """Publish a new key, and let the next crawler sign with it."""
