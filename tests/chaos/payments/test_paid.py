@@ -59,7 +59,7 @@ async def test_money_is_safe_whatever_dies(paid: PaidRound, redis_server: Runnin
 async def test_a_redis_that_does_not_answer_costs_nothing(
     paid: PaidRound, redis_server: RunningServer
 ) -> None:
-    """What was offered before is booked afterwards; the log says it in a few lines, not by page."""
+    """Receipts are booked when it answers; the log has a few lines about it, and none by page."""
     await paid.feed()
     with paid.worker() as worker:
         await wait_until(lambda: paid.bill)
