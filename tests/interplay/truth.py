@@ -23,6 +23,8 @@ class Leaf:
     """Number of 503 before the page."""
     fails: str = ""
     """The reason for which it fails wherever it is found; empty: it comes."""
+    dropped: bool = False
+    """True if the crawl does not follow links to it."""
 
 
 @dataclass(slots=True)
@@ -61,8 +63,10 @@ class Walk:
     def _page_of(self, url: str, expected: Expected, *, is_seed: bool = False) -> Iterator[str]:
         """Yield the page at the end of a chain of redirects, unless the crawl has seen it."""
         while is_seed or url not in self.seen:
-            self.seen.add(url)
             leaf = self.web[url]
+            if leaf.dropped:
+                return
+            self.seen.add(url)
             if leaf.fails:
                 expected.failed[url, leaf.fails] += 1
                 return

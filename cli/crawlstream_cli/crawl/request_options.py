@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,6 +59,17 @@ class RequestOptions:
         _Texts,
         typer.Option(
             metavar="REGEX", help="Do not follow links whose URL contains a match; repeatable."
+        ),
+    ] = None
+    prefer: Annotated[
+        _Texts,
+        typer.Option(
+            metavar="'REGEX=+200'",
+            help=(
+                "Change the priority of links whose URL contains a match (RE2) by a multiple of"
+                " 10, from -1000 to +1000; REGEX=drop does not follow them. Repeatable: the first"
+                " that matches decides. A level of depth is worth 10."
+            ),
         ),
     ] = None
     redirects: Annotated[
@@ -174,6 +186,7 @@ class RequestOptions:
             "render": self.render,
             "allow_regex": self.allow_regex,
             "deny_regex": self.deny_regex,
+            "priorities": [_preference(text) for text in self.prefer or ()],
             "redirects": self.redirects,
             "directives": self.directives,
             "drop": self.drop,
@@ -207,6 +220,19 @@ def _pairs(option: str, mark: str, texts: Iterable[str]) -> Mapping[str, str]:
             )
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+def _preference(text: str) -> Mapping[str, Any]:
+    """Return the priority rule of ``--prefer``; ConfigError for text that is none."""
+    expression, _, change = text.rpartition("=")
+    if expression and change == "drop":
+        return {"match": expression, "drop": True}
+    if expression and re.fullmatch(r"[+-]?\d{1,4}", change, re.ASCII):
+        return {"match": expression, "add": int(change)}
+    raise ConfigError(
+        f"--prefer {text!r}: expected an expression, '=' and a change or drop, such as"
+        " '/products/=+200' or '/login=drop'"
+    )
 
 
 def seed(crawl: CrawlKey, url: str, number: int) -> dict[str, Any]:

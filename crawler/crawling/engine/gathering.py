@@ -7,6 +7,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.http import Response
 
+from crawling.links.by_priority import by_priority, change_of
 from crawling.links.children import Children, Outlinks
 from crawling.page.page import Page
 from crawling.parts import Parts
@@ -25,6 +26,7 @@ class Gathering:
         self._response = response
         self._parts = parts
         self._obeys_maxdepth = getattr(spider, "obeys_maxdepth", True)
+        self._fetches_pages = getattr(spider, "fetches_pages", True)
         self._children = Children(page, parts.traps, spider=spider)
 
     def take(self, each: Any) -> Any:
@@ -34,10 +36,8 @@ class Gathering:
             page.filtered.update(each.refused)
             if page.keeps_links:
                 page.filtered.update("nofollow" for _ in each.urls)
-            elif each.versions:
-                self._children.follow_versions(each, self._response)
             else:
-                self._children.follow(each.urls, self._response, spiderid=each.spiderid)
+                self._follow(each)
         elif isinstance(each, Request):
             self._request(each)
         elif each is not None:
@@ -46,12 +46,25 @@ class Gathering:
             return each
         return None
 
+    def _follow(self, links: Outlinks) -> None:
+        """Add links; those that a spider without pages keeps for itself have no priority rules."""
+        is_of_pages = self._fetches_pages or links.spiderid is not None
+        for change, some in by_priority(links, self._page) if is_of_pages else ((0, links),):
+            if some.versions:
+                self._children.follow_versions(some, self._response, change)
+            else:
+                self._children.follow(
+                    some.urls, self._response, spiderid=some.spiderid, change=change
+                )
+
     def _request(self, request: Request) -> None:
-        lease = self._page.lease
-        if self._obeys_maxdepth and lease.entry.depth >= lease.profile.maxdepth:
-            self._page.filtered["depth"] += 1
-        else:
-            self._children.request(request, self._response)
+        page, profile = self._page, self._page.lease.profile
+        if self._obeys_maxdepth and page.lease.entry.depth >= profile.maxdepth:
+            page.filtered["depth"] += 1
+            return
+        change = change_of(page, request.url) if profile.priorities else 0
+        if change is not None:
+            self._children.request(request, self._response, change)
 
     def _weigh(self, item: Any) -> None:
         """Add the size of a result that waits for Kafka: its body and its links."""

@@ -54,6 +54,7 @@ class Outlinks:
 
     ``refused`` counts, by reason, links left out, as ``links_of`` returns them, for the crawl's
     ``filtered``. ``spiderid`` names another spider that shall fetch them, by its ``parse``.
+    ``texts``, if there are any, has the text of each link, for the priority rules of the crawl.
     ``versions``, if there are any, has a text for each URL: a page is fetched once for each of its
     versions, and one whose version is empty once.
     """
@@ -62,6 +63,7 @@ class Outlinks:
     refused: Mapping[str, int] = field(default_factory=dict)
     spiderid: str | None = None
     versions: Sequence[str] = ()
+    texts: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """TypeError for a single URL, whose letters would be followed, and for odd arguments."""
@@ -69,6 +71,8 @@ class Outlinks:
             raise TypeError("Outlinks needs a list of URLs, not a single one")
         if self.versions and len(self.versions) != len(self.urls):
             raise TypeError("versions of Outlinks must be as many as its URLs")
+        if self.texts and len(self.texts) != len(self.urls):
+            raise TypeError("texts of Outlinks must be as many as its URLs")
         if self.spiderid is not None and not _is_spider_name(self.spiderid):
             raise TypeError(f"spiderid of Outlinks is not a valid name: {self.spiderid!r:.100}")
 
@@ -93,11 +97,19 @@ class Children:
         return [group for group, _entries in self._groups.values()]
 
     def follow(
-        self, urls: Iterable[str], response: Response, *, spiderid: str | None = None
+        self,
+        urls: Iterable[str],
+        response: Response,
+        *,
+        spiderid: str | None = None,
+        change: int = 0,
     ) -> None:
-        """Add plain links, for another spider if one is named."""
+        """Add plain links, for another spider if one is named.
+
+        ``change`` is added to the priority of their depth.
+        """
         page, entry = self._page, self._page.lease.entry
-        priority = _bounded(page.lease.priority + LEVEL_STEP)
+        priority = _bounded(page.lease.priority + LEVEL_STEP + change)
         other = self._other(spiderid)
         adding_to = _encoder(response, entry, None if other else entry.callback)
         seen, harmless = self._seen, self._traps.harmless
@@ -123,14 +135,14 @@ class Children:
         if duplicates:
             page.filtered["duplicate"] += duplicates
 
-    def follow_versions(self, links: Outlinks, response: Response) -> None:
+    def follow_versions(self, links: Outlinks, response: Response, change: int = 0) -> None:
         """Add links, each known by its version as well; those without one are plain."""
         plain = [
             url for url, version in zip(links.urls, links.versions, strict=True) if not version
         ]
-        self.follow(plain, response, spiderid=links.spiderid)
+        self.follow(plain, response, spiderid=links.spiderid, change=change)
         page, entry, other = self._page, self._page.lease.entry, self._other(links.spiderid)
-        priority = _bounded(page.lease.priority + LEVEL_STEP)
+        priority = _bounded(page.lease.priority + LEVEL_STEP + change)
         encode = _version_encoder(response, entry, None if other else entry.callback)
         seen, harmless = self._seen, self._traps.harmless
         adding: dict[str, tuple[Callable[[str], None], Callable[[bytes], None]]] = {}
@@ -175,7 +187,7 @@ class Children:
             )
         return name
 
-    def request(self, request: Request, response: Response) -> None:
+    def request(self, request: Request, response: Response, change: int = 0) -> None:
         """Add a request of a user's spider; TypeError if it cannot be kept as it is."""
         page, lease = self._page, self._page.lease
         try:
@@ -198,7 +210,7 @@ class Children:
             salt=self._salt(request, url) if request.dont_filter else None,
             moved_to=lease.entry.moved_to,
         )
-        priority = _bounded(lease.priority + LEVEL_STEP + request.priority)
+        priority = _bounded(lease.priority + LEVEL_STEP + change + request.priority)
         other = self._other(self._spider_of(request))
         self.add(entry, priority, spiderid=other, most=_LARGEST_ENTRY)
 

@@ -49,7 +49,8 @@ def links_of(
     found: dict[str, str] = {}
     refused: Counter[str] = Counter()
     links = _extract(response, page, refused, obeys=obeys)
-    for (url, text), refusal in zip(links, rules.verdicts([url for url, _ in links]), strict=True):
+    depth = page.lease.entry.depth + 1 if page else 1
+    for (url, text), refusal in zip(links, rules.verdicts(links, depth), strict=True):
         if refusal is None:
             found.setdefault(without_fragment(url), text)
         else:

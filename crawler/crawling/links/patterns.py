@@ -13,15 +13,12 @@ import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
-import re2
+from crawlstream.model.web.linear import linear_problem, linear_set
 
 PAGE_BUDGET_S = 0.05
 """CPU time of this process that backtracking may take for one page."""
 _CHANCES = 3
-_LINEAR_BYTES = 256 * 1024
-"""Memory for one list of expressions on RE2; a longer one backtracks."""
 
 _READ_DIFFERENTLY = ("{,", "[:", "[[", "--", "&&", "||", "~~")
 """Syntax that RE2 reads differently from Python, or from later versions of Python."""
@@ -39,7 +36,7 @@ class Patterns:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._all = [re.compile(each) for each in expressions]
-        self._linear = _linear_set([each for each in expressions if _is_linear(each)])
+        self._linear = linear_set([each for each in expressions if _is_linear(each)])
         self._slow = [
             each for each in self._all if self._linear is None or not _is_linear(each.pattern)
         ]
@@ -68,33 +65,7 @@ class Patterns:
 def _is_linear(expression: str) -> bool:
     if not expression.isascii() or any(each in expression for each in _READ_DIFFERENTLY):
         return False
-    try:
-        re2.compile(expression, _options())
-    except re2.error:
-        return False
-    return True
-
-
-def _linear_set(expressions: Sequence[str]) -> Any:
-    """RE2's set of some expressions, the empty one first; None if it cannot hold them."""
-    if not expressions:
-        return None
-    found = re2.Set.SearchSet(_options())
-    try:
-        for each in ("", *expressions):
-            found.Add(each)
-        found.Compile()
-    except re2.error:
-        return None
-    return found if found.Match("") else None
-
-
-def _options() -> Any:
-    options = re2.Options()
-    options.max_mem = _LINEAR_BYTES
-    options.log_errors = False
-    options.never_capture = True
-    return options
+    return not linear_problem(expression)
 
 
 class PatternBudget:

@@ -17,13 +17,15 @@ import structlog
 from scrapy.linkextractors import IGNORED_EXTENSIONS
 
 from crawling.links.blacklist import Blacklist
-from crawling.links.filters import Extensions, HostSet
 from crawling.links.patterns import OutOfTime, PatternBudget, Patterns
 from crawling.page.page import Page
 from crawlstream.model.crawl import Lease, Profile
 from crawlstream.model.scope import Redirects
 from crawlstream.model.url import host_of
 from crawlstream.model.web.address import without_fragment
+from crawlstream.model.web.filters import Extensions, HostSet
+from crawlstream.model.web.link_priorities import priorities_by
+from crawlstream.model.web.priorities import PriorityRule
 
 _RULES_KEPT = 128
 """Crawls whose rules are kept; with expressions they may take 0.5 MB each."""
@@ -40,6 +42,8 @@ class LinkRules:
         allow: Sequence[str] | None,
         deny: Sequence[str] | None,
         extensions: Sequence[str] | None,
+        *,
+        priorities: tuple[PriorityRule, ...] | None = None,
     ) -> None:
         self._allow = Patterns(allow or ())
         self._deny = Patterns(deny or ())
@@ -50,6 +54,8 @@ class LinkRules:
         self.further = HostSet(())
         """A host that the crawl may visit in addition to its domains."""
         self._extensions = Extensions(IGNORED_EXTENSIONS if extensions is None else extensions)
+        self.priorities = priorities_by(priorities) if priorities else None
+        """Rules that rank links or leave them out; None: the crawl has none."""
 
     def refusals(self, urls: Sequence[str]) -> Sequence[str | None]:
         """For each URL of a page why the expressions leave it out; None where they do not."""
@@ -74,13 +80,7 @@ class LinkRules:
         """Why the other filters leave an address without fragment out; None if they do not."""
         if not self.covers(url):
             return "domain"
-        return "extension" if self._is_file(url) else None
-
-    def _is_file(self, url: str) -> bool:
-        path = url.partition("?")[0]
-        if ";" in path:
-            path = path[: path.rindex("/")] + path[path.rindex("/") :].partition(";")[0]
-        return self._extensions.end(path)
+        return "extension" if self._extensions.are_of(url) else None
 
     def covers(self, url: str) -> bool:
         """Return whether an address is on a host that the crawl may visit."""
@@ -88,7 +88,7 @@ class LinkRules:
             return True
         return bool(self.further) and self.further.covers(url)
 
-    def leaves(self, url: str, target: str, *, of_pages: bool = True) -> str | None:
+    def leaves(self, url: str, target: str, *, depth: int = 0, of_pages: bool = True) -> str | None:
         """Return the first filter that admits a page and refuses the target of its redirect.
 
         A filter that refuses the page itself is skipped: the page was requested regardless.
@@ -101,17 +101,31 @@ class LinkRules:
                 return refusal
         if self.covers(page) and not self.covers(found):
             return "domain"
-        if of_pages and self._is_file(found) and not self._is_file(page):
+        if of_pages and self._extensions.are_of(found) and not self._extensions.are_of(page):
             return "extension"
+        if of_pages and self.drops(found, depth) and not self.drops(page, depth):
+            return "rule"
         return None
 
-    def verdicts(self, urls: Sequence[str]) -> Iterator[str | None]:
-        """For each address why any filter leaves it out; None where none does."""
+    def drops(self, url: str, depth: int, text: str = "") -> bool:
+        """Return whether a priority rule leaves out a link, without fragment, to a page."""
+        rule = self.priorities.find(url, depth, text) if self.priorities else None
+        return rule is not None and rule.drop
+
+    def verdicts(self, links: Sequence[tuple[str, str]], depth: int) -> Iterator[str | None]:
+        """For each address, with its text, why any filter leaves it out; None where none does.
+
+        ``depth`` is that of the pages that they lead to.
+        """
         refusals: Iterable[str | None] = repeat(None)
         if self.has_expressions:
-            refusals = self.refusals(urls)
-        for url, refusal in zip(urls, refusals, strict=False):
-            yield refusal or self.refuses(without_fragment(url))
+            refusals = self.refusals([url for url, _text in links])
+        for (address, text), refusal in zip(links, refusals, strict=False):
+            url = without_fragment(address)
+            verdict = refusal or self.refuses(url)
+            if verdict is None and self.priorities and self.drops(url, depth, text):
+                verdict = "rule"
+            yield verdict
 
 
 def rules_for(lease: Lease) -> LinkRules:
@@ -124,13 +138,19 @@ def rules_for(lease: Lease) -> LinkRules:
 def rules_of(profile: Profile) -> LinkRules:
     """The rules of a profile; compiled once for many pages."""
     return _rules(
-        profile.allowed_domains, profile.allow_regex, profile.deny_regex, profile.deny_extensions
+        profile.allowed_domains,
+        profile.allow_regex,
+        profile.deny_regex,
+        profile.deny_extensions,
+        priorities=profile.priorities,
     )
 
 
 @lru_cache(_RULES_KEPT)
-def _rules(*filters: tuple[str, ...] | None) -> LinkRules:
-    return LinkRules(*filters)
+def _rules(
+    *filters: tuple[str, ...] | None, priorities: tuple[PriorityRule, ...] | None
+) -> LinkRules:
+    return LinkRules(*filters, priorities=priorities)
 
 
 @lru_cache(_RULES_KEPT)
@@ -177,7 +197,9 @@ class RedirectRules:
         is_seeds = lease.entry.origin is not None
         if follows == Redirects.ANY or (is_seeds and follows == Redirects.SEEDS):
             return None
-        return rules_for(lease).leaves(lease.entry.url, target, of_pages=self._of_pages)
+        return rules_for(lease).leaves(
+            lease.entry.url, target, depth=lease.entry.depth, of_pages=self._of_pages
+        )
 
 
 OF_THE_CRAWL = RedirectRules()

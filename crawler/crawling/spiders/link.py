@@ -20,5 +20,6 @@ class LinkSpider(ClusterSpider):
         links: list[tuple[str, str]] = []
         if response.meta["curdepth"] < response.meta["maxdepth"]:
             links, refused = links_of(response)
-            yield Outlinks([url for url, _text in links], refused)
+            texts = [text for _url, text in links]
+            yield Outlinks([url for url, _text in links], refused, texts=texts)
         yield self.result(response, links)

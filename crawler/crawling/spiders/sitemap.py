@@ -39,13 +39,14 @@ class SitemapSpider(ClusterSpider):
             found = listing_of(response.url, response.body, is_whole=is_whole)
             rules = rules_for(lease)
             sitemaps = _allowed(found.sitemaps, rules, found.refused)
-            pages = _followed(found.pages, rules, found.refused)
+            pages = _followed(found.pages, rules, lease.entry.depth + 1, found.refused)
             versions = [one.lastmod or f"run {lease.run}" for one in sitemaps]
             yield Outlinks([one.url for one in sitemaps], found.refused, versions=versions)
             yield Outlinks(
                 [one.url for one in pages],
                 spiderid=_pages_spider(response.meta["attrs"]),
                 versions=[one.lastmod for one in pages],
+                texts=[one.title for one in pages],
             )
             listed = [*sitemaps, *pages]
         links = [(one.url, one.title) for one in listed]
@@ -68,11 +69,11 @@ def _allowed(
 
 
 def _followed(
-    pages: Sequence[SitemapEntry], rules: LinkRules, refused: Counter[str]
+    pages: Sequence[SitemapEntry], rules: LinkRules, depth: int, refused: Counter[str]
 ) -> list[SitemapEntry]:
     """Return those that the crawl follows; count the others by reason."""
     kept = []
-    verdicts = rules.verdicts([one.url for one in pages])
+    verdicts = rules.verdicts([(one.url, one.title) for one in pages], depth)
     for one, verdict in zip(pages, verdicts, strict=True):
         if verdict is None:
             kept.append(one)

@@ -136,7 +136,7 @@ def _text(kind: str, value: Any) -> str:
     """Return a value as a user would type it."""
     if value is None:
         return ""
-    if isinstance(value, list):
+    if isinstance(value, list) and kind != "json":
         return "\n".join(map(str, value))
     if kind == "pairs" and isinstance(value, dict):
         return "\n".join(f"{name}: {text}" for name, text in value.items())

@@ -72,6 +72,10 @@ def test_every_option_is_a_field_that_the_cluster_takes(typed: Any) -> None:
     assert dict(taken.headers) == {"X-Key": "a: b"}
     assert dict(taken.attrs) == {"team": "a=b", "empty": ""}
     assert (taken.priority, taken.maxdepth, taken.spiderid) == (70, 2, "shop")
+    (request,) = typed(SEED, "--prefer", "/a=b=+200", "--prefer", "/c=-30", "--prefer", "/d=drop")
+    preferred = [{"match": "/a=b", "add": 200}, {"match": "/c", "add": -30}]
+    assert request["priorities"] == [*preferred, {"match": "/d", "drop": True}]
+    assert isinstance(decode(orjson.dumps(request)), CrawlRequest)
 
 
 @pytest.mark.parametrize("scope", list(Scope))
@@ -85,13 +89,15 @@ def test_every_scope_is_taken(scope: Scope, typed: Any) -> None:
     ("wishes", "sentence"),
     [
         (RequestOptions(header=["X-Key"]), "--header 'X-Key': expected a name, ':' and a value"),
+        (RequestOptions(prefer=["/a"]), "--prefer '/a': expected an expression, '=' and a change"),
+        (RequestOptions(prefer=["=-10"]), "such as '/products/=.200' or '/login=drop'"),
         (RequestOptions(attr=["=a"]), "--attr '=a': expected a name, '=' and a value"),
         (
             RequestOptions(scope=Scope.PREFIX, allow_regex=["/a"]),
             "--allow-regex exclude each other",
         ),
     ],
-    ids=["header", "attr", "prefix"],
+    ids=["header", "prefer", "empty prefer", "attr", "prefix"],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_fed(
     wishes: RequestOptions, sentence: str

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from crawling.links.filters import HostSet
 from crawlstream.egress import parse as pools
 from crawlstream.errors import BadTable, ConfigError, InvalidRequest, InvalidUrl
 from crawlstream.model.request import CrawlRequest
@@ -14,6 +13,7 @@ from crawlstream.model.scope import Scope, scope_fields
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.url import fold_host, host_name, host_rule
 from crawlstream.model.web.address import address
+from crawlstream.model.web.filters import HostSet
 from crawlstream.throttle import parse as rules
 from crawlstream.throttle.edit import _checked
 from crawlstream.wire import jsontext, requests

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crawling.links.filters import HostSet
 from crawling.links.patterns import Patterns
 from crawlstream.model.scope import Scope, scope_fields
 from crawlstream.model.web.address import address
+from crawlstream.model.web.filters import HostSet
 
 DOCS = "https://docs.example.co.uk/guide/index.html?page=1/2"
 

@@ -70,6 +70,11 @@ def test_a_list_is_json_or_words(text: str, texts: object) -> None:
         assert cell(name, text) == texts
 
 
+def test_priority_rules_are_a_list_of_objects() -> None:
+    """A table may have them in a cell, as JSON."""
+    assert cell("priorities", '[{"match": "/a b", "add": 10}]') == [{"match": "/a b", "add": 10}]
+
+
 @pytest.mark.parametrize(
     "name", ["appid", "useragent", "cookie", "body", "uuid", "method", "no_field"]
 )

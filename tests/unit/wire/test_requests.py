@@ -19,6 +19,7 @@ from crawlstream.model.request import (
     StatsRequest,
     ZookeeperRequest,
 )
+from crawlstream.model.web.priorities import PriorityRule
 from crawlstream.wire.requests import KINDS, SCHEDULE, SCRAPER, decode, encode, readable_ids
 from support.sample_requests import ACTION, CRAWL, STATS, ZOOKEEPER, raw, refusal
 
@@ -100,11 +101,14 @@ def test_a_crawl_request_carries_every_field() -> None:
         "drop": ["noarchive", "reserved"],
     }
     tuples: dict[str, Any] = {name: tuple(values) for name, values in lists.items()}
+    rules = {"priorities": [{"match": "/a", "types": ["pdf"], "depth": [1, 2], "add": 200}]}
+    tuples["priorities"] = (PriorityRule(match="/a", types=("pdf",), depth=(1, 2), add=200),)
     tuples["occasion"] = Occasion("nightly", 2_000_000_000, 3)
-    request = decode(raw(CRAWL, url="Example.com:80/a?b=2&a=1#f", **same, **lists))
+    request = decode(raw(CRAWL, url="Example.com:80/a?b=2&a=1#f", **same, **lists, **rules))
     url = "http://example.com/a?b=2&a=1#f"
     assert request == CrawlRequest(appid="app", crawlid="job", url=url, **{**same, **tuples})
-    assert {"appid", "crawlid", "url", *same, *lists} == {f.name for f in fields(CrawlRequest)}
+    named = {"appid", "crawlid", "url", *same, *lists, *rules}
+    assert named == {f.name for f in fields(CrawlRequest)}
 
 
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
@@ -218,6 +222,10 @@ REFUSED = [
     (CRAWL, {"drop": ["reserved"], "purpose": None}),
     (CRAWL, {"purpose": "ai-train"}),
     (CRAWL, {"purpose": ""}),
+    (CRAWL, {"priorities": []}),
+    (CRAWL, {"priorities": [{"drop": True}] * 33}),
+    (CRAWL, {"priorities": [{"depth": [1], "drop": True}]}),
+    (CRAWL, {"priorities": [{"match": "", "drop": True}]}),
     (CRAWL, {"redirects": None}),
     (CRAWL, {"uuid": ""}),
     (CRAWL, {"remember": -1}),

@@ -14,6 +14,7 @@ from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.scope import DirectiveUse, Redirects
 from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.model.web.purposes import Purpose
+from crawlstream.model.web.priorities import PriorityRule
 from crawlstream.wire.stored import (
     LinkEncoder,
     decode_entry,
@@ -63,6 +64,17 @@ _ENTRIES = st.builds(
     salt=_MAYBE_TEXT,
     moved_to=_MAYBE_TEXT,
 )
+_EXPRESSION = st.none() | st.text(min_size=1, max_size=9)
+_RULES = st.builds(
+    PriorityRule,
+    match=_EXPRESSION,
+    types=st.none() | st.just(("pdf", "tar.gz")),
+    depth=st.none() | st.just((1, 3)),
+    hosts=st.none() | st.just(("a.example",)),
+    text=_EXPRESSION,
+    add=st.integers(-100, 100).map(lambda tens: 10 * tens),
+    drop=st.booleans(),
+)
 _PROFILES = st.builds(
     Profile,
     seed_url=st.none() | _URLS,
@@ -74,6 +86,7 @@ _PROFILES = st.builds(
     allow_regex=_TEXTS,
     deny_regex=_TEXTS,
     deny_extensions=_TEXTS,
+    priorities=st.none() | st.lists(_RULES, min_size=1, max_size=3).map(tuple),
     useragent=_MAYBE_TEXT,
     cookie=_MAYBE_TEXT,
     cookies=st.none() | _PAIRS,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from crawlstream.model.web.priorities import PriorityRule
+
 
 @dataclass(frozen=True, slots=True)
 class CrawlKey:
@@ -38,6 +40,8 @@ class Inherited:
     allow_regex: tuple[str, ...] | None = None
     deny_regex: tuple[str, ...] | None = None
     deny_extensions: tuple[str, ...] | None = None
+    priorities: tuple[PriorityRule, ...] | None = None
+    """Rules of links; the first that fits decides."""
     useragent: str | None = None
     cookie: str | None = None
     cookies: Mapping[str, str] | None = None

@@ -114,7 +114,7 @@ def _cell(name: str, text: str) -> object:
         value = jsontext.loads(text.encode())
     except ValueError:
         return text.split() if "array" in kinds else text
-    if "array" in kinds and value is not None and not _is_texts(value):
+    if "array" in kinds and value is not None and not _is_list(value):
         return text.split()
     return value
 
@@ -122,8 +122,9 @@ def _cell(name: str, text: str) -> object:
 _TRUTHS = frozenset({"true", "false"})
 
 
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+def _is_list(value: object) -> bool:
+    """Return whether JSON is a list as fields have it: of texts, or of objects."""
+    return isinstance(value, list) and all(isinstance(each, str | dict) for each in value)
 
 
 def _types(rule: Mapping[str, Any]) -> tuple[str, ...]:

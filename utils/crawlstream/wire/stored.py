@@ -24,6 +24,7 @@ from operator import attrgetter
 from typing import Any
 
 from crawlstream.model.crawl import Entry, Profile
+from crawlstream.model.web.priority_fields import rule_fields, rule_of_fields
 from crawlstream.wire import jsontext
 
 _VERSION = 1
@@ -208,6 +209,8 @@ def encode_profile(profile: Profile) -> bytes:
         for name, default in _PROFILE_DEFAULTS.items()
         if (value := getattr(profile, name)) != default
     }
+    if profile.priorities:
+        values["priorities"] = [rule_fields(rule) for rule in profile.priorities]
     return bytes((_VERSION,)) + jsontext.dumps(values, sort_keys=True)
 
 
@@ -217,6 +220,8 @@ def decode_profile(body: bytes) -> Profile:
     try:
         stored: Any = jsontext.loads(body[1:])
         values: dict[str, Any] = {name: _tupled(value) for name, value in stored.items()}
+        if rules := values.get("priorities"):
+            values["priorities"] = tuple(map(rule_of_fields, rules))
         return Profile(**values)
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"not a stored profile: {body[:40]!r}") from error

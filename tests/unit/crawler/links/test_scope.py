@@ -17,6 +17,7 @@ from crawling.page.scrapy_request import PAGE
 from crawling.response.redirects import leads_on, redirect_of
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
+from crawlstream.model.web.priorities import PriorityRule
 from crawlstream.wire.stored import decode_entry
 from crawlstream_frontier.throttle_rules import ThrottleRules
 from support.pages import answer, page_at
@@ -28,6 +29,14 @@ FILTERS: dict[str, dict[str, Any]] = {
     "denied": {"deny_regex": ("/login",)},
     "backtracking": {"deny_regex": (r"/(?=login)",)},
     "extensions": {},
+    "rules": {
+        "priorities": (
+            PriorityRule(match="/login/help", add=10),
+            PriorityRule(match="/login", depth=(0, 9), drop=True),
+            PriorityRule(hosts=("b.example",), types=("pdf",), drop=True),
+        ),
+        "deny_extensions": (),
+    },
     "none": {"deny_extensions": ()},
 }
 """Fields of a crawl, by their names, that judge its links."""
@@ -65,6 +74,10 @@ def page_of(filters: str, *, url: str = HERE, redirects: str = "seeds", **entry:
         ("extensions", "/paper.PDF;v=1?x=1", "extension"),
         ("extensions", "/paper?file=.pdf", None),
         ("none", "http://b.example/paper.pdf", None),
+        ("rules", "/login#top", "rule"),
+        ("rules", "/login/help", None),
+        ("rules", "http://www.b.example/paper.PDF", "rule"),
+        ("rules", "http://b.example/", None),
     ],
 )
 @pytest.mark.parametrize("way", ["redirect", "refresh", "script", "link"])

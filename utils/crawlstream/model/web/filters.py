@@ -61,7 +61,7 @@ def _spelled(host: str) -> str:
 
 
 class Extensions:
-    """The endings of ``deny_extensions``."""
+    """Endings of paths, as of ``deny_extensions``."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._plain = set()
@@ -74,6 +74,14 @@ class Extensions:
                 self._last_parts.add(name.rpartition(".")[2])
             else:
                 self._plain.add(name)
+
+    def are_of(self, url: str) -> bool:
+        """Return whether the path of a URL, without parameters behind ``;``, has one of them."""
+        path = url.partition("?")[0]
+        if ";" in path:
+            folder, slash, name = path.rpartition("/")
+            path = folder + slash + name.partition(";")[0]
+        return self.end(path)
 
     def end(self, path: str) -> bool:
         """Return whether a path, or a URL that ends with one, has one of them."""
