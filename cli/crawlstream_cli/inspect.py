@@ -1,4 +1,4 @@
-"""``crawlstream frontier inspect``: where a page is, what a domain does, how far a crawl is."""
+"""``crawlstream frontier``: where a page is, what a domain does, what a crawl requests next."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.inspection import DomainReport, UrlReport
+from crawlstream.model.inspection import DomainReport, NextPages, UrlReport
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import fold_host, seed_url
 from crawlstream.model.words.quantities import by_reason
@@ -24,17 +25,13 @@ from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.which import AppId, Spider, unknown_crawl, which_crawl
 from crawlstream_frontier.inspector import MOST_CRAWLS
 from crawlstream_frontier.opening.servers import shelf_of
+from crawlstream_frontier.queries import MOST_NEXT
 
 frontier = typer.Typer(
     help="Inspect the frontier: queued and in-flight pages, domains, crawls.",
     no_args_is_help=True,
     add_completion=False,
 )
-
-
-@frontier.callback()
-def _group() -> None:
-    """Keep ``inspect`` a word of the command line although it is the only one."""
 
 
 _NOT_IN_HOSTS = frozenset(":?#\\")
@@ -89,6 +86,56 @@ def inspect(
         _show_domain(asyncio.run(_domain(fold_host(what))), as_json=as_json)
     else:
         _show_crawl(asyncio.run(_crawl(_meant(what, appid, spider))), as_json=as_json)
+
+
+@frontier.command("top")
+def top(
+    crawlid: Annotated[str, typer.Argument(metavar="CRAWL", help="Id of the crawl.")],
+    *,
+    number: Annotated[
+        int, typer.Option("-n", min=1, max=MOST_NEXT, help="Number of pages to show.")
+    ] = 20,
+    appid: AppId = None,
+    spider: Spider = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show which pages of a crawl are requested next, and why they come first.
+
+    Pages are in the order in which their domains allow requests; within a domain the order is
+    exact. "In" is the earliest time by the rule of the domain. The reason is seed, link,
+    redirect, or the number of the priority rule that a link fits.
+
+    Example: crawlstream frontier top 7f3a9c0b12de -n 10
+    """
+    found = asyncio.run(_next(_meant(crawlid, appid, spider), number))
+    if as_json:
+        return _write_json(views.next_pages(found))
+    table = Table(box=None, header_style="bold")
+    for name in ("in", "priority", "depth", "why", "url"):
+        table.add_column(
+            name,
+            justify="right" if name in {"in", "priority", "depth"} else "left",
+            overflow="fold",
+        )
+    for page in found.pages:
+        wait = "never" if page.due_ms is None else f"{page.due_ms / 1000:.1f} s"
+        numbers = (str(page.priority), str(page.depth))
+        table.add_row(wait, *numbers, views.why_next(page), escape(page.url))
+    stdout_console().print(
+        table if found.pages else f"No page of this crawl can be requested; it is {found.state}."
+    )
+    if found.pages and not found.is_complete:
+        print_line("The crawl has more domains than were examined: others may come in between.")
+    return None
+
+
+async def _next(crawl: CrawlKey, number: int) -> NextPages:
+    settings = load_settings()
+    async with cluster_frontier(settings) as frontier:
+        found = await frontier.queries.next_pages(crawl, number)
+    if found is None:
+        raise unknown_crawl(crawl.crawlid, crawl.appid, crawl.spiderid)
+    return found
 
 
 def _meant(crawlid: str, appid: str | None, spider: str | None) -> CrawlKey:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import NextPages
 from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
 from crawlstream.tasks import let_leave
 from crawlstream_frontier.codec import state as codec
+from crawlstream_frontier.codec import top
 from crawlstream_frontier.codec.values import unpack, unpack_text
 from crawlstream_frontier.scripts import Run, Scripts, our_errors
 
@@ -20,6 +22,8 @@ LEDGERS_PER_CALL = 100
 """Crawls whose counters are read in one script, for the same reason."""
 LANES_PER_CALL = 100
 """Crawls whose missing crawlers are looked up; a cluster that has all crawlers needs none."""
+MOST_NEXT = 100
+"""Pages that are listed as the next of a crawl."""
 LISTED_BYTES = 8_000_000
 """Size of the domains in one answer, as JSON: about the largest record on Kafka."""
 _BESIDE_NAME = 60
@@ -84,6 +88,12 @@ class FrontierQueries:
         names = sorted({FrontierKeys.crawl_field(crawl) for crawl in crawls})
         found = await states_of(self._scripts.run, names, None)
         return {state.crawl: state for state in found}
+
+    async def next_pages(self, crawl: CrawlKey, most: int) -> NextPages | None:
+        """Return up to ``most`` pages that are requested next, in order; None: unknown crawl."""
+        name = FrontierKeys.crawl_field(crawl)
+        answer = unpack(await self._scripts.run("top", name, min(most, MOST_NEXT)))
+        return top.next_pages(crawl, answer, most)
 
     async def state(self) -> FrontierState:
         """Return the counters of the frontier."""

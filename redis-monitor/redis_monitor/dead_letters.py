@@ -14,6 +14,8 @@ from crawlstream.model.effects import OutboxRecord
 from crawlstream.model.event import PageFailed, Rejection
 from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import entry_id, fingerprint
+from crawlstream.model.web.priorities import rules_below
+from crawlstream.model.web.priority_fields import rule_fields
 from crawlstream.wire import events, jsontext, rejects
 
 _NOT_A_FIELD = frozenset({"seed_url", "site", "uuid"})
@@ -149,6 +151,10 @@ def _as_request(owed: OutboxRecord, lease: Lease) -> bytes:
         "method": lease.entry.method,
         "body": lease.entry.body and lease.entry.body.decode(errors="replace"),
     }
+    if rules := rules_below(lease.profile.priorities or (), lease.entry.depth):
+        fields["priorities"] = [rule_fields(rule) for rule in rules]
+    else:
+        fields.pop("priorities")
     fields |= request | {"maxdepth": max(lease.profile.maxdepth - lease.entry.depth, 0)}
     if lease.entry.moved_to and lease.profile.allowed_domains:
         fields["allowed_domains"] = [*lease.profile.allowed_domains, lease.entry.moved_to]

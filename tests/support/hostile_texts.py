@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import NextPage, NextPages, NextReason
+
 _SAY = "alert(1)"
 _EVENTS = (
     *("onload", "onerror", "onfocus", "onmouseover", "ontoggle", "onanimationstart", "onclick"),
@@ -72,3 +75,20 @@ SCRIPTS = (
     ),
 )
 """More than a hundred; each says ``alert(1)`` where it runs."""
+
+
+def next_pages_of(text: str) -> NextPages:
+    """One page that is requested next, with a text in all of its fields."""
+    page = NextPage(
+        url=text,
+        domain=text,
+        spiderid=text,
+        priority=1,
+        depth=1,
+        attempt=1,
+        due_ms=1,
+        reason=NextReason.RULE,
+        rule=2,
+    )
+    crawl = CrawlKey("link", "app", "crawl")
+    return NextPages(crawl=crawl, run=1, state=text, pages=[page], is_complete=False)

@@ -40,7 +40,7 @@ def change_of(page: Page, url: str, text: str = "") -> int | None:
         return 0  # It leads nowhere, which is counted where it is followed.
     if rule is None:
         return 0
-    if rule.drop:
+    if rule.add is None:
         page.filtered["rule"] += 1
         return None
     return rule.add

@@ -9,8 +9,10 @@ from dataclasses import replace
 from crawlstream.errors import NoFrontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import NextPages
 from crawlstream.model.partitions.messages import ContextKey, Look, RegisteredRun
 from crawlstream.model.state import CrawlState, FrontierState
+from crawlstream_frontier.codec.top import merged
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.partitions.answers import Answers, Queryable, T
 from crawlstream_frontier.partitions.merging import (
@@ -84,6 +86,14 @@ class DividedQueries(FrontierQueries):
 
         answers = await self._frontiers.query(look)
         return {state.crawl: state for state in await self._all(answers, asked)}
+
+    async def next_pages(self, crawl: CrawlKey, most: int) -> NextPages | None:
+        """Return up to ``most`` pages that are requested next, in order; None: unknown crawl."""
+        answers = await self._frontiers.query(
+            lambda frontier: frontier.queries.next_pages(crawl, most)
+        )
+        found = merged([part for part in answers.values if part is not None], most)
+        return replace(found, is_complete=False) if found and answers.missing else found
 
     async def state(self) -> FrontierState:
         """Return the counters of the frontier."""

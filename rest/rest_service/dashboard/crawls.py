@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import NextPages
 from crawlstream.model.request import Steering
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.statuses import ENDED, UNDER_WAY
@@ -43,6 +44,8 @@ _COLUMNS: Mapping[str, Callable[[CrawlState], Any]] = {
     **{name: attrgetter(name) for name in ("body_bytes", "last_activity")},
 }
 _NUMBERS = frozenset(_COLUMNS) - {"crawlid", "appid", "state"}
+_NEXT = 10
+"""Pages that are shown as the next."""
 _FAMILIES = ("2", "3", "4", "5")
 """First digits of statuses."""
 _BUTTONS: Mapping[str, tuple[tuple[Steering, str], ...]] = {
@@ -146,8 +149,16 @@ async def _crawl(service: Service, client: Client, key: CrawlKey) -> Values:
         "limit": await _limit(service, client, one, traffic=traffic, fullest=fullest),
         "domains": [(domain, traffic.get(domain.domain)) for domain in domains],
         "left": len(one.domains) - len(domains),
+        "next": await _next(service, one),
         "steering": _BUTTONS.get(one.state, ()),
     }
+
+
+async def _next(service: Service, one: CrawlState) -> NextPages | None:
+    """Return the next pages of a running crawl; None: it has no pages that wait."""
+    if one.state != "running" or not one.pending:
+        return None
+    return await service.frontier.queries.next_pages(one.crawl, _NEXT)
 
 
 async def _limit(

@@ -17,6 +17,7 @@ from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule
 from crawlstream.model.words.condition import badge
 from crawlstream.model.words.quantities import duration, size
 from crawlstream.wire import jsontext
+from crawlstream.wire.views import why_next
 from rest_service.http.access import Client, is_of_applications
 
 SCREENS = (
@@ -131,6 +132,7 @@ _templates.globals.update(
     shown=shown,
     size=size,
     span=span,
+    why_next=why_next,
 )
 
 

@@ -20,6 +20,7 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.url import host_of, unlikely_host
 from crawlstream.model.words.condition import Spiders, absence
 from crawlstream.wire import requests, views
+from crawlstream_frontier.queries import MOST_NEXT
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
@@ -180,6 +181,25 @@ async def crawl(service: TheService, key: TheCrawl) -> Response:
     """The ledger of the crawl's latest run, why it stands, and its waiting pages by domain."""
     state = await crawl_state(service, key)
     return success(views.crawl(state, await living_spiders(service)))
+
+
+@router.get("/crawl/top", summary="The next pages of a crawl")
+async def top(
+    service: TheService,
+    client: TheClient,
+    key: TheCrawl,
+    *,
+    n: Annotated[int, Query(ge=1, le=MOST_NEXT)] = 20,
+) -> Response:
+    """Pages that are requested next, in their order, with the reason for their priority.
+
+    ``due_ms`` is the earliest time by the rule of the domain; keys that are limited to
+    applications do not get it. ``is_complete`` is false if other pages may come in between.
+    """
+    found = await service.frontier.queries.next_pages(key, n)
+    if found is None:
+        raise RequestRefused(404, "No such crawl found.", code="unknown_crawl")
+    return success(views.next_pages(found, with_times=not client.appids))
 
 
 @router.post("/crawl/{verb}", summary="Stop, pause, resume or reprioritize a crawl")

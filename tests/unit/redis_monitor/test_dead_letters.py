@@ -17,6 +17,7 @@ from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.effects import OutboxRecord, Seed
 from crawlstream.model.request import RequestLimits
+from crawlstream.model.web.priorities import PriorityRule
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire.stored import decode_entry
 from redis_monitor.dead_letters import dead_letter
@@ -136,3 +137,18 @@ def test_a_page_that_comes_back_as_it_was_loses_nothing() -> None:
         assert len(letter["errors"]) == 1
         again = decode_entry(replayed(letter).entry)
         assert (again.method, again.body) == (entry.method, entry.body)
+
+
+def test_priority_rules_hold_below_a_replayed_page() -> None:
+    """Levels are counted from the page, and rules for levels above it are left out."""
+    rules = (
+        PriorityRule(match="/a", types=("pdf",), hosts=("a.example",), add=0),
+        PriorityRule(depth=(2, 5), drop=True),
+        PriorityRule(depth=(1, 2), add=10),
+    )
+    page = Entry(url="https://shop.com/page", depth=3)
+    profile = Profile(maxdepth=9, priorities=rules)
+    again = replayed(letter_of(hold_of(page, profile))).profile
+    assert again.priorities == (rules[0], PriorityRule(depth=(0, 2), drop=True))
+    above = Profile(maxdepth=9, priorities=rules[2:])
+    assert replayed(letter_of(hold_of(page, above))).profile.priorities is None

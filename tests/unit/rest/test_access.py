@@ -57,6 +57,7 @@ TABLE = {
     "POST /v2/check": "submit",
     "GET /v2/crawls": "read",
     "GET /v2/crawl": "read",
+    "GET /v2/crawl/top": "read",
     "GET /v2/crawl/runs": "read",
     "GET /v2/crawl/compare": "read",
     "POST /v2/crawl/{verb}": "operate",

@@ -51,7 +51,7 @@ from rest_service.http.access import Client, Role
 from rest_service.http.gate import SECURITY_HEADERS
 from rest_service.http.hiding import SECRET_FIELDS
 from rest_service.v2.records import as_csv
-from support.hostile_texts import SCRIPTS
+from support.hostile_texts import SCRIPTS, next_pages_of
 
 OWN_TAGS = {
     *("html", "head", "meta", "title", "link", "script", "body", "a", "header", "img", "nav"),
@@ -162,6 +162,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "limit": (text, text),
             "domains": [(domain, None) for domain in one.domains],
             "left": 1,
+            "next": next_pages_of(text),
             "steering": crawls._BUTTONS["running"],
         },
         "crawls.html": {

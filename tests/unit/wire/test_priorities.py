@@ -29,7 +29,7 @@ def test_rules_are_kept_in_one_spelling() -> None:
         {"text": "(?i)next", "depth": [2, 2], "add": -1000, "drop": False},
     ).priorities
     assert rules == (
-        PriorityRule(hosts=("xn--mnchen-3ya.example",)),
+        PriorityRule(hosts=("xn--mnchen-3ya.example",), add=0),
         PriorityRule(types=("pdf", "tar.gz"), drop=True),
         PriorityRule(text="(?i)next", depth=(2, 2), add=-1000),
     )

@@ -135,3 +135,48 @@ class UrlReport:
     """Number of crawls that were searched."""
     is_cut: bool = False
     """True if there are more crawls."""
+
+
+class NextReason(StrEnum):
+    """Reason for the priority of a page that waits."""
+
+    SEED = "seed"
+    REDIRECT = "redirect"
+    """It has the priority of the page that redirected to it."""
+    RULE = "rule"
+    """A priority rule of its crawl has changed its priority."""
+    LINK = "link"
+    """Its priority is that of its depth, or one that its spider has given it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextPage:
+    """Page of a crawl that is among the next to be requested."""
+
+    url: str
+    domain: str
+    spiderid: str
+    priority: int
+    """Effective priority."""
+    depth: int
+    attempt: int
+    """Number of its next attempt, from 1."""
+    due_ms: int | None
+    """Milliseconds until it is requested by the rule of its domain, at the earliest; None: the rule
+    allows nothing."""
+    reason: NextReason
+    rule: int | None = None
+    """Number of the rule, from 1, for ``RULE``."""
+    parent_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextPages:
+    """Pages of a crawl that are requested next, in their order."""
+
+    crawl: CrawlKey
+    run: int
+    state: str
+    pages: Sequence[NextPage]
+    is_complete: bool
+    """False if other pages may come before some of these."""

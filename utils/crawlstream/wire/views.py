@@ -28,7 +28,15 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from crawlstream.model.inspection import DomainReport, PagePlace, PageReport, Sighting, UrlReport
+from crawlstream.model.inspection import (
+    DomainReport,
+    NextPage,
+    NextPages,
+    PagePlace,
+    PageReport,
+    Sighting,
+    UrlReport,
+)
 from crawlstream.model.process import Process
 from crawlstream.model.recurring.schedule import ScheduleState
 from crawlstream.model.recurring.times import next_due
@@ -219,3 +227,28 @@ def run(one: CrawlRun) -> View:
 def comparison(found: Comparison) -> View:
     """Return two runs and their differences."""
     return {**asdict(found), "before": run(found.before), "after": run(found.after)}
+
+
+def next_pages(found: NextPages, *, with_times: bool = True) -> View:
+    """Return the pages that a crawl requests next.
+
+    Without times nothing shows how many requests of others a domain has before.
+    """
+    pages = []
+    for page in found.pages:
+        told = asdict(page)
+        if not with_times:
+            del told["due_ms"]
+        pages.append({**told, "why": why_next(page)})
+    return {
+        **asdict(found.crawl),
+        "run": found.run,
+        "state": found.state,
+        "pages": pages,
+        "is_complete": found.is_complete,
+    }
+
+
+def why_next(page: NextPage) -> str:
+    """Return the reason for the priority of a page in words."""
+    return f"rule {page.rule}" if page.rule else str(page.reason)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster
@@ -42,3 +44,27 @@ async def test_the_site_is_visited_in_the_order_of_the_rules(
     assert visited.index("/below") < visited.index("/plain2")
     assert visited.index("/moved") < visited.index("/file.PDF")
     assert state.filtered_by_reason == {"rule": 3}
+
+
+async def test_what_is_said_to_be_next_comes_next(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """The site's log has the pages in the order in which they were listed."""
+    links = [f"/{kind}/{number}" for number in range(6) for kind in ("plain", "best", "last")]
+    site.pages |= {"/": page(*links), **dict.fromkeys(links, page())}
+    await cluster.set_rules(ThrottleRule(hits=10, window_s=1, concurrency=1), {})
+    rules = [{"match": "/best/", "add": 200}, {"match": "/last/", "add": -100}]
+    asked = {"url": site.url("/"), "maxdepth": 1, "priorities": rules}
+    with cluster.worker():
+        crawl = await cluster.ask(asked)
+        found = await cluster.frontier.queries.next_pages(crawl, 100)
+        while not found or not any(each.depth for each in found.pages):
+            await asyncio.sleep(0.01)
+            found = await cluster.frontier.queries.next_pages(crawl, 100)
+        await cluster.end_of(crawl, timeout_s=60)
+    listed = [each.url.partition(f":{site.port}")[2] for each in found.pages]
+    visited = [path for path in site.paths() if path in listed]
+    assert len(listed) > 10
+    assert visited == listed
+    whys = {each.url.rsplit("/", 2)[1]: each.rule for each in found.pages}
+    assert whys == {"best": 1, "plain": None, "last": 2}

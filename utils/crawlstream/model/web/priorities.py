@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 MOST_RULES = 32
 """Rules of a crawl: each link is compared with all of them."""
@@ -31,7 +32,18 @@ class PriorityRule:
     """Hosts with their subdomains, as in ``allowed_domains``."""
     text: str | None = None
     """RE2 expression that is found in the text of the link, or the title in a sitemap."""
-    add: int = 0
-    """Change of the priority that the link would have."""
+    add: int | None = None
+    """Change of the priority that the link would have; None: it is left out."""
     drop: bool = False
     """True if the link is left out."""
+
+
+def rules_below(rules: Sequence[PriorityRule], depth: int) -> Sequence[PriorityRule]:
+    """Return the rules as they hold below a page of a depth that becomes a seed."""
+    return [
+        replace(rule, depth=(max(rule.depth[0] - depth, 0), rule.depth[1] - depth))
+        if rule.depth
+        else rule
+        for rule in rules
+        if not rule.depth or rule.depth[1] >= depth
+    ]

@@ -1,0 +1,55 @@
+"""The next pages of a crawl over three partitions, and the order in its sites' log."""
+
+from __future__ import annotations
+
+from crawlstream.keys import Partitions
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import NextPages
+from crawlstream_chaos.scripted_site import page, serving
+from crawlstream_chaos.witness import Witness
+from crawlstream_cli.common.client import cluster_frontier
+from support.monitors import MonitorCluster
+from support.waiting import wait_until
+
+APP = "nexts"
+HOSTS = [f"127.0.0.{n}" for n in range(2, 8)]
+PATHS = [f"/{kind}/{n}" for n in range(5) for kind in ("plain", "best", "last")]
+SLOW = {"QUEUE_HITS": "5", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "true"}
+
+
+async def test_each_site_is_visited_in_the_order_that_was_listed(
+    cluster: MonitorCluster, witness: Witness
+) -> None:
+    """The answers of the partitions are merged."""
+    partitions = Partitions(cluster.prefix, 3)
+    assert {partitions.of(host) for host in HOSTS} == {0, 1, 2}
+    rules = [{"match": "/best/", "add": 200}, {"match": "/last/", "add": -100}]
+    with serving({}) as site:
+        every = [site.url(path, host) for path in PATHS for host in HOSTS]
+        site.pages |= {host + path: page() for host in HOSTS for path in PATHS}
+        site.pages[HOSTS[0] + "/"] = page(*every)
+        seed = {"url": site.url("/", HOSTS[0]), "appid": APP, "crawlid": "one", "maxdepth": 1}
+        with (
+            cluster.kafka_monitor(),
+            cluster.redis_monitor(**SLOW),
+            cluster.crawler("link"),
+        ):
+            witness.feed({**seed, "priorities": rules})
+            await wait_until(lambda: witness.results("one"))
+            async with cluster_frontier(cluster.settings()) as frontier:
+
+                async def all_wait() -> NextPages | None:
+                    found = await frontier.queries.next_pages(CrawlKey("link", APP, "one"), 100)
+                    hosts = {each.domain for each in found.pages} if found else set()
+                    return found if hosts == set(HOSTS) else None
+
+                found = await wait_until(all_wait)
+            await witness.ended("one")
+        for host in HOSTS:
+            listed = [each.url for each in found.pages if each.domain == host]
+            visited = [site.url(v.path, v.host) for v in site.visits if v.host == host]
+            assert [url for url in visited if url in listed] == listed
+            assert len(listed) > 1
+    due = [each.due_ms for each in found.pages]
+    assert due == sorted(due)
+    assert {each.rule for each in found.pages if "/best/" in each.url} == {1}
