@@ -13,8 +13,8 @@ from crawling.links.encoded import EncodedLinks
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.scope import DirectiveUse, Redirects
 from crawlstream.model.web.guard_mode import GuardMode
-from crawlstream.model.web.purposes import Purpose
 from crawlstream.model.web.priorities import PriorityRule
+from crawlstream.model.web.purposes import Purpose
 from crawlstream.wire.stored import (
     LinkEncoder,
     decode_entry,

@@ -50,6 +50,6 @@ async def test_each_site_is_visited_in_the_order_that_was_listed(
             visited = [site.url(v.path, v.host) for v in site.visits if v.host == host]
             assert [url for url in visited if url in listed] == listed
             assert len(listed) > 1
-    due = [each.due_ms for each in found.pages]
+    due = [each.due_ms or 0 for each in found.pages]
     assert due == sorted(due)
     assert {each.rule for each in found.pages if "/best/" in each.url} == {1}
