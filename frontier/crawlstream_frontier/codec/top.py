@@ -61,7 +61,7 @@ def _in_domain(domain: Sequence[Any], profiles: Mapping[int, Profile]) -> Iterat
     spider, name, due_ms, rule, bands = domain
     gap_ms = _gap_ms(rule)
     place = 0
-    for ahead, _, standing, entries in zip(*[iter(bands)] * 4, strict=True):
+    for ahead, standing, entries in zip(*[iter(bands)] * 3, strict=True):
         for packed in entries:
             due = None if due_ms < 0 else int(due_ms + (ahead + place) * gap_ms)
             place += 1
@@ -83,7 +83,7 @@ def _gap_ms(rule: bytes) -> float:
 
 
 def _delayed(delayed: Sequence[Any], profiles: Mapping[int, Profile]) -> NextPage:
-    spider, domain, due_ms, _, standing, packed = delayed
+    spider, domain, due_ms, standing, packed = delayed
     return replace(
         _page(packed, profiles),
         domain=domain.decode(),
