@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- top: return the entries of a crawl that are next in their domains.
--- Guarantee: one moment, no effect. An answer that is cut off says so. Times are from the last call of a worker on. The order within a domain is exact; domains
---   are taken by the time when they are due, and by rank if it is equal.
+-- Guarantee: one moment, no effect. An answer that is cut off says so. The order within a domain is exact;
+--   domains are taken by the time when they are due, and by rank if it is equal.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 name of the crawl, 2 most entries of a domain, and of delayed entries.
 -- Returns: packed {run, state, is it complete, domains, delayed, profiles}; {} for an unknown crawl
@@ -9,8 +9,8 @@
 --            `ahead`: entries of other crawls that come before those of the band
 --   delayed  {spider, domain, due_ms from now, standing, entry}
 --   profiles number -> bytes, of some entries
--- Cost: bounded, whatever the size of the crawl: about 40 commands, 0.15 ms. If a crawl has up to MOST_DOMAINS domains, all
---   are examined; else the first of the spider's indexes, which belong to any crawl.
+-- Cost: about 40 commands, 0.3 to 1.7 million instructions, whatever the size of the crawl. If it has up to
+--   MOST_DOMAINS domains, all are examined; else the first of the spider's indexes, which belong to any crawl.
 --- include: present
 local name, most = ARGV[1], tonumber(ARGV[2])
 local c, run, live = string.match(redis.call('HGET', K.names, name) or '', '^(%d+) (%d+) (%d)$')
