@@ -78,7 +78,7 @@ SCRIPTS = (
 
 
 def next_pages_of(text: str) -> NextPages:
-    """One page that is requested next, with a text in all of its fields."""
+    """Return one page that is requested next, with a text in all of its fields."""
     page = NextPage(
         url=text,
         domain=text,

@@ -126,6 +126,7 @@ async def _ask(redis: Redis) -> None:
     await frontier.queries.crawls(with_domains=True)
     await frontier.overflow.state()
     await frontier.positions.reposition("topic", 0, shown=0, offset=0)
+    await frontier.queries.next_pages(CRAWL, 5)
     await frontier.inspector.page(CRAWL, "http://a.example/")
     await frontier.inspector.domain("a.example")
     await _fire(bench)
