@@ -114,7 +114,7 @@ def test_a_crawl_request_carries_every_field() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 28
+    assert len(nulls) == 29
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
