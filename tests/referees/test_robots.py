@@ -7,14 +7,14 @@ rules, and most groups are for the agents in question.
 from __future__ import annotations
 
 import base64
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
 from crawling.robots.rules import rules_in
+from referees.java import answers
 
-HERE = Path(__file__).with_name("robots")
+PROGRAM = Path(__file__).with_name("robots") / "RobotsReferee.java"
 SITE = "http://a.example"
 FILES, URLS_A_FILE = 3000, 5
 
@@ -41,17 +41,11 @@ Case = tuple[str, str, str]
 
 def referee(folder: Path, cases: Sequence[Case]) -> Sequence[bool]:
     """Return what crawler-commons allows."""
-    fetch = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
-    subprocess.run([*fetch, f"-DoutputDirectory={folder}"], check=True, timeout=600)
     lines = (
-        f"{client} {SITE}{path} {base64.b64encode(text.encode()).decode()}\n"
+        f"{client} {SITE}{path} {base64.b64encode(text.encode()).decode()}"
         for text, client, path in cases
     )
-    command = ["java", "-cp", f"{folder}/*", str(HERE / "RobotsReferee.java")]
-    done = subprocess.run(
-        command, input="".join(lines), check=True, capture_output=True, text=True, timeout=600
-    )
-    return [answer == "1" for answer in done.stdout.split()]
+    return [answer == "1" for answer in answers(PROGRAM, folder, lines)]
 
 
 def allowed(case: Case) -> bool:

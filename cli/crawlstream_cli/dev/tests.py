@@ -44,8 +44,8 @@ PROOFS = (
 )
 """The tier of `--proofs`, as patterns: tests that plant bugs and break processes on purpose, which
 prove that other tests would notice, and comparisons with programs of other projects. Only a change
-of the tests, of the frontier's Lua, of `chaos` or of robots.txt's readers can change what they
-find, so that `test` leaves them out."""
+of the tests, of the frontier's Lua, of `chaos` or of the readers of robots.txt and directives can
+change what they find, so that `test` leaves them out."""
 
 
 def run_tests(

@@ -93,7 +93,16 @@ HEADS: dict[str, tuple[str, list[str]]] = {
         ["noindex", "nofollow", "noarchive"],
     ),
     "the value before the name": ('<meta content="noindex" name="robots">', ["noindex"]),
-    "in the body": ("<body><meta name=robots content=noindex>", []),
+    "in the body": ("</head>\n<body class=x><meta name=robots content=noindex>", []),
+    "a head without an end": ("<body><meta name=robots content=noindex>", ["noindex"]),
+    "a body in a title": ("<title><body></title><meta name=robots content=noindex>", ["noindex"]),
+    "a page in an attribute": (
+        '<meta name=description content="<head></head><body>"><meta name=robots content=noindex>',
+        ["noindex"],
+    ),
+    "a tag like a body": ("</head><body-x><meta name=robots content=noindex>", ["noindex"]),
+    "a name with escapes": ("<meta name='rob&#111;ts' content=no&#x69;ndex>", ["noindex"]),
+    "our name with escapes": ("<meta content=nofollow name=&#69;xamplebot>", ["nofollow"]),
     "a body in a comment": ("<!-- <body> --><meta name=robots content=noindex>", ["noindex"]),
     "a body in a script": (
         "<script>'<body>'</script><meta name=robots content=noindex>", ["noindex"],
@@ -160,6 +169,9 @@ HOSTILE: dict[str, str] = {
     "attributes": f"<meta {' '.join(f'a{n}=b' for n in range(8000))} name=robots>",
     "spaces": f"<meta {' ' * 60_000}name=robots>",
     "comments": "<!--" * 15_000 + ROBOTS,
+    "escapes": "name=&#" * 9_000,
+    "names": f"name{' ' * 30_000}name={' ' * 30_000}&#",
+    "bodies": "</head><body>" * 4_000 + ROBOTS,
 }
 
 
