@@ -49,6 +49,8 @@ class Name(StrEnum):
     PROXIES = "proxies"
     DIRECT = "direct"
     TLS = "tls"
+    SIGNED = "signed"
+    DIRECTIVES = "directives"
     RENDER = "render"
     VISITS = "visits"
     FRESHNESS = "freshness"
