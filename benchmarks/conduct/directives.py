@@ -1,4 +1,4 @@
-"""Measure what the reading of directives costs a crawler, on pages of 1 to 100 KB.
+"""Measure what reading directives and rights costs a crawler, on pages of 1 to 96 KB.
 
 The share is that of the CPU time that a crawler takes for a page of 1 or 96 KB, in the same run.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 
 from lib.cpu_time import cpu_us
 from lib.crawlers import Web, stage
@@ -17,6 +16,8 @@ from redis.asyncio import Redis
 from scrapy.http import HtmlResponse
 
 from crawling.page.directives import directives_of
+from crawling.page.head import head_of
+from crawling.page.rights import rights_of
 
 SIZES_KB = (1, 4, 16, 96)
 WEBS = {1: Web(), 96: Web(links=200, size=96 * 1024, is_mixed=True)}
@@ -39,12 +40,18 @@ KINDS = {
 
 
 def reading(size_kb: int, kind: str) -> Callable[[], object]:
-    """Return what reads the directives of a page of this size, nearly all of it a body."""
+    """Return what reads a page of this size, nearly all of it a body, as a crawler does."""
     parts = [KINDS[kind], *(_PARAGRAPH.format(number) for number in range(size_kb * 7))]
     body = "".join(parts)[: size_kb * 1024].encode()
     headers = {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "max-age=600"}
     response = HtmlResponse("http://a.example/", body=body, headers=headers)
-    return partial(directives_of, response, AGENT)
+
+    def read() -> None:
+        head = head_of(response)
+        directives_of(response, AGENT, head)
+        rights_of(response, head, None, None)
+
+    return read
 
 
 async def measure(redis: Redis) -> Figures:
@@ -71,8 +78,8 @@ if __name__ == "__main__":
     else:
         Benchmark(
             name="directives",
-            about="CPU and instructions of reading the directives of a page, by its size; share of"
-            " a crawler's CPU for such a page.",
+            about="CPU and instructions of reading directives and rights of a page, by its size;"
+            " share of a crawler's CPU for such a page.",
             measure=measure,
             lines={
                 "share_of_1_kb": Line(floor=0.02, goal=0.01, unit=""),

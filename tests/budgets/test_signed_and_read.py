@@ -1,6 +1,6 @@
-"""Signatures cost a page nothing while they are off, and reading its directives costs little.
+"""Signatures cost a page nothing while they are off, and reading its head costs little.
 
-Bytecodes are counted for what is off, since no clock is that precise. Directives are read by C, so
+Bytecodes are counted for what is off, since no clock is that precise. Heads are searched by C, so
 their CPU time is compared with that of finding the links of the same page, in turns, and the least
 of many rounds counts on both sides: whatever else the machine does slows down both.
 """
@@ -21,6 +21,8 @@ from scrapy.http import HtmlResponse
 from crawling.egress.signatures import Signatures
 from crawling.links.extract import links_of
 from crawling.page.directives import directives_of
+from crawling.page.head import head_of
+from crawling.page.rights import rights_of
 from crawlstream.model.crawl import Profile
 from crawlstream.signing.keys import new_key
 from crawlstream.signing.signer import Signer, Terms
@@ -75,8 +77,8 @@ async def test_signatures_cost_nothing_while_they_are_off(tmp_path: Path) -> Non
 
 
 MOST_OF_LINKS = {1: 0.14, 96: 0.03}
-"""CPU time of directives ÷ of finding links, by KB of a page. On these pages finding links takes a
-seventh, and a third, of a crawler's time, so these are 2 % and 1 % of a page."""
+"""CPU time of directives and rights ÷ of finding links, by KB of a page. On these pages finding
+links takes a seventh, and a third, of a crawler's time, so these are 2 % and 1 % of a page."""
 ROUNDS = 25
 HEAD = (
     "<!doctype html><html><head><meta charset=utf-8><title>Page</title><link rel=icon href=/i>"
@@ -102,7 +104,7 @@ def round_s(work: Callable[[], object], times: int) -> float:
 
 @pytest.mark.parametrize("more", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("size_kb", MOST_OF_LINKS)
-def test_directives_cost_little_of_a_page(size_kb: int, more: str) -> None:
+def test_directives_and_rights_cost_little_of_a_page(size_kb: int, more: str) -> None:
     """At most 2 % at 1 KB and 1 % at 96 KB, where a page has none."""
     headers = {"Content-Type": "text/html; charset=utf-8"}
     body = written(size_kb, more)
@@ -113,7 +115,9 @@ def test_directives_cost_little_of_a_page(size_kb: int, more: str) -> None:
         links_of(response.replace(body=body), Profile())
 
     def read() -> None:
-        directives_of(response, "examplebot")
+        head = head_of(response)
+        directives_of(response, "examplebot", head)
+        rights_of(response, head, None, None)
 
     assert links_of(response, Profile())[0]
     rounds = [(round_s(read, 4 * times) / 4, round_s(find, times)) for _ in range(ROUNDS)]
