@@ -37,6 +37,19 @@ from crawlstream_cli.local.readiness import NotReady, Progress, Readiness
 from crawlstream_cli.local.supervisor import ProcessInfo, Supervisor
 
 _DEFAULT: Mapping[str, int] = MappingProxyType({"link": 1})
+_ONE_FILE = "\0"
+"""Separator of variables that name one file: stands in no path."""
+_PATHS = {
+    "PYTHONPATH": os.pathsep,
+    "CRAWLSTREAM_SIGNING_KEYS": ",",
+    "CRAWLSTREAM_SIGNING_DIRECTORY": _ONE_FILE,
+    **{
+        f"CRAWLSTREAM_{server}_SSL_{kind}": _ONE_FILE
+        for server in ("KAFKA", "REDIS", "ZOOKEEPER")
+        for kind in ("CAFILE", "CERTFILE", "KEYFILE")
+    },
+}
+"""Variables that name files or folders, and what stands between them."""
 
 
 class LocalCluster:
@@ -53,7 +66,7 @@ class LocalCluster:
         ports: Ports | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        given = _with_absolute_path(os.environ if env is None else env)
+        given = _with_absolute_paths(os.environ if env is None else env)
         self.home = Home(home.resolve()) if home else default_home()
         self._layout = LocalLayout(
             home=self.home,
@@ -300,11 +313,13 @@ def adopt_running_cluster() -> None:
         os.environ.setdefault(name, value)
 
 
-def _with_absolute_path(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables whose PYTHONPATH means the same in every folder that a process runs in."""
-    folders = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
-    path = os.pathsep.join(str(Path(folder).absolute()) for folder in folders)
-    return {**environment, **({"PYTHONPATH": path} if path else {})}
+def _with_absolute_paths(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables whose paths mean the same in every folder that a process runs in."""
+    found = dict(environment)
+    for name, separator in _PATHS.items():
+        if paths := [each.strip() for each in found.get(name, "").split(separator) if each.strip()]:
+            found[name] = separator.join(str(Path(path).absolute()) for path in paths)
+    return found
 
 
 def _names_a_port() -> bool:

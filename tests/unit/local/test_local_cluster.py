@@ -47,6 +47,28 @@ def test_servers_that_are_named_are_not_started() -> None:
     assert environment["CRAWLSTREAM_LOCAL_ZOOKEEPER"] == "1"
 
 
+def test_paths_mean_the_same_in_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys, certificates and folders of modules are those of the folder where `up` is typed."""
+    monkeypatch.chdir(tmp_path)
+    given = {
+        "CRAWLSTREAM_SIGNING_KEYS": "a.pem, /run/b.pem",
+        "CRAWLSTREAM_SIGNING_DIRECTORY": "directory.json",
+        "CRAWLSTREAM_KAFKA_SSL_CAFILE": "ca.pem",
+        "CRAWLSTREAM_REDIS_SSL_KEYFILE": "",
+        "PYTHONPATH": f"modules{os.pathsep}{os.pathsep}/more",
+    }
+    told = LocalCluster(tmp_path, ports=Ports.free(), env=given).environment()
+    assert {name: told[name] for name in given} == {
+        "CRAWLSTREAM_SIGNING_KEYS": f"{tmp_path}/a.pem,/run/b.pem",
+        "CRAWLSTREAM_SIGNING_DIRECTORY": f"{tmp_path}/directory.json",
+        "CRAWLSTREAM_KAFKA_SSL_CAFILE": f"{tmp_path}/ca.pem",
+        "CRAWLSTREAM_REDIS_SSL_KEYFILE": "",
+        "PYTHONPATH": f"{tmp_path}/modules{os.pathsep}/more",
+    }
+
+
 @pytest.mark.parametrize("text", ["http", "0", "65001", "-1", "٣"])
 def test_a_port_that_is_none_names_its_variable(text: str) -> None:
     """A value that is not a port is refused with the name of the variable."""
