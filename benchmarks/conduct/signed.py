@@ -1,7 +1,7 @@
 """Measure what signing its requests costs a crawler: CPU time of a page, bytes, instructions.
 
-One crawler fetches the synthetic web without and with a key, in turns. Two such runs differ by more
-than a signature costs, so the share is that of a signature measured alone.
+One crawler fetches the synthetic web without and with a key, one after the other. Two such runs
+differ by more than a signature costs, so the share is that of a signature measured alone.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ if __name__ == "__main__":
     else:
         Benchmark(
             name="signed",
-            about="CPU of a crawler for a page of 1 KB with signed requests and without, in turns;"
+            about="CPU of a crawler for a page of 1 KB with and without signatures, alternating;"
             " CPU, bytes and instructions of a signature.",
             measure=measure,
             lines={

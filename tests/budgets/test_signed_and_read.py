@@ -1,8 +1,8 @@
 """Signatures cost a page nothing while they are off, and reading its head costs little.
 
 Bytecodes are counted for what is off, since no clock is that precise. Heads are searched by C, so
-their CPU time is compared with that of finding the links of the same page, in turns, and the least
-of many rounds counts on both sides: whatever else the machine does slows down both.
+their CPU time is compared with that of finding the links of the same page. Both alternate, and the
+least of many rounds counts: whatever else the machine does slows down both.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def test_a_head_reserves_and_names_licenses(head: str, expected: dict[str, Any])
         "<!-- <meta name=tdm-reservation content=1> -->",
         "<script>'<meta name=tdm-reservation content=1>'</script>",
         "<template><meta name=tdm-reservation content=1></template>",
-        "<title>x</title><body><meta name=tdm-reservation content=1>",
+        "<title>x</title></head><body><meta name=tdm-reservation content=1>",
         "<meta name=tdm-reservation content=2><meta name=tdm-policy content=''>",
         "<meta name=tdm-reservation content=yes>",
         "<p>Our license</p><link rel=stylesheet href=license.css>",
