@@ -57,6 +57,7 @@ class Name(StrEnum):
     SHELVES = "shelves"
     PARTITIONS = "partitions"
     LINKS = "links"
+    QUALITY_CPU = "quality-cpu"
     ENDINGS = "endings"
 
 
