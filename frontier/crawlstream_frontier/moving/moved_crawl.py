@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crawlstream.model.statuses import PAGE_ENDS
+from crawlstream_frontier.codec.state import REASONS
 from crawlstream_frontier.codec.values import mapping, pack
 from crawlstream_frontier.moving.unloading import CrawlPart, Fields
 
 _ENDED = tuple(map(str.encode, PAGE_ENDS))
 """Counters of the pages of a run that have ended."""
+_BY_REASON = frozenset(f"{letter}:".encode() for letter in REASONS.values())
 _CARRIED = (
     *(b"expires", b"expires_by", b"remember", b"remember_by"),
     *(b"occasion", b"steered", b"recovered"),
@@ -140,7 +142,7 @@ class MovedCrawl:
         sums = Counter[bytes]()
         for context in self.contexts:
             for name, value in context.ledger.items():
-                if name in (*_ENDED, b"bytes") or (name[1:2] == b":" and name[:1] in b"nfzp"):
+                if name in (*_ENDED, b"bytes") or name[:2] in _BY_REASON:
                     sums[name] += int(value)
         sums[b"admitted"] = sum(sums[name] for name in _ENDED)
         return {name: b"%d" % amount for name, amount in sums.items() if amount}

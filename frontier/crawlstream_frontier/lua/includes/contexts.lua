@@ -94,7 +94,7 @@ local function drop_counters(c, run)
   local ledger = redis.call('HGETALL', key)
   for i = 1, #ledger, 2 do
     local field = ledger[i]
-    if OVER[field] or string.find(field, '^[nfzp]:') then
+    if OVER[field] or string.find(field, '^[nfzpdr]:') then
       redis.call('HINCRBY', key, 'kept:' .. field, ledger[i + 1])
       redis.call('HDEL', key, field)
     end
