@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -19,12 +20,15 @@ from crawlstream.model.inspection import DomainReport, NextPages, UrlReport
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import fold_host, seed_url
 from crawlstream.model.words.quantities import by_reason
+from crawlstream.waste.packing import unpack
+from crawlstream.waste.report import SketchReport, report_of
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.which import AppId, Spider, unknown_crawl, which_crawl
 from crawlstream_frontier.inspector import MOST_CRAWLS
 from crawlstream_frontier.opening.servers import shelf_of
+from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.queries import MOST_NEXT
 
 frontier = typer.Typer(
@@ -83,7 +87,7 @@ def inspect(
         report = asyncio.run(_url(seed_url(what), crawl))
         _show_url(what, report, as_json=as_json)
     elif asked is ObjectKind.DOMAIN:
-        _show_domain(asyncio.run(_domain(fold_host(what))), as_json=as_json)
+        _show_domain(*asyncio.run(_domain(fold_host(what))), as_json=as_json)
     else:
         _show_crawl(asyncio.run(_crawl(_meant(what, appid, spider))), as_json=as_json)
 
@@ -138,6 +142,21 @@ async def _next(crawl: CrawlKey, number: int) -> NextPages:
     return found
 
 
+@frontier.command("guard")
+def show_guard(
+    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="Domain or host to look up.")],
+) -> None:
+    """Print as JSON what the waste guard has learned of a domain.
+
+    Families are sets of URLs that are judged together: a query parameter, another host, or the form
+    of a path. Names are kept only of families with a verdict; others are shown by their hash.
+
+    Example: crawlstream frontier guard example.com
+    """
+    _, report = asyncio.run(_domain(fold_host(domain)))
+    _write_json(asdict(report))
+
+
 def _meant(crawlid: str, appid: str | None, spider: str | None) -> CrawlKey:
     return asyncio.run(which_crawl(load_settings(), crawlid, appid=appid, spider=spider))
 
@@ -165,11 +184,17 @@ async def _url(url: str, crawl: CrawlKey | None) -> UrlReport:
     return report
 
 
-async def _domain(host: str) -> DomainReport:
-    """Return the state of the site under which a host is counted."""
+async def _domain(host: str) -> tuple[DomainReport, SketchReport]:
+    """Return the state of the site under which a host is counted, and its sketch."""
     settings = load_settings()
     async with cluster_frontier(settings) as frontier:
-        return await frontier.inspector.domain(await frontier.site_of(host))
+        site = await frontier.site_of(host)
+        return await frontier.inspector.domain(site), await _sketch(frontier, host, site)
+
+
+async def _sketch(frontier: Frontiers, host: str, site: str) -> SketchReport:
+    (raw,) = await frontier.of_host(host).sketches.read([site])
+    return report_of(site, unpack(raw))
 
 
 async def _crawl(crawl: CrawlKey) -> CrawlState:
@@ -199,10 +224,10 @@ def _show_url(what: str, report: UrlReport, *, as_json: bool) -> None:
     return None
 
 
-def _show_domain(report: DomainReport, *, as_json: bool) -> None:
+def _show_domain(report: DomainReport, guard: SketchReport, *, as_json: bool) -> None:
     if as_json:
-        return _write_json(views.domain(report))
-    for name, value in _domain_rows(report):
+        return _write_json({**views.domain(report), "guard": asdict(guard)})
+    for name, value in (*_domain_rows(report), *_guard_rows(guard)):
         print_line(f"{name:<14} {value}")
     table = Table(box=None, header_style="bold")
     for name in ("spider", "index", "crawl", "app", "priority", "queued"):
@@ -229,6 +254,15 @@ def _domain_rows(report: DomainReport) -> Sequence[tuple[str, str]]:
         ),
         ("next request", f"in {report.next_ms / 1000:.1f} s at the earliest"),
     ]
+
+
+def _guard_rows(report: SketchReport) -> Sequence[tuple[str, str]]:
+    """Return what the waste guard has learned; nothing about families that are open."""
+    if not report.pages:
+        return [("guard", "no pages have been compared")]
+    judged = [each for each in report.families if each.verdict != "open"]
+    rows = [("guard", f"{report.pages} pages compared, {len(judged)} families with a verdict")]
+    return rows + [("", f"{each.family} {each.verdict}: {each.summary}") for each in judged]
 
 
 def _show_crawl(state: CrawlState, *, as_json: bool) -> None:

@@ -151,6 +151,22 @@ GATEWAY_REFUSED = Counter(
     " `tunnels`, `bytes` (limits of the page), `answer` (the site spoke no HTTP).",
     ["reason"],
 )
+GUARD_PAGES = Counter(
+    "crawlstream_guard_pages",
+    "Number of pages that voted for the waste guard, by what is known of their text: `dup`"
+    " (known, or not 2xx), `fresh` (in the sample, and new), `maybe` (outside of the sample).",
+    ["kind"],
+)
+GUARD_SITES = Gauge(
+    "crawlstream_guard_sites",
+    "Number of sites of which this crawler knows a sketch, by the worst verdict on a family of"
+    " URLs: `open`, `last`, `dropped`, `refused`.",
+    ["state"],
+)
+GUARD_CONFLICTS = Counter(
+    "crawlstream_guard_conflicts",
+    "Number of sketches that another crawler had replaced when votes were to be added.",
+)
 EXCHANGE_SECONDS = Histogram(
     "crawlstream_exchange_seconds",
     "Duration of one call to the frontier, which reports completed pages and leases new ones.",

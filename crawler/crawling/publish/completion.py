@@ -22,6 +22,7 @@ from crawling.page.scrapy_request import PAGE
 from crawling.publish.deadlines import Deadlines
 from crawling.publish.priced_origins import PricedOrigins
 from crawling.publish.publisher import GivenUp, Publisher
+from crawling.waste.watch import WasteWatch
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.effects import Outcome
 from crawlstream.model.event import DETAIL_LENGTH, PageFailed
@@ -48,6 +49,8 @@ class Completion:
         """``retries``: how often a page is tried again whose spider or pipelines did not end."""
         self.deadlines = Deadlines()
         self.priced = PricedOrigins(publisher)
+        self.waste: WasteWatch | None = None
+        """Takes the votes of pages that are done; None: the waste guard is off."""
         self._retries = retries
         self._leases = leases
         self._publisher = publisher
@@ -142,6 +145,8 @@ class Completion:
             links=sum(len(group.entries) for group in page.links),
             latency_ms=page.latency_ms,
         )
+        if self.waste:
+            self.waste.note(page)
         self._leases.settle(page, Outcome.DONE, f"{page.status // 100}xx")
 
 

@@ -36,9 +36,11 @@ from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions
 from crawling.runtime.way import Way
 from crawling.tls.targets import require
+from crawling.waste.watch import WasteWatch
 from crawlstream.boot.settings import Settings
 from crawlstream.keys import encode_id
 from crawlstream.model.process import Process
+from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.stats.tally import Tally
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def assemble(
     )
     leases.sites.site_of = clients.site_of
     leases.spiller = _spiller(clients, settings, publisher, leases=leases, tasks=tasks)
-    endings = Completion(leases, publisher, tasks, settings.retry_times)
+    endings = _completion(clients, settings, leases, publisher, tasks=tasks)
     blacklist, count = _blacklist(clients, settings), _Counting(process, tally, meter)
     signatures, payments = _paying(clients, settings, process, tasks)
     rules = _redirects(crawler, blacklist)
@@ -122,6 +124,19 @@ def _robots(
     agent = crawler.settings["USER_AGENT"] or ""
     elsewhere = Elsewhere(clients, outcomes.leases, tasks, fetch=way.fetch, agent=agent)
     return Robots(outcomes, tasks, elsewhere, fetch=way.fetch, noting=noting, agent=agent)
+
+
+def _completion(
+    clients: Clients, settings: Settings, leases: Leases, publisher: Publisher, *, tasks: Tasks
+) -> Completion:
+    endings = Completion(leases, publisher, tasks, settings.retry_times)
+    if settings.guard_most is not GuardMode.OFF:
+        endings.waste = WasteWatch(
+            lambda partition: clients.frontiers[partition].sketches,
+            clients.site_of,
+            publisher.verdict,
+        )
+    return endings
 
 
 def _spiller(

@@ -149,6 +149,8 @@ class Worker:
         self._tasks.keep(self._parts.routes.known.follow())
         self._tasks.keep(self._parts.routes.patience.follow())
         self._tasks.keep(self._parts.routes.shared.follow())
+        if waste := self._parts.endings.waste:
+            self._tasks.keep(waste.run())
         self._tasks.keep(self._tally.run())
         self._tasks.keep(self._heartbeat.run())
 

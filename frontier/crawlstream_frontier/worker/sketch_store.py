@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
 from crawlstream.waste.packing import SERIAL
-from crawlstream_frontier.codec.values import pack, unpack
+from crawlstream_frontier.codec.values import unpack
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 SKETCHES_PER_CALL: Final = 64
@@ -42,10 +42,10 @@ class SketchStore:
         Return for each None if it was replaced, else the sketch that is stored now. FrontierFull:
         Redis has no room for sketches. RedisUnavailable.
         """
-        sites = [
+        args = [
             part
             for write in writes
             for part in (write.domain, (write.before or b"")[SERIAL], write.after)
         ]
-        answers = unpack(await self._scripts.run("guard", KEPT_MS, pack(sites)))
+        answers = unpack(await self._scripts.run("guard", KEPT_MS, *args))
         return [answer or None for answer in answers]

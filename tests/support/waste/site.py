@@ -41,8 +41,12 @@ class Url(NamedTuple):
     def text(self) -> str:
         """Return it as it is sent."""
         host = f"{self.label}.{MAIN_HOST}" if self.label else MAIN_HOST
-        query = f"?{urlencode(self.query)}" if self.query else ""
-        return f"http://{host}{self.path}{query}"
+        return f"http://{host}{self.target}"
+
+    @property
+    def target(self) -> str:
+        """Return its path and query."""
+        return self.path + (f"?{urlencode(self.query)}" if self.query else "")
 
     @classmethod
     def of(cls, text: str) -> Url:

@@ -11,7 +11,13 @@ import pytest
 
 from crawlstream import __version__
 from crawlstream.model.crawl import CrawlKey, FiringKey
-from crawlstream.model.event import CrawlEvent, PageFailed, PaymentRequired, Rejection
+from crawlstream.model.event import (
+    CrawlEvent,
+    GuardVerdict,
+    PageFailed,
+    PaymentRequired,
+    Rejection,
+)
 from crawlstream.wire import events, rejects
 
 CRAWL = CrawlKey("link", "app", "job")
@@ -133,6 +139,32 @@ def test_an_origin_with_a_price_is_reported_with_its_first_page() -> None:
         "price": "USD 0.01",
         "error": None,
     }
+
+
+def test_a_verdict_names_its_site_and_its_counters() -> None:
+    """It belongs to no crawl."""
+    event = GuardVerdict(
+        server_time=1795251152,
+        site="a.example",
+        family="?sort",
+        before="open",
+        after="last",
+        why={"pages": 16, "heavy": 15},
+        mode="watch",
+    )
+    assert orjson.loads(events.encode_verdict(event)) == {
+        "event": "guard_verdict",
+        "server_time": 1795251152,
+        "site": "a.example",
+        "family": "?sort",
+        "from": "open",
+        "to": "last",
+        "why": {"pages": 16, "heavy": 15},
+        "by": "learned",
+        "mode": "watch",
+    }
+    assert events.decode_crawl_event(events.encode_verdict(event)) is None
+    assert events.decode_notable(events.encode_verdict(event)) is None
 
 
 def test_a_rejection_keeps_the_record_whole() -> None:

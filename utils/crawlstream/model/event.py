@@ -108,6 +108,24 @@ class RunDelivered:
         return self.done == self.read - self.repeats
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardVerdict:
+    """Change of the waste guard's verdict on a family of URLs; it is of no crawl."""
+
+    server_time: int
+    """Epoch seconds."""
+    site: str
+    family: str
+    """Name of the family, safe to show."""
+    before: str
+    """``open``, ``last``, ``refused`` or ``dropped``."""
+    after: str
+    why: Mapping[str, int]
+    """Counters that decided."""
+    mode: str
+    """``watch``: no link is changed by it."""
+
+
 Event = PageFailed | PaymentRequired | CrawlEvent | RunDelivered
 
 

@@ -9,7 +9,14 @@ from typing import Any
 import orjson
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.event import CrawlEvent, Event, PageFailed, PaymentRequired, RunDelivered
+from crawlstream.model.event import (
+    CrawlEvent,
+    Event,
+    GuardVerdict,
+    PageFailed,
+    PaymentRequired,
+    RunDelivered,
+)
 from crawlstream.model.recurring.schedule import ScheduleEvent
 from crawlstream.wire import jsontext, views
 
@@ -124,6 +131,23 @@ def encode_of_schedule(event: ScheduleEvent) -> bytes:
         return jsontext.dumps(record | {"reason": event.reason, "count": event.count} | detail)
     crawl = {"crawlid": event.crawl.crawlid, "spiderid": event.crawl.spiderid}
     return jsontext.dumps(record | crawl | {"seeds": event.seeds, "late_s": event.late_s})
+
+
+def encode_verdict(event: GuardVerdict) -> bytes:
+    """Return a verdict of the waste guard as UTF-8 JSON."""
+    return jsontext.dumps(
+        {
+            "event": "guard_verdict",
+            "server_time": event.server_time,
+            "site": event.site,
+            "family": event.family,
+            "from": event.before,
+            "to": event.after,
+            "why": dict(event.why),
+            "by": "learned",
+            "mode": event.mode,
+        }
+    )
 
 
 def _page(event: PageFailed) -> dict[str, Any]:

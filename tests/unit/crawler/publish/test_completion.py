@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections.abc import Sequence
 
 import pytest
@@ -91,3 +92,14 @@ def test_who_gave_up_waiting_for_kafka_ends_no_page() -> None:
     ending.endings.item_failed(ending.response(), Failure(GivenUp("Kafka is away")))
     assert not ending.leases.of(0).has_report
     assert ending.page.is_open
+
+
+async def test_only_pages_that_are_done_vote_for_the_waste_guard() -> None:
+    """A page that fails, or is tried again, shows nothing of its site."""
+    voted: list[Page] = []
+    for reason in ("", "spider_error"):
+        ending = Ending()
+        ending.endings.waste = Namespace(note=voted.append)  # type: ignore[assignment]
+        ending.page.status, ending.page.failure = 200, reason
+        ending.endings.parsed(ending.page)
+    assert [page.failure for page in voted] == [""]

@@ -72,7 +72,8 @@ class CrawlingSettings(Section):
     reserves the page for it. Sites are not told. The same for all crawlers."""
     guard: GuardMode = Field(GuardMode.OFF, validation_alias=new("GUARD"))
     """Mode of the waste guard for crawls that do not choose one with `"guard"`. `watch`: results
-    name the text signature and the canonical URL of their page. The same for all crawlers."""
+    name the text signature and the canonical URL of their page, and families of URLs that bring
+    nothing new are reported. The same for all crawlers."""
     guard_most: GuardMode = Field(GuardMode.WATCH, validation_alias=new("GUARD_MOST"))
     """Highest mode of the waste guard that a crawl may choose; `off` switches the guard off for
     all. The same for all crawlers."""

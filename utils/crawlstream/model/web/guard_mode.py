@@ -11,7 +11,8 @@ class GuardMode(StrEnum):
 
     OFF = "off"
     WATCH = "watch"
-    """Results name the text signature and the canonical URL of their page."""
+    """Results name the text signature and the canonical URL of their page, and families of URLs
+    that bring nothing new are reported."""
 
 
 _EXTENT = tuple(GuardMode)

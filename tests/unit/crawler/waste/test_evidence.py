@@ -1,0 +1,69 @@
+"""Votes of pages: which pages vote, and what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from crawling.page.page import Page
+from crawling.quality.page_text import PageText
+from crawling.quality.traits import Traits
+from crawling.waste.evidence import may_vote, vote_of
+from crawlstream.model.crawl import Entry, Profile
+from support.crawler.leases import lease
+
+URL = "http://a.example/list?page=2"
+
+
+def _page(*, profile: dict[str, Any] | None = None, **entry: Any) -> Page:
+    asked = Entry(url=URL, **entry)
+    page = Page(lease(entry=asked, profile=Profile(**profile or {})), "id", status=200)
+    page.is_watched = True
+    page.traits = Traits(PageText(["a text"], URL))
+    return page
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [{"headers": {"A": "b"}}, {"cookie": "a=b"}, {"cookies": {"a": "b"}}, {"useragent": "x"}],
+)
+def test_pages_of_crawls_with_own_requests_do_not_vote(profile: dict[str, Any]) -> None:
+    """They may be shown something else than others."""
+    assert may_vote(_page())
+    assert not may_vote(_page(profile=profile))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"method": "POST"}, {"body": b"x"}, {"headers": {"A": "b"}}, {"cookies": {"a": "b"}}],
+)
+def test_pages_of_other_requests_do_not_vote(entry: dict[str, Any]) -> None:
+    """The address alone does not say what they are."""
+    assert not may_vote(_page(**entry))
+
+
+def test_pages_that_are_not_watched_do_not_vote() -> None:
+    """The mode of their crawl is off."""
+    page = _page()
+    page.is_watched = False
+    assert not may_vote(page)
+
+
+def test_a_vote_has_the_text_and_the_parent_of_its_own_site() -> None:
+    """A page that another site links to gives that one no credit."""
+    page = _page(parent_url="http://a.example/")
+    vote = vote_of(page, lambda url: url == "http://a.example/")
+    assert vote.text == PageText(["a text"], URL).text
+    assert vote.parent is not None
+    assert vote.is_there
+    assert {pair.family for pair in vote.pairs} == {"host", "?page"}
+    assert vote_of(page, lambda _: False).parent is None
+
+
+def test_a_page_without_text_says_so() -> None:
+    """Its text may be made by scripts."""
+    page = _page()
+    page.status, page.traits = 404, None
+    vote = vote_of(page, lambda _: True)
+    assert (vote.text, vote.is_there) == (None, False)

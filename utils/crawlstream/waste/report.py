@@ -1,0 +1,58 @@
+"""A sketch as people and programs read it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from crawlstream.waste.families import Family
+from crawlstream.waste.sketch import Sketch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyReport:
+    """A family of URLs, and the counters since its latest verdict."""
+
+    family: str
+    verdict: str
+    counts: dict[str, int]
+    """Counters by the names of ``YieldCounts``, and ``eq`` and ``ne``."""
+
+    @property
+    def summary(self) -> str:
+        """Return the counters in words."""
+        counts = self.counts
+        known, pages = counts["heavy"] + counts["dup"], counts["pages"]
+        found = counts["credit_fresh"] + counts["credit_maybe"]
+        text = f"{known} of {pages} pages had a known text; led to {found} that may be new"
+        if compared := counts["eq"] + counts["ne"]:
+            text += f"; {counts['eq']} of {compared} had the same text with another value"
+        return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SketchReport:
+    """Sketch of a site, in plain values."""
+
+    site: str
+    pages: int
+    """Pages that have voted."""
+    changed: int
+    """Epoch seconds of the latest change of a verdict; 0: there was none."""
+    families: tuple[FamilyReport, ...]
+    """Families with a verdict first, then by their pages."""
+
+
+def report_of(site: str, sketch: Sketch) -> SketchReport:
+    """Return the report of a site; with a name only for families with a verdict."""
+    families = sorted(sketch.families, key=lambda each: (each.is_plain, -each.counts.pages))
+    return SketchReport(
+        site=site,
+        pages=sketch.pages,
+        changed=sketch.changed,
+        families=tuple(map(_family, families)),
+    )
+
+
+def _family(family: Family) -> FamilyReport:
+    counts = {**asdict(family.counts), "eq": family.eq, "ne": family.ne}
+    return FamilyReport(family=family.shown, verdict=family.verdict, counts=counts)
