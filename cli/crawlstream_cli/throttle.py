@@ -236,7 +236,7 @@ def why(table: ThrottleTable | None, host: str) -> str:
     )
 
 
-def standing_rows(report: DomainReport, source: str) -> Sequence[tuple[str, str]]:
+def standing_rows(report: DomainReport, reason: str) -> Sequence[tuple[str, str]]:
     """Return the rows that describe a domain."""
     is_open = report.rule is not None and report.rule.effective_hits > 0
     delay_s = report.crawl_delay_ms / 1000
@@ -245,15 +245,34 @@ def standing_rows(report: DomainReport, source: str) -> Sequence[tuple[str, str]
         ("domain", report.domain),
         *([("limits of", report.kept_for)] if report.kept_for else []),
         ("rule", str(report.rule) if is_open else "blocked"),
-        ("source", source),
+        ("source", reason),
         ("Crawl-delay", f"{delay_s:g} s between requests" if delay_s else "none known"),
         ("back-off", back_off(report)),
+        *([("latency", latency(report))] if report.rule and report.rule.gentle else []),
         ("in flight", f"{report.under_way}{unsure}"),
     ]
     if is_open:
+        spacing_ms, source = report.spacing
+        rows.append(("spacing", f"{spacing_ms / 1000:.3g} s, {_SOURCES[source]}"))
         later = f"in {report.next_ms / 1000:.1f} s at the earliest"
         rows.append(("next request", later if report.next_ms else "now"))
     return rows
+
+
+_SOURCES = {
+    "rule": "by its rule",
+    "robots": "by its robots.txt",
+    "answers": "by its own answers",
+    "gentle": "by its latency",
+}
+
+
+def latency(report: DomainReport) -> str:
+    """Return the latency of a domain whose rule is gentle, in words."""
+    if not report.latency_ms:
+        return "not known yet"
+    lowest = f"{report.lowest_latency_ms:,} ms" if report.lowest_latency_ms else "not known yet"
+    return f"{report.latency_ms:,} ms to the first byte; at its lowest: {lowest}"
 
 
 def back_off(report: DomainReport) -> str:
@@ -295,7 +314,7 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
     rules = dict(sorted(asked.rules.items()))
     if domain in {None, DEFAULT}:
         rules = {DEFAULT: table.default, **rules}
-    fields = [f for f in RULE_FIELDS if not f.is_time or any(map(f.value_of, rules.values()))]
+    fields = [field for field in RULE_FIELDS if any(map(field.is_told, rules.values()))]
     shown = Table("domain", *(field.label for field in fields), "", box=None)
     for name, rule in rules.items():
         blocked = name != DEFAULT and table.block_of(fold_host(name)) is not None

@@ -133,8 +133,9 @@ class Inspector:
         spider, at, group = view.partition("@")
         name = encode_id(spider) + at + encode_id(group)
         answer = unpack(await self._scripts.run("survey", domain, MOST_QUEUES, name))
-        rule, unreported, under_way, not_before_ms, next_ms, queues, kept_for, *care = answer
-        strikes, silences, unanswered_ms, crawl_delay_ms, rests = map(int, care)
+        rule, unreported, under_way, not_before_ms, next_ms, queues, kept_for, *more = answer
+        mean_ms, floor_ms, gentle_ms, *care = map(int, more)
+        strikes, silences, unanswered_ms, crawl_delay_ms, rests = care
         applied = ThrottleRule.of_applied(rule.decode()) if rule else None
         paused_ms = 1000 * (applied.paused_until - time.time()) if applied else 0
         return DomainReport(
@@ -149,6 +150,9 @@ class Inspector:
             unanswered_ms=unanswered_ms,
             crawl_delay_ms=crawl_delay_ms,
             is_outside_hours=bool(rests),
+            latency_ms=mean_ms,
+            lowest_latency_ms=floor_ms,
+            gentle_ms=gentle_ms,
             queues=[_queue(queue) for queue in queues],
             kept_for="@".join(map(unquote, kept_for.decode().split("@"))),
         )

@@ -220,6 +220,8 @@ class Transfer:
             self.head = []
         else:
             self.has_head, self.head_at = True, time.monotonic()
+            if self.page is not None:
+                self._leases.begun(self.page)
             if self._most and (length := body_length(self.head)) > self._most:
                 return self._refuse_body(length)
         return None

@@ -224,7 +224,7 @@ class _Gate:
 
     def _let_go(self, connection: Any, download: Download, page: Page, scheme: bytes) -> Any:
         connection.dataReceived = _Limits(connection, download, self._leases.body_budget)
-        connection.request = partial(_watched_request, ref(connection), download)
+        connection.request = partial(_watched_request, ref(connection), download, self._leases)
         try:
             self._leases.depart(page)
         except GrantExpired:
@@ -241,7 +241,9 @@ class _Gate:
         return self._pool.closeCachedConnections()
 
 
-def _watched_request(connection: ref[Any], download: Download, request: Any) -> Any:
+def _watched_request(
+    connection: ref[Any], download: Download, leases: Leases, request: Any
+) -> Any:
     """Send a request on a connection, as Twisted does it, and keep the head that comes.
 
     A request to a proxy names a whole URL; of others, Twisted has left out what is empty.
@@ -249,7 +251,13 @@ def _watched_request(connection: ref[Any], download: Download, request: Any) -> 
     there: Any = connection()
     if request.uri.startswith(b"/"):
         request.uri = download.target
-    return type(there).request(there, request).addCallback(download.came)
+
+    def came(head: Any) -> Any:
+        if download.page is not None:
+            leases.begun(download.page)
+        return download.came(head)
+
+    return type(there).request(there, request).addCallback(came)
 
 
 class _Limits:

@@ -29,7 +29,7 @@ from crawling.page.page import Page, Phase
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Lease
 from crawlstream.model.effects import UNSENT, Outcome, Release, Requeue, SentRequest, Settle
-from crawlstream.model.throttle_table import SiteReaction
+from crawlstream.model.throttle_table import Reaction, SiteReaction
 from crawlstream.model.url import entry_id, fingerprint
 from crawlstream.model.words.price import price_in
 
@@ -60,8 +60,10 @@ class Leases:
         *,
         body_budget: BodyBudget | None = None,
         slow_per_slot: int = SLOW_PER_SLOT,
+        timeout_s: float = 10,
     ) -> None:
-        self._on_report, self._clock = on_report, clock
+        """``timeout_s``: the latency of a site that is silent."""
+        self._on_report, self._clock, self._timeout_s = on_report, clock, timeout_s
         self._partitions: defaultdict[int, PartitionLeases] = defaultdict(
             lambda: PartitionLeases(LastContact(clock))
         )
@@ -167,7 +169,11 @@ class Leases:
         if is_too_late or not (is_granted and self.may_send(page, CONTACT_WITHIN_S)):
             raise GrantExpired
         self._move(page, Phase.SENT)
-        page.left_at = self._clock()
+        page.left_at, page.head_at = self._clock(), 0
+
+    def begun(self, page: Page) -> None:
+        """Note that the site has begun to answer; of several heads the first one counts."""
+        page.head_at = page.head_at or self._clock()
 
     def departed(self, page: Page) -> None:
         """The request has left, now at the latest."""
@@ -195,8 +201,21 @@ class Leases:
             return
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1
-        self._of(page).report.note_sent(SentRequest(page.token, page.sent_ms, received, heard))
+        first_byte_ms = self._first_byte_ms(page, heard) if page.lease.is_gentle and heard else None
+        sent = SentRequest(page.token, page.sent_ms, received, heard, first_byte_ms)
+        self._of(page).report.note_sent(sent)
         self._on_report()
+
+    def _first_byte_ms(self, page: Page, heard: SiteReaction) -> int | None:
+        """Return the latency of a site, from the departure of a request; None: unknown.
+
+        Refusals are quick, and say nothing about pages.
+        """
+        if heard.reaction is Reaction.SILENCE:
+            return int(self._timeout_s * 1000)
+        if heard.reaction is Reaction.ANSWER and page.head_at:
+            return max(int((page.head_at - page.left_at) * 1000), 1)
+        return None
 
     def _age_of(self, page: Page) -> float:
         """Seconds since the page's grant was asked for."""

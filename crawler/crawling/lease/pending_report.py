@@ -95,5 +95,7 @@ def _tells_all(end: End, sent: SentRequest | None) -> bool:
     """Return whether an end makes the report needless: a result implies that the site answered."""
     if sent is None or sent.heard is None:
         return True
+    if sent.first_byte_ms is not None:
+        return False
     is_result = isinstance(end, Settle) and end.outcome is not Outcome.FAILED
     return is_result and sent.heard.reaction is Reaction.ANSWER

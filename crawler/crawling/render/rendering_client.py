@@ -204,10 +204,14 @@ class RenderingClient:
             may_move=lambda url: (
                 settings.metarefresh_enabled and leads_on(page, url, self._renderer.redirects)
             ),
-            on_head=lambda: self._leases.departed(page),
+            on_head=partial(self._begun, page),
             judge=partial(_judged, judge),
             on_answer=partial(_heard, judge, page),
         )
+
+    def _begun(self, page: Page) -> None:
+        self._leases.begun(page)
+        self._leases.departed(page)
 
     def _judge_of(self, page: Page) -> Judge:
         settings, renderer = self._settings, self._renderer

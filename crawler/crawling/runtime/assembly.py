@@ -72,6 +72,7 @@ def assemble(
         lambda: sessions.news(),  # noqa: PLW0108  made below
         body_budget=BodyBudget(settings.download_max_bytes),
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
+        timeout_s=settings.download_timeout,
     )
     leases.sites.site_of = clients.site_of
     leases.spiller = _spiller(clients, settings, publisher, leases=leases, tasks=tasks)

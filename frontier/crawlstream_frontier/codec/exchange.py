@@ -48,6 +48,8 @@ class ExchangeAnswer(NamedTuple):
     unconfirmed: Sequence[Any]
     """As ``unpack_questions`` takes them."""
     date_ms: int
+    gentle: Sequence[bytes] = ()
+    """Domains of the leases whose rules are gentle."""
 
     @classmethod
     def unpack(cls, packed: object) -> Self:
@@ -89,7 +91,7 @@ def unpack_leases(
         for c, (name, run, recovered, occasion, *_) in mapping(answer.crawls).items()
     }
     packed, known = mapping(answer.profiles), dict[bytes, Profile]()
-    origins = _Origins(answer, spiderid)
+    origins, gentle = _Origins(answer, spiderid), frozenset(answer.gentle)
     leases, inherited = [], {}
     for place, lot, domain, entry in zip(*[iter(answer.granted)] * 4, strict=True):
         c, priority = lots[lot - 1]
@@ -121,6 +123,7 @@ def unpack_leases(
                 partition=partition,
                 recovered=recovered,
                 firing=firing,
+                is_gentle=domain in gentle,
             )
         )
     return LeaseResult(leases, inherited)
@@ -157,7 +160,8 @@ def pack_sent(sent: SentRequest) -> list[object]:
     told = [sent.token, sent.after_ms, sent.received]
     if (heard := sent.heard) is None:
         return told
-    return [*told, heard.reaction.value, heard.wait_ms, heard.until_ms]
+    told += [heard.reaction.value, heard.wait_ms, heard.until_ms]
+    return told if sent.first_byte_ms is None else [*told, sent.first_byte_ms]
 
 
 def pack_requeue(requeue: Requeue) -> list[object]:

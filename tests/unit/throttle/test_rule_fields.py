@@ -24,7 +24,8 @@ def _values_of(field: RuleField) -> some.SearchStrategy[Any]:
         return some.booleans()
     if field.is_whole:
         return some.integers(int(field.least), int(field.most))
-    return some.floats(field.least, field.most)
+    numbers = some.floats(field.off_below or field.least, field.most)
+    return some.just(0.0) | numbers if field.off_below else numbers
 
 
 RULES = some.builds(ThrottleRule, **{one.attribute: _values_of(one) for one in RULE_FIELDS})
@@ -59,6 +60,36 @@ def test_a_pause_is_given_to_redis_as_it_is() -> None:
     assert paused.applied() == f"5 1000 1 8 {LATEST}"
     assert ThrottleRule.of_applied(paused.applied()) == paused
     assert replace(paused, paused_until=0).applied() == "5 1000 1 8"
+
+
+@given(RULES)
+def test_the_frontier_reads_gentle_beside_render(rule: ThrottleRule) -> None:
+    """In thousandths; the version before reads the same limits of requests from the text."""
+    rule = replace(rule, scale=1.0)
+    applied = ThrottleRule.of_applied(rule.applied())
+    assert abs(applied.gentle - rule.gentle) <= 0.0005
+    assert applied.render == rule.render
+    numbers = rule.applied().split()
+    assert len(numbers) <= 6
+    before = replace(rule, gentle=0.0).applied().split()
+    assert numbers[:5] == [*before, "0"][:5] if rule.gentle else numbers == before
+
+
+def test_gentle_is_written_so() -> None:
+    """A rule without it is written as ever."""
+    rule = ThrottleRule(hits=10, window_s=60)
+    assert replace(rule, gentle=1.5).applied() == "10 60000 1 8 0 15000030"
+    assert replace(rule, gentle=0.01, render=0).applied() == "10 60000 1 8 0 100000"
+    assert replace(rule, gentle=0.0).applied() == rule.applied() == "10 60000 1 8"
+    assert str(replace(rule, gentle=1.5)) == f"{rule}, gentle 1.5"
+
+
+@pytest.mark.parametrize(("value", "is_valid"), [(0, True), (0.01, True), (0.009, False)])
+def test_gentle_may_be_off(value: float, is_valid: bool) -> None:  # noqa: FBT001  a case
+    """0 switches it off for one domain; a number that would be rounded to 0 is refused."""
+    (field,) = (one for one in RULE_FIELDS if one.name == "gentle")
+    assert field.accepts(value) is is_valid
+    assert field.wanted == "0 (off) or a number from 0.01 to 8"
 
 
 def test_a_rule_in_words() -> None:

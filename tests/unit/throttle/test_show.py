@@ -38,7 +38,7 @@ def said(report: DomainReport, source: str = "the default") -> dict[str, str]:
     return dict(standing_rows(report, source))
 
 
-def test_a_calm_domain_is_told_in_six_lines() -> None:
+def test_a_calm_domain_is_told_in_eight_lines() -> None:
     """Rule, source, and that nothing holds it back."""
     assert said(CALM) == {
         "domain": "example.com",
@@ -47,6 +47,7 @@ def test_a_calm_domain_is_told_in_six_lines() -> None:
         "Crawl-delay": "none known",
         "back-off": "none",
         "in flight": "0",
+        "spacing": "6 s, by its rule",
         "next request": "now",
     }
 
@@ -123,3 +124,29 @@ def test_a_rule_for_a_part_of_a_domain_is_explained() -> None:
     assert other.startswith("www.example.com is counted as part of example.com; its rule: that of")
     assert not [*explanations(TABLE, "default"), *explanations(TABLE, None)]
     assert not explanations(TABLE, "example.org")
+
+
+def test_the_spacing_is_told_with_its_source() -> None:
+    """The longest of rule, Crawl-delay and latency; a back-off is above all."""
+    gentle = replace(
+        CALM,
+        rule=ThrottleRule(hits=30, window_s=1.0, moderated=False, gentle=0.5),
+        latency_ms=210,
+        lowest_latency_ms=180,
+        gentle_ms=420,
+    )
+    assert said(gentle)["spacing"] == "0.42 s, by its latency"
+    assert said(gentle)["latency"] == "210 ms to the first byte; at its lowest: 180 ms"
+    assert said(replace(gentle, gentle_ms=30))["spacing"] == "0.0333 s, by its rule"
+    new = said(replace(gentle, latency_ms=0, lowest_latency_ms=0, gentle_ms=0))
+    assert (new["latency"], new["spacing"]) == ("not known yet", "0.0333 s, by its rule")
+    few = said(replace(gentle, lowest_latency_ms=0))
+    assert few["latency"].endswith("at its lowest: not known yet")
+    delayed = replace(gentle, crawl_delay_ms=5_000)
+    assert said(delayed)["spacing"] == "5 s, by its robots.txt"
+    assert said(replace(delayed, not_before_ms=7_000))["spacing"] == "7 s, by its own answers"
+    resting = replace(delayed, not_before_ms=7_000, is_outside_hours=True)
+    assert said(resting)["spacing"] == "7 s, by its robots.txt"
+    bursts = replace(CALM, rule=ThrottleRule(hits=30, window_s=1.0, moderated=False))
+    assert said(bursts)["spacing"] == "0 s, by its rule"
+    assert "latency" not in said(CALM)

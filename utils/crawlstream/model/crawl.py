@@ -133,6 +133,8 @@ class Lease:
     """Latest firing that fed the run."""
     partition: int = 0
     """Partition of the frontier that granted it."""
+    is_gentle: bool = False
+    """True if the rule of its site is gentle: the time to the first byte must be reported."""
 
     @property
     def attempt(self) -> int:

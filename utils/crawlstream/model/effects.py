@@ -139,6 +139,9 @@ class SentRequest:
     """The response has arrived: the request no longer counts against the domain's concurrency."""
     heard: SiteReaction | None = None
     """Reaction of the site, reported with ``received``; None if it shows nothing."""
+    first_byte_ms: int | None = None
+    """Time from its request to the first byte of its answer, or the timeout after a silence, if the
+    lease says that the rule of its site is gentle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,8 +118,29 @@ class DomainReport:
     queues: Sequence[QueueReport]
     is_outside_hours: bool = False
     """True if its robots.txt wants no visits at this time of day (Visit-time)."""
+    latency_ms: int = 0
+    """Mean time to the first byte, if its rule is gentle; 0: not known."""
+    lowest_latency_ms: int = 0
+    """Lowest such mean, which rises by 5 % an hour; 0: not known, or too few answers."""
+    gentle_ms: int = 0
+    """Time between two requests that this latency requires; 0: none."""
     kept_for: str = ""
     """Spider and group of these limits, ``spider[@group]``; empty: all spiders share them."""
+
+    @property
+    def spacing(self) -> tuple[float, str]:
+        """Return the present milliseconds between two requests, and what requires them.
+
+        That is ``rule``, ``robots`` (Crawl-delay, Visit-time), ``answers`` (back-off), or
+        ``gentle`` (latency). A rule that allows bursts requires none.
+        """
+        if self.not_before_ms > 0:
+            return self.not_before_ms, "robots" if self.is_outside_hours else "answers"
+        rule, needs = self.rule, {"robots": self.crawl_delay_ms, "gentle": self.gentle_ms}
+        is_even = rule and rule.effective_hits and (rule.moderated or rule.gentle)
+        by_rule = 1000 * rule.window_s / rule.effective_hits if rule and is_even else 0
+        source = max(needs, key=lambda name: needs[name])
+        return (needs[source], source) if needs[source] > by_rule else (by_rule, "rule")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,8 @@ class RuleField:
     """True if the value is a time in epoch seconds; 0: no time."""
     is_late: bool = False
     """True if the field is sent to the frontier only if it differs from its default."""
+    off_below: float = 0
+    """Smallest number other than 0, which switches the field off; 0: the field is never off."""
     attribute: str = ""
     kind: type = int
     default: Any = None
@@ -93,7 +95,9 @@ class RuleField:
             return "true or false"
         what = "a whole number" if self.is_whole else "a number"
         seconds = " of seconds" if self.unit == "s" else ""
-        return f"{what}{seconds} from {self.least:.12g} to {self.most:.12g}"
+        off = "0 (off) or " if self.off_below else ""
+        least = self.off_below or self.least
+        return f"{off}{what}{seconds} from {least:.12g} to {self.most:.12g}"
 
     def accepts(self, value: object) -> bool:
         """Return whether a value from outside is valid for the field."""
@@ -101,7 +105,13 @@ class RuleField:
             return isinstance(value, bool) and self.is_truth
         if self.is_whole and isinstance(value, float) and not value.is_integer():
             return False
+        if self.off_below and isinstance(value, int | float) and 0 < value < self.off_below:
+            return False
         return isinstance(value, int | float) and self.least <= value <= self.most
+
+    def is_told(self, rule: object) -> bool:
+        """Return whether a rule has a value for the field that is worth showing."""
+        return bool(self.value_of(rule)) or not (self.is_time or self.off_below)
 
     def shown(self, value: Any) -> str:
         """Return a value as people see it."""

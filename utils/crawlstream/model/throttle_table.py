@@ -14,6 +14,8 @@ from crawlstream.model.url import canonical_host, domain_key, host_of
 
 DEFAULT_CONCURRENCY = 8
 """Concurrent requests to a domain, from lease to response, unless its rule sets it."""
+_GENTLE_UNIT, _THOUSANDTHS = 10_000, 1_000
+"""``render`` has at most four digits; ``gentle`` is in thousandths."""
 DEFAULT_RENDER = 30
 """Further requests of a rendered page to its own site, unless the rule sets it."""
 
@@ -88,6 +90,17 @@ class ThrottleRule:
             is_late=True,
         ),
     ] = DEFAULT_RENDER
+    gentle: Annotated[
+        float,
+        RuleField(
+            "Number of servers of the site whose time all crawlers together may use, by its time"
+            " to the first byte; 0: the pace does not depend on that.",
+            most=8,
+            off_below=0.01,
+            phrase=", gentle {}",
+            is_applied=False,
+        ),
+    ] = 0.0
 
     @property
     def is_paused(self) -> bool:
@@ -102,7 +115,7 @@ class ThrottleRule:
     def __str__(self) -> str:
         """Return the rule in words: ``10 per 60 s, evenly, 8 at a time``."""
         effective = replace(self, hits=self.effective_hits)
-        told = (f for f in RULE_FIELDS if not f.is_time or self.is_paused)
+        told = (f for f in RULE_FIELDS if f.is_told(self) and (not f.is_time or self.is_paused))
         return "".join(f.phrase.format(f.shown(f.value_of(effective))) for f in told)
 
     def named(self) -> dict[str, Any]:
@@ -121,19 +134,28 @@ class ThrottleRule:
     def applied(self) -> str:
         """Return the rule as the frontier applies it: whole numbers, hits already scaled.
 
-        Fields marked ``is_late`` are left out at the end while they have their default.
+        Fields marked ``is_late`` are left out at the end while they have their default. ``gentle``,
+        in thousandths, is in front of the last four digits of the last number: processes of the
+        version before use the rest of the rule, and refuse one with a further number.
         """
         effective = replace(self, hits=self.effective_hits)
         told = list(_APPLIED)
-        while told[-1].is_late and told[-1].value_of(self) == told[-1].default:
+        while not self.gentle and told[-1].is_late and told[-1].value_of(self) == told[-1].default:
             told.pop()
-        return " ".join(str(one.applied(one.value_of(effective))) for one in told)
+        numbers = [one.applied(one.value_of(effective)) for one in told]
+        if self.gentle:
+            numbers[-1] += _GENTLE_UNIT * round(self.gentle * _THOUSANDTHS)
+        return " ".join(map(str, numbers))
 
     @classmethod
     def of_applied(cls, text: str) -> ThrottleRule:
         """Return the rule, scaled, for a result of ``applied``."""
-        given = zip(_APPLIED, map(int, text.split()), strict=False)
-        return cls(**{one.attribute: one.from_applied(number) for one, number in given})
+        numbers, gentle = [*map(int, text.split())], 0
+        if len(numbers) == len(_APPLIED):
+            gentle, numbers[-1] = divmod(numbers[-1], _GENTLE_UNIT)
+        given = zip(_APPLIED, numbers, strict=False)
+        fields = {one.attribute: one.from_applied(number) for one, number in given}
+        return cls(**fields, gentle=gentle / _THOUSANDTHS)
 
 
 def _rule_fields() -> Iterator[RuleField]:

@@ -88,6 +88,7 @@ function K.parked(V) return P .. 'p:' .. V end
 function K.delayed_crawls(S) return P .. 'y:' .. S end
 function K.delayed(S, c) return P .. 'y:' .. S .. ':' .. c end
 K.states = P .. 't'
+K.latency = P .. 'latency'
 K.spent = P .. 'v'
 
 -- Shelves.

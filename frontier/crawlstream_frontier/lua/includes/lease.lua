@@ -304,8 +304,11 @@ local function serve_pass(V, want, limit)
     return 0, false
   end
   round.states = load_states(keys_of(V, round.domains))
-  join_rules(round.domains, round.states)
+  local is_gentle = join_rules(round.domains, round.states)
   local granted = serve_round(V, round, want)
+  if is_gentle then
+    note_gentle(round)
+  end
   if #round.left > 0 then
     leave(V, round.left)
   end

@@ -5,36 +5,32 @@
 --   latest bucket, sends in it; with a not_before, its care; then {start, sends} of each older bucket, expiring singly.
 --   Buckets are of 1 ms for up to 128 hits, of window/32 beyond that; each counts whole until one
 --   window after its end. A moderated rule keeps only the last send, as a latest bucket with no sends in it.
--- care: the site's own limits. strikes (refusals, and silences from the 5th in a row on) since its last answer: each
---   delays requests for as long as the site asked for, or twice as long as the one before, and then one request at
---   a time probes it until one is answered. Only requests granted after the last strike (or rest) change the
---   count. silences in a row; time of the last strike; time since when nothing was answered, -1 if it rests outside
---   its hours; Crawl-delay, and until when (epoch ms) it is known.
+-- care: the site's own limits, see `care`. strikes, silences in a row; time of the last strike; time since when
+--   nothing was answered, -1 if it rests outside its hours; Crawl-delay, and until when (epoch ms) it is known.
 -- bonus: 0 none; 3 the first grant is out; 1 it bought a robots.txt, so one more grant is due at once;
 --   2 that was given, so the next one waits twice the spacing.
 -- Cost: arithmetic; the caller reads and writes states and rules with one command per batch.
 local DEFAULT_RULE = ''
 local state_cache, changed_states = {}, {}
 local table_rule_of, join_rules, load_states, save_states, spent_at
-local allowance, grant, report_send, end_request, add_sends, take_care
-local note_robots, heed, is_unreachable, care_of
-local ANSWER, SILENCE, NO_BONUS, BONUS_DUE, BONUS_GIVEN = 1, 3, 0, 1, 2  -- Reactions of a site; 2: refuse.
+local allowance, grant, report_send, end_request, add_sends, slowed, spaced
+local ANSWER, NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 1, 0, 1, 2, 3
 local UNREPORTED, CONCURRENT, NOT_BEFORE, BONUS, SENDS, STRIKES, STRUCK_AT = 1, 2, 3, 5, 6, 10, 12
+local SILENCES, SINCE, DELAY, DELAY_UNTIL = 11, 13, 14, 15
+--- include: gentle
+--- include: care
 
 -- A block hides the following names: a function in Lua has 200 names at most.
 do
 local LIFE, LATEST, IN_LATEST, OLDER = 4, 7, 8, 9
 local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE, CARE = '<IIdIBIdI', 37, '<dI', 12, '<BBddI4d'
 local EXACT_HITS, COARSE_BUCKETS, LONG_HISTORY = 128, 32, 48 * 12
-local FIRST_OUT, CONCURRENCY_RECHECK_MS, SILENCES, SINCE, DELAY, DELAY_UNTIL = 3, 1000, 11, 13, 14, 15
-local LONG_AGO, MOST, SILENCES_A_STRIKE, FIELDS_WITHOUT_DOMAIN, RESTS = 1, 255, 5, 2, -1
-local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
-local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
-local LONGEST_DELAY_MS, DELAY_KEPT_MS, UNHEARD_MS, PAUSE_RECHECK_MS = 300000, 86400000, 1000, 60000
+local CONCURRENCY_RECHECK_MS, UNHEARD_MS, PAUSE_RECHECK_MS, FIELDS_WITHOUT_DOMAIN = 1000, 1000, 60000, 2
 local rule_cache, default_rule, has_own_rules = {}
 local short_life = life % 4294967296  -- The part stored in a state: equal ones are seven weeks apart.
 
--- "hits window_ms moderated concurrency[ paused_until_s[ render]]" -> table; hits 0 holds it back; render: crawlers'
+-- "hits window_ms moderated concurrency[ paused_until_s[ render]]" -> table; hits 0 holds it back; render: crawlers',
+-- and `gentle`, see there.
 local function parse_rule(text)
   local rule = rule_cache[text]
   if not rule then
@@ -43,19 +39,27 @@ local function parse_rule(text)
       concurrency = tonumber(concurrency), paused_until = (tonumber(until_s) or 0) * 1000 }
     rule.spacing = math.ceil(rule.window / math.max(rule.hits, 1))
     rule.bucket = rule.hits <= EXACT_HITS and 1 or math.ceil(rule.window / COARSE_BUCKETS)
+    if until_s ~= '' then
+      make_gentle(rule, text)
+    end
     rule_cache[text] = rule
   end
   return rule
 end
 
+-- Return a rule with this spacing instead of its own.
+function spaced(rule, spacing)
+  return { hits = 1, window = spacing, spacing = spacing, bucket = 1, moderated = true,
+    concurrency = rule.concurrency, paused_until = rule.paused_until, gentle = rule.gentle }
+end
+
 -- Return the rule of a domain whose robots.txt has a Crawl-delay: the slower of the two.
-local function slowed(state, rule)
+function slowed(state, rule)
   local spacing = math.max(rule.spacing, state[DELAY])
   if rule.hits == 0 or state[DELAY_UNTIL] <= wall or (rule.moderated and spacing == rule.spacing) then
     return rule
   end
-  return { hits = 1, window = spacing, spacing = spacing, bucket = 1, moderated = true,
-    concurrency = rule.concurrency, paused_until = rule.paused_until }
+  return spaced(rule, spacing)
 end
 
 -- Return the table's rule for a domain; `rule` of its state is the one that applies now.
@@ -68,7 +72,7 @@ function table_rule_of(domain)
   return text and parse_rule(text) or default_rule
 end
 
--- Add their rules to the states of these domains: one HMGET if any has a rule of its own.
+-- Add their rules to the states of these domains: one HMGET if any has a rule of its own. Return true if any is gentle.
 function join_rules(domains, states)
   local default = table_rule_of(DEFAULT_RULE)
   local texts = has_own_rules and redis.call('HMGET', K.rules, unpack(domains))
@@ -76,6 +80,7 @@ function join_rules(domains, states)
     local state, rule = states[i], texts and texts[i] and parse_rule(texts[i]) or default
     state.rule = state[NOT_BEFORE] ~= 0 and slowed(state, rule) or rule
   end
+  return is_any_gentle and slow_down(states)
 end
 
 local function decode_state(key, packed)
@@ -129,6 +134,9 @@ function save_states()
   end
   if n > 0 then
     redis.call('HSET', K.states, unpack(args))
+  end
+  if is_any_gentle then
+    save_latencies()
   end
 end
 
@@ -280,94 +288,6 @@ function grant(state, amount, left)
   return left > 0 and now or select(2, allowance(state)) or now
 end
 
--- Begin the care of a domain.
-function take_care(state)
-  if state[NOT_BEFORE] == 0 then
-    state[NOT_BEFORE] = LONG_AGO
-    state[STRIKES], state[SILENCES], state[STRUCK_AT], state[SINCE], state[DELAY], state[DELAY_UNTIL] = 0, 0, 0, 0, 0, 0
-  end
-end
-
--- Note the Crawl-delay of a robots.txt that a grant was used for: `delay` ms (0: none). With several hosts in a domain
--- the slowest counts. If it was the first request to a domain, the page may follow at once. Together they count as
--- two: the next pause is twice as long. A site that wants no visits for `rest` ms refuses nothing by that.
-function note_robots(state, delay, rest)
-  if rest > 0 then
-    take_care(state)
-    state[NOT_BEFORE] = math.max(state[NOT_BEFORE], now + math.min(rest, LONGEST_ASKED_MS))
-    state[STRUCK_AT], state[SINCE] = state[NOT_BEFORE], state[STRIKES] > 0 and state[SINCE] or RESTS
-  elseif delay > 0 then
-    take_care(state)
-    local known = state[DELAY_UNTIL] > wall and state[DELAY] or 0
-    state[DELAY] = math.min(math.max(known, delay), LONGEST_DELAY_MS)
-    state[DELAY_UNTIL] = wall + DELAY_KEPT_MS
-    state.rule = slowed(state, state.rule)
-  end
-  if state[BONUS] == FIRST_OUT and state.rule.moderated and state.rule.hits > 1 then
-    state[BONUS] = BONUS_DUE
-  end
-  changed_states[state.key] = state
-end
-
-local function strike(state, pause)
-  state[STRIKES], state[STRUCK_AT] = math.min(state[STRIKES] + 1, MOST), now
-  if pause == 0 then
-    pause = math.min(FIRST_PAUSE_MS * 2 ^ (state[STRIKES] - 1), LONGEST_PAUSE_MS)
-  end
-  state[NOT_BEFORE] = math.max(state[NOT_BEFORE], now + pause)
-end
-
--- Return true if a domain has not answered for so long that its entries may fail.
-function is_unreachable(state)
-  local is_struck = state[NOT_BEFORE] ~= 0 and state[STRIKES] > 0
-  local too_long = is_struck and state[SILENCES] > 0 and SILENT_TOO_LONG_MS or REFUSED_TOO_LONG_MS
-  return is_struck and now - state[SINCE] >= too_long
-end
-
--- Record a site's reaction to the request of a lease: an answer, a refusal (with a pause of `wait` ms, or until
--- `moment` in epoch ms; 0: the site gave none), or silence.
-function heed(hold, state, what, wait, moment)
-  if what == ANSWER and state[NOT_BEFORE] == 0 then
-    return
-  end
-  take_care(state)
-  changed_states[state.key] = state
-  local is_news = hold.since >= state[STRUCK_AT]
-  if what == ANSWER then
-    if is_news then
-      state[STRIKES], state[SILENCES], state[SINCE] = 0, 0, 0
-      state[NOT_BEFORE] = state[DELAY_UNTIL] > wall and LONG_AGO or 0
-    end
-    return
-  end
-  if state[SINCE] <= 0 or (what == SILENCE and state[SILENCES] == 0) then
-    state[SINCE] = now
-  end
-  state[SILENCES] = what == SILENCE and math.min(state[SILENCES] + 1, MOST) or 0
-  if what == SILENCE and state[SILENCES] < SILENCES_A_STRIKE then
-    return
-  end
-  local asked = math.min(math.max(wait, moment > 0 and moment - wall or 0, 0), LONGEST_ASKED_MS)
-  if is_news then
-    strike(state, asked)
-  else
-    state[NOT_BEFORE] = math.max(state[NOT_BEFORE], now + asked)
-  end
-  if is_news and is_unreachable(state) and crawl_of(hold.lot.c).state == 'running' then
-    redis.call('HSETNX', K.abandon, hold.lot.c, '0')
-    wake_tend_by(now)
-  end
-end
-
--- Return to display: strikes, silences, ms without an answer, Crawl-delay in ms while known, 1 while outside its hours.
-function care_of(state)
-  if state[NOT_BEFORE] == 0 then
-    return 0, 0, 0, 0, 0
-  end
-  return state[STRIKES], state[SILENCES], state[SINCE] > 0 and now - state[SINCE] or 0,
-    state[DELAY_UNTIL] > wall and state[DELAY] or 0, state[SINCE] == RESTS and state[NOT_BEFORE] > now and 1 or 0
-end
-
 -- Report that a granted request was sent at time `at`, but no later than now; false: it never will be.
 function report_send(state, at)
   state[UNREPORTED] = state[UNREPORTED] > 0 and state[UNREPORTED] - 1 or 0
@@ -392,9 +312,8 @@ function spent_at(state)
   local holds_back = rule.moderated and 2 * rule.spacing or rule.window + rule.bucket
   local spent = state[LATEST] + holds_back
   if state[NOT_BEFORE] ~= 0 then
-    local remembered = state[STRIKES] > 0 and LONGEST_PAUSE_MS or 0
-    spent = math.max(spent, state[NOT_BEFORE] + remembered, now + state[DELAY_UNTIL] - wall)
+    spent = math.max(spent, care_kept_until(state))
   end
-  return spent
+  return state.latency and math.max(spent, latency_kept_until(state)) or spent
 end
 end

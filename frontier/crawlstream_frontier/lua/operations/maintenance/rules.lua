@@ -9,8 +9,8 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it split a
 --   domain into sites}
---   rule = "<hits> <window_ms> <moderated> <concurrency>[ <paused until, epoch s>]", hits 0 blocks the
---   domain.
+--   rule = "<hits> <window_ms> <moderated> <concurrency>[ <paused until, epoch s>[ <gentle and render>]]", see
+--   `make_gentle`; hits 0 blocks the domain.
 -- Returns: 1 copied, 0 refused, 2 known already.
 -- Cost: O(rules); domains whose rule changed are checked again at once. If all may have changed
 --   (a new default), or too many, `revise` checks them in steps.
@@ -79,7 +79,25 @@ for domain in pairs(before) do
   end
 end
 
+-- Forget the latency of domains whose rules are no longer gentle.
+local function forget_latencies(spiders)
+  if is_default_new and not table_rule_of(DEFAULT_RULE).gentle then
+    redis.call('UNLINK', K.latency)
+    return
+  end
+  for _, domain in ipairs(changed) do
+    for _, S in ipairs(table_rule_of(domain).gentle and {} or spiders) do
+      for _, V in ipairs(views_of(S)) do
+        redis.call('HDEL', K.latency, key_of(V, domain))
+      end
+    end
+  end
+end
+
 local spiders = redis.call('SMEMBERS', K.spiders)
+if redis.call('EXISTS', K.latency) == 1 then
+  forget_latencies(spiders)
+end
 local is_too_much = is_default_new or #changed * #spiders > LOOKS_AT_ONCE
 for _, S in ipairs(spiders) do
   for _, V in ipairs(views_of(S)) do

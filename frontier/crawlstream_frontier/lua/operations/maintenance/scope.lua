@@ -44,7 +44,7 @@ if (known or '') ~= wanted and (#spiders > 0 or redis.call('HLEN', K.states) > 1
   end
   life, restart = life + 1, now
   redis.call('HSET', K.meta, 'life', int(life), 'restart', int(restart))
-  redis.call('UNLINK', K.states, K.spent)
+  redis.call('UNLINK', K.states, K.latency, K.spent)
   pad(K.states)
 end
 redis.call('HSET', K.meta, 'scope', wanted)

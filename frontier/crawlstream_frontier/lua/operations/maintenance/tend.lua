@@ -134,6 +134,9 @@ local function forget_states()
     if spent_at(states[i]) <= now then
       redis.call('HDEL', K.states, key)
       redis.call('ZREM', K.spent, key)
+      if states[i].latency then
+        redis.call('HDEL', K.latency, key)
+      end
     else
       redis.call('ZADD', K.spent, int(now + RECHECK_STATE_MS), key)
     end

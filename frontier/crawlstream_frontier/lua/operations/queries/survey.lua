@@ -5,8 +5,8 @@
 -- ARGV: 1 domain, 2 most bands per spider, 3 the view whose limits are returned, if views have limits of
 --   their own ('': any).
 -- Returns: packed {rule, unreported, concurrent, not_before_ms from now, next_ms from now, queues,
---   view|'' if there is one only, strikes, silences, ms without an answer, Crawl-delay in ms, 1 while it
---   rests outside its hours}
+--   view|'' if there is one only, mean and floor of the time to the first byte in ms, ms of spacing that they require
+--   (0: unknown), strikes, silences, ms without an answer, Crawl-delay in ms, 1 while it rests outside its hours}
 --   queue {spider, 'ready'|'waiting'|'parked'|'', due_ms from now|-1, bands, {name, standing, length …}},
 --   best standing first; `bands` is their total number
 -- Cost: O(spiders + requested bands).
@@ -28,6 +28,7 @@ end
 local next_at = earliest(view, domain)
 local state = state_of(view, domain)
 local unreported, concurrent, not_before = unpack(state, 1, 3)
+local mean, floor, gentle_spacing = latency_of(state)
 
 -- Return the place of the domain in the indexes of a view, and the time when it is due.
 local function place_of(V)
@@ -63,5 +64,5 @@ end
 local rule = rules_known and (redis.call('HGET', K.rules, domain)
   or redis.call('HGET', K.rules, DEFAULT_RULE)) or ''
 return cmsgpack.pack({ rule, unreported, concurrent, math.max(not_before - now, 0),
-  math.max(next_at - now, 0), queues, scope ~= '' and view or '',
+  math.max(next_at - now, 0), queues, scope ~= '' and view or '', math.ceil(mean), math.ceil(floor), gentle_spacing,
   care_of(state) })

@@ -6,8 +6,8 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, ends, settles, requeues, releases
 --   [, egress group]}; without a group nothing is granted where each group has limits of its own
---   sent    {token, after_ms, is received [, reaction, wait_ms, until_ms]}; the last three only if the
---           site reacted: see `heed`
+--   sent    {token, after_ms, is received [, reaction, wait_ms, until_ms [, ms to the first byte]]}; the next three
+--           only if the site reacted: see `heed`; the last one only if its rule is gentle
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages without links
 --   settle  {token, outcome, reason, sent_ms|-1|-2, bytes, domain_cap|-1, crawl_cap|-1,
 --            links as in `admit`, counts {<z|d|r|p>:reason, n …}, put in life|-1, spilled {chunk, links …}
@@ -19,8 +19,8 @@
 --           may be visited; site: where the entry belongs if it was granted under another site; it goes to
 --           the back of its queue there
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
---   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall}; crowded is 1 or 0, -1 if it
---   was not checked
+--   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall [, gentle]}; crowded is 1 or 0,
+--   -1 if it was not checked
 --   holds    {place, number of the lot, domain, entry …}; the token is "<call>-<place>"
 --   lots     {crawl number, priority …}
 --   crawls   crawl number -> {name, run, recovered, occasion|'' [, generation, life and number of the
@@ -30,6 +30,8 @@
 --   refused  tokens whose children have no room: spill them, then settle; this call did nothing for them
 --   capped   tokens that have ended, although not all of their children were admitted or known
 --   unconfirmed  contexts that have work and need a label from their coordinators, in the form of `take`
+--   gentle   domains of holds whose rules are gentle: the time to the first byte is to be reported; not for repeated
+--            grants
 -- Cost: per page the work of about 12 commands, in one round trip for the whole call.
 --- include: clock
 --- include: views
@@ -63,7 +65,7 @@ end
 join_throttle(holds)
 
 for _, sent in ipairs(sents) do
-  local token, after_ms, is_received, reaction, wait_ms, until_ms = unpack(sent)
+  local token, after_ms, is_received, reaction, wait_ms, until_ms, first_byte_ms = unpack(sent)
   local hold = holds[token]
   if hold then
     note_sent(hold, after_ms)
@@ -71,7 +73,7 @@ for _, sent in ipairs(sents) do
       local is_news = reaction and hold.flags < 2
       note_received(hold)
       if is_news then
-        heed(hold, hold.state, reaction, wait_ms, until_ms)
+        heed(hold, hold.state, reaction, wait_ms, until_ms, first_byte_ms)
       end
     end
   end
@@ -197,7 +199,8 @@ for c in pairs(made_limbo and made_limbo.short or {}) do
   unconfirmed[c] = true
 end
 finish()
-local granted_holds, granted_lots, crawls, profiles = answer_of_grants()
+local granted_holds, granted_lots, crawls, profiles, gentle = answer_of_grants()
 local version, date = version_and_date()
 return cmsgpack.pack({ granted_holds, granted_lots, crawls, profiles, stale, life, next_due, rules_known,
-  to_repeat, refused, crowded, capped, version, next(unconfirmed) and home_waits().questions(unconfirmed) or {}, date })
+  to_repeat, refused, crowded, capped, version, next(unconfirmed) and home_waits().questions(unconfirmed) or {}, date,
+  gentle })
