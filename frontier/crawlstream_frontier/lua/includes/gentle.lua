@@ -115,6 +115,6 @@ function latency_of(state)
   if not latency then
     return 0, 0, 0
   end
-  return latency.mean, latency.floor, spacing_of(latency, state.rule.gentle)
+  return math.floor(latency.mean + 0.5), math.floor(latency.floor + 0.5), spacing_of(latency, state.rule.gentle)
 end
 end

@@ -64,5 +64,5 @@ end
 local rule = rules_known and (redis.call('HGET', K.rules, domain)
   or redis.call('HGET', K.rules, DEFAULT_RULE)) or ''
 return cmsgpack.pack({ rule, unreported, concurrent, math.max(not_before - now, 0),
-  math.max(next_at - now, 0), queues, scope ~= '' and view or '', math.ceil(mean), math.ceil(floor), gentle_spacing,
+  math.max(next_at - now, 0), queues, scope ~= '' and view or '', mean, floor, gentle_spacing,
   care_of(state) })
