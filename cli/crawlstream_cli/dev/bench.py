@@ -31,6 +31,7 @@ class Name(StrEnum):
     SCALE = "scale"
     OUTPUT = "output"
     POLITE = "polite"
+    GENTLE = "gentle"
     REST = "rest"
     BROAD = "broad"
     HOSTILE = "hostile"

@@ -128,9 +128,12 @@ def limited_by(
     if report and (report.is_outside_hours or report.strikes or report.silences):
         return _why_spared(report)
     spacing_ms = 1000 * rule.window_s / rule.effective_hits
-    if report and report.crawl_delay_ms > spacing_ms:
+    if report and report.crawl_delay_ms > max(spacing_ms, report.gentle_ms):
         delay = report.crawl_delay_ms
         return f"its robots.txt: {span(delay)} between requests; {_whole(waiting, delay)}"
+    if report and report.gentle_ms > spacing_ms:
+        pace = report.gentle_ms
+        return f"its latency: {span(pace)} between requests; {_whole(waiting, pace)}"
     latency = traffic.latency_ms if traffic and traffic.latency_ms else 0
     if latency > spacing_ms * rule.concurrency:
         each = latency / rule.concurrency

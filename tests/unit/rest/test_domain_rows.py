@@ -64,6 +64,11 @@ def test_a_domain_whose_pages_wait_says_what_limits_it() -> None:
     assert limited_by(rule, report, slow, 20) == site
     delayed = replace(report, crawl_delay_ms=30_000)
     assert limited_by(rule, delayed, slow, 1).startswith("its robots.txt: 30.0 s between requests")
+    gentle = replace(delayed, gentle_ms=40_000)
+    assert limited_by(rule, gentle, slow, 2) == (
+        "its latency: 40.0 s between requests; 2 pages in 80.0 s"
+    )
+    assert limited_by(rule, replace(gentle, gentle_ms=9_000), slow, 1).startswith("its robots.txt")
     assert limited_by(rule, replace(delayed, silences=4), slow, 1).startswith("its 4 requests")
     assert limited_by(rule, replace(delayed, strikes=3), slow, 1).startswith("its 3 refusals")
     resting = replace(delayed, silences=2, is_outside_hours=True)

@@ -81,7 +81,7 @@ def test_a_table_has_its_default_beside_its_domains() -> None:
     )
     told = _told(views.throttle_table(table))
     shown: dict[str, Any] = {"hits": 3, "window": 1.5, "scale": 1.0, "concurrency": 8, "render": 30}
-    shown |= {"moderated": False, "paused_until": 0}
+    shown |= {"moderated": False, "paused_until": 0, "gentle": 0}
     assert told == {
         "default": {**shown, "hits": 10, "window": 60, "moderated": True},
         "domains": {"a.test": shown, "b.test": shown},
@@ -98,10 +98,15 @@ def test_a_domain_tells_what_its_rule_allows() -> None:
     rule = ThrottleRule(hits=3, window_s=1.5, moderated=False)
     told = _told(views.domain(DomainReport(domain="a.test", rule=rule, **zero)))
     shown = {"hits": 3, "window_s": 1.5, "is_moderated": False, "concurrency": 8, "render": 30}
-    shown |= {"paused_until": 0}
-    assert told == {"domain": "a.test", **zero, **shown}
+    shown |= {"paused_until": 0, "gentle": 0}
+    spacing = {"spacing_ms": 0, "spacing_by": "rule"}
+    assert told == {"domain": "a.test", **zero, **spacing, **shown}
     told = _told(views.domain(DomainReport(domain="a.test", rule=None, **zero)))
-    assert told == {"domain": "a.test", **zero, **dict.fromkeys(shown)}
+    assert told == {"domain": "a.test", **zero, **spacing, **dict.fromkeys(shown)}
+    slow = DomainReport(domain="a.test", rule=rule, **{**zero, "gentle_ms": 700})
+    told = _told(views.domain(slow))
+    assert (told["spacing_ms"], told["spacing_by"]) == (700, "gentle")
+    assert "0.7 s apart by its latency" in views.limits_of(slow)
 
 
 def test_a_process_tells_all_that_it_says_of_itself() -> None:

@@ -24,6 +24,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -129,10 +130,15 @@ def throttle_table(table: ThrottleTable) -> View:
 
 
 def domain(report: DomainReport) -> View:
-    """Return a domain with the applied fields of its rule; None while no rules are known."""
+    """Return a domain with the applied fields of its rule; None while no rules are known.
+
+    ``spacing_by`` names what requires ``spacing_ms`` between two requests.
+    """
     told = asdict(report)
     rule = told.pop("rule") or dict.fromkeys(field.attribute for field in RULE_FIELDS)
     del rule["scale"]
+    spacing_ms, spacing_by = report.spacing
+    told |= {"spacing_ms": math.ceil(spacing_ms), "spacing_by": spacing_by}
     return {**told, "is_moderated": rule.pop("moderated"), **rule}
 
 
@@ -159,8 +165,9 @@ def limits_of(report: DomainReport) -> str:
         return f"{report.rule}, so nothing is fetched"
     backs_off = f"; backs off after {report.strikes} refusals" if report.strikes else ""
     rests = "; outside of its Visit-time (robots.txt)" if report.is_outside_hours else ""
-    next_s = report.next_ms / 1000
-    return f"{report.rule}; next request in {next_s:.1f} s at the earliest{backs_off}{rests}"
+    next_s, (spacing_ms, by) = report.next_ms / 1000, report.spacing
+    paced = f"; {spacing_ms / 1000:.3g} s apart by its latency" if by == "gentle" else ""
+    return f"{report.rule}; next request in {next_s:.1f} s at the earliest{paced}{backs_off}{rests}"
 
 
 def _page(report: PageReport, url: str) -> View:

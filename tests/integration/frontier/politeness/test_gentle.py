@@ -253,6 +253,7 @@ async def test_a_domain_without_pages_keeps_its_latency_for_an_hour(
     """Not for longer than that: then both it and the throttle state are deleted."""
     await prepare(bench, pages=1)
     await answer(bench, 700)
+    await bench.advance(700)
     assert not await bench.worker.lease()
     await bench.advance(HOUR_MS - 1_000)
     await bench.tend()

@@ -329,6 +329,53 @@ def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
     assert len(list(owed.ends)) == 1
 
 
+@pytest.mark.parametrize("is_gentle", [True, False])
+def test_the_first_byte_is_timed_from_the_departure_of_the_request(*, is_gentle: bool) -> None:
+    """Neither waiting here nor connecting, perhaps through a proxy, counts; nor does the body."""
+    clock = Clock()
+    leases = _in_contact(clock)
+    page = leases.admit(lease(1, is_gentle=is_gentle))
+    clock.now += 0.25
+    leases.set_out(page, page.lease.entry.url)
+    clock.now += 0.5
+    leases.depart(page)
+    clock.now += 0.375
+    leases.begun(page)
+    clock.now += 2
+    leases.begun(page)
+    leases.receive(page, SiteReaction(Reaction.ANSWER))
+    leases.settle(page, Outcome.DONE, "2xx")
+    told = [one.first_byte_ms for one in leases.of(0).take_report().sent]
+    assert told == ([375] if is_gentle else [])
+
+
+@pytest.mark.parametrize(
+    ("reaction", "first_byte_ms"),
+    [(Reaction.ANSWER, 1), (Reaction.REFUSAL, None), (Reaction.SILENCE, 3_000)],
+)
+def test_a_silence_lasts_for_the_timeout_and_a_refusal_is_no_measure(
+    reaction: Reaction, first_byte_ms: int | None
+) -> None:
+    """An answer takes a millisecond at least; one whose head nobody saw is not measured."""
+    clock = Clock()
+    leases = _in_contact(clock)
+    pages = [leases.admit(lease(n, is_gentle=True)) for n in (1, 2)]
+    for page in pages:
+        leases.set_out(page, page.lease.entry.url)
+        leases.depart(page)
+    leases.begun(pages[0])
+    for page in pages:
+        leases.receive(page, SiteReaction(reaction))
+    told = [one.first_byte_ms for one in leases.of(0).take_report().sent]
+    assert told == [first_byte_ms, None if reaction is Reaction.ANSWER else first_byte_ms]
+
+
+def _in_contact(clock: Clock) -> Leases:
+    leases = Leases(4, lambda: None, clock, timeout_s=3)
+    leases.note_answer(0, clock.now, 1)
+    return leases
+
+
 def test_a_connection_that_did_not_come_about_is_told(leases: Leases) -> None:
     """The site was called, though no request was written."""
     page = leases.admit(lease(1))
