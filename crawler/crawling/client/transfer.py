@@ -221,7 +221,7 @@ class Transfer:
         else:
             self.has_head, self.head_at = True, time.monotonic()
             if self.page is not None:
-                self._leases.begun(self.page)
+                self.page.head_at = self._leases.clock()
             if self._most and (length := body_length(self.head)) > self._most:
                 return self._refuse_body(length)
         return None

@@ -254,7 +254,7 @@ def _watched_request(
 
     def came(head: Any) -> Any:
         if download.page is not None:
-            leases.begun(download.page)
+            download.page.head_at = leases.clock()
         return download.came(head)
 
     return type(there).request(there, request).addCallback(came)

@@ -60,10 +60,8 @@ class Leases:
         *,
         body_budget: BodyBudget | None = None,
         slow_per_slot: int = SLOW_PER_SLOT,
-        timeout_s: float = 10,
     ) -> None:
-        """``timeout_s``: the latency of a site that is silent."""
-        self._on_report, self._clock, self._timeout_s = on_report, clock, timeout_s
+        self._on_report, self.clock = on_report, clock
         self._partitions: defaultdict[int, PartitionLeases] = defaultdict(
             lambda: PartitionLeases(LastContact(clock))
         )
@@ -74,14 +72,14 @@ class Leases:
         self._most = LEASES_PER_SLOT * slots
         self.spiller: LinkSpiller | None = None
         """Takes links to Kafka that the partition of their page does not take."""
-        self._reserved, self.sites = 0, Sites()
+        self._reserved, self.sites, self.timeout_s = 0, Sites(), 10.0
 
     # Coming in.
 
     def admit(self, lease: Lease) -> Page:
         """Take on a lease that the frontier granted."""
         name = entry_id(lease.crawl, lease.run, _identity(lease.entry), lease.entry.origin)
-        page = Page(lease, name, self._clock())
+        page = Page(lease, name, self.clock())
         self._partitions[lease.partition].pages[lease.token] = page
         self._by_id[page.id] = page
         self.slots.take()
@@ -154,7 +152,7 @@ class Leases:
         if self._age_of(page) > START_BY_S:
             self.slots.were_too_late()
             raise GrantExpired
-        self.slots.waited(self._clock() - page.admitted_at)
+        self.slots.waited(self.clock() - page.admitted_at)
         self._move(page, Phase.CONNECTING)
 
     def depart(self, page: Page) -> None:
@@ -165,15 +163,11 @@ class Leases:
         may leave at any moment.
         """
         is_granted = page.phase is Phase.CONNECTING and self._age_of(page) < FENCE_S
-        is_too_late = self._clock() >= page.until
+        is_too_late = self.clock() >= page.until
         if is_too_late or not (is_granted and self.may_send(page, CONTACT_WITHIN_S)):
             raise GrantExpired
         self._move(page, Phase.SENT)
-        page.left_at, page.head_at = self._clock(), 0
-
-    def begun(self, page: Page) -> None:
-        """Note that the site has begun to answer; of several heads the first one counts."""
-        page.head_at = page.head_at or self._clock()
+        page.left_at, page.head_at = self.clock(), 0
 
     def departed(self, page: Page) -> None:
         """The request has left, now at the latest."""
@@ -184,7 +178,7 @@ class Leases:
         """The response is there, or none will come; the site was ``heard`` of, if only refusing."""
         if page.phase is Phase.SENT:
             self._move(page, Phase.RECEIVED)
-            page.latency_ms = int((self._clock() - page.left_at) * 1000)
+            page.latency_ms = int((self.clock() - page.left_at) * 1000)
             page.received_at = time.time()
             self._note_sent(page, received=True, heard=heard)
         elif page.phase is Phase.CONNECTING and heard is not None:
@@ -201,25 +195,14 @@ class Leases:
             return
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1
-        first_byte_ms = self._first_byte_ms(page, heard) if page.lease.is_gentle and heard else None
-        sent = SentRequest(page.token, page.sent_ms, received, heard, first_byte_ms)
+        latency_ms = _first_byte_ms(page, heard, self.timeout_s)
+        sent = SentRequest(page.token, page.sent_ms, received, heard, latency_ms)
         self._of(page).report.note_sent(sent)
         self._on_report()
 
-    def _first_byte_ms(self, page: Page, heard: SiteReaction) -> int | None:
-        """Return the latency of a site, from the departure of a request; None: unknown.
-
-        Refusals are quick, and say nothing about pages.
-        """
-        if heard.reaction is Reaction.SILENCE:
-            return int(self._timeout_s * 1000)
-        if heard.reaction is Reaction.ANSWER and page.head_at:
-            return max(int((page.head_at - page.left_at) * 1000), 1)
-        return None
-
     def _age_of(self, page: Page) -> float:
         """Seconds since the page's grant was asked for."""
-        return self._clock() - page.lease.issued_at
+        return self.clock() - page.lease.issued_at
 
     # Ends.
 
@@ -340,6 +323,20 @@ def _kept_back(page: Page, outcome: Outcome) -> dict[str, Any]:
         return {}
     is_reserved = page.rights is not None and page.rights.get("reserved") is True
     return {"dropped": page.dropped, "is_reserved": is_reserved}
+
+
+def _first_byte_ms(page: Page, heard: SiteReaction | None, timeout_s: float) -> int | None:
+    """Return the latency of a gentle rule's site; None: unknown, or it is not to be reported.
+
+    Refusals are quick, and say nothing about pages.
+    """
+    if not page.lease.is_gentle or heard is None:
+        return None
+    if heard.reaction is Reaction.SILENCE:
+        return int(timeout_s * 1000)
+    if heard.reaction is Reaction.ANSWER and page.head_at:
+        return max(int((page.head_at - page.left_at) * 1000), 1)
+    return None
 
 
 def _identity(entry: Entry) -> str:

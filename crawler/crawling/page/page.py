@@ -78,7 +78,7 @@ class Page:
     """No request of it leaves later, by the clock of this process; see ``Robots``."""
     left_at: float = 0
     head_at: float = 0
-    """When its response began, by the same clock; 0: it has not."""
+    """When its response began, by the same clock; 0: it has not.."""
     latency_ms: int = 0
     """From the request's leaving to the last byte of its response."""
     received_at: float = 0

@@ -210,7 +210,7 @@ class RenderingClient:
         )
 
     def _begun(self, page: Page) -> None:
-        self._leases.begun(page)
+        page.head_at = self._leases.clock()
         self._leases.departed(page)
 
     def _judge_of(self, page: Page) -> Judge:

@@ -72,9 +72,8 @@ def assemble(
         lambda: sessions.news(),  # noqa: PLW0108  made below
         body_budget=BodyBudget(settings.download_max_bytes),
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
-        timeout_s=settings.download_timeout,
     )
-    leases.sites.site_of = clients.site_of
+    leases.sites.site_of, leases.timeout_s = clients.site_of, settings.download_timeout
     leases.spiller = _spiller(clients, settings, publisher, leases=leases, tasks=tasks)
     endings = _completion(clients, settings, leases, publisher, tasks=tasks)
     blacklist, count = _blacklist(clients, settings), _Counting(process, tally, meter)

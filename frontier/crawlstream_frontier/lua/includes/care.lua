@@ -1,7 +1,7 @@
 -- Care: what a site asks for itself, by its answers and its robots.txt.
 -- Guarantee: it only ever delays requests. Strikes (refusals, and silences from the 5th in a row on) count since the
---   last answer: each delays requests for as long as the site asked for, or twice as long as the one before, and then
---   one request at a time probes it until one is answered. Only requests granted after the last strike (or rest)
+--   last answer: each delays requests for as long as the site asked for, or twice as long as the one before, and then a
+--   single request at a time probes it until an answer comes. Only requests granted after the last strike (or rest)
 --   change the count.
 -- Its numbers are in the state of the domain; a state without a not_before has none.
 -- Needs: throttle, gentle. Cost: arithmetic.
@@ -60,8 +60,8 @@ end
 -- Record a site's reaction to the request of a lease: an answer, a refusal (with a pause of `wait` ms, or until
 -- `moment` in epoch ms; 0: the site gave none), or silence; and the time to its first byte, if it is measured.
 function heed(hold, state, what, wait, moment, first_byte_ms)
-  if first_byte_ms then
-    note_latency(state, what, first_byte_ms)
+  if first_byte_ms and made_gentle then
+    made_gentle.note(state, what == ANSWER, first_byte_ms)
   end
   if what == ANSWER and state[NOT_BEFORE] == 0 then
     return

@@ -1,14 +1,15 @@
 -- The grants of a call: storing the leases, and the answer that reports them to the worker.
 -- Guarantee: the same call number is answered with the same leases, as far as they have not ended.
 -- Needs: clock, ledger, bands, holds.
-local take, save_grants, repeat_grants, amount_granted, is_heavy, note_gentle, answer_of_grants
+local take, save_grants, repeat_grants, amount_granted, is_heavy, answer_of_grants
+local gentle_sites  -- Domains of all rounds whose rules are gentle, as the keys of a table; nil if there are none.
 
 do
 -- Size in bytes from which an answer gets no more entries: an answer that takes longer than a worker waits
 -- would be requested again and again.
 local HEAVY = 4 * 1024 * 1024
 local answered, known_lots, crawls, profiles = {}, {}, {}, {}
-local amount, weight, new_holds, gentle_rules = 0, 0, {}, nil
+local amount, weight, new_holds = 0, 0, {}
 
 -- Add the crawl of a lot, and the profile that an entry names, to the answer. Most entries of a
 -- lot begin alike, with the profile number.
@@ -99,29 +100,19 @@ function is_heavy()
   return weight > HEAVY
 end
 
--- Note the domains of a round whose rules are gentle.
-function note_gentle(round)
-  gentle_rules = gentle_rules or {}
-  for i, state in ipairs(round.states) do
-    gentle_rules[round.domains[i]] = state.rule.gentle
-  end
-end
-
--- Return the domains of new leases whose rules are gentle; nil if there are none.
-local function gentle_domains()
-  local domains = {}
-  for n = 3, 4 * amount, 4 do
-    local domain = answered[n]
-    if gentle_rules[domain] then
-      domains[#domains + 1], gentle_rules[domain] = domain, nil
+-- Return leases, lots, crawls, profiles and, if there are any, the domains of new leases whose rules are gentle, as
+-- `exchange` answers them.
+function answer_of_grants()
+  local gentle_domains
+  if gentle_sites then
+    gentle_domains = {}
+    for n = 3, #answered, 4 do
+      local domain = answered[n]
+      if gentle_sites[domain] then
+        gentle_domains[#gentle_domains + 1], gentle_sites[domain] = domain, nil
+      end
     end
   end
-  return #domains > 0 and domains or nil
-end
-
--- Return leases, lots, crawls, profiles and, if there are any, domains whose rules are gentle, as `exchange` answers
--- them.
-function answer_of_grants()
-  return answered, known_lots, crawls, profiles, gentle_rules and gentle_domains() or nil
+  return answered, known_lots, crawls, profiles, gentle_domains
 end
 end

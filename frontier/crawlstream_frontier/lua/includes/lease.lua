@@ -307,7 +307,10 @@ local function serve_pass(V, want, limit)
   local is_gentle = join_rules(round.domains, round.states)
   local granted = serve_round(V, round, want)
   if is_gentle then
-    note_gentle(round)
+    gentle_sites = gentle_sites or {}
+    for i, state in ipairs(round.states) do
+      gentle_sites[round.domains[i]] = state.rule.gentle
+    end
   end
   if #round.left > 0 then
     leave(V, round.left)

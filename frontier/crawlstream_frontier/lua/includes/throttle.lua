@@ -30,7 +30,7 @@ local rule_cache, default_rule, has_own_rules = {}
 local short_life = life % 4294967296  -- The part stored in a state: equal ones are seven weeks apart.
 
 -- "hits window_ms moderated concurrency[ paused_until_s[ render]]" -> table; hits 0 holds it back; render: crawlers',
--- and `gentle`, see there.
+-- and, in front of its four digits, thousandths of `gentle`: processes of the version before pass over both.
 local function parse_rule(text)
   local rule = rule_cache[text]
   if not rule then
@@ -39,8 +39,9 @@ local function parse_rule(text)
       concurrency = tonumber(concurrency), paused_until = (tonumber(until_s) or 0) * 1000 }
     rule.spacing = math.ceil(rule.window / math.max(rule.hits, 1))
     rule.bucket = rule.hits <= EXACT_HITS and 1 or math.ceil(rule.window / COARSE_BUCKETS)
-    if until_s ~= '' then
-      make_gentle(rule, text)
+    local gentle = until_s ~= '' and string.match(text, ' (%d+)%d%d%d%d$')
+    if gentle then
+      gentle_rules().limit(rule, gentle)
     end
     rule_cache[text] = rule
   end
@@ -80,7 +81,7 @@ function join_rules(domains, states)
     local state, rule = states[i], texts and texts[i] and parse_rule(texts[i]) or default
     state.rule = state[NOT_BEFORE] ~= 0 and slowed(state, rule) or rule
   end
-  return is_any_gentle and slow_down(states)
+  return made_gentle and made_gentle.slow_down(states)
 end
 
 local function decode_state(key, packed)
@@ -135,8 +136,8 @@ function save_states()
   if n > 0 then
     redis.call('HSET', K.states, unpack(args))
   end
-  if is_any_gentle then
-    save_latencies()
+  if made_gentle then
+    made_gentle.save()
   end
 end
 
@@ -314,6 +315,6 @@ function spent_at(state)
   if state[NOT_BEFORE] ~= 0 then
     spent = math.max(spent, care_kept_until(state))
   end
-  return state.latency and math.max(spent, latency_kept_until(state)) or spent
+  return state.latency and math.max(spent, made_gentle.kept_until(state)) or spent
 end
 end

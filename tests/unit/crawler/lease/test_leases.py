@@ -340,9 +340,8 @@ def test_the_first_byte_is_timed_from_the_departure_of_the_request(*, is_gentle:
     clock.now += 0.5
     leases.depart(page)
     clock.now += 0.375
-    leases.begun(page)
+    page.head_at = clock()
     clock.now += 2
-    leases.begun(page)
     leases.receive(page, SiteReaction(Reaction.ANSWER))
     leases.settle(page, Outcome.DONE, "2xx")
     told = [one.first_byte_ms for one in leases.of(0).take_report().sent]
@@ -356,14 +355,14 @@ def test_the_first_byte_is_timed_from_the_departure_of_the_request(*, is_gentle:
 def test_a_silence_lasts_for_the_timeout_and_a_refusal_is_no_measure(
     reaction: Reaction, first_byte_ms: int | None
 ) -> None:
-    """An answer takes a millisecond at least; one whose head nobody saw is not measured."""
+    """An answer takes a millisecond at least; it is not measured if its head was not seen."""
     clock = Clock()
     leases = _in_contact(clock)
     pages = [leases.admit(lease(n, is_gentle=True)) for n in (1, 2)]
     for page in pages:
         leases.set_out(page, page.lease.entry.url)
         leases.depart(page)
-    leases.begun(pages[0])
+    pages[0].head_at = clock()
     for page in pages:
         leases.receive(page, SiteReaction(reaction))
     told = [one.first_byte_ms for one in leases.of(0).take_report().sent]
@@ -371,7 +370,8 @@ def test_a_silence_lasts_for_the_timeout_and_a_refusal_is_no_measure(
 
 
 def _in_contact(clock: Clock) -> Leases:
-    leases = Leases(4, lambda: None, clock, timeout_s=3)
+    leases = Leases(4, lambda: None, clock)
+    leases.timeout_s = 3
     leases.note_answer(0, clock.now, 1)
     return leases
 

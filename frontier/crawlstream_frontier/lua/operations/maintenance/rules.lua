@@ -10,7 +10,7 @@
 -- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it split a
 --   domain into sites}
 --   rule = "<hits> <window_ms> <moderated> <concurrency>[ <paused until, epoch s>[ <gentle and render>]]", see
---   `make_gentle`; hits 0 blocks the domain.
+--   `throttle`; hits 0 blocks the domain.
 -- Returns: 1 copied, 0 refused, 2 known already.
 -- Cost: O(rules); domains whose rule changed are checked again at once. If all may have changed
 --   (a new default), or too many, `revise` checks them in steps.

@@ -28,7 +28,10 @@ end
 local next_at = earliest(view, domain)
 local state = state_of(view, domain)
 local unreported, concurrent, not_before = unpack(state, 1, 3)
-local mean, floor, gentle_spacing = latency_of(state)
+local mean, floor, gentle_spacing = 0, 0, 0
+if made_gentle then
+  mean, floor, gentle_spacing = made_gentle.shown(state)
+end
 
 -- Return the place of the domain in the indexes of a view, and the time when it is due.
 local function place_of(V)

@@ -10,10 +10,13 @@ from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from crawlstream_frontier.frontier import Frontier
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.crawler.ways import both_ways
+from support.frontier.bench import keep_what_is_answered
+from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]
 
@@ -52,10 +55,33 @@ async def test_the_pace_follows_the_latency_of_the_site(
     assert await redis.hkeys(FrontierKeys().tag + "latency") == [SLOW.encode()]
 
 
+async def test_redis_is_killed_in_the_middle(
+    cluster: CrawlerCluster,
+    site: CrawlerSite,
+    redis: Redis,
+    redis_server: RunningServer,
+    wait_until: WaitUntil,
+) -> None:
+    """Latencies are on the disk: the spacing is kept before and after."""
+    site.pages |= {f"{SLOW}/{n}": Answer(b"slow", after_s=LATENCY_S) for n in range(PAGES)}
+    await keep_what_is_answered(redis)
+    await cluster.set_rules(ThrottleRule(hits=100, window_s=1, gentle=SHARE), {})
+    with cluster.worker(), cluster.worker():
+        crawl = await cluster.feed(*(site.url(f"/{n}", host=SLOW) for n in range(PAGES)))
+        await wait_until(lambda: len(site.visits) >= PAGES // 2)
+        redis_server.kill()
+        redis_server.start()
+        state = await cluster.end_of(crawl, timeout_s=90)
+    assert state.done == PAGES
+    assert min(gaps(site, SLOW)) >= LATENCY_S / SHARE - STAMP_S
+    report = await Frontier(redis, FrontierKeys()).inspector.domain(SLOW)
+    assert report.latency_ms >= 1000 * LATENCY_S
+
+
 async def test_a_slow_body_is_not_the_latency(
     cluster: CrawlerCluster, site: CrawlerSite, redis: Redis
 ) -> None:
-    """Only the time to the first byte counts: the rest may be our own bandwidth."""
+    """Only the time to the first byte counts: the rest may be the bandwidth of the crawler."""
 
     def pieces() -> Iterator[bytes]:
         yield b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nh"

@@ -37,7 +37,7 @@ ANSWER = SiteReaction(Reaction.ANSWER)
 
 @dataclass(slots=True)
 class Site:
-    """Serves whoever comes, in the order of their coming; seconds from the beginning."""
+    """Serves requests in the order of their arrival; seconds from the beginning."""
 
     is_slow: bool
     free: list[float] = field(default_factory=lambda: [0.0] * SERVERS)
@@ -125,7 +125,7 @@ class Crawl:
 
 async def crawled(redis: Redis, gentle: float, seed: int, *, is_slow: bool) -> tuple[float, float]:
     """Return the 95th percentile of the others' waiting, and pages per second."""
-    rule = ThrottleRule(**RULE, gentle=gentle)  # type: ignore[arg-type]  # by name
+    rule = ThrottleRule(**RULE, gentle=gentle)  # type: ignore[arg-type]
     filler, lease = await open_frontier(redis, rule)
     await put_all(filler, lease, [links("site.example", 1000) for _ in range(28)])
     site = Site(is_slow)
@@ -136,7 +136,7 @@ async def crawled(redis: Redis, gentle: float, seed: int, *, is_slow: bool) -> t
 
 
 def undisturbed(seed: int, *, is_slow: bool) -> float:
-    """Return the 95th percentile of their waiting if nobody crawls."""
+    """Return the 95th percentile of their waiting without a crawl."""
     site = Site(is_slow)
     site.waits = [site.serve(at, work) - at for at, work in visitors(seed)]
     return site.p95
