@@ -241,9 +241,7 @@ class _Gate:
         return self._pool.closeCachedConnections()
 
 
-def _watched_request(
-    connection: ref[Any], download: Download, leases: Leases, request: Any
-) -> Any:
+def _watched_request(connection: ref[Any], download: Download, leases: Leases, request: Any) -> Any:
     """Send a request on a connection, as Twisted does it, and keep the head that comes.
 
     A request to a proxy names a whole URL; of others, Twisted has left out what is empty.

@@ -195,9 +195,14 @@ class Leases:
             return
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1
-        latency_ms = _first_byte_ms(page, heard, self.timeout_s)
-        sent = SentRequest(page.token, page.sent_ms, received, heard, latency_ms)
-        self._of(page).report.note_sent(sent)
+        told = (
+            page.token,
+            page.sent_ms,
+            received,
+            heard,
+            _first_byte_ms(page, heard, self.timeout_s),
+        )
+        self._of(page).report.note_sent(SentRequest(*told))
         self._on_report()
 
     def _age_of(self, page: Page) -> float:

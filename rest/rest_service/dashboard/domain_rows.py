@@ -128,18 +128,22 @@ def limited_by(
     if report and (report.is_outside_hours or report.strikes or report.silences):
         return _why_spared(report)
     spacing_ms = 1000 * rule.window_s / rule.effective_hits
-    if report and report.crawl_delay_ms > max(spacing_ms, report.gentle_ms):
-        delay = report.crawl_delay_ms
-        return f"its robots.txt: {span(delay)} between requests; {_whole(waiting, delay)}"
-    if report and report.gentle_ms > spacing_ms:
-        pace = report.gentle_ms
-        return f"its latency: {span(pace)} between requests; {_whole(waiting, pace)}"
+    if report and (required := _why_spaced(report, spacing_ms, waiting)):
+        return required
     latency = traffic.latency_ms if traffic and traffic.latency_ms else 0
     if latency > spacing_ms * rule.concurrency:
         each = latency / rule.concurrency
         at_once = f"{span(latency)} for a response, {rule.concurrency} at a time"
         return f"the site: {at_once}; {_whole(waiting, each)}"
     return f"its rule: {effect(rule, waiting)}"
+
+
+def _why_spaced(report: DomainReport, spacing_ms: float, waiting: int) -> str:
+    """Return what requires more than this time between requests; "": nothing."""
+    needs = {"its robots.txt": report.crawl_delay_ms, "its latency": report.gentle_ms}
+    what = max(needs, key=lambda name: needs[name])
+    pace = f"{what}: {span(needs[what])} between requests; {_whole(waiting, needs[what])}"
+    return pace if needs[what] > spacing_ms else ""
 
 
 def _why_spared(report: DomainReport) -> str:

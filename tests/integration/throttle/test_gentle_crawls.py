@@ -37,7 +37,7 @@ def gaps(site: CrawlerSite, host: str) -> list[float]:
 async def test_the_pace_follows_the_latency_of_the_site(
     cluster: CrawlerCluster, site: CrawlerSite, redis: Redis
 ) -> None:
-    """Two workers, a slow site and one that is quick; a rule that is not gentle measures nothing."""
+    """Two workers, a slow site and a quick one; only the site of the gentle rule is measured."""
     site.pages |= {f"{SLOW}/{n}": Answer(b"slow", after_s=LATENCY_S) for n in range(PAGES)}
     site.pages |= {f"{QUICK}/{n}": page() for n in range(PAGES)}
     gentle = ThrottleRule(hits=100, window_s=1, concurrency=8, gentle=SHARE)
