@@ -76,6 +76,8 @@ class Crawl:
         self._workers = [Frontier(redis, KEYS).session(name, SPIDER) for name in names]
         self._coming: list[tuple[float, int, int, Lease | None, float]] = []
         self._clock_s, self._number, self.pages = 0.0, 0, 0
+        self._next_look = 0.0
+        """When a worker asks for the next page."""
 
     def _add(self, at: float, worker: int, lease: Lease | None = None, sent_at: float = 0) -> None:
         self._number += 1
@@ -83,8 +85,7 @@ class Crawl:
 
     async def run(self, seed: int) -> None:
         """Let the others and the crawl come, until the time is over."""
-        for worker in range(len(self._workers)):
-            self._add(0.0, worker)
+        self._add(0.0, 0)
         for at, work in visitors(seed):
             while self._coming[0][0] <= at:
                 await self._go_on(*heapq.heappop(self._coming))
@@ -93,7 +94,9 @@ class Crawl:
     async def _go_on(
         self, at: float, _: int, number: int, lease: Lease | None, sent_at: float
     ) -> None:
-        """A worker has an answer, or its time has come: it reports, and asks for a page."""
+        """Report an answer, or nothing; request a page."""
+        if lease is None and at != self._next_look:
+            return
         step_ms = int(at * 1000) - int(self._clock_s * 1000)
         self._clock_s = at
         await self._redis.hincrby(KEYS.meta(), "clock", step_ms)
@@ -105,8 +108,10 @@ class Crawl:
         ]
         answer = await worker.exchange(sent=sent, settles=[done(one) for one in ended], want=1)
         due_ms = await self._leave(worker, number, at, list(answer.leases)) or answer.next_due_ms
-        if lease is None:
-            self._add(at + max(due_ms or 1000, 1) / 1000, number)
+        look = at + max(due_ms or 1000, 1) / 1000
+        if look < self._next_look or self._next_look <= at:
+            self._next_look = look
+            self._add(look, self._number % len(self._workers))
 
     async def _leave(
         self, worker: WorkerSession, number: int, at: float, leases: list[Lease]
