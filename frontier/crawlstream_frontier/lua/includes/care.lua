@@ -5,7 +5,7 @@
 --   change the count.
 -- Its numbers are in the state of the domain; a state without a not_before has none.
 -- Needs: throttle, gentle. Cost: arithmetic.
-local take_care, note_robots, heed, is_unreachable, care_of, care_kept_until
+local take_care, note_robots, heed, is_unreachable, care_of
 
 do
 local LONG_AGO, MOST, SILENCE, SILENCES_A_STRIKE, RESTS = 1, 255, 3, 5, -1  -- A reaction of 2 is a refusal.

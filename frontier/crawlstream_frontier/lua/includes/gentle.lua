@@ -8,8 +8,6 @@
 --   rises by 5 % an hour. A hash of its own: processes of the version before would take it for sends in the states.
 -- Needs: clock, throttle (which includes it). Cost: one HMGET and one HSET per call. Where no rule is gentle, nothing:
 --   functions cost instructions when they are made.
-local made_gentle
-local gentle_rules
 
 -- A block hides the following names: a function in Lua has 200 names at most.
 do

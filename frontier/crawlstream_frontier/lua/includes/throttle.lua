@@ -17,8 +17,7 @@ local allowance, grant, report_send, end_request, add_sends, slowed, spaced
 local ANSWER, NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 1, 0, 1, 2, 3
 local UNREPORTED, CONCURRENT, NOT_BEFORE, BONUS, SENDS, STRIKES, STRUCK_AT = 1, 2, 3, 5, 6, 10, 12
 local SILENCES, SINCE, DELAY, DELAY_UNTIL = 11, 13, 14, 15
---- include: gentle
---- include: care
+local made_gentle, gentle_rules, care_kept_until  -- See `gentle` and `care`.
 
 -- A block hides the following names: a function in Lua has 200 names at most.
 do
@@ -318,3 +317,5 @@ function spent_at(state)
   return state.latency and math.max(spent, made_gentle.kept_until(state)) or spent
 end
 end
+--- include: gentle
+--- include: care

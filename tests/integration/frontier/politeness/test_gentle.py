@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -13,15 +14,57 @@ from crawlstream.model.effects import Outcome, Release, SentRequest, Settle
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle_table import Reaction, SiteReaction, ThrottleRule
 from support.frontier.bench import KEYS, Bench, Worker
-from support.latency import HOUR_MS, Latency
 from support.windows import due_ms
 
 pytest_plugins = ["support.frontier.fixtures"]
 
 ANSWER, SILENCE = SiteReaction(Reaction.ANSWER), SiteReaction(Reaction.SILENCE)
 REFUSAL = SiteReaction(Reaction.REFUSAL, wait_ms=1)
-TIMEOUT_MS = 10_000
+TIMEOUT_MS, HOUR_MS = 10_000, 3_600_000
 GENTLE = ThrottleRule(hits=100, window_s=1, concurrency=8, gentle=1)
+
+
+@dataclass
+class Latency:
+    """Plain model of a site's latency, in ms, as docs/politeness.md describes it."""
+
+    gentle: float
+    rule_ms: float
+    """Spacing of the rule."""
+    mean: float = 0
+    floor: float = 0
+    measures: int = 0
+    at: float = 0
+
+    def answer(self, ms: float, now: float) -> None:
+        """The site has answered after so long."""
+        ms = max(ms, 1)
+        self.measures += 1
+        if self.measures == 1:
+            self.mean = ms
+        elif self.measures <= 10:
+            ms = min(ms, 10 * self.mean)
+            self.mean = (self.mean * (self.measures - 1) + ms) / self.measures
+        else:
+            self.mean = 0.9 * self.mean + 0.1 * min(ms, 10 * self.mean)
+        if self.measures == 10:
+            self.floor = self.mean
+        elif self.measures > 10:
+            self.floor = min(self.floor * 1.05 ** ((now - self.at) / HOUR_MS), self.mean)
+        self.at = now
+
+    def silence(self, timeout_ms: float, now: float) -> None:
+        """The site has not answered in time; it means nothing before its first answer."""
+        if self.measures:
+            self.answer(timeout_ms, now)
+
+    @property
+    def spacing_ms(self) -> float:
+        """Least time between two requests."""
+        wanted = self.mean / self.gentle
+        if self.floor and self.mean > 2 * self.floor:
+            wanted *= self.mean / (2 * self.floor)
+        return max(min(wanted, 300_000), self.rule_ms)
 
 
 async def meet(
