@@ -73,6 +73,12 @@ FETCH_BUGS = {
         wrong="leases.receive(page)",
         test=_CLIENT + "what_leaves",
     ),
+    "the wait for a slot counts as the latency of a site": Bug(
+        module="crawling.lease.leases",
+        right="int((page.head_at - page.left_at) * 1000)",
+        wrong="int((page.head_at - page.admitted_at) * 1000)",
+        test="unit/crawler/lease/test_leases.py::departure_of_the_request",
+    ),
     "a large body does not wait": Bug(
         module="crawling.client.transfer",
         right="            self.curl.pause(pycurl.PAUSE_RECV)\n",

@@ -195,14 +195,8 @@ class Leases:
             return
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1
-        told = (
-            page.token,
-            page.sent_ms,
-            received,
-            heard,
-            _first_byte_ms(page, heard, self.timeout_s),
-        )
-        self._of(page).report.note_sent(SentRequest(*told))
+        latency = _first_byte_ms(page, heard, self.timeout_s)
+        self._of(page).report.note_sent(_sent_request(page, heard, latency, received=received))
         self._on_report()
 
     def _age_of(self, page: Page) -> float:
@@ -328,6 +322,13 @@ def _kept_back(page: Page, outcome: Outcome) -> dict[str, Any]:
         return {}
     is_reserved = page.rights is not None and page.rights.get("reserved") is True
     return {"dropped": page.dropped, "is_reserved": is_reserved}
+
+
+def _sent_request(
+    page: Page, heard: SiteReaction | None, first_byte_ms: int | None, *, received: bool
+) -> SentRequest:
+    assert page.sent_ms is not None
+    return SentRequest(page.token, page.sent_ms, received, heard, first_byte_ms)
 
 
 def _first_byte_ms(page: Page, heard: SiteReaction | None, timeout_s: float) -> int | None:

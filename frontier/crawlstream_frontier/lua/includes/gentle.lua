@@ -72,9 +72,15 @@ local function stored_latencies()
   return load, change, save
 end
 
--- Add what is needed to display and to forget a latency.
-local function add_views(gentle)
-  local KEPT_MS = 3600000
+-- Add the operations that need no latency, or only read one.
+local function add_readers(gentle)
+  local KEPT_MS, THOUSANDTHS = 3600000, 1000
+
+  -- Make a rule gentle; `thousandths` as in its text.
+  function gentle.limit(rule, thousandths)
+    rule.gentle, rule.moderated = thousandths / THOUSANDTHS, true
+    rule.concurrency = math.min(rule.concurrency, math.ceil(rule.gentle))
+  end
 
   -- Return the time until which the latency of a domain without pages is kept.
   function gentle.kept_until(state)
@@ -96,16 +102,10 @@ function gentle_rules()
   if made_gentle then
     return made_gentle
   end
-  local THOUSANDTHS, load, change, save = 1000, stored_latencies()
+  local load, change, save = stored_latencies()
   local gentle = { save = save }
   made_gentle = gentle
-  add_views(gentle)
-
-  -- Make a rule gentle; `thousandths` as in its text.
-  function gentle.limit(rule, thousandths)
-    rule.gentle, rule.moderated = thousandths / THOUSANDTHS, true
-    rule.concurrency = math.min(rule.concurrency, math.ceil(rule.gentle))
-  end
+  add_readers(gentle)
 
   -- Let the rule of a state, or a longer spacing, apply.
   local function apply_latency(state)
