@@ -65,14 +65,14 @@ local function stored_latencies()
       n = n + 2
     end
     if n > 0 then
-      redis.call('HSET', K.latency, unpack(args))
+      redis.call('HSET', K.latency, PAD, PADDING, unpack(args))
     end
   end
 
   return load, change, save
 end
 
--- Add the operations that need no latency, or only read one.
+-- Add the operations that need no latency, or only read or delete one.
 local function add_readers(gentle)
   local KEPT_MS, THOUSANDTHS = 3600000, 1000
 
@@ -85,6 +85,13 @@ local function add_readers(gentle)
   -- Return the time until which the latency of a domain without pages is kept.
   function gentle.kept_until(state)
     return state.latency.at + KEPT_MS
+  end
+
+  function gentle.forget(key)
+    redis.call('HDEL', K.latency, key)
+    if redis.call('HLEN', K.latency) == 1 then
+      redis.call('DEL', K.latency)
+    end
   end
 
   -- Return mean and floor in ms (0: not known yet), and the spacing that they require.

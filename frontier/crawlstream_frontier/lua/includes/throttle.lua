@@ -38,7 +38,7 @@ local function parse_rule(text)
       concurrency = tonumber(concurrency), paused_until = (tonumber(until_s) or 0) * 1000 }
     rule.spacing = math.ceil(rule.window / math.max(rule.hits, 1))
     rule.bucket = rule.hits <= EXACT_HITS and 1 or math.ceil(rule.window / COARSE_BUCKETS)
-    local gentle = until_s ~= '' and string.match(text, ' (%d+)%d%d%d%d$')
+    local gentle = until_s ~= '' and string.match(text, '^%d+ %d+ %d %d+ %d+ (%d+)%d%d%d%d$')
     if gentle then
       gentle_rules().limit(rule, gentle)
     end

@@ -180,6 +180,17 @@ async def test_gentle_rules_allow_no_bursts(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("still")
+@pytest.mark.parametrize("more", [{"paused_until": 1_700_000_000}, {"render": 1_000}])
+async def test_the_end_of_a_pause_does_not_make_a_rule_gentle(
+    bench: Bench, more: dict[str, int]
+) -> None:
+    """Numbers of other fields are long, too: the rule allows its burst."""
+    await prepare(bench, ThrottleRule(hits=20, window_s=1, moderated=False, concurrency=9, **more))
+    leases = await bench.worker.lease(50)
+    assert [lease.is_gentle for lease in leases] == [False] * 9
+
+
+@pytest.mark.usefixtures("still")
 async def test_a_site_that_becomes_slow_gets_more_rest(bench: Bench) -> None:
     """Beyond twice its floor the pace falls with the square; it recovers with the site."""
     await prepare(bench, pages=400)
@@ -286,10 +297,10 @@ async def test_a_rule_that_is_no_longer_gentle_forgets(bench: Bench, redis: Redi
     await bench.feed.seeds(*(f"{name}/{n}" for n in range(9) for name in "ab"))
     for lease in await bench.worker.lease(2):
         await meet(bench.worker, lease, 700)
-    assert await redis.hkeys(KEYS.tag + "latency") == [b"a", b"b"]
+    assert {*await redis.hkeys(KEYS.tag + "latency")} == {b"a", b"b", b"#"}
     plain = ThrottleRule(hits=100, window_s=1)
     await bench.rule(GENTLE, {"b": plain})
-    assert await redis.hkeys(KEYS.tag + "latency") == [b"a"]
+    assert {*await redis.hkeys(KEYS.tag + "latency")} == {b"a", b"#"}
     await bench.rule(plain, {"b": plain})
     assert not await redis.exists(KEYS.tag + "latency")
     await bench.advance(10)

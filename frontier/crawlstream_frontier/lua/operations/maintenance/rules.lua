@@ -88,7 +88,7 @@ local function forget_latencies(spiders)
   for _, domain in ipairs(changed) do
     for _, S in ipairs(table_rule_of(domain).gentle and {} or spiders) do
       for _, V in ipairs(views_of(S)) do
-        redis.call('HDEL', K.latency, key_of(V, domain))
+        gentle_rules().forget(key_of(V, domain))
       end
     end
   end

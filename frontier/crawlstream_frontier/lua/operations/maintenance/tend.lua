@@ -135,7 +135,7 @@ local function forget_states()
       redis.call('HDEL', K.states, key)
       redis.call('ZREM', K.spent, key)
       if states[i].latency then
-        redis.call('HDEL', K.latency, key)
+        made_gentle.forget(key)
       end
     else
       redis.call('ZADD', K.spent, int(now + RECHECK_STATE_MS), key)
