@@ -337,9 +337,15 @@ FETCH_BUGS = {
     ),
     "a header counts before the page": Bug(
         module="crawling.page.rights",
-        right='    for source in ("meta", "header"):\n',
-        wrong='    for source in ("header", "meta"):\n',
+        right='    for source in ("meta", "header", "file"):\n',
+        wrong='    for source in ("header", "meta", "file"):\n',
         test="unit/crawler/page/test_rights.py::speaks_for_itself",
+    ),
+    "the longest rule of a tdmrep.json counts": Bug(
+        module="crawling.robots.terms",
+        right="        if self.are_ordered:\n",
+        wrong="        if False:\n",
+        test="unit/crawler/robots/test_terms.py::first_rule_that_matches",
     ),
     "a directive of that name reserves a page": Bug(
         module="crawlstream.model.web.directives",

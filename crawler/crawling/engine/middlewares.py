@@ -79,7 +79,7 @@ class OutcomeMiddleware:
         with self._recorder.noting(page):
             head, purpose = head_of(response), profile.purpose or settings.purpose
             page.directives = directives_of(response, product_token(agent), head)
-            page.rights = rights_of(response, head, page.robots, purpose)
+            page.rights = rights_of(response, head, page.site_says, purpose)
         page.is_watched = (
             guard_mode(profile.guard, settings.guard, settings.guard_most) is not GuardMode.OFF
         )

@@ -16,7 +16,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from crawling.page.directives import NO_DIRECTIVES, Directives
-from crawling.page.rights import RobotsSays
+from crawling.page.rights import SiteSays
 from crawling.quality.traits import Traits
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import Links
@@ -110,8 +110,8 @@ class Page:
     """Price and charge that its response names, as its result has them; None: neither."""
     directives: Directives = NO_DIRECTIVES
     """Requests of its response to crawlers."""
-    robots: RobotsSays | None = None
-    """Statements of the robots.txt of its site about uses of it."""
+    site_says: SiteSays | None = None
+    """Statements of the files of its site about uses of it."""
     rights: Mapping[str, object] | None = None
     """Statements about uses of it, as its result has them; None: there are none."""
     dropped: str | None = None

@@ -37,31 +37,31 @@ _MOST_USES = 16
 _MOST_LICENSES = 8
 
 
-class RobotsSays(NamedTuple):
-    """Statements of a robots.txt about a page."""
+class SiteSays(NamedTuple):
+    """Statements of the files of a site about a page."""
 
     statements: Sequence[Statement]
-    age_s: int
-    """Seconds since the cluster has fetched that file."""
+    age_s: int | None
+    """Seconds since the cluster has fetched robots.txt; None: that says nothing."""
 
 
 def rights_of(
-    response: Response, head: Head | None, robots: RobotsSays | None, purpose: str | None
+    response: Response, head: Head | None, site: SiteSays | None, purpose: str | None
 ) -> dict[str, Any] | None:
     """Return the rights of a page, for a crawl with a purpose; None without any statement."""
     headers, has = response.headers, dict.__contains__  # Its own method normalizes each name.
     in_headers = has(headers, _USAGE) or has(headers, _RESERVATION) or has(headers, _LINK)
     in_head = head is not None and (b"tdm-" in head.letters or b"license" in head.letters)
-    if not (in_headers or in_head or robots):
+    if not (in_headers or in_head or site):
         return None
     statements = [*_in_headers(response)] if in_headers else []
-    statements += robots.statements if robots else ()
+    statements += site.statements if site else ()
     statements += _in_head(head) if in_head and head else ()
     if not statements:
         return None
     rights = _joined(response.url, statements, purpose)
-    if robots:
-        rights["robots_age_s"] = robots.age_s
+    if site and site.age_s is not None:
+        rights["robots_age_s"] = site.age_s
     return rights
 
 
@@ -76,7 +76,7 @@ def _joined(url: str, statements: Sequence[Statement], purpose: str | None) -> d
     licenses = dict.fromkeys(each.value for each in statements if each.name == LICENSE)
     return {
         "purpose": purpose,
-        **({"reserved": reserves(purpose, uses, tdm)} if purpose else {}),
+        **({"reserved": _are_reserved(statements, uses, tdm, purpose)} if purpose else {}),
         "uses": uses,
         "tdm": tdm,
         "tdm_policy": policy,
@@ -88,9 +88,16 @@ def _joined(url: str, statements: Sequence[Statement], purpose: str | None) -> d
     }
 
 
+def _are_reserved(
+    statements: Sequence[Statement], uses: dict[str, str], tdm: int | None, purpose: str
+) -> bool:
+    refuses_all = any(each.refuses_all for each in statements)
+    return reserves(purpose, uses, tdm, refuses_all=refuses_all)
+
+
 def _tdm(url: str, statements: Sequence[Statement]) -> tuple[int | None, str | None]:
-    """Return reservation and policy: those of the page itself, or else of its headers."""
-    for source in ("meta", "header"):
+    """Return reservation and policy: of the page itself, its headers, or the file of its site."""
+    for source in ("meta", "header", "file"):
         some = [each for each in statements if each.source == source]
         said = [each.value for each in some if each.name == TDM_RESERVATION]
         if said:

@@ -9,7 +9,7 @@ nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
@@ -20,10 +20,15 @@ import http_sf
 from crawlstream.model.web.purposes import USES
 
 CONTENT_USAGE, CONTENT_SIGNAL, LICENSE = "content-usage", "content-signal", "license"
-TDM_RESERVATION, TDM_POLICY = "tdm-reservation", "tdm-policy"
+TDM_RESERVATION, TDM_POLICY, RSL = "tdm-reservation", "tdm-policy", "rsl"
 
 _ALSO = {"ai-train": "train-ai", "ai-use": "ai-input"}
 """Words of one format for what another one calls differently."""
+_PARTS = {
+    "ai-all": ("ai-train", "ai-input", "ai-index"),
+    "all": ("search", "ai-train", "ai-input", "ai-index", "all"),
+}
+"""Words of RSL for several uses."""
 _ANSWERS = {"yes": "y", "no": "n"}
 _LONGEST_VALUE = 1024
 """Bytes of a value that is read."""
@@ -46,7 +51,7 @@ class Statement(NamedTuple):
     """Something that a site says, and where."""
 
     source: str
-    """``header``, ``robots``, ``meta`` or ``link``."""
+    """``header``, ``robots``, ``meta``, ``link`` or ``file``."""
     name: str
     value: str
     uses: Uses = NO_USES
@@ -56,6 +61,11 @@ class Statement(NamedTuple):
         """Return whether it refuses a use."""
         is_reservation = self.name == TDM_RESERVATION and self.value == "1"
         return is_reservation or "n" in self.uses.values()
+
+    @property
+    def refuses_all(self) -> bool:
+        """Return whether a license refuses all uses, those that have no word included."""
+        return self.name == RSL and self.uses.get("all") == "n"
 
 
 def usage(source: str, value: bytes) -> Iterator[Statement]:
@@ -82,6 +92,22 @@ def reservation(source: str, name: str, value: str) -> Iterator[Statement]:
     value = value.strip()
     if value in {"0", "1"} if name == TDM_RESERVATION else value:
         yield Statement(source, name, value)
+
+
+def terms(permitted: Sequence[str], prohibited: Sequence[str], *, is_free: bool) -> Statement:
+    """Return the statement of an RSL license about uses.
+
+    A permission that is not free allows nothing by itself.
+    """
+    uses: dict[str, str] = {}
+    said: list[str] = []
+    for verb, answer, words in (("prohibits", "n", prohibited), ("permits", "y", permitted)):
+        known = [word for word in words if _USE.fullmatch(word)]
+        said += [f"{verb} {', '.join(known)}"] if known else []
+        for word in known if answer == "n" or is_free else ():
+            for use in _PARTS.get(word, (word,)):
+                _answer(use, answer, uses)
+    return Statement("file", RSL, "; ".join(said)[:_LONGEST_VALUE], uses)
 
 
 def licenses_linked(values: Iterable[bytes]) -> Iterator[str]:

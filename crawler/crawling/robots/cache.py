@@ -1,4 +1,4 @@
-"""The robots.txt files that this process goes by, no more of them than it can bear."""
+"""Files of sites that this process goes by, no more of them than it can bear."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from crawling.robots.rules import RobotsRules
+from typing import Generic, Protocol, TypeVar
 
 MOST_FILES = 20_000
 MOST_CHARACTERS = 4 << 20
@@ -15,9 +14,21 @@ MOST_CHARACTERS = 4 << 20
 their size, and is parsed again for the next page of a host whose file had to go."""
 
 
+class Sized(Protocol):
+    """Rules of a file."""
+
+    @property
+    def size(self) -> int:
+        """Memory that they take, in characters of an ordinary file."""
+        ...
+
+
+Rules = TypeVar("Rules", bound=Sized)
+
+
 @dataclass(frozen=True, slots=True)
-class _Known:
-    rules: RobotsRules | None
+class _Known(Generic[Rules]):
+    rules: Rules | None
     until: float
 
     @property
@@ -25,12 +36,12 @@ class _Known:
         return self.rules.size if self.rules else 0
 
 
-class KnownRobots:
+class KnownFiles(Generic[Rules]):
     """Rules by origin, until they are too old; the least recently used ones make room first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._files: OrderedDict[str, _Known] = OrderedDict()
+        self._files: OrderedDict[str, _Known[Rules]] = OrderedDict()
         self._characters = 0
 
     def __contains__(self, origin: str) -> bool:
@@ -38,12 +49,12 @@ class KnownRobots:
         known = self._files.get(origin)
         return known is not None and known.until >= self._clock()
 
-    def __getitem__(self, origin: str) -> RobotsRules | None:
+    def __getitem__(self, origin: str) -> Rules | None:
         """The rules; without any everything is allowed. KeyError: nothing is known."""
         self._files.move_to_end(origin)
         return self._files[origin].rules
 
-    def put(self, origin: str, rules: RobotsRules | None, left_s: float) -> RobotsRules | None:
+    def put(self, origin: str, rules: Rules | None, left_s: float) -> Rules | None:
         """Take over what holds for some seconds; a single file may be as large as it is."""
         known = _Known(rules, self._clock() + left_s)
         self._forget(origin)

@@ -67,15 +67,25 @@ def preferences_in(name: str, value: bytes) -> Iterator[Preference]:
         return
     match = _PATH.match(value)
     path, rest = match.groups() if match else (b"/", value)
+    for statement in _READERS[name]("robots", rest):
+        yield preference(statement, path)
+
+
+def preference(statement: Statement, path: bytes) -> Preference:
+    """Return what a statement about the pages below a path is; ``*`` and ``$`` as in rules."""
     pattern = _plain("".join(map(_octet, path)))
     pieces = pattern.removesuffix("$").split("*")
-    for statement in _READERS[name]("robots", rest):
-        yield Preference(statement, len(path), pieces, pattern.endswith("$"))
+    return Preference(statement, len(path), pieces, pattern.endswith("$"))
+
+
+def path_of(url: str) -> str:
+    """Return the path of a URL, with its query, as preferences are compared with it."""
+    return _plain("/" + url.partition("#")[0].partition("://")[2].partition("/")[2])
 
 
 def about(url: str, preferences: Iterable[Preference]) -> list[Statement]:
     """Return the statements about a page: of each kind those with the longest path."""
-    path = _plain("/" + url.partition("#")[0].partition("://")[2].partition("/")[2])
+    path = path_of(url)
     found: list[Statement] = []
     matching = [each for each in preferences if each.covers(path)]
     for name in PREFERENCES:

@@ -19,7 +19,6 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeVar
 
 import structlog
 from scrapy import Request
@@ -29,11 +28,11 @@ from scrapy.http import Response
 from crawling.background import Tasks
 from crawling.failures import RequestReplaced, TooLarge
 from crawling.lease.expired import GrantExpired
-from crawling.lease.leases import START_BY_S
 from crawling.page.page import Page, Phase
 from crawling.response.outcome import Outcomes
-from crawling.robots.cache import KnownRobots
+from crawling.robots.cache import KnownFiles
 from crawling.robots.elsewhere import Elsewhere
+from crawling.robots.grants import beside, left_s, within_grant
 from crawling.robots.request import robots_request
 from crawling.robots.robots_book import (
     EVERYTHING_FORBIDDEN,
@@ -53,9 +52,6 @@ _MAX_LATER = 105
 """Refusals in a row until the host's pages fail: about a day."""
 
 log = structlog.get_logger()
-
-
-T = TypeVar("T")
 
 
 class Robots:
@@ -86,7 +82,7 @@ class Robots:
         self._noting = noting
         self._agent = agent
         self._verdicts = Verdicts(outcomes, agent)
-        self._known = KnownRobots()
+        self._known = KnownFiles[RobotsRules]()
         self._under_way: dict[str, asyncio.Event] = {}
         self._reading, self._judging = asyncio.Lock(), asyncio.Lock()
 
@@ -146,7 +142,7 @@ class Robots:
         if rules.is_light:
             return rules.allow(url, agent)
         async with self._judging:
-            return await _beside(page, lambda: rules.allow(url, agent))
+            return await beside(page, lambda: rules.allow(url, agent))
 
     async def _screen_later(
         self, pages: Sequence[Page], let_through: Callable[[Page], None]
@@ -194,12 +190,12 @@ class Robots:
         """UNKNOWN as well where the page's grant ran out while it waited for its turn."""
         origin = origin_of(page.lease.entry.url)
         async with self._judging:
-            if origin not in self._known or _left_s(page) <= 0:
+            if origin not in self._known or left_s(page) <= 0:
                 return Permission.UNKNOWN
             rules = self._known[origin]
             if rules is None:
                 return Permission.ALLOWED
-            found = await _beside(page, lambda: self._verdicts.look_up(page, rules))
+            found = await beside(page, lambda: self._verdicts.look_up(page, rules))
         return self._verdicts.judge(page, rules, found)
 
     async def _act(self, origin: str, pages: list[Page], note: RobotsNote) -> None:
@@ -212,7 +208,7 @@ class Robots:
         elif note.word != b"fetching" and await self._book.claim(origin, note.raw):
             await self._buy(origin, pages, note)
         elif origin in self._under_way:
-            await _within_grant(self._under_way[origin], pages)
+            await within_grant(self._under_way[origin], pages)
 
     async def _look_elsewhere(self, origin: str, pages: list[Page], moved: RobotsNote) -> None:
         """Go by the file of another site; no page goes on before that is known."""
@@ -235,7 +231,7 @@ class Robots:
         buyer, *others = pages
         try:
             is_slower, _ = await asyncio.gather(
-                self._fetch_for(buyer, origin, before), _within_grant(arrived, others)
+                self._fetch_for(buyer, origin, before), within_grant(arrived, others)
             )
         finally:
             arrived.set()
@@ -304,37 +300,5 @@ class Robots:
         async with self._reading:
             if origin in self._known:
                 return self._known[origin]
-            rules = await _beside(page, lambda: rules_in(text, fetched_at))
+            rules = await beside(page, lambda: rules_in(text, fetched_at))
             return self._known.put(origin, rules, note.left_s)
-
-
-async def _beside(page: Page, work: Callable[[], T]) -> T:
-    """Do something in a thread, at the page's expense.
-
-    The flight recorder cannot note it, for it notes one page at a time; what a file may be is
-    bounded, so that it ends no process.
-    """
-
-    def timed() -> tuple[T, float]:
-        began = time.thread_time()
-        return work(), time.thread_time() - began
-
-    answer, took_s = await asyncio.to_thread(timed)
-    page.cpu_s += took_s
-    return answer
-
-
-def _left_s(page: Page) -> float:
-    """Seconds until a page's grant runs out."""
-    return page.lease.issued_at + START_BY_S - time.monotonic()
-
-
-async def _within_grant(arrived: asyncio.Event, pages: Sequence[Page]) -> None:
-    """Wait for an answer as long as the grants of the waiting pages last."""
-    if pages:
-        ends_at = min(page.lease.issued_at for page in pages) + START_BY_S * 0.8
-        try:
-            async with asyncio.timeout(max(ends_at - time.monotonic(), 0)):
-                await arrived.wait()
-        except TimeoutError:
-            pass

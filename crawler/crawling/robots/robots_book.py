@@ -1,7 +1,7 @@
-"""The cluster's notes about robots.txt files.
+"""The cluster's notes about robots.txt files, and about files of rights.
 
-One Redis key for each origin, and for each file of another name that a redirect leads to; its time
-to live is that of the note:
+One Redis key for each origin, and for each file of another name: a redirect leads to it, or it is
+one of rights (:mod:`crawling.robots.rights_files`). Its time to live is that of the note:
 
 ``fetching``            a worker fetches it right now
 ``rules <zlib>``        its text, at most 500 KiB of it
@@ -121,6 +121,11 @@ def note_of(response: Response, before: RobotsNote) -> RobotsNote:
     hops = before.target[0] if before.word == b"moved" else 0
     if 300 <= status < 400 and (target := _target(response)) and hops < MAX_HOPS:
         return RobotsNote(b"moved %d %s" % (hops + 1, target.encode()), _MOVED_S)
+    return no_file()
+
+
+def no_file() -> RobotsNote:
+    """There is no file."""
     return RobotsNote(b"open", _KEPT_S)
 
 

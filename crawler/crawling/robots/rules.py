@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import structlog
 from protego import Protego
 
-from crawling.page.rights import RobotsSays
+from crawling.page.rights import SiteSays
 from crawling.robots.lines import LineReader, agent_for, kept_apart
 from crawling.robots.words import LONGEST_PAUSE_MS, GroupWords, Words
 
@@ -57,12 +57,12 @@ class RobotsRules:
         delay_ms = 1000 * max(self.parsed.crawl_delay(agent_for(agent)) or 0, 0)
         return int(min(max(delay_ms, self.words_for(agent).pause_ms), LONGEST_PAUSE_MS))
 
-    def says_of(self, url: str, agent: str) -> RobotsSays | None:
+    def says_of(self, url: str, agent: str) -> SiteSays | None:
         """Return what it says of uses of a page, to a client with this User-Agent."""
         statements = self.words.statements(agent_for(agent), url)
         if not statements:
             return None
-        return RobotsSays(statements, max(int(time.monotonic() - self.fetched_at), 0))
+        return SiteSays(statements, max(int(time.monotonic() - self.fetched_at), 0))
 
     def words_for(self, agent: str) -> GroupWords:
         """Return the other requests to a client with this User-Agent: its rates and hours."""

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from crawling.page.page import Page
-from crawling.page.rights import RobotsSays
+from crawling.page.rights import SiteSays
 from crawling.page.scrapy_request import agent_of
 from crawling.response.outcome import Outcomes
 from crawling.response.redirects import moved_to_clean
@@ -36,7 +36,7 @@ class Found(NamedTuple):
     is_allowed: bool
     clean: str
     """URL of the page as far as it matters."""
-    says: RobotsSays | None
+    says: SiteSays | None
     """Statements about uses of it."""
 
 
@@ -83,7 +83,7 @@ class Verdicts:
 
     def judge(self, page: Page, rules: RobotsRules, found: Found) -> Verdict:
         """Return the verdict on a page after ``look_up``; one that is let through has a time."""
-        is_allowed, clean, page.robots = found
+        is_allowed, clean, page.site_says = found
         if not is_allowed:
             return Permission.FORBIDDEN
         if clean != page.lease.entry.url:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crawling.background import Tasks
 from crawling.egress.patience import Patience
@@ -30,7 +30,9 @@ from crawling.publish.publisher import Publisher
 from crawling.publish.spill import Spiller
 from crawling.response.outcome import Outcomes
 from crawling.robots.elsewhere import Elsewhere
+from crawling.robots.rights_files import RightsFiles
 from crawling.robots.robots import Robots
+from crawling.robots.screen import Screening
 from crawling.runtime.clients import Clients
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions
@@ -82,11 +84,11 @@ def assemble(
     outcomes = Outcomes(endings, leases, settings, count, payments=payments, redirects=rules)
     routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
-    robots = _robots(crawler, clients, outcomes, way=way, noting=noting, tasks=tasks)
+    robots, screen = _robots(crawler, clients, outcomes, way=way, noting=noting, tasks=tasks)
     sessions = Sessions.of(
         clients,
         leases,
-        robots,
+        screen,
         endings.deadlines,
         meter=meter,
         may_lease=lambda: not publisher.waits_for and way.has_room,
@@ -120,10 +122,16 @@ def _robots(
     way: Way,
     noting: Callable[[Page], AbstractContextManager[None]],
     tasks: Tasks,
-) -> Robots:
-    agent = crawler.settings["USER_AGENT"] or ""
-    elsewhere = Elsewhere(clients, outcomes.leases, tasks, fetch=way.fetch, agent=agent)
-    return Robots(outcomes, tasks, elsewhere, fetch=way.fetch, noting=noting, agent=agent)
+) -> tuple[Robots, Screening]:
+    """Return the judge by robots.txt, and what screens pages: that, or the files of rights too."""
+    agent, leases = crawler.settings["USER_AGENT"] or "", outcomes.leases
+    elsewhere = Elsewhere(clients, leases, tasks, fetch=way.fetch, agent=agent)
+    how: Any = {"fetch": way.fetch, "noting": noting, "agent": agent}
+    robots = Robots(outcomes, tasks, elsewhere, **how)
+    if not (kinds := outcomes.settings.rights_files):
+        return robots, robots
+    files = RightsFiles(kinds, robots, elsewhere.book, leases=leases, tasks=tasks, **how)
+    return robots, files
 
 
 def _completion(

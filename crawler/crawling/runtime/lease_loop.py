@@ -24,7 +24,7 @@ from crawling.lease.partition_rotation import PartitionRotation
 from crawling.lease.pending_report import LeaseReport
 from crawling.metrics import Meter
 from crawling.page.page import Page
-from crawling.robots.robots import Robots
+from crawling.robots.screen import Screening
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.errors import FrontierFull, RedisUnavailable
 from crawlstream.model.crawl import Lease
@@ -77,7 +77,7 @@ class LeaseLoop:
         self,
         session: WorkerSession,
         leases: Leases,
-        robots: Robots,
+        screen: Screening,
         sleeper: Sleeper,
         *,
         shared: Shared,
@@ -87,7 +87,7 @@ class LeaseLoop:
         self._partition = session.partition
         self._leases = leases
         self._held = leases.of(session.partition)
-        self._robots = robots
+        self._screen = screen
         self._sleeper = sleeper
         self._meter = shared.meter
         self._pace = Pace()
@@ -260,7 +260,7 @@ class LeaseLoop:
         if self._draining:
             self._leases.release_unsent()
         else:
-            self._robots.screen(pages, self._shared.ready.put_nowait)
+            self._screen.screen(pages, self._shared.ready.put_nowait)
 
     def _plan(self, answer: ExchangeResult, want: int) -> None:
         """Plan the next request for pages, if fewer were granted than requested."""

@@ -18,7 +18,7 @@ from crawling.lease.leases import Leases
 from crawling.metrics import Meter
 from crawling.page.flight_recorder import Crash
 from crawling.publish.deadlines import Deadlines
-from crawling.robots.robots import Robots
+from crawling.robots.screen import Screening
 from crawling.runtime.clients import Clients
 from crawling.runtime.lease_keeper import LeaseKeeper
 from crawling.runtime.lease_loop import LeaseLoop, Shared
@@ -55,7 +55,7 @@ class Sessions:
         cls,
         clients: Clients,
         leases: Leases,
-        robots: Robots,
+        screen: Screening,
         deadlines: Deadlines,
         *,
         meter: Meter,
@@ -70,7 +70,7 @@ class Sessions:
             on_unconfirmed=clients.labelling.request if clients.labelling else None,
         )
         loops = [
-            LeaseLoop(session, leases, robots, sleeper, shared=shared)
+            LeaseLoop(session, leases, screen, sleeper, shared=shared)
             for session, sleeper in zip(clients.sessions, sleepers, strict=True)
         ]
         keepers = [LeaseKeeper(session, leases, deadlines) for session in clients.sessions]

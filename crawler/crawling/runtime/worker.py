@@ -48,6 +48,7 @@ SHARED = (
     "guard_most",
     "purpose",
     "retry_times",
+    "rights_files",
     "robotstxt_obey",
     "scheduler_backlog_blacklist",
     "signature_agent",

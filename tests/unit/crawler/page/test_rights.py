@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scrapy.http import HtmlResponse, Response
 
 from crawling.page.head import head_of
-from crawling.page.rights import RobotsSays, rights_of
-from crawling.page.statements import Statement, usage
+from crawling.page.rights import SiteSays, rights_of
+from crawling.page.statements import Statement, terms, usage
 from crawlstream.model.web.purposes import Purpose, reserves
 from support.hostile.markup import cpu_s
 
@@ -23,7 +23,7 @@ def _rights(
     headers: dict[str, Any] | None = None,
     markup: str | bytes = "",
     purpose: str | None = None,
-    robots: RobotsSays | None = None,
+    robots: SiteSays | None = None,
 ) -> dict[str, Any] | None:
     body = markup if isinstance(markup, bytes) else markup.encode()
     response = HtmlResponse(URL, headers=headers, body=body)
@@ -229,9 +229,7 @@ def test_a_page_is_not_reserved_for_nothing() -> None:
 
 def test_the_strictest_statement_about_a_use_holds() -> None:
     """Compares headers, head and robots.txt, and lists each."""
-    robots = RobotsSays(
-        [Statement("robots", "content-signal", "ai-train=no", {"train-ai": "n"})], 7
-    )
+    robots = SiteSays([Statement("robots", "content-signal", "ai-train=no", {"train-ai": "n"})], 7)
     found = _said(headers={"Content-Usage": "train-ai=y"}, robots=robots, purpose="train-ai")
     assert (found["uses"], found["reserved"], found["robots_age_s"]) == ({"train-ai": "n"}, True, 7)
     assert found["sources"] == [
@@ -239,6 +237,40 @@ def test_the_strictest_statement_about_a_use_holds() -> None:
         {"from": "robots", "name": "content-signal", "value": "ai-train=no"},
     ]
     assert "robots_age_s" not in _said(headers={"Content-Usage": "train-ai=y"})
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_a_license_that_prohibits_all_reserves_a_page_for_any_purpose(purpose: Purpose) -> None:
+    """No other format has that word."""
+    for statement, is_reserved in (
+        (terms([], ["all"], is_free=True), True),
+        (terms(["all"], [], is_free=True), False),
+        (Statement("header", "content-usage", "all=n", {"all": "n"}), False),
+    ):
+        assert _said(robots=SiteSays([statement], None), purpose=purpose)["reserved"] is is_reserved
+
+
+@pytest.mark.parametrize(
+    ("headers", "markup", "tdm", "policy"),
+    [
+        ({}, "", 1, "https://a.example/file"),
+        ({"Tdm-Reservation": "0"}, "", 0, None),
+        ({"Tdm-Policy": "/header"}, "", 1, "https://a.example/file"),
+        ({}, "<meta name=tdm-reservation content=0>", 0, None),
+    ],
+)
+def test_a_page_and_its_headers_count_before_the_file_of_its_site(
+    headers: dict[str, str], markup: str, tdm: int, policy: str | None
+) -> None:
+    """All are listed; without robots.txt there is no age of it."""
+    statements = [
+        Statement("file", "tdm-reservation", "1"),
+        Statement("file", "tdm-policy", "https://a.example/file"),
+    ]
+    found = _said(headers=headers, markup=markup, robots=SiteSays(statements, None))
+    assert (found["tdm"], found["tdm_policy"]) == (tdm, policy)
+    assert {"from": "file", "name": "tdm-reservation", "value": "1"} in found["sources"]
+    assert "robots_age_s" not in found
 
 
 _HOSTILE_NAMES = st.sampled_from(["Content-Usage", "TDM-Reservation", "Tdm-Policy", "Link"])

@@ -8,7 +8,7 @@ import pytest
 from scrapy.http import Response
 
 from crawling.response.codings import INCOMPLETE
-from crawling.robots.cache import MOST_CHARACTERS, MOST_FILES, KnownRobots
+from crawling.robots.cache import MOST_CHARACTERS, MOST_FILES, KnownFiles
 from crawling.robots.lines import MOST_RULES
 from crawling.robots.robots_book import (
     EVERYTHING_FORBIDDEN,
@@ -18,7 +18,7 @@ from crawling.robots.robots_book import (
     place_of,
     rules_note,
 )
-from crawling.robots.rules import rules_in
+from crawling.robots.rules import RobotsRules, rules_in
 
 ORIGIN = "http://a.com:8080"
 DAY_S = 24 * 3600
@@ -127,7 +127,7 @@ def test_what_a_middleware_asks_for_instead_is_a_redirect_or_a_later() -> None:
 
 def test_a_process_remembers_what_it_can_bear() -> None:
     """By number and by size; unused files go first, and replaced ones are gone."""
-    known = KnownRobots()
+    known = KnownFiles[RobotsRules]()
     for number in range(MOST_FILES):
         known.put(str(number), None, 60)
     assert known["0"] is None
@@ -183,7 +183,7 @@ def test_as_many_rules_as_the_largest_file_can_hold_for_everybody_are_borne() ->
 def test_what_a_process_remembers_grows_old() -> None:
     """With the note that it comes from."""
     now = [0.0]
-    known = KnownRobots(lambda: now[0])
+    known = KnownFiles[RobotsRules](lambda: now[0])
     known.put(ORIGIN, rules_in(b"User-agent: *\nDisallow: /"), DAY_S)
     assert ORIGIN in known
     now[0] = DAY_S + 1

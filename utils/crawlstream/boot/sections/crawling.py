@@ -12,6 +12,7 @@ from crawlstream.boot.sections.section import Section, new, parts
 from crawlstream.model.egress.tls import DEFAULT, LEGACY, PROFILES
 from crawlstream.model.web.directives import BodyBan
 from crawlstream.model.web.guard_mode import GuardMode
+from crawlstream.model.web.purposes import RIGHTS_FILES
 
 Network = IPv4Network | IPv6Network
 
@@ -34,7 +35,15 @@ def _bans(value: Any) -> Any:
     return tuple(ban.value for ban in BodyBan if ban in found)
 
 
+def _files(value: Any) -> Any:
+    found = parts(value)
+    if unknown := set(found) - set(RIGHTS_FILES):
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(RIGHTS_FILES)}")
+    return tuple(file for file in RIGHTS_FILES if file in found)
+
+
 _Bans = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_bans)]
+_Files = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_files)]
 _Profiles = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_profiles)]
 
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
@@ -70,6 +79,10 @@ class CrawlingSettings(Section):
     ) = Field(None, validation_alias=new("PURPOSE"))
     """Use that crawls are for if they name none with `"purpose"`: results say whether their site
     reserves the page for it. Sites are not told. The same for all crawlers."""
+    rights_files: _Files = Field((), validation_alias=new("RIGHTS_FILES"))
+    """Files of sites about uses of their pages that are fetched, once a day and origin,
+    comma-separated: `tdmrep` (`/.well-known/tdmrep.json`), `rsl` (the license that robots.txt
+    names, if it is on the same origin). The same for all crawlers."""
     guard: GuardMode = Field(GuardMode.OFF, validation_alias=new("GUARD"))
     """Mode of the waste guard for crawls that do not choose one with `"guard"`. `watch`: results
     name the text signature and the canonical URL of their page, and families of URLs that bring

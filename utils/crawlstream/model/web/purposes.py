@@ -20,13 +20,19 @@ class Purpose(StrEnum):
 
 USES = (Purpose.SEARCH.value, Purpose.TRAIN_AI.value, Purpose.AI_INPUT.value)
 """Uses that a site can allow or refuse."""
+TDMREP, RSL = RIGHTS_FILES = ("tdmrep", "rsl")
+"""Files of sites about uses of their pages."""
 _BY_TDM = frozenset({Purpose.TRAIN_AI, Purpose.AI_INPUT, Purpose.MINING, Purpose.OTHER})
 """Purposes that a reservation of text and data mining is about."""
 
 
-def reserves(purpose: str, uses: Mapping[str, str], tdm: int | None) -> bool:
+def reserves(
+    purpose: str, uses: Mapping[str, str], tdm: int | None, *, refuses_all: bool = False
+) -> bool:
     """Return whether a page is reserved for a purpose.
 
-    ``uses`` maps uses to ``y`` or ``n``; ``tdm`` is 1 if text and data mining is reserved.
+    ``uses`` maps uses to ``y`` or ``n``; ``tdm`` is 1 if text and data mining is reserved. A
+    license that ``refuses_all`` uses reserves it for any purpose.
     """
-    return (purpose in USES and uses.get(purpose) == "n") or (tdm == 1 and purpose in _BY_TDM)
+    refused = refuses_all or (purpose in USES and uses.get(purpose) == "n")
+    return refused or (tdm == 1 and purpose in _BY_TDM)
