@@ -356,7 +356,7 @@ FETCH_BUGS = {
     "a reserved page is not counted": Bug(
         module="crawlstream_frontier.worker.link_packer",
         right="            if not (more or settle.charged or settle.dropped or settle.is_reserved):\n",
-        wrong="            if not (more or settle.charged):\n",
-        test="integration/crawler/links/test_page_rights.py::reserve",
+        wrong="            if not (more or settle.charged or settle.dropped):\n",
+        test="integration/frontier/runs/test_endings.py::pages_without_links",
     ),
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 from crawlstream.model.effects import Loss, Outcome
 from crawlstream.model.run_marks import Fate
 from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream.model.words.price import Price
 from support.frontier.audit import audit, left_over
 from support.frontier.bench import CRAWL, DEDUPE_MS, GRACE_MS, KEYS, Bench, Feed, endings, links
 
@@ -35,6 +37,25 @@ async def test_a_run_finishes_once_after_the_grace(bench: Bench) -> None:
     assert ending.counters["admitted"] == ending.counters["done"] == 2
     assert ending.reasons["done"] == {"2xx": 2}
     assert (await bench.state()).state == "finished"
+
+
+async def test_money_and_bodies_count_on_pages_without_links(bench: Bench) -> None:
+    """Each by itself: a charge, a body that is not kept, a reservation of the site."""
+    pages: list[dict[str, Any]] = [
+        {"charged": Price("USD", 10_000)},
+        {"dropped": "noindex"},
+        {"is_reserved": True},
+    ]
+    await bench.feed.seeds("a/1", "a/2", "a/3")
+    for lease, page in zip(await bench.worker.lease(3), pages, strict=True):
+        await bench.worker.settle(lease, **page)
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert ending.counters["done"] == 3
+    assert ending.reasons["charged"] == {"USD": 10_000}
+    assert ending.reasons["dropped"] == {"noindex": 1}
+    assert ending.reasons["reserved"] == {"reserved": 1}
 
 
 async def test_a_run_is_not_idle_while_anything_is_left(bench: Bench) -> None:
