@@ -19,6 +19,7 @@ from crawlstream_frontier.opening.startup_check import info_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from redis_monitor import metrics
 from redis_monitor.partitions.links_lag import LinksLag
+from redis_monitor.purse_metrics import note_purses
 
 EVERY_S = 10.0
 STEPS_A_LOOK = 3
@@ -60,6 +61,7 @@ class ClusterMetrics:
         if self._steps % STEPS_A_LOOK == 0:
             await self._domains()
             await self._proxies()
+            await note_purses(self._frontier.root.purses)
         self._steps += 1
         await self._writes()
         await self._lag()

@@ -107,6 +107,22 @@ PROXY_BUDGET = Gauge(
     "Fraction of the day's budget that is left, for pools with a budget.",
     ["pool"],
 )
+PURSE_SPENT = Gauge(
+    "crawlstream_purse_spent",
+    "Money that a purse has spent or reserved in all, in units of its currency.",
+    ["purse", "currency"],
+)
+PURSE_BUDGET = Gauge(
+    "crawlstream_purse_budget_left_ratio",
+    "Fraction of a purse's budget that is left: of the `day` (UTC), or `total`. Budgets of 0 have"
+    " none.",
+    ["purse", "budget"],
+)
+PURSE_DISTRUSTED = Gauge(
+    "crawlstream_purse_distrusted_sites",
+    "Number of sites that a purse does not pay, because they have charged more than their price.",
+    ["purse"],
+)
 SHELVED = Gauge("crawlstream_shelved_entries", "Number of queued pages that are on the shelf.")
 SHELF_CHUNKS = Gauge(
     "crawlstream_shelf_chunks", "Number of chunks on the shelf, if that is a server of its own."

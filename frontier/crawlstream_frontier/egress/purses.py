@@ -118,7 +118,7 @@ def _reservation(member: str, since_ms: str) -> OpenPayment:
 
 
 def _state_of(name: str, found: Sequence[Any]) -> PurseState:
-    definition, flat, is_closed, reservations = found
+    definition, flat, is_closed, reservations, distrusted = found
     currency, day, total, max_price, apps, domains = unpack(definition)
     sums = pairs(flat)
     return PurseState(
@@ -137,6 +137,7 @@ def _state_of(name: str, found: Sequence[Any]) -> PurseState:
         overcharged=int(sums.get("overcharged", 0)),
         pages=int(sums.get("pages", 0)),
         open=reservations,
+        distrusted=distrusted,
         is_closed=bool(is_closed),
         days={int(name[1:]): int(sum_) for name, sum_ in sums.items() if name[1:].isdecimal()},
     )

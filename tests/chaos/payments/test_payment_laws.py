@@ -43,7 +43,8 @@ def sample(at: float, cents: int, missing: int = 0, **sums: int) -> PurseSample:
     """The purse with so much spent."""
     purse = Purse(name="chaos", currency="USD", day=9 * CENT, total=9 * CENT)
     fields: dict[str, Any] = {
-        "charged": 0, "unsettled": 0, "overcharged": 0, "pages": 0, "open": 0, "is_closed": False,
+        "charged": 0, "unsettled": 0, "overcharged": 0, "pages": 0, "open": 0, "distrusted": 0,
+        "is_closed": False,
         **sums,
     }  # fmt: skip
     state = PurseState(purse=purse, total=cents * CENT, **fields)

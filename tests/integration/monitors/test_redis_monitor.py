@@ -22,6 +22,7 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.tail import end_offsets
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Outcome, Settle
+from crawlstream.model.egress.purse import Purse
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, living
 from crawlstream.stats.tally import Tally
@@ -375,8 +376,10 @@ def page(port: int, path: str) -> str:
     return text
 
 
-async def test_a_monitor_tells_how_it_is(health_port: int, wait_until: WaitUntil) -> None:
-    """/health answers while the tasks go on; /metrics has the cluster's figures."""
+async def test_a_monitor_tells_how_it_is(
+    health_port: int, frontier: Frontier, wait_until: WaitUntil
+) -> None:
+    """/health answers while the tasks go on; /metrics has the figures of cluster and purses."""
     fine = {"status": "ok", "waiting_for": "", "failing": {}}
 
     async def is_fine() -> bool:
@@ -384,14 +387,17 @@ async def test_a_monitor_tells_how_it_is(health_port: int, wait_until: WaitUntil
         return bool(health) and json.loads(health) == fine
 
     await wait_until(is_fine)
+    await frontier.purses.put(Purse(name="news", currency="USD", day=1))
 
     async def figures() -> str:
         metrics = await asyncio.to_thread(page, health_port, "/metrics")
-        return metrics if 'crawlstream_processes{kind="redis-monitor"' in metrics else ""
+        are_all = 'crawlstream_processes{kind="redis-monitor"' in metrics
+        return metrics if are_all and "crawlstream_purse_spent{" in metrics else ""
 
     metrics = (await wait_until(figures)).splitlines()
     assert "crawlstream_ledger_residual 0.0" in metrics
     assert "crawlstream_unbalanced_endings_total 0.0" in metrics
+    assert 'crawlstream_purse_spent{currency="USD",purse="news"} 0.0' in metrics
     for name in (
         "crawls ",
         'entries{state="queued"}',

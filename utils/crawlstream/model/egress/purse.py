@@ -60,7 +60,20 @@ class PurseState:
     pages: int
     open: int
     """Number of requests that have offered a price and are not settled."""
+    distrusted: int
+    """Number of origins that have charged more than their price, and are not paid."""
     is_closed: bool
     """True if Redis was restarted, and no operator has adopted the purse since."""
     days: Mapping[int, int] = field(default_factory=dict)
     """Money that is spent or reserved, by the day from 1970."""
+
+    def left(self, day: int) -> Mapping[str, float]:
+        """Return the fraction of each budget that is left on a day: ``day`` and ``total``.
+
+        Budgets that the purse does not have, or that are 0, are missing.
+        """
+        budgets = {"day": self.purse.day, "total": self.purse.total or 0}
+        spent = {"day": self.days.get(day, 0), "total": self.total}
+        return {
+            name: max(1 - spent[name] / budget, 0.0) for name, budget in budgets.items() if budget
+        }

@@ -15,7 +15,8 @@
 -- Returns: packed {answer, …}
 --   quote, reserve: 'ok', currency, price; or why not: 'no_price', 'no_purse', 'closed', 'not_for_it' (application,
 --     domain, currency), 'overcharges' (this origin did), 'too_expensive', 'empty'
---   show: 'ok', definition, sums as of HGETALL, is closed, reservations that are open; or 'no_purse'
+--   show: 'ok', definition, sums as of HGETALL, is closed, reservations that are open, origins that overcharged;
+--     or 'no_purse'
 --   details: 'ok', the oldest of these with their times: '<price> <sending>', ms, …; origins that overcharged
 --   names: 'ok', names; others: 'ok'; 'no_purse', 'other_currency' (of a purse that has spent), 'too_many',
 --     'no_origin' (that overcharged)
@@ -165,7 +166,8 @@ end
 
 function verbs.show()
   local found = redis.call('HGETALL', key)
-  return { 'ok', packed, found, sums[1] ~= int(life) and 1 or 0, redis.call('ZCARD', open) }
+  local is_closed = sums[1] ~= int(life) and 1 or 0
+  return { 'ok', packed, found, is_closed, redis.call('ZCARD', open), redis.call('SCARD', distrusted) }
 end
 
 function verbs.details()
