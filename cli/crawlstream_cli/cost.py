@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import orjson
@@ -15,10 +17,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from crawlstream.boot.settings import load_settings
+from crawlstream.boot.clients import kafka_of
+from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.model.egress.pools import PoolTable
+from crawlstream.runs.charges import read_charges
 from crawlstream.stats.proxies import bytes_over
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.cluster_requests import APPID, refusal, request_reply
@@ -52,10 +56,20 @@ class Cost:
     per_million_pages: Mapping[str, float]
     """Costs per million pages: of the processes, and of the pages themselves."""
     total: float
+    other_charges: Mapping[str, float] = field(default_factory=dict)
+    """Charges of sites per million pages in other currencies, which ``total`` does not have."""
 
 
-def cost_of(prices: Prices, running: Mapping[str, int], pages_per_hour: float) -> Cost:
-    """Return the costs of a million pages at this pace; ``running`` counts processes by kind."""
+def cost_of(
+    prices: Prices,
+    running: Mapping[str, int],
+    pages_per_hour: float,
+    charges: Mapping[str, float] = MappingProxyType({}),
+) -> Cost:
+    """Return the costs of a million pages at this pace; ``running`` counts processes by kind.
+
+    ``charges`` are those of sites for a million pages, by currency.
+    """
     per_hour: dict[str, float] = {
         kind: price * running.get(kind, 0)
         for kind, price in prices.hourly.items()
@@ -65,7 +79,11 @@ def cost_of(prices: Prices, running: Mapping[str, int], pages_per_hour: float) -
     hours = 1e6 / pages_per_hour
     per_million = {name: price * hours for name, price in per_hour.items()}
     per_million |= prices.per_million_pages
-    return Cost(prices.currency, pages_per_hour, per_hour, per_million, sum(per_million.values()))
+    if own := charges.get(prices.currency):
+        per_million["charged by sites"] = own
+    others = {name: sum_ for name, sum_ in charges.items() if sum_ and name != prices.currency}
+    total = sum(per_million.values())
+    return Cost(prices.currency, pages_per_hour, per_hour, per_million, total, others)
 
 
 def counted(reply: Mapping[str, Any], over_s: int) -> tuple[Mapping[str, int], float]:
@@ -102,7 +120,8 @@ def cost(
     The table has prices `hourly` per process by kind (crawler, kafka-monitor, redis-monitor,
     rest), `monthly` for fixed costs such as Redis and Kafka, and `per_million_pages` for traffic
     and the like; traffic through pools of proxies is added by their own price (`proxies set
-    --price-per-gb`). `cost --example > prices.yaml` writes a complete one to fill in.
+    --price-per-gb`), and what sites have charged for the crawls that ended in the period.
+    `cost --example > prices.yaml` writes a complete one to fill in.
 
     Example: crawlstream cost prices.yaml --over 1d
     """
@@ -110,7 +129,8 @@ def cost(
         print_line(EXAMPLE, end="")
         return
     table = _table_of(prices)
-    reply = asyncio.run(request_reply(load_settings(), {"stats": "all", "appid": APPID}))
+    settings = load_settings()
+    reply = asyncio.run(request_reply(settings, {"stats": "all", "appid": APPID}))
     if why := refusal(reply):
         raise CrawlstreamError(why)
     running, pages_per_hour = counted(reply, _SECONDS[over])
@@ -121,11 +141,14 @@ def cost(
         )
     proxies = asyncio.run(_proxies(_SECONDS[over], pages_per_hour))
     prices_in_all = replace(table, per_million_pages={**table.per_million_pages, **proxies})
-    found = cost_of(prices_in_all, running, pages_per_hour)
+    charges = asyncio.run(_charges(settings, _SECONDS[over]))
+    found = cost_of(prices_in_all, running, pages_per_hour, charges)
     if as_json:
         print_line(orjson.dumps(asdict(found)).decode())
-    else:
-        stdout_console().print(_shown(found))
+        return
+    stdout_console().print(_shown(found))
+    for currency, sum_ in found.other_charges.items():
+        print_line(f"Sites also charged {currency} {sum_:,.2f} per million pages.")
 
 
 async def _proxies(over_s: int, pages_per_hour: float) -> Mapping[str, float]:
@@ -141,6 +164,13 @@ async def _proxies(over_s: int, pages_per_hour: float) -> Mapping[str, float]:
         for name, pool in table.pools.items()
         if pool.price_per_gb
     }
+
+
+async def _charges(settings: Settings, over_s: int) -> Mapping[str, float]:
+    """Return what sites charged for a million pages of the runs that ended, by currency."""
+    since_ms = int((time.time() - over_s) * 1000)
+    found = await read_charges(kafka_of(settings), settings.topics.events, since_ms)
+    return found.per_million_pages()
 
 
 def _table_of(source: str | None) -> Prices:

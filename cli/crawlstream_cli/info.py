@@ -13,7 +13,7 @@ import typer
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.words.condition import pace
-from crawlstream.model.words.price import Price
+from crawlstream.model.words.price import amounts
 from crawlstream.model.words.quantities import by_reason, duration
 from crawlstream.wire import jsontext
 from crawlstream_cli.common.cluster_requests import refusal, request_reply
@@ -93,7 +93,7 @@ def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterato
     if reply["filtered"]:
         yield "filtered", by_reason(reply["filtered"])
     if paid := reply.get("charged"):
-        yield "charged", ", ".join(str(Price(currency, int(paid[currency]))) for currency in paid)
+        yield "charged", amounts({currency: int(sum_) for currency, sum_ in paid.items()})
     yield "pace", _pace(reply, ended, now=now)
     yield "started", moment(reply["started"], now=now)
     yield "active", moment(reply["last_activity"], now=now)

@@ -16,6 +16,7 @@ from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, RunHistory
+from crawlstream.model.words.price import amounts
 from crawlstream.model.words.quantities import duration
 from crawlstream.runs.compare import compare as compare_runs
 from crawlstream.runs.history import read_history
@@ -149,10 +150,13 @@ def _table_of(found: RunHistory) -> Table:
         table.add_column(name, no_wrap=True)
     for name in ("admitted", "done", "failed"):
         table.add_column(name, justify="right", no_wrap=True)
+    if is_paid := any(one.reasons.get("charged") for one in found.runs):
+        table.add_column("charged", justify="right", no_wrap=True)
     for one in found.runs:
         took = duration(one.ended_at - one.started_at) if one.ended_at else ""
         counts = [_count(one, name) for name in ("admitted", "done", "failed")]
-        table.add_row(str(one.run), one.state, moment(one.started_at), took, *counts)
+        paid = [amounts(one.reasons.get("charged", {}))] if is_paid else []
+        table.add_row(str(one.run), one.state, moment(one.started_at), took, *counts, *paid)
     return table
 
 

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from crawlstream.errors import ConfigError
+from crawlstream.runs.charges import RunCharges
 from crawlstream_cli.app import run
 from crawlstream_cli.common.prices import KINDS, Prices, read_prices
 from crawlstream_cli.cost import _shown, cost_of, counted
@@ -51,6 +52,16 @@ def test_a_million_pages_cost_their_share_of_all() -> None:
     assert found.per_hour == pytest.approx({"crawler": 0.08, "kafka-monitor": 0.02, "redis": 0.1})
     assert found.total == pytest.approx(5 * 0.2 + 3)
     assert found.per_million_pages["traffic"] == 3
+
+
+def test_charges_of_sites_are_a_line_of_their_own_and_other_currencies_no_part_of_the_sum() -> None:
+    """Amounts of two currencies are never added up."""
+    prices = Prices(currency="EUR", per_million_pages={"traffic": 3})
+    found = cost_of(prices, {}, 1000, {"EUR": 40.0, "USD": 7.5, "GBP": 0.0})
+    assert found.per_million_pages == {"traffic": 3, "charged by sites": 40}
+    assert (found.total, found.other_charges) == (43, {"USD": 7.5})
+    assert RunCharges(4, {"USD": 30_000}).per_million_pages() == {"USD": 7_500}
+    assert not RunCharges(0, {"USD": 30_000}).per_million_pages()
 
 
 UNKNOWN = "unknown key; allowed are currency, hourly, monthly, per_million_pages"

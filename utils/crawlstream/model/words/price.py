@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 MILLION = 10**6
@@ -31,6 +32,11 @@ def price_in(text: str) -> Price | None:
         return None
     currency, whole, part = found.groups(default="")
     return Price(currency, int(whole) * MILLION + int(part.ljust(6, "0")))
+
+
+def amounts(millionths: Mapping[str, int]) -> str:
+    """Return sums by currency as one text: ``USD 0.20, EUR 0.01``; empty without any."""
+    return ", ".join(str(Price(currency, sum_)) for currency, sum_ in millionths.items())
 
 
 def _decimals(millionths: int) -> str:
