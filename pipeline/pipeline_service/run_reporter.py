@@ -28,7 +28,7 @@ from crawlstream.keys import Topics
 from crawlstream.model.event import CrawlEvent, RunDelivered
 from crawlstream.wire import events, jsontext
 from pipeline_service.metrics import begin_runs, forget_runs, note_run, note_waiting
-from pipeline_service.records.account import Account, RecordTally, run_name, summed
+from pipeline_service.records.account import RESERVED, Account, RecordTally, run_name, summed
 from pipeline_service.sinks.sink import Kept
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.quality.expect import ItemJudge
@@ -227,6 +227,8 @@ def delivered(
         delivered=tally.delivered,
         filtered=dict(tally.filtered),
         undelivered=tally.undelivered.total(),
+        dropped=tally.dropped,
+        reserved=tally.marks[RESERVED],
         quality=quality,
     )
 

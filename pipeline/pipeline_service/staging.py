@@ -105,12 +105,12 @@ class Staging:
             took.observe(seconds)
         known = (judged.record, judged.id, judged.run)
         if outcome.reason:
-            why = (outcome.reason, outcome.quality)
+            why = (outcome.reason, outcome.quality, judged.marks)
             return Undeliverable(*known, *why, errors=outcome.errors, stage=outcome.stage)
         if outcome.filtered and self.pipeline.answers_visit(judged.page):
             return replace(judged, rows=(), quality=outcome.quality)
         if outcome.filtered:
-            return FilteredRecord(*known, outcome.filtered, outcome.quality)
+            return FilteredRecord(*known, outcome.filtered, outcome.quality, judged.marks)
         if outcome.rows is None:
             return replace(judged, quality=outcome.quality) if outcome.quality else judged
         rows = [

@@ -23,7 +23,7 @@ from pipeline_service.commands.printing import (
 )
 from pipeline_service.commands.quality import MOST_RUNS, print_fields, quality_of
 from pipeline_service.process import load_pipeline, load_pipelines
-from pipeline_service.records.account import Account, RecordTally, summed
+from pipeline_service.records.account import RESERVED, Account, RecordTally, summed
 from pipeline_service.sink_factory import open_kept
 from pipeline_service.sinks.sink import Kept, SinkPosition
 from pipeline_service.spec.config import Pipeline
@@ -123,8 +123,8 @@ async def report(settings: Settings, options: argparse.Namespace) -> int:
         for told in rows:
             print_json(told)
     elif rows:
-        of_items = [name for name in _OF_ITEMS if any(name in told for told in rows)]
-        names = ("appid", "crawlid", "spiderid", "run", *_COLUMNS, "done", "complete", *of_items)
+        others = [name for name in (*_MARKS, *_OF_ITEMS) if any(name in told for told in rows)]
+        names = ("appid", "crawlid", "spiderid", "run", *_COLUMNS, "done", "complete", *others)
         print_table(names, [[_cell(told.get(name)) for name in names] for told in rows])
         print_fields(rows if options.crawlid else rows[:MOST_RUNS])
     else:
@@ -136,13 +136,16 @@ async def report(settings: Settings, options: argparse.Namespace) -> int:
 
 
 _COLUMNS = ("read", "delivered", "repeats", "filtered", "undelivered")
+_MARKS = ("dropped", RESERVED)
 _OF_ITEMS = ("items", "score", "ok")
 
 
 def _numbers(tally: RecordTally) -> dict[str, Any]:
     numbers: dict[str, Any] = {name: getattr(tally, name) for name in ("read", "delivered")}
     reasons = {"filtered": dict(tally.filtered), "undelivered": dict(tally.undelivered)}
-    return numbers | {"repeats": tally.repeats} | reasons | {"lost": tally.lost}
+    marks = {"dropped": tally.dropped, RESERVED: tally.marks[RESERVED]}
+    numbers |= {"repeats": tally.repeats} | reasons | {"lost": tally.lost}
+    return numbers | {name: count for name, count in marks.items() if count}
 
 
 def _cell(value: object) -> str:

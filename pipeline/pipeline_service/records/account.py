@@ -7,7 +7,7 @@ its partition up to its end. So no record is added up twice, also after a crash.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ MOST_RUNS = 1_000
 """Whose accounts are kept, those that were read of last; the total is of all there ever were."""
 MOST_JUDGED = 100
 """Number of these whose quality is kept, too."""
+DROPPED, RESERVED = "dropped.", "reserved"
 KEPT_MS = 14 * 24 * 3600 * 1000
 
 
@@ -35,6 +36,8 @@ class RecordTally:
     """By reason."""
     lost: int = 0
     """Offsets that Kafka had deleted before they were read; not among those read."""
+    marks: Counter[str] = field(default_factory=Counter)
+    """Pages that were not repeats: ``reserved``; without their body: ``dropped.`` and the word."""
     quality: QualityCounts = field(default_factory=QualityCounts)
     """Quality of the items of pages that were not repeats, where the pipeline counts them."""
 
@@ -50,6 +53,12 @@ class RecordTally:
         others = sum(count for why, count in self.filtered.items() if why[:6] == "where.")
         return self.read - self.repeats - others
 
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """Return the pages whose body was not kept, by the word that says so."""
+        marks = sorted(self.marks.items())
+        return {mark[len(DROPPED) :]: n for mark, n in marks if mark.startswith(DROPPED)}
+
     def add(self, other: RecordTally) -> None:
         """Add another's numbers."""
         self.read += other.read
@@ -58,6 +67,7 @@ class RecordTally:
         self.lost += other.lost
         self.filtered += other.filtered
         self.undelivered += other.undelivered
+        self.marks += other.marks
         self.quality.add(other.quality)
 
     def numbers(self) -> dict[str, Any]:
@@ -66,9 +76,10 @@ class RecordTally:
         return numbers | {name: dict(sorted(getattr(self, name).items())) for name in _REASONS}
 
     def as_record(self) -> dict[str, Any]:
-        """Return the counts, and the quality of their items where it is counted."""
+        """Return the counts, and marks and quality of items where there are any."""
         is_counted = self.quality.is_counted or self.quality.is_cut
-        return self.numbers() | (self.quality.as_record() if is_counted else {})
+        marks = {"marks": dict(sorted(self.marks.items()))} if self.marks else {}
+        return self.numbers() | marks | (self.quality.as_record() if is_counted else {})
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> RecordTally:
@@ -80,8 +91,18 @@ class RecordTally:
             filtered=Counter(record["filtered"]),
             undelivered=Counter(record["undelivered"]),
             lost=int(record["lost"]),
+            marks=Counter(record.get("marks", {})),
             quality=QualityCounts.of_record(record) if "items" in record else QualityCounts(),
         )
+
+
+def marks_of(page: Delivered) -> Sequence[str]:
+    """Return what a page counts as besides its outcome, as endings count it."""
+    if page.dropped is None and page.rights is None:
+        return ()
+    dropped = () if page.dropped is None else (DROPPED + page.dropped,)
+    is_reserved = page.rights is not None and page.rights.get("reserved") is True
+    return (*dropped, RESERVED) if is_reserved else dropped
 
 
 _NUMBERS = ("read", "delivered", "repeats", "lost")
@@ -117,11 +138,13 @@ class Account:
         outcome: str,
         reason: str = "",
         *,
+        marks: Sequence[str] = (),
         quality: QualityCounts | None = None,
     ) -> None:
         """Count a record: ``delivered``, ``repeats``, ``filtered`` or ``undelivered``.
 
-        ``run`` is None where it is unknown; ``quality`` is of its items.
+        ``run`` is None where it is unknown; ``marks`` are as in a tally; ``quality`` is of its
+        items.
         """
         tallies = [self.total]
         if run is not None:
@@ -129,6 +152,7 @@ class Account:
             tallies.append(self.runs.setdefault(run, RecordTally()))
         for tally in tallies:
             tally.read += 1
+            tally.marks.update(marks)
             if quality is not None:
                 tally.quality.add(quality)
             if outcome in _REASONS:

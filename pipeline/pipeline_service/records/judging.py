@@ -11,7 +11,7 @@ from crawlstream.model.delivered import Delivered
 from crawlstream.model.event import PageFailed
 from crawlstream.wire import events
 from crawlstream.wire.delivered import NotAResult, decode, without_secrets
-from pipeline_service.records.account import run_of
+from pipeline_service.records.account import marks_of, run_of
 from pipeline_service.records.rows import StoreRow
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.quality.counts import QualityCounts
@@ -33,6 +33,8 @@ class _Judged:
     """Reason why nothing is written, as a code."""
     quality: QualityCounts | None = None
     """Quality of its items, where they are counted."""
+    marks: Sequence[str] = ()
+    """Words that it counts under besides: see :func:`.account.marks_of`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +98,11 @@ def _judge(pipeline: Pipeline, record: Record) -> Judged:
     try:
         page = decode(record.value)
         if reason := pipeline.refuses(page):
-            return FilteredRecord(record, page.id, run_of(page), reason)
+            return FilteredRecord(record, page.id, run_of(page), reason, marks=marks_of(page))
         value = record.value or b""
         if not pipeline.keep_secrets:
             value, page = without_secrets(value, page)
-        return Wanted(record, page.id, run_of(page), page=page, value=value)
+        return Wanted(record, page.id, run_of(page), marks=marks_of(page), page=page, value=value)
     except NotAResult as error:
         return Undeliverable(record, reason=UNREADABLE, errors=[str(error)])
 

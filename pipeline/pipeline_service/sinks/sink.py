@@ -33,7 +33,8 @@ class SinkRefused(CrawlstreamError):
         if problem is None:
             return judged
         return Undeliverable(
-            *(judged.record, judged.id, judged.run, SINK_REFUSED, judged.quality), errors=[problem]
+            *(judged.record, judged.id, judged.run, SINK_REFUSED, judged.quality, judged.marks),
+            errors=[problem],
         )
 
 

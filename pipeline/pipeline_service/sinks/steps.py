@@ -66,9 +66,11 @@ class BatchStep:
         self.delta = Account()
         for each in self._judged:
             outcome, reason = self._outcome(each, fresh)
-            quality = None if outcome == "repeats" else each.quality
+            counts: dict[str, Any] = {"quality": each.quality, "marks": each.marks}
+            if outcome == "repeats":
+                counts = {}
             at_ms = each.record.timestamp_ms
-            self.delta.count(each.run, at_ms, outcome, reason, quality=quality)
+            self.delta.count(each.run, at_ms, outcome, reason, **counts)
         self.delta.total.lost = self._lost
         self.account = summed([self._before, self.delta])
         total = self.account.total.as_record()

@@ -17,29 +17,32 @@ counts = st.lists(
         st.integers(1, 1000),
         st.sampled_from(OUTCOMES),
         st.sampled_from(["x", "y"]),
+        st.sampled_from([(), ("reserved",), ("dropped.noindex", "reserved")]),
     ),
     max_size=30,
 )
 
 
-def account_of(records: list[tuple[str | None, int, str, str]]) -> Account:
+Record = tuple[str | None, int, str, str, tuple[str, ...]]
+
+
+def account_of(records: list[Record]) -> Account:
     """What these records come to."""
     account = Account()
-    for run, at_ms, outcome, reason in records:
-        account.count(run, at_ms, outcome, reason)
+    for run, at_ms, outcome, reason, marks in records:
+        account.count(run, at_ms, outcome, reason, marks=marks)
     return account
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(counts, counts)
-def test_an_account_closes_whatever_is_counted(
-    one: list[tuple[str | None, int, str, str]], other: list[tuple[str | None, int, str, str]]
-) -> None:
+def test_an_account_closes_whatever_is_counted(one: list[Record], other: list[Record]) -> None:
     """In total and for each run; what is added up is what would have been counted at once."""
     added = summed([account_of(one), account_of(other)])
     whole = summed([account_of(one + other)])
     assert added.as_record() == whole.as_record()
     assert added.total.read == len(one) + len(other)
+    assert added.total.marks.total() == sum(len(marks) for *_, marks in one + other)
     assert all(tally.is_closed for tally in (added.total, *added.runs.values()))
     assert Account.of_record(orjson.loads(orjson.dumps(added.as_record()))).as_record() == (
         added.as_record()

@@ -94,6 +94,10 @@ class RunDelivered:
     delivered: int
     filtered: Mapping[str, int]
     undelivered: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Pages without repeats whose body was not kept, by the word that says so."""
+    reserved: int = 0
+    """Pages without repeats that their site reserves for the purpose of the crawl."""
     quality: Mapping[str, Any] = field(default_factory=dict)
     """Quality of items: ``items``, ``fields``, ``score``, ``expect``, ``ok``; empty: no items."""
 

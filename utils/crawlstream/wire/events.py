@@ -70,6 +70,8 @@ def _account(event: RunDelivered) -> dict[str, Any]:
         "delivered": event.delivered,
         "filtered": dict(event.filtered),
         "undelivered": event.undelivered,
+        **({"dropped": dict(event.dropped)} if event.dropped else {}),
+        **({"reserved": event.reserved} if event.reserved else {}),
         **event.quality,
     }
 

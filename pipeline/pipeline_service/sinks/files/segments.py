@@ -204,7 +204,7 @@ class Segment:
         self._ids[name] = None
         if isinstance(judged, Wanted):
             self._write(judged)
-        count(judged.outcome, judged.reason, quality=judged.quality)
+        count(judged.outcome, judged.reason, quality=judged.quality, marks=judged.marks)
 
     def _write(self, judged: Wanted) -> None:
         folder = folder_of(judged.page, self._sink.partition_by)
