@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, TypeVar
 
@@ -13,9 +13,10 @@ import typer
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, InvalidUrl
-from crawlstream.model.egress.purse import Purse, PurseDetails, PurseState
+from crawlstream.model.egress.purse import OTHER_ORIGINS, Purse, PurseDetails, PurseState
 from crawlstream.model.egress.purse_report import (
     amount_of,
+    latest,
     purse_json,
     report_json,
     spent_by_date,
@@ -36,6 +37,8 @@ purse = typer.Typer(
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the purse.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+_MOST_ORIGINS = 20
+"""Lines; ``--json`` has 1000."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,40}")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _WHY = {
@@ -104,11 +107,11 @@ def report(
     days: Annotated[int, typer.Option(min=1, max=100, help="Number of days, until today.")] = 7,
     as_json: AsJson = False,
 ) -> None:
-    """Report what a purse has spent: by day, with and without receipts of the sites.
+    """Report what a purse has spent: by day, by site, with and without receipts.
 
     Example: crawlstream purse report news --days 30
     """
-    state, details = _with_purses(partial(_looked_up, name))
+    state, details = _with_purses(partial(_looked_up, name, days))
     if as_json:
         print_line(orjson.dumps(report_json(state, details, days)).decode())
         return
@@ -120,15 +123,27 @@ def report(
         print_line(f"{what:<13}  {amount_of(state, sum_)}")
     print_line(f"{'pages':<13}  {state.pages} charged, {state.open} under way")
     print_line(f"{'all days':<13}  {_spent(state)}{_remarks(state)}")
+    for line in _by_origin(state, details):
+        print_line(line)
     for origin in details.distrusted:
         print_line(f"{'not paid':<13}  {origin}")
 
 
-async def _looked_up(name: str, purses: Purses) -> tuple[PurseState, PurseDetails]:
+def _by_origin(state: PurseState, details: PurseDetails) -> Iterator[str]:
+    """Yield lines for the largest sums, and one for all others."""
+    charges = dict(details.charges)
+    others = charges.pop(OTHER_ORIGINS, 0) + sum([*charges.values()][_MOST_ORIGINS:])
+    for origin, sum_ in [*charges.items()][:_MOST_ORIGINS]:
+        yield f"{'charged by':<13}  {origin}: {amount_of(state, sum_)}"
+    if others:
+        yield f"{'charged by':<13}  others: {amount_of(state, others)}"
+
+
+async def _looked_up(name: str, days: int, purses: Purses) -> tuple[PurseState, PurseDetails]:
     state = await purses.state(name)
     if state is None:
         raise _no_purse(name)
-    return state, await purses.details(name)
+    return state, await purses.details(name, latest(days))
 
 
 @purse.command("adopt")

@@ -5,10 +5,17 @@ Limits and sums are in one place, and lost together: without them nothing is pai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from crawlstream.model.egress.purse import OpenPayment, Purse, PurseDetails, PurseState
+from crawlstream.model.egress.purse import (
+    OTHER_ORIGINS,
+    OpenPayment,
+    Purse,
+    PurseDetails,
+    PurseState,
+)
 from crawlstream.model.words.price import Price
 from crawlstream_frontier.codec.values import none_as, pairs, unpack
 from crawlstream_frontier.codec.values import pack as packed
@@ -16,6 +23,7 @@ from crawlstream_frontier.scripts import Scripts
 
 OK = "ok"
 _UNKNOWN = -1
+_MOST_ORIGINS = 1000
 
 
 class Buyer(NamedTuple):
@@ -83,15 +91,30 @@ class Purses:
         why, *found = await self._call("show", name)
         return _state_of(name, found) if why.decode() == OK else None
 
-    async def details(self, name: str) -> PurseDetails:
-        """Return the open payments of a purse, and the origins that it does not pay."""
+    async def details(self, name: str, dates: Iterable[int] = ()) -> PurseDetails:
+        """Return the open payments of a purse, and its origins: those that charged, or too much.
+
+        ``dates`` are those of the charges, counted in days from 1970.
+        """
         why, *found = await self._call("details", name)
         if why.decode() != OK:
-            return PurseDetails((), ())
+            return PurseDetails((), (), {})
         under_way, distrusted = found
+        charges = Counter[str]()
+        for date in dates:
+            charges.update(await self._charges(name, date))
         return PurseDetails(
             [_reservation(*pair) for pair in pairs(under_way).items()],
             sorted(origin.decode() for origin in distrusted),
+            _largest(charges),
+        )
+
+    async def _charges(self, name: str, date: int) -> Mapping[str, int]:
+        why, *found = await self._call("origins", name, date)
+        return (
+            {}
+            if why.decode() != OK
+            else {origin: int(sum_) for origin, sum_ in pairs(found[0]).items()}
         )
 
     async def forgive(self, purse: str, origin: str) -> str:
@@ -110,6 +133,14 @@ class Purses:
     async def _call(self, verb: str, purse: str, *args: object) -> list[Any]:
         answer: list[Any] = unpack(await self._scripts.run("purse", packed([verb, purse, args])))
         return answer
+
+
+def _largest(charges: Counter[str]) -> Mapping[str, int]:
+    """Return the largest sums, and at the end that of all other origins, if there are any."""
+    others = charges.pop(OTHER_ORIGINS, 0)
+    largest = dict(charges.most_common(_MOST_ORIGINS))
+    others += charges.total() - sum(largest.values())
+    return largest | ({OTHER_ORIGINS: others} if others else {})
 
 
 def _reservation(member: str, since_ms: str) -> OpenPayment:

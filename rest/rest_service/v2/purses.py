@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.egress.purse import Purse
-from crawlstream.model.egress.purse_report import purse_json, report_json
+from crawlstream.model.egress.purse_report import latest, purse_json, report_json
 from crawlstream.model.url import domain_key, host_name, origin_of, seed_url
 from crawlstream.model.words.price import price_in
 from crawlstream_frontier.egress.purses import OK, Purses
@@ -61,11 +61,12 @@ async def purses(service: TheService) -> Response:
 async def one_purse(
     service: TheService, name: Name, days: Annotated[int, Query(ge=1, le=100)] = 7
 ) -> Response:
-    """A purse with its latest days, the payments that are open, and sites that it does not pay."""
+    """A purse with its latest days, charges of sites in these, open payments, sites not paid."""
     state = await _purses(service).state(name)
     if state is None:
         raise _unknown()
-    return success(report_json(state, await _purses(service).details(name), days))
+    details = await _purses(service).details(name, latest(days))
+    return success(report_json(state, details, days))
 
 
 @router.put("/purses/{name}", summary="Create a purse, or replace its limits")

@@ -93,7 +93,10 @@ async def test_a_report_has_what_was_spent_and_why_nothing_is(console: Console) 
     await console.bench.pretend_restart()
     assert "closed: Redis was restarted" in await console.say("purse list")
     assert await console.say("purse adopt news") == "news pays\n"
-    assert "charged more than their price" in await console.say("purse report news")
+    assert told["origins"] == [{"origin": buyer.origin, "charged": "USD 0.025"}]
+    said = await console.say("purse report news")
+    assert f"charged by     {buyer.origin}: USD 0.025\n" in said
+    assert "charged more than their price" in said
 
 
 @pytest.mark.parametrize(

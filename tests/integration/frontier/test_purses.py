@@ -223,3 +223,5 @@ async def test_any_order_of_calls_keeps_the_books(bench: Bench) -> None:
         assert state.open == len(books.open)
         assert state.charged <= state.total <= 40 * CENT
         assert max(state.days.values(), default=0) <= NEWS.day
+    details = await purses.details("news", state.days)
+    assert details.charges == {SHOP.origin: books.charged}

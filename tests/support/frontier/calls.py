@@ -144,6 +144,7 @@ async def _pay(purses: Purses) -> None:
     await purses.reserve(buyer, "1")
     await purses.settle("news", buyer.origin, "1", price=price, charged=1)
     await purses.all()
+    await purses.details("news", [1])
     await purses.adopt("news")
     await purses.remove("news")
 

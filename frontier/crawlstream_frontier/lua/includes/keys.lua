@@ -121,6 +121,7 @@ K.purses = P .. 'purses'
 function K.purse(purse) return P .. 'purse:' .. purse end
 function K.purse_open(purse) return P .. 'purse:open:' .. purse end
 function K.purse_prices(purse) return P .. 'purse:prices:' .. purse end
+function K.purse_origins(purse, day) return P .. 'purse:origins:' .. purse .. ':' .. day end
 function K.purse_distrusted(purse) return P .. 'purse:distrusted:' .. purse end
 function K.robots(origin) return P .. 'robots:' .. origin end
 K.robots_copies = P .. 'robots'

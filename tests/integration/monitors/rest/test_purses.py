@@ -55,6 +55,7 @@ async def test_a_purse_is_set_spent_forgiven_and_removed(
     told = (await rest.get("/v2/purses/news?days=2")).data
     assert list(told["days"].values()) == [told["spent"]] == ["USD 0.03"] == [told["spent_today"]]
     assert (told["charged"], told["overcharged"], told["under_way"]) == ("USD 0.02", "USD 0.01", 1)
+    assert told["origins"] == [{"origin": SHOP, "charged": "USD 0.02"}]
     ((page, cost),) = [(each["id"], each["price"]) for each in told["reservations"]]
     assert (page, cost, told["distrusted"]) == ("page-2", "USD 0.01", [SHOP])
     forgiving = "/v2/purses/news/forgive", {"origin": "https://www.example.com/any"}

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+OTHER_ORIGINS = "*"
+"""Name of the sum of origins that have none of their own."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purse:
@@ -42,6 +45,9 @@ class PurseDetails(NamedTuple):
     """Up to 1000 that are not settled, the oldest first."""
     distrusted: Sequence[str]
     """Origins that have charged more than their price."""
+    charges: Mapping[str, int]
+    """Up to 1000 origins with what they have charged, in millionths, the largest sums first; all
+    others as ``OTHER_ORIGINS``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

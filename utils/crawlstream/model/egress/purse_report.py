@@ -21,6 +21,11 @@ def date_of(day: int) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(day * _DAY_S))
 
 
+def latest(days: int) -> range:
+    """Return the latest days, counted from 1970, until today."""
+    return range(today() - days + 1, today() + 1)
+
+
 def amount_of(state: PurseState, millionths: int) -> str:
     """Return an amount in the currency of a purse."""
     return str(Price(state.purse.currency, millionths))
@@ -28,9 +33,9 @@ def amount_of(state: PurseState, millionths: int) -> str:
 
 def spent_by_date(state: PurseState, days: int) -> dict[str, str]:
     """Return what was spent or reserved on each of the latest days, by their dates."""
-    first = today() - days + 1
-    latest = sorted((day, sum_) for day, sum_ in state.days.items() if day >= first)
-    return {date_of(day): amount_of(state, sum_) for day, sum_ in latest}
+    first = latest(days).start
+    found = sorted((day, sum_) for day, sum_ in state.days.items() if day >= first)
+    return {date_of(day): amount_of(state, sum_) for day, sum_ in found}
 
 
 def purse_json(state: PurseState) -> dict[str, Any]:
@@ -59,7 +64,7 @@ def purse_json(state: PurseState) -> dict[str, Any]:
 
 
 def report_json(state: PurseState, details: PurseDetails, days: int) -> dict[str, Any]:
-    """Return the same with the latest days, open payments, and origins that it does not pay."""
+    """Return the same with the latest days, open payments, charges and origins not paid."""
     return {
         **purse_json(state),
         "days": spent_by_date(state, days),
@@ -68,4 +73,8 @@ def report_json(state: PurseState, details: PurseDetails, days: int) -> dict[str
             for each in details.reservations
         ],
         "distrusted": list(details.distrusted),
+        "origins": [
+            {"origin": origin, "charged": amount_of(state, sum_)}
+            for origin, sum_ in details.charges.items()
+        ],
     }

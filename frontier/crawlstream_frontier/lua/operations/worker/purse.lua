@@ -10,6 +10,7 @@
 --   reserve  {origin, domain, app, currency of the limit|'', limit, sending}: reserve its price
 --   settle   {origin, sending, price, charged}: -1: unknown, all of the price is spent
 --   set      {definition}: packed {currency, a day, total, a page, apps, domains}; lists are lines, '' for any
+--   origins  {day from 1970}
 --   forgive  {origin}: trust it again
 --   show, details, adopt, remove; names: of all purses
 -- Returns: packed {answer, …}
@@ -17,14 +18,15 @@
 --     domain, currency), 'overcharges' (this origin did), 'too_expensive', 'empty'
 --   show: 'ok', definition, sums as of HGETALL, is closed, reservations that are open, origins that overcharged;
 --     or 'no_purse'
+--   origins: 'ok', what each was charged for on a day: '<origin>', amount, …; '*' is all above MOST_ORIGINS
 --   details: 'ok', the oldest of these with their times: '<price> <sending>', ms, …; origins that overcharged
 --   names: 'ok', names; others: 'ok'; 'no_purse', 'other_currency' (of a purse that has spent), 'too_many',
 --     'no_origin' (that overcharged)
--- Cost: about ten commands; at most a hundred more for reservations that are overdue.
+-- Cost: about ten commands; at most a hundred more for reservations that are overdue, and to remove a purse.
 --- include: clock
 local DAY_MS, KEPT_MS, PRICE_MS = 86400000, 600000, 86400000
 local MOST_PURSES, MOST_PRICES, MOST_OVERDUE, DAYS_KEPT = 100, 1000, 100, 100
-local MOST_SHOWN = 1000
+local MOST_SHOWN, MOST_ORIGINS = 1000, 1000
 local verb, name, args = unpack(cmsgpack.unpack(ARGV[1]))
 local origin = args[1]
 local key, open, prices, distrusted = K.purse(name), K.purse_open(name), K.purse_prices(name), K.purse_distrusted(name)
@@ -36,8 +38,12 @@ end
 local sums = redis.call('HMGET', key, 'life', 'at', 'total')
 local at = math.max(wall, tonumber(sums[2] or 0))
 
+local function date_of(ms)
+  return int(math.floor(ms / DAY_MS))
+end
+
 local function day_of(ms)
-  return 'd' .. int(math.floor(ms / DAY_MS))
+  return 'd' .. date_of(ms)
 end
 
 local function add(field, amount)
@@ -92,6 +98,14 @@ local function forget_old_days()
   end
 end
 
+-- Note a charge; of more than MOST_ORIGINS origins of a day, the others are one sum.
+local function add_to_origin(date, amount)
+  local of_date = K.purse_origins(name, date)
+  local fits = redis.call('HLEN', of_date) < MOST_ORIGINS or redis.call('HEXISTS', of_date, origin) == 1
+  redis.call('HINCRBY', of_date, fits and origin or '*', int(amount))
+  redis.call('PEXPIRE', of_date, DAYS_KEPT * DAY_MS)
+end
+
 local verbs = {}
 
 function verbs.quote(domain, app, limit_currency, limit, of, price)
@@ -144,7 +158,10 @@ function verbs.settle(sending, price, charged)
   add(day_of(tonumber(since)), charged - price)
   add('total', charged - price)
   add('charged', charged)
-  add('pages', charged > 0 and 1 or 0)
+  if charged > 0 then
+    add('pages', 1)
+    add_to_origin(date_of(tonumber(since)), charged)
+  end
   if charged > price then
     add('overcharged', charged - price)
     redis.call('SADD', distrusted, origin)
@@ -175,6 +192,10 @@ function verbs.details()
   return { 'ok', shown, redis.call('SMEMBERS', distrusted) }
 end
 
+function verbs.origins()
+  return { 'ok', redis.call('HGETALL', K.purse_origins(name, int(origin))) }
+end
+
 function verbs.forgive()
   return { redis.call('SREM', distrusted, origin) == 1 and 'ok' or 'no_origin' }
 end
@@ -187,7 +208,11 @@ end
 
 function verbs.remove()
   redis.call('HDEL', K.purses, name)
-  redis.call('UNLINK', key, open, prices, distrusted)
+  local keys = { key, open, prices, distrusted }
+  for date = math.floor(at / DAY_MS) - DAYS_KEPT - 1, math.floor(at / DAY_MS) do
+    keys[#keys + 1] = K.purse_origins(name, int(date))
+  end
+  redis.call('UNLINK', unpack(keys))
   return { 'ok' }
 end
 
