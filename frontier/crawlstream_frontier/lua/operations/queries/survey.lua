@@ -5,8 +5,8 @@
 -- ARGV: 1 domain, 2 most bands per spider, 3 the view whose limits are returned, if views have limits of
 --   their own ('': any).
 -- Returns: packed {rule, unreported, concurrent, not_before_ms from now, next_ms from now, queues,
---   view|'' if there is one only, mean and floor of the time to the first byte in ms, ms of spacing that they require
---   (0: unknown), strikes, silences, ms without an answer, Crawl-delay in ms, 1 while it rests outside its hours}
+--   view|'' if there is one only, mean ms to the first byte, its floor, ms of spacing that they require (0: unknown),
+--   strikes, silences, ms without an answer, Crawl-delay in ms, 1 while it rests outside its hours}
 --   queue {spider, 'ready'|'waiting'|'parked'|'', due_ms from now|-1, bands, {name, standing, length …}},
 --   best standing first; `bands` is their total number
 -- Cost: O(spiders + requested bands).
