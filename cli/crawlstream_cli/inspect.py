@@ -20,8 +20,6 @@ from crawlstream.model.inspection import DomainReport, NextPages, UrlReport
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import fold_host, seed_url
 from crawlstream.model.words.quantities import by_reason
-from crawlstream.waste.packing import unpack
-from crawlstream.waste.report import SketchReport, report_of
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line, stdout_console
@@ -30,6 +28,8 @@ from crawlstream_frontier.inspector import MOST_CRAWLS
 from crawlstream_frontier.opening.servers import shelf_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.queries import MOST_NEXT
+from crawlstream_frontier.waste.packing import unpack
+from crawlstream_frontier.waste.report import SketchReport, report_of
 
 frontier = typer.Typer(
     help="Inspect the frontier: queued and in-flight pages, domains, crawls.",

@@ -9,8 +9,8 @@ import os
 
 import pytest
 
-from crawlstream.waste.families import FamilyTable
-from crawlstream.waste.packing import MOST_BYTES, pack, unpack
+from crawlstream_frontier.waste.families import FamilyTable
+from crawlstream_frontier.waste.packing import MOST_BYTES, pack, unpack
 from support.waste.crawling import ModelCrawl
 from support.waste.honest import HONEST, Forum, ManyStubs, News, Shop, Wiki
 from support.waste.model import YIELDS, GuardModel

@@ -6,7 +6,7 @@ from zlib import crc32
 
 from crawling.quality.family import families_of
 from crawlstream.model.url import host_of
-from crawlstream.waste.votes import HOST, PagePair, SitePlace
+from crawlstream_frontier.waste.votes import HOST, PagePair, SitePlace
 
 _MOST_PAIRED = 8
 """Parameters of a URL that are compared."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from crawlstream.waste.votes import PageVote
+from crawlstream_frontier.waste.votes import PageVote
 
 MOST_SITES = 4_096
 _MOST_VOTES = 20_000

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from crawling.page.page import Page
 from crawling.quality.address_parts import pairs_of, place_of
-from crawlstream.waste.votes import PageVote
+from crawlstream_frontier.waste.votes import PageVote
 
 
 def may_vote(page: Page) -> bool:

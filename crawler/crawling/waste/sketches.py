@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crawlstream.waste.families import VerdictChange
-from crawlstream.waste.packing import pack, serial_of, unpack
-from crawlstream.waste.sketch import Merged, Sketch
-from crawlstream.waste.texts import Kind
-from crawlstream.waste.votes import PageVote
+from crawlstream_frontier.waste.families import VerdictChange
+from crawlstream_frontier.waste.packing import pack, serial_of, unpack
+from crawlstream_frontier.waste.sketch import Merged, Sketch
+from crawlstream_frontier.waste.texts import Kind
+from crawlstream_frontier.waste.votes import PageVote
 from crawlstream_frontier.worker.sketch_store import SKETCHES_PER_CALL, SketchStore, SketchWrite
 
 _TRIES = 3

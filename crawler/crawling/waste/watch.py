@@ -20,8 +20,8 @@ from crawling.waste.evidence import may_vote, vote_of
 from crawling.waste.sketches import Counted, SiteVotes, count, in_calls
 from crawlstream.model.event import GuardVerdict
 from crawlstream.model.url import host_of
-from crawlstream.waste.families import VerdictChange
-from crawlstream.waste.texts import Kind
+from crawlstream_frontier.waste.families import VerdictChange
+from crawlstream_frontier.waste.texts import Kind
 from crawlstream_frontier.worker.sketch_store import SketchStore
 
 _LOOK_EVERY_S = 1.0

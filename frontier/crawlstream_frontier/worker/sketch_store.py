@@ -1,13 +1,13 @@
-"""Store of the sketches of sites (``crawlstream.waste``), in the partition of their domains."""
+"""Store of sketches (``crawlstream_frontier.waste``), in the partition of their domains."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
-from crawlstream.waste.packing import SERIAL
 from crawlstream_frontier.codec.values import unpack
 from crawlstream_frontier.scripts import Scripts, our_errors
+from crawlstream_frontier.waste.packing import SERIAL
 
 SKETCHES_PER_CALL: Final = 64
 KEPT_MS: Final = 14 * 86_400_000

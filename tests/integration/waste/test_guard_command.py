@@ -10,8 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from crawling.waste.sketches import SiteVotes, count
-from crawlstream.waste.votes import PageVote, SitePlace
 from crawlstream_cli.app import run
+from crawlstream_frontier.waste.votes import PageVote, SitePlace
 from support.frontier.bench import Bench
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -10,10 +10,10 @@ from redis.asyncio import Redis
 from crawling.waste.sketches import Counting, SiteVotes, count
 from crawlstream.errors import FrontierFull
 from crawlstream.keys import FrontierKeys
-from crawlstream.waste.packing import pack, serial_of, unpack
-from crawlstream.waste.sketch import Sketch
-from crawlstream.waste.votes import PageVote, SitePlace
 from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.waste.packing import pack, serial_of, unpack
+from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.waste.votes import PageVote, SitePlace
 from crawlstream_frontier.worker.sketch_store import (
     KEPT_MS,
     SKETCHES_PER_CALL,

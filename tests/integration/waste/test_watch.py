@@ -18,9 +18,9 @@ from crawling.waste.watch import WasteWatch
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import Entry
 from crawlstream.model.event import GuardVerdict
-from crawlstream.waste.packing import unpack
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, serving
 from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.waste.packing import unpack
 from support.crawler.cluster import CrawlerCluster
 from support.crawler.leases import lease
 from support.session.own import own_redis_server

@@ -28,8 +28,6 @@ from crawlstream.model.egress.purse import Purse
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.run_marks import RunMark
 from crawlstream.model.words.price import Price
-from crawlstream.waste.packing import pack as pack_sketch
-from crawlstream.waste.sketch import Sketch
 from crawlstream_frontier import sources
 from crawlstream_frontier.egress.purses import Buyer, Purses
 from crawlstream_frontier.layout import create_partitions
@@ -38,6 +36,8 @@ from crawlstream_frontier.moving.move import Move, read_frontier
 from crawlstream_frontier.moving.withdrawal import Withdrawal
 from crawlstream_frontier.opening.identity import join_cluster
 from crawlstream_frontier.scripts import Scripts
+from crawlstream_frontier.waste.packing import pack as pack_sketch
+from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.worker.sketch_store import SketchWrite
 from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
 from support.frontier.machine import run_machine

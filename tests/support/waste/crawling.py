@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from crawling.quality.address_parts import pairs_of, place_of
-from crawlstream.waste.votes import PageVote
+from crawlstream_frontier.waste.votes import PageVote
 from support.waste.model import GuardModel
 from support.waste.site import Site, SitePage, Url, url
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from zlib import crc32
 
-from crawlstream.waste.votes import PageVote, SitePlace
+from crawlstream_frontier.waste.votes import PageVote, SitePlace
 
 YIELDS = ("pages", "heavy", "dup", "fresh", "maybe", "credit_fresh", "credit_maybe")
 PAGING = {"?page", "?p", "?start", "?offset", "/page/#"}

@@ -8,12 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlstream.waste.families import Family, FamilyState, FamilyTable, YieldCounts, family_hash
-from crawlstream.waste.packing import MOST_BYTES, SERIAL, pack, serial_of, unpack
-from crawlstream.waste.pairs import FirstPage, PairSample
-from crawlstream.waste.sketch import Sketch
-from crawlstream.waste.texts import FrequentTexts, SiteTexts, TextSample
-from crawlstream.waste.votes import PagePair, PageVote, SitePlace
+from crawlstream_frontier.waste.families import (
+    Family,
+    FamilyState,
+    FamilyTable,
+    YieldCounts,
+    family_hash,
+)
+from crawlstream_frontier.waste.packing import MOST_BYTES, SERIAL, pack, serial_of, unpack
+from crawlstream_frontier.waste.pairs import FirstPage, PairSample
+from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.waste.texts import FrequentTexts, SiteTexts, TextSample
+from crawlstream_frontier.waste.votes import PagePair, PageVote, SitePlace
 
 NOW = 1_700_000_000
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crawlstream.waste.packing import pack, unpack
-from crawlstream.waste.report import report_of
-from crawlstream.waste.sketch import Sketch
-from crawlstream.waste.votes import PagePair, PageVote, SitePlace
+from crawlstream_frontier.waste.packing import pack, unpack
+from crawlstream_frontier.waste.report import report_of
+from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.waste.votes import PagePair, PageVote, SitePlace
 
 
 def test_a_report_has_the_families_with_a_verdict_first() -> None:

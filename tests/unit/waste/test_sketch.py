@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlstream.waste.families import MOST_FAMILIES, label_of
-from crawlstream.waste.packing import pack
-from crawlstream.waste.sketch import Sketch
-from crawlstream.waste.texts import LARGEST_COUNT, FrequentTexts
-from crawlstream.waste.votes import PagePair, PageVote, SitePlace
+from crawlstream_frontier.waste.families import MOST_FAMILIES, label_of
+from crawlstream_frontier.waste.packing import pack
+from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.waste.texts import LARGEST_COUNT, FrequentTexts
+from crawlstream_frontier.waste.votes import PagePair, PageVote, SitePlace
 
 NOW = 1_700_000_000
 MAIN = 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawling.quality.address_parts import pairs_of, place_of
-from crawlstream.waste.votes import PagePair
+from crawlstream_frontier.waste.votes import PagePair
 
 SITE = "http://example.com"
 

@@ -6,7 +6,7 @@ import pytest
 
 from crawling.waste import ballots
 from crawling.waste.ballots import MOST_OF_SITE, Ballot, Ballots, SiteName
-from crawlstream.waste.votes import PageVote, SitePlace
+from crawlstream_frontier.waste.votes import PageVote, SitePlace
 
 VOTE = PageVote(place=SitePlace(1, ("/a/*",)))
 SITE = SiteName(0, "a.example")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from crawlstream.waste.families import Family
-from crawlstream.waste.sketch import Sketch
+from crawlstream_frontier.waste.families import Family
+from crawlstream_frontier.waste.sketch import Sketch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from crawlstream.waste.families import LARGEST_COUNT, Family
-from crawlstream.waste.votes import PagePair
+from crawlstream_frontier.waste.families import LARGEST_COUNT, Family
+from crawlstream_frontier.waste.votes import PagePair
 
 MOST_PAIRS = 64
 LARGEST_MODULUS = 64

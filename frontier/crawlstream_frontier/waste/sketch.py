@@ -6,11 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-from crawlstream.waste.families import Family, FamilyState, FamilyTable, VerdictChange, YieldCounts
-from crawlstream.waste.judging import age, judge
-from crawlstream.waste.pairs import PairSample, count_pair
-from crawlstream.waste.texts import Kind, SiteTexts
-from crawlstream.waste.votes import HOST, PageVote
+from crawlstream_frontier.waste.families import (
+    Family,
+    FamilyState,
+    FamilyTable,
+    VerdictChange,
+    YieldCounts,
+)
+from crawlstream_frontier.waste.judging import age, judge
+from crawlstream_frontier.waste.pairs import PairSample, count_pair
+from crawlstream_frontier.waste.texts import Kind, SiteTexts
+from crawlstream_frontier.waste.votes import HOST, PageVote
 
 _CALM_AFTER = 512
 """Pages without a verdict after which fewer pages of a site are looked at."""

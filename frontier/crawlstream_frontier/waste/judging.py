@@ -8,7 +8,7 @@ same as an endless one.
 
 from __future__ import annotations
 
-from crawlstream.waste.families import Family, FamilyState
+from crawlstream_frontier.waste.families import Family, FamilyState
 
 _JUDGED_AT = 16
 _LAST_BELOW, _PAGING_LAST_BELOW = 0.10, 0.02

@@ -21,8 +21,8 @@ import re
 import struct
 from collections.abc import Iterator
 
-from crawlstream.waste import pairs, texts
-from crawlstream.waste.families import (
+from crawlstream_frontier.waste import pairs, texts
+from crawlstream_frontier.waste.families import (
     LABEL_BYTES,
     MOST_FAMILIES,
     YIELD_FIELDS,
@@ -31,7 +31,7 @@ from crawlstream.waste.families import (
     FamilyTable,
     YieldCounts,
 )
-from crawlstream.waste.sketch import Sketch
+from crawlstream_frontier.waste.sketch import Sketch
 
 MOST_BYTES = 2040
 SERIAL = slice(20, 24)
