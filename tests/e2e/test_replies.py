@@ -125,6 +125,7 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "redirected": int,
         "failed": BY_REASON,
         "filtered": BY_REASON,
+        "charged": {OTHER: str},
         "started": int,
         "last_activity": int,
         "remember": (int, type(None)),

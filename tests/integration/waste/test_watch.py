@@ -18,6 +18,7 @@ from crawling.waste.watch import WasteWatch
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import Entry
 from crawlstream.model.event import GuardVerdict
+from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, serving
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.waste.packing import unpack
@@ -162,6 +163,8 @@ LEARNED: dict[str, tuple[type[Site], str, set[str]]] = {
 }
 """Sites by their address, and the first verdict on a family within ``PAGES`` pages."""
 PAGES = 400
+SLOW_ENOUGH = ThrottleRule(hits=100, window_s=1, concurrency=16)
+"""Pages vote up to some hundreds a second of a site; of more, not all do."""
 
 
 def _of_the_model(kind: type[Site], family: str) -> set[str]:
@@ -181,6 +184,7 @@ async def _all_have_voted(frontier: Frontier) -> bool:
 async def test_a_crawler_comes_to_the_verdicts_of_the_model(cluster: CrawlerCluster) -> None:
     """Pages of served sites give the same verdicts, while all links are followed."""
     ManySites.sites = {host: kind() for host, (kind, _, _) in LEARNED.items()}
+    await cluster.set_rules(SLOW_ENOUGH, {})
     with serving({}, ManySites) as web, cluster.worker():
         seeds = [web.url("/", host) for host in LEARNED]
         crawl = await cluster.feed(*seeds, maxdepth=100, domain_max_pages=PAGES, guard="watch")
