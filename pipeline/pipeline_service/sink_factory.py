@@ -52,7 +52,8 @@ def open_sink(
             crawl, store = crawl_of(settings), open_store(pipeline)
             return FilesSink(pipeline, store, spool, begin=begin, crawl=crawl, shape=shape)
         if isinstance(pipeline.sink, PagesSink):
-            seen = SeenMaker(pipeline.sink.signature, keep=pipeline.sink.keep)
+            sink, is_banned = pipeline.sink, lambda page: pipeline.ban_of(page) != ""
+            seen = SeenMaker(sink.signature, keep=sink.keep, is_banned=is_banned)
             return RowsSink(pipeline, open_memory(pipeline, pipeline.sink), seen, begin=begin)
         maker = make_maker(settings, pipeline, shape)
         return RowsSink(pipeline, open_rows(settings, pipeline, maker), maker, begin=begin)

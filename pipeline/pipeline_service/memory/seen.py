@@ -77,8 +77,10 @@ def key_of(appid: str, url: str) -> str:
 
 def seen_in(
     page: Delivered,
+    sight: Sight,
     signature: str | None,
     now: float,
+    *,
     items: Sequence[Mapping[str, Any]] | None = None,
 ) -> Iterator[Seen]:
     """Yield news of a result: of its page, and of the pages that redirected to it.
@@ -86,7 +88,6 @@ def seen_in(
     A crawler's clock that is ahead of ``now`` does not count.
     """
     at = min(page.timestamp.timestamp(), now)
-    sight = _sight_of(page.status_code)
     is_there = sight in (Sight.THERE, Sight.UNMODIFIED)
     about = {"appid": page.appid, "spiderid": page.spiderid, "id": page.id, "at": at}
     yield from _of_url(
@@ -145,7 +146,8 @@ def _of_url(url: str, **about: Any) -> Iterator[Seen]:
     yield Seen(key=key, url=clean, domain=domain, **about)
 
 
-def _sight_of(status: int) -> Sight:
+def sight_of(status: int) -> Sight:
+    """Return how a page was found, by the status of its answer."""
     if status == _UNMODIFIED:
         return Sight.UNMODIFIED
     if status in _GONE:

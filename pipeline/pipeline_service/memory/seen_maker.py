@@ -10,7 +10,7 @@ from typing import Any
 from crawlstream.model.delivered import Delivered
 from crawlstream.plugins.sinks import Row
 from crawlstream.wire import jsontext
-from pipeline_service.memory.seen import Seen, listed_in, seen_failed, seen_in
+from pipeline_service.memory.seen import Seen, Sight, listed_in, seen_failed, seen_in, sight_of
 from pipeline_service.memory.sql.effect import LISTED, SEEN
 from pipeline_service.records.judging import FailedPage, Judged, Wanted
 from pipeline_service.records.rows import ERRORS
@@ -25,10 +25,17 @@ _LONGEST = 100
 class SeenMaker:
     """Makes rows of results, or of the events of pages that have failed."""
 
-    def __init__(self, signature: str, *, keep: bool = False) -> None:
-        """``signature`` and ``keep`` as in `PagesSink`."""
+    def __init__(
+        self,
+        signature: str,
+        *,
+        keep: bool = False,
+        is_banned: Callable[[Delivered], bool] = lambda _: False,
+    ) -> None:
+        """``signature`` and ``keep`` as in `PagesSink`; ``is_banned``: pages that count as gone."""
         self._signature = signature
         self._keep = keep
+        self._is_banned = is_banned
         self._field = _FIELD_OF_TEXT if signature == BY_TEXT else signature
 
     def rows(
@@ -54,8 +61,15 @@ class SeenMaker:
         if isinstance(judged, FailedPage):
             yield from seen_failed(judged.event, min(judged.record.timestamp_ms / 1000, now))
         elif isinstance(judged, Wanted):
-            items = self._items_of(judged) if self._keep else None
-            yield from seen_in(judged.page, self._signature_of(judged), now, items)
+            page, items = judged.page, self._items_of(judged) if self._keep else None
+            yield from seen_in(
+                page, self._sight_of(page), self._signature_of(judged), now, items=items
+            )
+
+    def _sight_of(self, page: Delivered) -> Sight:
+        sight = sight_of(page.status_code)
+        is_there = sight in (Sight.THERE, Sight.UNMODIFIED)
+        return Sight.GONE if is_there and self._is_banned(page) else sight
 
     def _items_of(self, judged: Wanted) -> list[dict[str, Any]]:
         """Fields of each row, without the signature that is compared anyway."""

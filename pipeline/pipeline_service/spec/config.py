@@ -85,7 +85,7 @@ class Pipeline:
     """``earliest``, ``latest`` or a time; counts only where nothing is stored yet."""
     where: Where = field(default_factory=Where)
     respect: Sequence[str] = field(default=(), repr=False)
-    """Directives by which pages are left out: values of `BodyBan`."""
+    """Statements by which pages are left out, or gone for a memory: values of `BodyBan`."""
     edition: int = 1
     repeats: int = 250_000
     """Number of remembered ids of a partition, to recognize a repeat."""
@@ -153,10 +153,13 @@ class Pipeline:
         if isinstance(self.sink, PagesSink):
             if page.method != "GET":
                 return "method"
-            if self.answers_visit(page):
-                return ""
+            return "" if self.answers_visit(page) else self.where.refuses(page)
+        return self.where.refuses(page) or self.ban_of(page)
+
+    def ban_of(self, page: Delivered) -> str:
+        """Return the first statement of a page that this pipeline respects; empty: none."""
         said = page.directives, self.respect, page.timestamp.timestamp(), page.rights
-        return self.where.refuses(page) or ban_of(*said) or ""
+        return ban_of(*said) or ""
 
     def answers_visit(self, page: Delivered) -> bool:
         """Return whether this memory itself has requested a page."""
@@ -164,8 +167,9 @@ class Pipeline:
         return isinstance(firing, dict) and firing.get("schedule") == self.visit_schedule
 
     def stages_take(self, page: Delivered) -> bool:
-        """Return whether stages run over a page: of errors and 304 a memory notes the status."""
-        return not isinstance(self.sink, PagesSink) or page.status_code // 100 == _SUCCESS
+        """Return whether stages run: of errors, 304 and bans a memory notes only that."""
+        is_there = page.status_code // 100 == _SUCCESS and not self.ban_of(page)
+        return is_there or not isinstance(self.sink, PagesSink)
 
     def topic(self, topics: Topics) -> str:
         """The whole name of its source."""
@@ -186,10 +190,7 @@ class Pipeline:
 
     @property
     def digest(self) -> str:
-        """Digest of the settings that its processes must have in common.
-
-        It does not reveal secrets.
-        """
+        """Digest of the settings that its processes must have in common, without secrets."""
         told = repr(self) + "".join(self.respect)  # Unchanged for processes that lack the key.
         return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
@@ -293,8 +294,6 @@ def _with_memory(pipeline: Pipeline, where: str) -> Pipeline:
         raise ConfigError(
             f"{where}: the name of a pipeline with visits has at most {LONGEST_NAME} characters"
         )
-    if pipeline.respect:
-        raise ConfigError(f"{where}.respect: a memory notes all pages: use CRAWLSTREAM_DROP")
     has_field = any(spec.changes_rows for spec in pipeline.stage)
     if sink.signature not in (BY_TEXT, BY_BODY) and not has_field:
         raise ConfigError(

@@ -194,6 +194,22 @@ async def test_what_others_are_learning_is_waited_for(bench: Bench, wait_until: 
     assert bench.row("visits") == [101]
 
 
+async def test_a_page_that_says_noindex_is_gone_until_it_does_not(bench: Bench) -> None:
+    """With ``respect``; such a page does not enter, and its visits become rare."""
+    bench.describe(more='respect = ["noindex"]')
+    said, over = ("noindex",), ("unavailable_after=5",)
+    await bench.learn(result("a", 1, at=0), result("b", 2, at=0, directives=said))
+    assert bench.row("url") == ["http://example.com/a"]
+    await bench.learn(
+        result("a", 3, at=HOUR_S, directives=said), result("a", 4, at=2 * HOUR_S, directives=over)
+    )
+    page = bench.page("http://example.com/a")
+    assert (page.is_gone, page.status) == (True, 200)
+    assert page.next_visit - page.last_heard > HOUR_S
+    await bench.learn(result("a", 5, at=3 * HOUR_S))
+    assert not bench.page("http://example.com/a").is_gone
+
+
 async def test_a_page_that_fails_is_tried_later(bench: Bench) -> None:
     """Its event is read from another topic; unknown pages are left alone."""
     await bench.learn(result("a", 1, at=0))

@@ -197,7 +197,7 @@ def test_processes_tell_another_file_from_theirs() -> None:
 
 
 def test_pages_are_left_out_by_their_directives() -> None:
-    """Counts a page by the directive, one that `where` refuses by that; a memory takes all."""
+    """Counts a page by the directive, one that `where` refuses by that."""
     pipeline = one(f'respect = ["noindex"]\nwhere = {{status = ["200"]}}\n{SINK}')
     said = {"noindex": ("noindex",), "": ("noarchive", "unavailable_after=99999999999")}
     said["noindex "] = ("unavailable_after=5",)
@@ -211,8 +211,10 @@ def test_pages_are_left_out_by_their_directives() -> None:
     for rights, reason in (({"reserved": True}, "reserved"), ({"reserved": False}, ""), (None, "")):
         page = decode(record(1, directives=("reserved", "noindex"), rights=rights))
         assert (reserving.refuses(page), one(SINK).refuses(page)) == (reason, "")
-    with pytest.raises(ConfigError, match="respect: a memory notes all pages"):
-        one('respect = ["noindex"]\nsink = {kind = "pages", url = "sqlite:///p.db"}')
+    memory = one('respect = ["noindex"]\nsink = {kind = "pages", url = "sqlite:///p.db"}')
+    page = decode(record(1, directives=("noindex",)))
+    assert (memory.refuses(page), memory.ban_of(page)) == ("", "noindex")
+    assert not memory.stages_take(page)
 
 
 def test_the_page_has_every_key(tmp_path: Path) -> None:

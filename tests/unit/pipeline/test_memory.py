@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from crawlstream.model.crawl import FiringKey
 from crawlstream.wire.delivered import decode
 from pipeline_service.memory.known_page import WHOLE_EVERY, KnownPage, is_news, learn
-from pipeline_service.memory.seen import Seen, Sight, key_of, listed_in, seen_in
+from pipeline_service.memory.seen import Seen, Sight, key_of, listed_in, seen_in, sight_of
 from pipeline_service.memory.seen_maker import SeenMaker
 from pipeline_service.records.judging import judge
 from pipeline_service.spec.config import read
@@ -264,7 +264,7 @@ def test_a_result_tells_of_its_page_and_of_those_that_led_there() -> None:
         )
     )
     now = page.timestamp.timestamp() - 100
-    target, source = seen_in(page, "s", now)
+    target, source = seen_in(page, Sight.THERE, "s", now)
     assert target.url == "http://example.com/b?y=1&x=2"
     assert target.key == key_of("app", "http://example.com/b?x=2&y=1")
     assert target.key != key_of("other", "http://example.com/b?x=2&y=1")
@@ -351,6 +351,37 @@ sink = {kind = "pages", url = "sqlite:///x", signature = "items", keep = true}
     ]
 
 
+async def test_pages_with_a_respected_statement_are_gone() -> None:
+    """A memory does not add them, and visits those that it has as rarely as missing pages."""
+    pipeline = read(
+        """
+[pipeline.a]
+workers = 0
+respect = ["noindex"]
+stage = [{use = "python:support.pipelines.shop:product"}]
+sink = {kind = "pages", url = "sqlite:///x", signature = "items", keep = true}
+""",
+        {},
+    )["a"]
+    shop = b"<h1>Lamp</h1>"
+    pages: list[dict[str, Any]] = [
+        {"body": shop, "directives": ("noindex",)},
+        {"body": shop, "directives": ("unavailable_after=5",)},
+        {"body": shop, "directives": ("noarchive", "unavailable_after=99999999999")},
+        {"status_code": 503, "directives": ("noindex",)},
+    ]
+    async with opened([pipeline]) as stagings:
+        judged = judge(pipeline, batch_of([record(n, **page) for n, page in enumerate(pages)]))
+        judged = await stagings["a"].run(judged, lambda _: None, lambda _: False)
+    maker = SeenMaker("items", keep=True, is_banned=lambda page: pipeline.ban_of(page) != "")
+    seen = [cast("Seen", row.fields["seen"]) for row in maker.rows(judged)]
+    told = [(one.sight, one.items is not None) for one in seen]
+    assert told == [
+        *((Sight.GONE, False), (Sight.GONE, False), (Sight.THERE, True), (Sight.FAILED, False))
+    ]
+    assert [one.enters for one in seen] == [False, False, True, False]
+
+
 def test_a_sitemap_tells_when_pages_have_changed() -> None:
     """Times that are none, and those to come, are left out."""
     urls = [f"http://example.com/{n}" for n in range(5)]
@@ -378,7 +409,7 @@ def test_a_sitemap_tells_when_pages_have_changed() -> None:
 )
 def test_what_a_status_says(status: int, sight: str) -> None:
     """Of the page that was asked for."""
-    (said,) = seen_in(decode(record(1, status_code=status)), "s", 2e9)
+    (said,) = seen_in(decode(record(1, status_code=status)), sight_of(status), "s", 2e9)
     assert said.sight == sight
     assert (said.signature is not None) == (sight == "there")
 
