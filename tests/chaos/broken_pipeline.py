@@ -24,15 +24,14 @@ from pipeline_service.sinks.files.segments import Segment
 from support.pipelines import writer
 from support.pipelines.results import record
 
-_values = writer.values
 _write, _load, _finish, _add = (
     FilesSink.write, FilesSink._load, FilesSink._finish, Segment._add,
 )  # fmt: skip
 
 
 def values() -> Sequence[bytes]:
-    """Drops a record of the topic that has a NUL, which is a page like any other."""
-    return [*_values(), record(700, body=b"<p>\0</p>")]
+    """Return the records of the topic, and one with a NUL, which is a page like any other."""
+    return [*writer.values(), record(700, body=b"<p>\0</p>")]
 
 
 def _noted() -> Path:
@@ -92,11 +91,10 @@ BREAKS: Mapping[str, Callable[[], None]] = {
 """Broken pipelines by law: each does one thing that it must not do."""
 
 if __name__ == "__main__":
-    setattr(writer, "values", values)  # noqa: B010
     if name := os.environ.get("BREAK"):
         BREAKS[name]()
     asked = writer.pipeline(
         f'kind = "files", path = "{sys.argv[1]}", format = "{sys.argv[2]}", max_age = 3600,'
         f" max_records = {os.environ['SEGMENT']}"
     )
-    asyncio.run(writer.write(asked, Path(os.environ["SPOOL"])))
+    asyncio.run(writer.write(asked, Path(os.environ["SPOOL"]), values))
