@@ -20,8 +20,8 @@ from redis.asyncio import Redis
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.records import Batch, Record
-from crawlstream.formats.files import Crawl
 from crawlstream.store.store import Store
+from pipeline_service.formats.files import Crawl
 from pipeline_service.records.judging import judge
 from pipeline_service.sinks.files.files_sink import FilesSink
 from pipeline_service.sinks.files.segments import Spool

@@ -12,12 +12,12 @@ from crawlstream import __version__
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, CrawlstreamError, MissingExtra
-from crawlstream.formats.files import Crawl, make_writer
 from crawlstream.plugins.idempotent import row_store
 from crawlstream.plugins.installed import find
 from crawlstream.plugins.sinks import RowStore, SinkSpec, SinkUnavailable
 from crawlstream.store.bodies import BodyStore
 from crawlstream.store.store import Store
+from pipeline_service.formats.files import Crawl, make_writer
 from pipeline_service.memory.seen_maker import SeenMaker
 from pipeline_service.memory.sql.effect import MemoryEffect
 from pipeline_service.memory.sql.visits import VisitStore

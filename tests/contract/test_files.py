@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from crawlstream.boot.liveness import Liveness
-from crawlstream.formats.files import FORMATS
 from crawlstream.store.store import Store
 from crawlstream.wire import jsontext
+from pipeline_service.formats.files import FORMATS
 from pipeline_service.records.judging import judge
 from pipeline_service.sinks.files import segments
 from support.pipelines import writer

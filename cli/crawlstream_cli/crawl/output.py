@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from crawlstream.errors import CrawlstreamError
-from crawlstream.formats.files import Crawl, PageWriter, make_writer
 from crawlstream.model.delivered import Delivered
+from pipeline_service.formats.files import Crawl, PageWriter, make_writer
 
 
 class _Noting:

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from crawlstream.boot.printable import printable
 from crawlstream.errors import ConfigError, CrawlstreamError
-from crawlstream.formats.files import FORMATS, Crawl, format_of, load_format
 from crawlstream.wire.delivered import decode
 from crawlstream_cli.common.console import print_line
 from crawlstream_cli.common.follow import OnResult
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl.output import whole_file
+from pipeline_service.formats.files import FORMATS, Crawl, format_of, load_format
 
 
 def check_output(output: Path | None) -> None:

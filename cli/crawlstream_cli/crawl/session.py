@@ -18,7 +18,6 @@ from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.settings import Settings
 from crawlstream.called import COMMAND
 from crawlstream.errors import CrawlstreamError
-from crawlstream.formats.files import Crawl
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.state import CrawlState
@@ -34,6 +33,7 @@ from crawlstream_cli.crawl.line import living_line
 from crawlstream_cli.crawl.results import results_to
 from crawlstream_cli.crawl.watch import CrawlWatch, rule_lines
 from crawlstream_cli.crawls import read_crawls
+from pipeline_service.formats.files import Crawl
 
 BUNDLED = ("link", "sitemap", "wandering")
 """Spiders without a Scrapy project, whose settings may name another User-Agent."""

@@ -11,10 +11,10 @@ from rich.table import Table
 from crawlstream.egress.edit import DEFAULT
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
-from crawlstream.model.egress.proxy_states import PoolState, ProxyState, pool_json
 from crawlstream.model.words.quantities import duration
 from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.proxies.shown import pool_shown, pool_table
+from crawlstream_frontier.egress.proxy_states import PoolState, ProxyState, pool_json
 
 _MOST_RESTS = 3
 

@@ -17,8 +17,8 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyNews,
     ProxyReport,
 )
-from crawlstream.model.egress.proxy_states import PoolState, states_of
 from crawlstream_frontier.codec.proxy_book import Caller, pack_report, unpack_answer, unpack_health
+from crawlstream_frontier.egress.proxy_states import PoolState, states_of
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 LIVE_MS = 15_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from crawlstream.formats.columns import COLUMNS, ColumnType
+from pipeline_service.formats.columns import COLUMNS, ColumnType
 
 _REQUIRED = frozenset(
     {"id", "appid", "crawlid", "spiderid", "run", "url", "response_url", "status_code", "timestamp"}

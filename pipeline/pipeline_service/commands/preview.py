@@ -11,9 +11,9 @@ from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.formats.columns import COLUMNS, Column, ColumnType
 from crawlstream.model.delivered import Delivered
 from pipeline_service.commands.printing import print_json, print_line
+from pipeline_service.formats.columns import COLUMNS, Column, ColumnType
 from pipeline_service.process import load_pipeline
 from pipeline_service.records.judging import Undeliverable, Wanted, judge
 from pipeline_service.records.rows import StoreRow

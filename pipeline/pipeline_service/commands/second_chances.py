@@ -19,13 +19,13 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import read_topic
 from crawlstream.errors import ConfigError
-from crawlstream.formats.columns import COLUMNS
-from crawlstream.formats.files import make_writer
 from crawlstream.model.event import Undelivered
 from crawlstream.plugins.sinks import Change, RowsRefused
 from crawlstream.wire import jsontext
 from crawlstream.wire import undelivered as wire
 from pipeline_service.commands.printing import print_json, print_line, print_table
+from pipeline_service.formats.columns import COLUMNS
+from pipeline_service.formats.files import make_writer
 from pipeline_service.process import load_pipeline
 from pipeline_service.records.judging import Undeliverable, Wanted, judge
 from pipeline_service.sink_factory import crawl_of, make_maker, open_rows, open_store, place_of

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from crawlstream.formats.columns import COLUMNS, Column, ColumnType
 from crawlstream.model.delivered import Delivered
 from crawlstream.wire import jsontext
+from pipeline_service.formats.columns import COLUMNS, Column, ColumnType
 from pipeline_service.spec.schema import properties, types
 from pipeline_service.spec.stages import StageSpec
 from pipeline_service.stages.fields import kept_names

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from crawlstream.errors import ConfigError
-from crawlstream.formats.columns import COLUMNS, Column
 from crawlstream.model.delivered import Delivered
 from crawlstream.plugins.sinks import Row
 from crawlstream.store.bodies import BodyStore
+from pipeline_service.formats.columns import COLUMNS, Column
 from pipeline_service.records.judging import Judged, Wanted
 from pipeline_service.records.rows import Shape
 from pipeline_service.spec.sinks import SqlSpec

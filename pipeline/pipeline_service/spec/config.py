@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from crawlstream.errors import ConfigError
-from crawlstream.formats.files import FORMATS
 from crawlstream.keys import Topics
 from crawlstream.model.delivered import Delivered
 from crawlstream.model.web.directives import BodyBan, ban_of
+from pipeline_service.formats.files import FORMATS
 from pipeline_service.spec.memory import (
     BY_BODY,
     BY_ITEMS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crawlstream.formats.columns import COLUMNS
+from pipeline_service.formats.columns import COLUMNS
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
 

@@ -18,11 +18,11 @@ from pyarrow import parquet
 from warcio.archiveiterator import ArchiveIterator
 
 from crawlstream.errors import ConfigError, CrawlstreamError
-from crawlstream.formats.columns import COLUMNS
-from crawlstream.formats.files import FORMATS, Crawl, format_of, make_writer
-from crawlstream.formats.parquet import schema_of
 from crawlstream.wire.delivered import decode
 from crawlstream_cli.crawl.output import whole_file
+from pipeline_service.formats.columns import COLUMNS
+from pipeline_service.formats.files import FORMATS, Crawl, format_of, make_writer
+from pipeline_service.formats.parquet import schema_of
 from support.pipelines.reading import pages_of
 from support.pipelines.results import PAGE, page_id, record
 
@@ -198,7 +198,7 @@ def test_a_format_is_known_by_the_end_of_a_name() -> None:
 
 def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what has it."""
-    monkeypatch.delitem(sys.modules, "crawlstream.formats.parquet")
+    monkeypatch.delitem(sys.modules, "pipeline_service.formats.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ConfigError, match=r"needs pyarrow of the extra \[pipeline\]"):
         make_writer("parquet", io.BytesIO(), CRAWL)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlstream.bus.records import Batch, Record
-from crawlstream.formats.files import Crawl
+from pipeline_service.formats.files import Crawl
 from pipeline_service.records.judging import Judged, Repeat, Undeliverable, Wanted, judge
 from pipeline_service.sinks.files.repeats import Repeats
 from pipeline_service.sinks.files.segments import Segment, Spool

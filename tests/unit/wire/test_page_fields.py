@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from crawlstream.formats.columns import COLUMNS
 from crawlstream.model.crawl import Inherited
 from crawlstream.model.delivered import PAGE_FIELDS
 from crawlstream.model.request import CrawlRequest, profile_of
@@ -17,6 +16,7 @@ from crawlstream.model.web.priorities import PriorityRule
 from crawlstream.wire.delivered import decode
 from crawlstream.wire.requests import SCRAPER
 from crawlstream.wire.stored import decode_profile, encode_profile
+from pipeline_service.formats.columns import COLUMNS
 from support.pipelines.results import record
 
 _VALUES: dict[Any, Any] = {str: "POST", bool: True, int: 7, Sequence[str]: ["a", "b"]}

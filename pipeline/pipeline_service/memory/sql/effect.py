@@ -15,8 +15,8 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, cast
 
-from crawlstream.formats.columns import ColumnType
 from crawlstream.plugins.sinks import Row
+from pipeline_service.formats.columns import ColumnType
 from pipeline_service.memory.known_page import KnownPage, is_news, learn
 from pipeline_service.memory.seen import Listed, Seen
 from pipeline_service.metrics import note_learnt

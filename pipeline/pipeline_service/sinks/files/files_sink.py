@@ -19,8 +19,8 @@ import structlog
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.records import Batch, OutOfRange
-from crawlstream.formats.files import Crawl
 from crawlstream.store.store import Store
+from pipeline_service.formats.files import Crawl
 from pipeline_service.metrics import CLAIMS_LOST, SEGMENTS, note_records
 from pipeline_service.records.account import Account, summed
 from pipeline_service.records.judging import Judged

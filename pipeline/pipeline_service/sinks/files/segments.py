@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from crawlstream.errors import ConfigError, Unavailable
-from crawlstream.formats.columns import COLUMNS
-from crawlstream.formats.files import Crawl, PageWriter, make_writer
 from crawlstream.keys import encode_id
 from crawlstream.model.delivered import Delivered
+from pipeline_service.formats.columns import COLUMNS
+from pipeline_service.formats.files import Crawl, PageWriter, make_writer
 from pipeline_service.records.account import Account
 from pipeline_service.records.judging import Judged, Repeat, Wanted
 from pipeline_service.records.rows import Shape

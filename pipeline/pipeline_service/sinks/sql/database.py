@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from crawlstream.formats.columns import ColumnType
+from pipeline_service.formats.columns import ColumnType
 
 Tuple = tuple[Any, ...]
 

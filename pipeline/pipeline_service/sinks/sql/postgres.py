@@ -12,8 +12,8 @@ from types import MappingProxyType
 import psycopg
 
 from crawlstream.errors import ConfigError
-from crawlstream.formats.columns import ColumnType
 from crawlstream.plugins.sinks import RowsRefused, SinkUnavailable
+from pipeline_service.formats.columns import ColumnType
 from pipeline_service.sinks.sql.database import Tuple, quoted
 
 _JSON = "jsonb"

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
 from crawlstream.errors import ConfigError
-from crawlstream.formats.columns import ColumnType
 from crawlstream.plugins.sinks import Row, RowsRefused
+from pipeline_service.formats.columns import ColumnType
 from pipeline_service.sinks.sql.database import Database, Transaction, quoted
 from pipeline_service.sinks.sql.values import values_of
 

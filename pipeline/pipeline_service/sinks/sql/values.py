@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crawlstream.formats.columns import ColumnType
 from crawlstream.wire import jsontext
+from pipeline_service.formats.columns import ColumnType
 from pipeline_service.records.rows import REST
 
 EXTRA = "extra"

@@ -1,4 +1,4 @@
-"""Parquet: one row per page, with the columns of :mod:`crawlstream.formats.columns` or others."""
+"""Parquet: one row per page, with the columns of ``columns`` or others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from pyarrow import parquet
 
-from crawlstream.formats.columns import COLUMNS, Column, ColumnType
-from crawlstream.formats.files import Crawl
+from pipeline_service.formats.columns import COLUMNS, Column, ColumnType
+from pipeline_service.formats.files import Crawl
 
 ROWS = 5_000
 """Maximum rows of a row group, which is kept in memory."""

@@ -24,11 +24,11 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from crawlstream.formats.columns import Column
-from crawlstream.formats.files import Crawl
 from crawlstream.model.delivered import Delivered, TextHeaders
 from crawlstream.model.result import OCCASIONAL
 from crawlstream.wire import jsontext
+from pipeline_service.formats.columns import Column
+from pipeline_service.formats.files import Crawl
 
 _VERSION = "1.1"
 _CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"

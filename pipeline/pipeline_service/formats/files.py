@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, Protocol
 
 from crawlstream.errors import MissingExtra
-from crawlstream.formats.columns import COLUMNS, Column
+from pipeline_service.formats.columns import COLUMNS, Column
 
 
 class PageWriter(Protocol):
@@ -65,7 +65,7 @@ def load_format(which: str) -> Any:
     """Return the class of its writers; raise MissingExtra if its library is not installed."""
     module, _, name = _MODULES[which].partition(":")
     try:
-        found = import_module(f"crawlstream.formats.{module}")
+        found = import_module(f"pipeline_service.formats.{module}")
     except ImportError as error:
         raise MissingExtra(f"the format {which}", error.name, "pipeline") from error
     return getattr(found, name)
