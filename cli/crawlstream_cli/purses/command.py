@@ -249,4 +249,9 @@ def _spent(state: PurseState) -> str:
 def _remarks(state: PurseState) -> str:
     if state.is_closed:
         return "; closed: Redis was restarted, see `crawlstream purse adopt`"
-    return "; sites have charged more than their price" if state.overcharged else ""
+    if not state.distrusted:
+        return ""
+    return (
+        f"; {state.distrusted} sites are not paid: they charged more than their price,"
+        " see `crawlstream purse forgive`"
+    )

@@ -39,6 +39,12 @@ def rules() -> list[dict[str, Any]]:
     return [rule for group in groups for rule in group["rules"]]
 
 
+def test_the_documentation_counts_the_alerts() -> None:
+    """docs/monitoring.md says how many there are."""
+    number = sum("alert" in rule for rule in rules())
+    assert f"There are {number} alerts" in (DOCS / "monitoring.md").read_text(encoding="utf-8")
+
+
 def asked(expression: str) -> Iterator[tuple[str, set[str]]]:
     """Each series that an expression selects, with the labels that it selects by."""
     for name, selector in re.findall(

@@ -37,6 +37,11 @@ async def _restored(frontier: Frontier) -> None:
     await frontier.positions.restore(Loss(topic_id="in", kafka_partition=0, offset=0))
 
 
+async def _screen(rest: RestProcess) -> str:
+    """The dashboard's list of purses."""
+    return (await rest.get("/ui/purses", Accept="text/html")).body.decode()
+
+
 async def test_a_purse_is_set_spent_forgiven_and_removed(
     rest: RestProcess, frontier: Frontier
 ) -> None:
@@ -58,14 +63,16 @@ async def test_a_purse_is_set_spent_forgiven_and_removed(
     assert told["origins"] == [{"origin": SHOP, "charged": "USD 0.02"}]
     ((page, cost),) = [(each["id"], each["price"]) for each in told["reservations"]]
     assert (page, cost, told["distrusted"]) == ("page-2", "USD 0.01", [SHOP])
+    assert "1 sites not paid" in await _screen(rest)
     forgiving = "/v2/purses/news/forgive", {"origin": "https://www.example.com/any"}
     assert (await rest.post(*forgiving)).data["purse"] == "news"
     assert (await rest.get("/v2/purses/news")).data["distrusted"] == []
     assert (await rest.post(*forgiving)).error["code"] == "unknown_origin"
     assert not (await rest.post("/v2/purses/news/adopt")).data["closed"]
-    screen = (await rest.get("/ui/purses", Accept="text/html")).body.decode()
+    screen = await _screen(rest)
     assert "news" in screen
     assert "USD 0.03" in screen
+    assert ("pays" in screen, "overcharged" in screen) == (True, False)
     own = {"Origin": f"http://127.0.0.1:{rest.port}", "Accept": "text/html"}
     kind = "application/x-www-form-urlencoded"
     form = "/ui/do/v2/purses/news/adopt"

@@ -60,6 +60,7 @@ def purse_json(state: PurseState) -> dict[str, Any]:
         "overcharged": amount_of(state, state.overcharged),
         "pages": state.pages,
         "under_way": state.open,
+        "distrusted_sites": state.distrusted,
     }
 
 
