@@ -229,7 +229,7 @@ local function enqueue(terms, domain, record, list, first, amount)
   end
   if due then
     for i = first, first + amount - 1 do
-      delay(kind.spider, domain, kind.tag, list[i], due, false)
+      delays.add(kind.spider, domain, kind.tag, list[i], due, false)
     end
     return
   end

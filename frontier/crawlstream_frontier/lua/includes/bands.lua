@@ -12,7 +12,6 @@
 --   priority, then turn). The priority of a tag is the one its entries came with; its standing (effective
 --   priority), by which it is ranked, adds the present shift of the crawl.
 -- `shifts` HASH crawl number -> shift of its priorities; reprioritized runs only.
--- Delayed entries `y:<S>:<c>` ZSET by due time; `y:<S>` ZSET crawl number by its first due time.
 -- `v` ZSET: domains that ran empty, by the time when their throttle state may be spent; `tend`
 --   deletes it.
 -- Sleepers `z:<V>` ZSET worker by the time of its next call without a wake-up.
@@ -20,8 +19,7 @@
 local PRIORITY_UNIT = 2 ^ 40
 local DOMAINS_A_SLEEPER = 8
 local EARLY_MS = 20
-local SEVERAL = '*'
-local DROPS_A_DOMAIN = 100
+local domain_tags = { SEVERAL = '*', MOST_DROPS = 100, drop = false, first = false, prune = false }  -- See its file.
 
 local function rank(priority)
   return int(-priority * PRIORITY_UNIT + next_turn())
@@ -258,10 +256,10 @@ local function index_band(S, domain, tag, priority)
     return enter(S, domain, tag, priority)
   end
   local q = K.several(S, domain)
-  if o ~= SEVERAL then
+  if o ~= domain_tags.SEVERAL then
     local _, other = standing(o)
     redis.call('ZADD', q, rank(other), o)
-    redis.call('HSET', K.tags(S), domain, SEVERAL)
+    redis.call('HSET', K.tags(S), domain, domain_tags.SEVERAL)
   end
   redis.call('ZADD', q, 'NX', rank(priority), tag)
   raise(S, domain, priority)
@@ -288,94 +286,6 @@ local function push(S, domain, tag, priority, entries, in_front)
   end
 end
 
--- Delay an entry until the frontier clock reaches `due`.
-local function delay(S, domain, tag, entry, due, in_front)
-  local c, priority = split_tag(tag)
-  know_spider(S)
-  redis.call('ZADD', K.delayed(S, c), int(due), string.format('%012d', next_turn()) .. ' '
-    .. (in_front and 'f' or 'b') .. ' ' .. int(priority) .. ' ' .. domain .. ' ' .. entry)
-  redis.call('ZADD', K.delayed_crawls(S), 'LT', int(due), c)
-  for _, V in ipairs(views_of(S)) do
-    note_due(V, due)
-  end
-end
-
-local function drop_delayed(S, c)
-  redis.call('UNLINK', K.delayed(S, c))
-  redis.call('ZREM', K.delayed_crawls(S), c)
-end
-
--- Move delayed entries of one crawl that are due into their bands; return their number.
-local function promote_delayed_of(S, c, limit)
-  local key = K.delayed(S, c)
-  local due = redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
-  for i = 1, #due do
-    local side, priority, domain, entry = string.match(due[i], '^%d+ (%a) (%S+) (%S+) (.*)$')
-    push(S, domain, c .. '/' .. priority, tonumber(priority), { entry }, side == 'f')
-  end
-  if #due > 0 then
-    redis.call('ZREM', key, unpack(due))
-    count(c, 'delayed', -#due)
-    count(c, 'queued', #due)
-  end
-  local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
-  if first then
-    redis.call('ZADD', K.delayed_crawls(S), first, c)
-  else
-    redis.call('ZREM', K.delayed_crawls(S), c)
-  end
-  return #due
-end
-
--- Move delayed entries of S that are due into their bands (at most `limit`); return true at the limit.
-local function promote_delayed(S, limit)
-  local crawls = redis.call('ZRANGE', K.delayed_crawls(S), '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
-  for _, c in ipairs(crawls) do
-    if limit <= 0 then
-      break
-    elseif crawl_of(c).state == 'running' then
-      limit = limit - promote_delayed_of(S, c, limit)
-    else
-      drop_delayed(S, c)
-    end
-  end
-  return limit <= 0
-end
-
--- Drop one tag of a domain; return the new value of `o`, nil if nothing is left.
-local function drop_tag(V, domain, o, tag)
-  if o ~= SEVERAL then
-    return o ~= tag and o or nil
-  end
-  local S = spider_of(V)
-  local q = K.several(S, domain)
-  redis.call('ZREM', q, tag)
-  local left = redis.call('ZRANGE', q, 0, 1)
-  if #left > 1 then
-    return SEVERAL
-  end
-  redis.call('DEL', q)
-  if left[1] then
-    redis.call('HSET', K.tags(S), domain, left[1])
-  end
-  return left[1]
-end
-
--- Return the tag that is next in a domain.
-local function first_tag(V, domain, o)
-  return o == SEVERAL and redis.call('ZRANGE', K.several(spider_of(V), domain), 0, 0)[1] or o
-end
-
--- Drop tags of a domain, a bounded number, until its first one has something to lease; return the new
--- value of `o`.
-local function prune(V, domain, o)
-  for _ = 1, DROPS_A_DOMAIN do
-    local tag = o and first_tag(V, domain, o)
-    local c = tag and split_tag(tag)
-    if not o or (may_lease(c) or waits_for_coordinator(c)) and band_parts().has_entries(spider_of(V), tag, domain) then
-      break
-    end
-    o = drop_tag(V, domain, o, tag)
-  end
-  return o
-end
+--- include: delays
+--- include: domain_tags
+--- include: finish

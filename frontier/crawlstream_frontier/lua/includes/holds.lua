@@ -231,7 +231,7 @@ local function put_back(hold, entry, priority, in_front, delay_ms)
   end
   if delay_ms > 0 then
     count(c, 'delayed', 1)
-    delay(S, hold.domain, tag, entry, now + delay_ms, in_front)
+    delays.add(S, hold.domain, tag, entry, now + delay_ms, in_front)
   else
     count(c, 'queued', 1)
     push(S, hold.domain, tag, priority, { entry }, in_front)

@@ -34,7 +34,7 @@ end
 
 -- Return the best standing in a domain that has entries by `o`.
 local function top_of(V, domain, o)
-  local lot = offers[o] or offer_of(V, first_tag(V, domain, o))
+  local lot = offers[o] or offer_of(V, domain_tags.first(V, domain, o))
   return lot.standing
 end
 
@@ -175,7 +175,7 @@ end
 
 -- Park a domain whose rule allows nothing, until its rule changes.
 local function park(V, round, domain, o)
-  if prune(V, domain, o) then
+  if domain_tags.prune(V, domain, o) then
     redis.call('SADD', K.parked(V), domain)
   else
     leave(V, { domain })
@@ -205,21 +205,21 @@ end
 -- turn. Bands without anything to lease leave the index, a bounded number per call. Return the number of
 -- entries, and the new value of `o` (nil: nothing is left).
 local function pop_several(V, domain, top, limit)
-  local popped, dropped, o = 0, 0, SEVERAL
-  while popped < limit and o and dropped < DROPS_A_DOMAIN and not is_heavy() do
-    local lot = offer_of(V, first_tag(V, domain, o))
+  local popped, dropped, o = 0, 0, domain_tags.SEVERAL
+  while popped < limit and o and dropped < domain_tags.MOST_DROPS and not is_heavy() do
+    local lot = offer_of(V, domain_tags.first(V, domain, o))
     if lot.standing < top then
       break
     end
-    local share = o == SEVERAL and 1 or limit - popped
+    local share = o == domain_tags.SEVERAL and 1 or limit - popped
     local found, may_have_more = pop_band(lot, domain, share)
     popped = popped + found
     if not may_have_more then
       if lot.waits then
         home_waits().note_dropped(lot.c)
       end
-      o, dropped = drop_tag(V, domain, o, lot.tag), dropped + 1
-    elseif o == SEVERAL then
+      o, dropped = domain_tags.drop(V, domain, o, lot.tag), dropped + 1
+    elseif o == domain_tags.SEVERAL then
       redis.call('ZADD', K.several(spider_of(V), domain), rank(lot.standing), lot.tag)
     end
   end
@@ -232,7 +232,7 @@ local function serve(V, round, i, lot, limit)
   if state.rule.hits == 0 then
     park(V, round, domain, o)
     return 0
-  elseif lot.waits and o ~= SEVERAL then
+  elseif lot.waits and o ~= domain_tags.SEVERAL then
     wait_until(round, domain, home_waits().ask_again_at(lot.c))
     return 0
   end
@@ -244,7 +244,7 @@ local function serve(V, round, i, lot, limit)
   end
   limit = allowed < limit and allowed or limit
   local granted
-  if o == SEVERAL then
+  if o == domain_tags.SEVERAL then
     granted, o = pop_several(V, domain, lot.standing, limit)
   else
     local may_have_more
@@ -282,7 +282,7 @@ local function serve_round(V, round, want)
       end
       i = i + 1
       local domain, o = round.domains[i], round.o[i]
-      local lot = offers[o] or offer_of(V, first_tag(V, domain, o))
+      local lot = offers[o] or offer_of(V, domain_tags.first(V, domain, o))
       local top = lot.standing
       local is_below = round.best and round.best > top
       if top ~= claim and (is_below or is_outranked(V, round, group, left, top)) then
@@ -342,7 +342,7 @@ local function note_asleep(V, worker, is_asleep, due_in)
 end
 
 local function lease_new(V, worker, call, want)
-  promote_delayed(spider_of(V), math.max(2 * want, PROMOTE_AT_LEAST))
+  delays.promote(spider_of(V), math.max(2 * want, PROMOTE_AT_LEAST))
   -- The cost of a turn is per domain. If most rules allow several entries at once, a large batch
   -- takes fewer domains than entries, but no fewer than SPREAD.
   local at_once = 1

@@ -16,7 +16,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: dedupe
 --- include: admit
 --- include: spills

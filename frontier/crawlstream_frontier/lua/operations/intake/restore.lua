@@ -21,7 +21,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: crawls
 --- include: steer
 

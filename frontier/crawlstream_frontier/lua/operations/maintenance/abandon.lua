@@ -15,7 +15,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: dedupe
 --- include: admit
 --- include: walk

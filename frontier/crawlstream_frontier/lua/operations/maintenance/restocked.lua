@@ -11,7 +11,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: shelf
 
 local S, tag, domain, id, entries = unpack(cmsgpack.unpack(ARGV[1]))

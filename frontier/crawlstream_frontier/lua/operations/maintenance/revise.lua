@@ -13,7 +13,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 
 local V = redis.call('HRANDFIELD', K.revise)
 if not V then

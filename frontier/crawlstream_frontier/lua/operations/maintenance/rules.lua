@@ -19,7 +19,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 
 local LOOKS_AT_ONCE = 1000
 local czxid, mzxid, adopt, default, rules, blob, parts = unpack(cmsgpack.unpack(ARGV[1]))

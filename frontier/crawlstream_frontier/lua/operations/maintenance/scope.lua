@@ -12,7 +12,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 
 local wanted, is_forced = ARGV[1], ARGV[2] == '1'
 local known = redis.call('HGET', K.meta, 'scope')

@@ -22,7 +22,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: shelf
 
 local AGAIN_MS, CHUNKS_A_STEP, MOST_BYTES = 2000, 100, 256 * 1024

@@ -12,7 +12,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: shelf
 
 local S, tag, domain, is_tail, digest, id, amount, chunk, address = unpack(cmsgpack.unpack(ARGV[1]))

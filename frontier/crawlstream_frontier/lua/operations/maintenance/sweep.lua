@@ -14,7 +14,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: dedupe
 --- include: admit
 
@@ -69,9 +68,9 @@ local function unindex(S, domains, tags)
   local indexed = redis.call('HMGET', index, unpack(domains))
   for i, domain in ipairs(domains) do
     local o = indexed[i]
-    if o == SEVERAL then
+    if o == domain_tags.SEVERAL then
       -- Earlier removals may have left only this tag.
-      o = drop_tag(S, domain, redis.call('HGET', index, domain), tags[i]) or tags[i]
+      o = domain_tags.drop(S, domain, redis.call('HGET', index, domain), tags[i]) or tags[i]
     end
     if o == tags[i] then
       empty[#empty + 1] = domain
@@ -173,7 +172,7 @@ local function sweep_from(at)
   until at == '0' or left() <= 0
   for S, of in pairs(spiders) do
     unindex(S, of.domains, of.tags)
-    drop_delayed(S, c)
+    delays.drop(S, c)
   end
   if #gone > 0 then
     redis.call('HDEL', key, unpack(gone))

@@ -17,7 +17,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: crawls
 --- include: steer
 
@@ -156,7 +155,7 @@ end
 -- only queued entries can fail (`watch`). Wake a worker if work is due and one sleeps; remove spiders
 -- without entries.
 local function look_after(S)
-  is_more = promote_delayed(S, PROMOTED_A_STEP) or is_more
+  is_more = delays.promote(S, PROMOTED_A_STEP) or is_more
   local has_work = redis.call('HLEN', K.tags(S)) > 1
   for _, V in ipairs(views_of(S)) do
     local due = next_due_in(V)

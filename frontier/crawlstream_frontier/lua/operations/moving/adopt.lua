@@ -15,7 +15,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: dedupe
 --- include: admit
 
@@ -60,7 +59,7 @@ end
 local function keep_back(domain, S, priority, side, due, entry)
   local kind = note_band(c, records[domain], kind_of(c, S, priority))
   changed_of(c)[domain] = records[domain]
-  delay(kind.spider, domain, kind.tag, entry, due, side == 'f')
+  delays.add(kind.spider, domain, kind.tag, entry, due, side == 'f')
   count(c, 'admitted', 1)
   count(c, 'delayed', 1)
 end

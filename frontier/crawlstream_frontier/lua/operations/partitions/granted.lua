@@ -12,7 +12,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: dedupe
 --- include: admit
 --- include: crawls

@@ -17,7 +17,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 --- include: crawls
 --- include: steer
 --- include: contexts

@@ -51,7 +51,7 @@ for _, S in ipairs(redis.call('SMEMBERS', K.spiders)) do
   if o then
     local place, due = place_of(is_by_group and spider_of(view) == S and view or S)
     local q = K.several(S, domain)
-    local tags = o == SEVERAL and redis.call('ZRANGE', q, 0, most - 1) or { o }
+    local tags = o == domain_tags.SEVERAL and redis.call('ZRANGE', q, 0, most - 1) or { o }
     local bands = {}
     for _, tag in ipairs(tags) do
       local c, priority = standing(tag)
@@ -60,7 +60,7 @@ for _, S in ipairs(redis.call('SMEMBERS', K.spiders)) do
       bands[#bands + 1] = redis.call('LLEN', K.band(S, tag, domain)) + redis.call('LLEN', K.tail(S, tag, domain))
         + (shelf_notes().get(S, tag, domain) or 0)
     end
-    queues[#queues + 1] = { S, place, due, o == SEVERAL and redis.call('ZCARD', q) or 1, bands }
+    queues[#queues + 1] = { S, place, due, o == domain_tags.SEVERAL and redis.call('ZCARD', q) or 1, bands }
   end
 end
 

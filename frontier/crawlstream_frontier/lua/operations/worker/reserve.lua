@@ -15,7 +15,6 @@
 --- include: ledger
 --- include: throttle
 --- include: bands
---- include: finish
 
 local PAUSE_MS = 60000
 -- Reserve the next allowed request, if it is allowed by `latest`: it may be in flight for `ms` from then
