@@ -125,6 +125,7 @@ class OutboxPublisher:
             counters=owed.counters,
             reasons=owed.reasons,
             firing=owed.firing,
+            by=owed.budget if owed.kind == "crawl_expired" else "",
         )
         key = f"{FrontierKeys.crawl_field(owed.crawl)}:{owed.run}:{owed.kind}".encode()
         event = Out(self._topics.events, events.encode(ending), key)
@@ -153,6 +154,7 @@ class OutboxPublisher:
         body = replies.expired(
             owed.crawl,
             total_expired=owed.counters.get("expired", 0),
+            by=owed.budget,
             server_time=owed.server_time,
         )
         return self._outbound.reply(owed.crawl.appid, body)

@@ -50,6 +50,11 @@ class Summary:
         return str(self.progress.ending["event"]) if self.progress.ending else "crawl_refused"
 
     @property
+    def by(self) -> str:
+        """The budget that has ended it; empty for any other end."""
+        return str(self.progress.ending.get("by", "")) if self.progress.ending else ""
+
+    @property
     def filtered(self) -> dict[str, int]:
         """Links that were not followed, by reason."""
         return dict(self.progress.ending["counters"]["filtered"]) if self.progress.ending else {}
@@ -72,6 +77,7 @@ def print_json(summary: Summary) -> None:
     told = {
         "crawlid": summary.crawl.crawlid,
         "ending": summary.ending,
+        **({"by": summary.by} if summary.by else {}),
         "pages": progress.results,
         "bytes": progress.body_bytes,
         "seconds": round(summary.seconds, 3),
@@ -128,6 +134,8 @@ def _last_line(summary: Summary) -> str:
     progress, ending = summary.progress, summary.ending.removeprefix("crawl_")
     if ending == "finished" and not progress.has_fetched:
         ending = "finished, but fetched nothing"
+    elif summary.by:
+        ending += f" by {summary.by}"
     parts = [counted(progress.results, "page") + _statuses(progress)]
     if failed := progress.failed.total():
         parts.append(f"{failed:,} failed ({by_reason(progress.failed)})")

@@ -17,6 +17,7 @@ from crawlstream.model.url import host_of, seed_url
 from crawlstream.model.web.directives import BodyBan
 from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.model.web.purposes import Purpose
+from crawlstream_cli.common.times import seconds_of
 
 _Texts = list[str] | None
 
@@ -30,6 +31,14 @@ class RequestOptions:
     ] = 0
     max_pages: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of pages of the crawl.")
+    ] = None
+    max_time: Annotated[
+        int | None,
+        typer.Option(
+            parser=seconds_of,
+            metavar="TIME",
+            help="Longest time of the crawl: 90s, 45min, 2h, 1d. Then it ends, as expired.",
+        ),
     ] = None
     scope: Annotated[
         Scope,
@@ -178,6 +187,7 @@ class RequestOptions:
             )
         wished = {
             "max_pages": self.max_pages,
+            "max_seconds": self.max_time,
             "priority": self.priority,
             "proxy": self.proxy,
             "tls": self.tls,

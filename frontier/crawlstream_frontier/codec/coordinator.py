@@ -12,7 +12,13 @@ from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Command, Effect, IntakeBatch, Seed
 from crawlstream.model.partitions.messages import Begun, CoordinatorMark, Stamp, ToNote, Version
 from crawlstream.model.recurring.schedule import Occasion
-from crawlstream_frontier.codec.intake import LATEST_S, Profiles, pack_occasion, pack_other
+from crawlstream_frontier.codec.intake import (
+    LATEST_S,
+    Profiles,
+    pack_budgets,
+    pack_occasion,
+    pack_other,
+)
 from crawlstream_frontier.codec.values import crawl_from, none_as, pack
 
 
@@ -47,6 +53,7 @@ def _record(record: Effect, profiles: Profiles, noted: Mapping[int, ToNote]) -> 
             *_occasion(record.crawl.appid, record.occasion),
             record.profile.uuid or "",
             _noted(record, noted),
+            *pack_budgets(record.budgets),
         ]
     if isinstance(record, Command):
         return [

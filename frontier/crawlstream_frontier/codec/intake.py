@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from crawlstream.called import COMMAND
 from crawlstream.keys import FrontierKeys, encode_id
-from crawlstream.model.crawl import Profile
+from crawlstream.model.crawl import Budgets, Profile
 from crawlstream.model.effects import (
     AppliedSeed,
     Command,
@@ -93,9 +93,9 @@ def due_ms(seed: Seed) -> int:
 
 def _pack_seed(seed: Seed, profiles: Profiles, site_of: SiteOf) -> list[object]:
     site = site_of(seed)
-    if seed.occasion or seed.remember is not None:
+    if seed.occasion or seed.remember is not None or seed.budgets:
         occasion = pack_occasion(seed.crawl.appid, seed.occasion) if seed.occasion else ["", 0]
-        more = [site or "", none_as(seed.remember), *occasion]
+        more = [site or "", none_as(seed.remember), *occasion, *pack_budgets(seed.budgets)]
     else:
         more = [site] if site else []
     return [
@@ -109,6 +109,11 @@ def _pack_seed(seed: Seed, profiles: Profiles, site_of: SiteOf) -> list[object]:
         seed.profile.uuid or "",
         *more,
     ]
+
+
+def pack_budgets(budgets: Budgets | None) -> list[object]:
+    """Return the budgets of a seed as one field, or no field."""
+    return [[budgets.max_seconds or 0]] if budgets else []
 
 
 def pack_occasion(appid: str, occasion: Occasion) -> list[object]:

@@ -65,6 +65,7 @@ def unpack_outbox_record(
         redis_epoch=details.get(b"life", 0),
         firing=firing_from(details.get(b"occasion")),
         seen=dict(zip(*[iter(details.get(b"seen", ()))] * 2, strict=True)),
+        budget=_budget(details, record),
         remember=int(details[b"remember"]) if details.get(b"remember") else None,
         lease=_buried(details) if b"entry" in details else None,
         entry=details.get(b"entry", b""),
@@ -75,6 +76,12 @@ def unpack_outbox_record(
         domain=details.get(b"domain", b"").decode(),
         uuid=uuid.decode() if uuid else None,
     )
+
+
+def _budget(details: Mapping[bytes, Any], ledger: Mapping[str, str]) -> str:
+    """Return the budget that has ended a run, as its coordinator or its only partition has it."""
+    told = details.get(b"budget")
+    return told.decode() if told else ledger.get("budget", "")
 
 
 def _buried(details: Mapping[bytes, Any]) -> Lease | None:

@@ -17,11 +17,11 @@ _ENDED = tuple(map(str.encode, PAGE_ENDS))
 """Counters of the pages of a run that have ended."""
 _BY_REASON = frozenset(f"{letter}:".encode() for letter in REASONS.values())
 _CARRIED = (
-    *(b"expires", b"expires_by", b"remember", b"remember_by"),
+    *(b"expires", b"expires_by", b"budget", b"remember", b"remember_by"),
     *(b"occasion", b"steered", b"recovered"),
 )
 """Further fields of a run that move from one partition to one partition."""
-_KEPT_BY_COORDINATOR = ("expires", "remember", "occasion", "ending", "is_bare")
+_KEPT_BY_COORDINATOR = ("expires", "remember", "budget", "occasion", "ending", "is_bare", "started")
 """Further fields of a crawl in its coordinator; the first two with the place of their seed."""
 _SLAB_IS_FULL = b"32"
 _PROFILE_OF = b"#"
@@ -110,6 +110,8 @@ class MovedCrawl:
                 value, (at, place, offset) = self.at_coordinator[name]
                 own[name.encode()] = b"%d" % value
                 own[name.encode() + b"_by"] = b"%d %d %d" % (at, place, offset)
+        if self.is_open and "budget" in self.at_coordinator:
+            own[b"budget"] = self.at_coordinator["budget"]
         if self.top is not None:
             own[b"top"] = b"%d" % self.top
         if self.paused_until is not None:
@@ -215,6 +217,10 @@ def _of_ledger(ledger: Fields, *, is_open: bool) -> dict[str, Any]:
     }
     if b"occasion" in ledger:
         found["occasion"] = ledger[b"occasion"]
+    if is_open and b"budget" in ledger:
+        found["budget"] = ledger[b"budget"]
+    if is_open and b"started" in ledger:
+        found["started"] = int(ledger[b"started"])
     if not is_open:
         found["ending"] = ledger.get(b"state", b"finished")
     return found

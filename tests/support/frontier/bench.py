@@ -117,6 +117,7 @@ class Feed:
         **profile: Any,
     ) -> Seed:
         """A crawl request for ``<domain>/<path>``, at the next offset."""
+        budgets = profile.pop("budgets", None)
         self.next += 1
         return Seed(
             offset=self.next - 1,
@@ -131,6 +132,7 @@ class Feed:
             not_before=not_before,
             occasion=occasion,
             remember=remember,
+            budgets=budgets,
         )
 
     def schedule(self, do: Do, schedule: Schedule, *, most: int = 1_000) -> ScheduleChange:

@@ -124,6 +124,14 @@ def last_words(progress: CrawlProgress, output: Path | None = None) -> list[str]
     return shown.getvalue().splitlines()
 
 
+def test_the_last_line_names_the_budget_that_a_crawl_has_spent() -> None:
+    """An end by `expires` names none."""
+    spent = {**ended("crawl_expired", done=1), "by": "max_seconds"}
+    for ending, words in ((spent, "expired by max_seconds"), (ended("crawl_expired"), "expired")):
+        (last,) = last_words(CrawlProgress(results=1, ending=ending))
+        assert last.startswith(f"Crawl job {words}: 1 page")
+
+
 def test_the_last_line_tells_what_came_and_where_it_is() -> None:
     """Pages, what failed and was filtered, bytes, duration, the file."""
     ending = ended(done=1, filtered={"duplicate": 3})

@@ -75,6 +75,15 @@ def test_an_ending_has_the_ledger(name: str) -> None:
     }
 
 
+def test_an_ending_by_a_budget_names_it() -> None:
+    """No other has the field; readers get it back."""
+    record = ending("crawl_expired", by="max_seconds")
+    assert record["by"] == "max_seconds"
+    back = events.decode_crawl_event(orjson.dumps(record))
+    assert back is not None
+    assert back.by == "max_seconds"
+
+
 def test_an_ending_counts_bodies_only_if_some_were_not_kept() -> None:
     """By the word, and the number of reserved pages; readers get both back."""
     reasons = {"dropped": {"noindex": 2, "reserved": 1}, "reserved": {"reserved": 4}}

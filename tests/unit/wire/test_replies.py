@@ -236,6 +236,8 @@ def test_an_expiry_has_no_uuid() -> None:
         "total_expired": 3,
         "server_time": NOW,
     }
+    record = read(replies.expired(CRAWL, total_expired=3, server_time=NOW, by="max_seconds"))
+    assert record["by"] == "max_seconds"
 
 
 def test_a_zookeeper_reply_has_an_error_only_where_there_is_one() -> None:

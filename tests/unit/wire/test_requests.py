@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import Budgets, CrawlKey
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import (
     LATEST,
@@ -70,6 +70,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "max_pages": 10,
         "expires": 2_000_000_000,
         "remember": 86_400,
+        "max_seconds": 7_200,
         "not_before": 1.5,
         "useragent": "test-agent",
         "cookie": "a=b; c=d",
@@ -111,10 +112,18 @@ def test_a_crawl_request_carries_every_field() -> None:
     assert named == {f.name for f in fields(CrawlRequest)}
 
 
+def test_a_seed_without_budgets_says_nothing_of_them() -> None:
+    """It leaves those of the crawl as they are; one with a budget sets them all."""
+    for seconds, budgets in ((0, None), (9, Budgets(max_seconds=9))):
+        request = decode(raw(CRAWL, max_seconds=seconds))
+        assert isinstance(request, CrawlRequest)
+        assert request.budgets == budgets
+
+
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 29
+    assert len(nulls) == 30
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))

@@ -72,6 +72,14 @@ class Inherited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Budgets of a crawl, as one seed sets them, all together; ``None`` means "no such budget"."""
+
+    max_seconds: int | None = None
+    """Longest time between the beginning of a run and its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Inherited):
     """Inherited settings of a page; stored once, entries refer to it by number.
 

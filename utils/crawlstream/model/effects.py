@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from crawlstream.model.crawl import CrawlKey, FiringKey, Lease, Profile
+from crawlstream.model.crawl import Budgets, CrawlKey, FiringKey, Lease, Profile
 from crawlstream.model.partitions.messages import Question
 from crawlstream.model.recurring.schedule import (
     Do,
@@ -190,6 +190,8 @@ class Seed:
     """Occasion of its firing: a second record with the same occasion changes nothing."""
     remember: int | None = None
     """Seconds for which the dedupe set outlives a finished run; None: keep the value set before."""
+    budgets: Budgets | None = None
+    """Budgets of the crawl; None: keep those set before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,6 +357,8 @@ class OutboxRecord:
     """Bits of the records of the firing that took effect, by part; of endings only."""
     remember: int | None = None
     """Value that seeds of earlier runs had set when the run began; see Seed."""
+    budget: str = ""
+    """Budget that ended the run, for ``crawl_expired``; empty: its ``expires``."""
     lease: Lease | None = None
     """Page that failed, for ``page_failed``; None if its entry cannot be read."""
     entry: bytes = b""

@@ -75,6 +75,8 @@ class CrawlEvent:
     currency in millionths; of endings only."""
     firing: FiringKey | None = None
     """The latest firing of a schedule that has fed the run."""
+    by: str = ""
+    """Budget that ended the run, for ``crawl_expired``; empty: its ``expires``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Literal, get_args
 
-from crawlstream.model.crawl import CrawlKey, Inherited, Profile
+from crawlstream.model.crawl import Budgets, CrawlKey, Inherited, Profile
 from crawlstream.model.credentials import scope_of
 from crawlstream.model.egress.tls import DEFAULT, LEGACY
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
@@ -100,6 +100,9 @@ class RequestLimits:
     """Folders whose files ``seeds_from`` may name; None: unknown here, so any is accepted."""
 
 
+_BUDGETS = tuple(each.name for each in fields(Budgets))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlRequest(Inherited):
     """Seed with its settings.
@@ -116,6 +119,7 @@ class CrawlRequest(Inherited):
     remember: int | None = None
     """Seconds for which the dedupe set outlives a finished run; None: keep the value set before."""
     expires: int = 0
+    max_seconds: int | None = None
     not_before: float = 0
     method: str = "GET"
     body: str | None = None
@@ -127,6 +131,12 @@ class CrawlRequest(Inherited):
     def crawl(self) -> CrawlKey:
         """Return the crawl that the seed belongs to."""
         return CrawlKey(self.spiderid, self.appid, self.crawlid)
+
+    @property
+    def budgets(self) -> Budgets | None:
+        """Return the budgets that the seed sets; None: it sets none, those set before remain."""
+        told = {name: value for name in _BUDGETS if (value := getattr(self, name)) is not None}
+        return Budgets(**told) if told else None
 
 
 _INHERITED = tuple(each.name for each in fields(Inherited))

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest
-from crawlstream.model.crawl import CrawlKey, Entry, Profile
+from crawlstream.model.crawl import Budgets, CrawlKey, Entry, Profile
 from crawlstream.model.effects import Seed
 from crawlstream.model.recurring.schedule import OCCASION_DAYS, Occasion
 from crawlstream.model.recurring.validators import conditions_of
@@ -46,12 +46,13 @@ class Pattern:
     profile: Profile
     is_plain: bool
     """Seeds are fetched by GET, without a body."""
+    budgets: Budgets | None = None
 
     @classmethod
     def of(cls, request: CrawlRequest) -> Self:
         """The pattern of a request and all that are like it."""
         is_plain = request.method == "GET" and request.body is None
-        return cls(request, request.crawl, profile_of(request), is_plain)
+        return cls(request, request.crawl, profile_of(request), is_plain, budgets=request.budgets)
 
     def seed(
         self,
@@ -98,6 +99,7 @@ class Pattern:
             expires=like.expires,
             not_before=like.not_before,
             remember=like.remember,
+            budgets=self.budgets,
             occasion=occasion,
         )
 

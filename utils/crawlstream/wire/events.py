@@ -183,7 +183,8 @@ def _ending(event: CrawlEvent) -> dict[str, Any]:
         counters["dropped"] = dict(dropped)
     if reserved := event.reasons.get("reserved"):
         counters["reserved"] = sum(reserved.values())
-    return {"started": int(event.started_at), "counters": counters}
+    by = {"by": event.by} if event.by else {}
+    return {"started": int(event.started_at), "counters": counters, **by}
 
 
 def decode_page_failed(raw: bytes) -> PageFailed | None:
@@ -251,4 +252,5 @@ def _crawl_event(value: Mapping[str, Any], crawl: CrawlKey) -> CrawlEvent:
             "dropped": counters.get("dropped", {}),
             "reserved": _reserved(counters),
         },
+        by=_text(value.get("by", "")),
     )

@@ -127,8 +127,11 @@ def action_error(request: ActionRequest, error: str, *, server_time: int) -> byt
     return jsontext.dumps(_action(request, server_time) | {"error": error})
 
 
-def expired(crawl: CrawlKey, *, total_expired: int, server_time: int) -> bytes:
-    """Return the message that a crawl reached its ``expires``; it has no uuid (no request)."""
+def expired(crawl: CrawlKey, *, total_expired: int, server_time: int, by: str = "") -> bytes:
+    """Return the message that a crawl reached its ``expires``; it has no uuid (no request).
+
+    ``by`` is the budget that it has spent, if it ended by one.
+    """
     return jsontext.dumps(
         {
             "action": "expired",
@@ -137,6 +140,7 @@ def expired(crawl: CrawlKey, *, total_expired: int, server_time: int) -> bytes:
             "crawlid": crawl.crawlid,
             "total_expired": total_expired,
             "server_time": server_time,
+            **({"by": by} if by else {}),
         }
     )
 

@@ -107,7 +107,8 @@ local function is_meant_by_stop(seeds, place, timestamp)
 end
 
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
-  'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'top', 'recovered', 'steered', 'occasion' }
+  'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'budget', 'top', 'recovered', 'steered',
+  'occasion' }
 
 -- End the pause of a run; return true if it was paused.
 local function forget_pause(c)

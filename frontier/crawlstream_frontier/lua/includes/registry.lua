@@ -4,7 +4,7 @@
 --   or changed before `recover` has restored the reports of earlier ones.
 -- `reg` HASH name -> packed {g, run, is_open, number, is_published, `owed`, over {place -> offset}, seeds {place ->
 --   offset}, first {place -> {ms, offset}}, latest {place -> ms}, passed {place -> {from, behind …}}, paused,
---   until_s, shift, top, started, expires, remember, occasion, ending, lapsed, forget_at, is_bare, is_unsaid,
+--   until_s, shift, top, started, expires, budget, remember, occasion, ending, lapsed, forget_at, is_bare, is_unsaid,
 --   is_new}. is_published: Kafka has the ending of the run before; `owed`: the run whose ending it lacks. over: seeds
 --   below belong to runs that are over; seeds: behind the last enrolled seed; first, latest: of the open run's
 --   seeds; passed: repetitions among them. g: generation; a stop ends it, and so does the coordinator's clock: `lapsed`
@@ -14,10 +14,10 @@
 --   Kafka does not have its numbers yet. is_new: it has not begun, but its numbers are known from Kafka.
 -- `tell` SET "<name> <generation> <life> <number> <partition> <what>": changes to deliver to partitions; what: ended
 --   or expired, or changed, after which they request the label. `closing` HASH "<name> <generation>" -> packed {how,
---   run, request, started, occasion, purged {partition -> pages}, fields {field -> sum}, drained}: the partitions'
---   answers about a stopped or expired run; drained: number of partitions without a page of it in flight. `open` ZSET
---   name -> frontier ms of the last seed of its open run. `expiring` ZSET name -> epoch s at which its open run
---   expires. `forgetting` ZSET name -> frontier ms at which a crawl without a run forgets its pages, and is then
+--   run, request, started, occasion, budget, purged {partition -> pages}, fields {field -> sum}, drained}: the
+--   partitions' answers about a stopped or expired run; drained: number of partitions without a page of it in flight.
+--   `open` ZSET name -> frontier ms of the last seed of its open run. `expiring` ZSET name -> epoch s at which its open
+--   run expires. `forgetting` ZSET name -> frontier ms at which a crawl without a run forgets its pages, and is then
 --   forgotten itself.
 -- Needs: clock, ledger. Cost: four commands per crawl and call, and one per partition if something ends.
 local REMEMBER_BARE_MS, DEDUPE_MS = 3600 * 1000, 600 * 1000
@@ -106,7 +106,7 @@ local function close(name, crawl)
     cover(crawl, place, passed[#passed])
   end
   crawl.is_open, crawl.paused, crawl.until_s, crawl.shift, crawl.top = false, nil, nil, nil, nil
-  crawl.expires, crawl.passed, crawl.first, crawl.latest, crawl.started = nil, nil, nil, nil, nil
+  crawl.expires, crawl.passed, crawl.first, crawl.latest, crawl.started, crawl.budget = nil, nil, nil, nil, nil, nil
   local remember_ms = crawl.remember and crawl.remember[1] * 1000
   crawl.forget_at = now + (remember_ms or tonumber(redis.call('HGET', K.meta, 'dedupe') or DEDUPE_MS))
   new_version(name, crawl)
@@ -118,7 +118,8 @@ local function end_generations(name, crawl, generation, how, request)
   if crawl.is_open then
     crawl.ending = how
     redis.call('HSET', K.closing, name .. ' ' .. int(crawl.g), cmsgpack.pack({ how = how, run = crawl.run,
-      request = request, started = crawl.started, occasion = crawl.occasion, purged = {}, fields = {}, drained = 0 }))
+      request = request, started = crawl.started, occasion = crawl.occasion, budget = crawl.budget, purged = {},
+      fields = {}, drained = 0 }))
   end
   for place, offset in pairs(crawl.seeds) do
     cover(crawl, place, offset)

@@ -387,8 +387,8 @@ BUGS = {
         found_by=test_a_run_expires_everywhere_and_is_told_once,
     ),
     "partitions go by the time that they heard first": Bug(
-        right="      if was_open and before ~= expires then",
-        wrong="      if false and was_open and before ~= expires then",
+        right="      if was_open and before ~= at then",
+        wrong="      if false and was_open and before ~= at then",
         found_by=test_a_seed_with_more_time_is_heard_of_everywhere,
     ),
     "an emptied coordinator forgets whom it owes an ending": Bug(

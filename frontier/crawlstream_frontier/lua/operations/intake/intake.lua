@@ -14,7 +14,7 @@
 --   is full, else in their turn
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'' [, site|''
---            [, remember_s|-1, occasion|'', its number]]}; site: set if its domain is split into sites
+--            [, remember_s|-1, occasion|'', its number [, budgets]]]}; site: set if its domain is split into sites
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', the priority of
 --            `reprioritize` or the end of `pause` in epoch s|0 [, occasion, its number]}
 --   schedule {'schedule', offset, timestamp_ms, action, request, field of the schedule, definition,
@@ -43,6 +43,7 @@
 --- include: schedules
 --- include: occasions
 --- include: told
+--- include: budgets
 
 local topic, kafka_partition, start, next_offset, profiles, records, are_ahead, epoch =
   unpack(cmsgpack.unpack(ARGV[1]))
@@ -95,14 +96,19 @@ do
     return c, found[2]
   end
 
-  local function set_expiry(c, expires, place_in_time)
+  -- Set when a run ends, by what a seed says: a time, a budget of time, or both.
+  local function set_expiry(c, expires, max_seconds, place_in_time)
     if not is_latest(c, 'expires_by', place_in_time) then
       return
     end
-    crawl_of(c).expires = expires
-    redis.call('HSET', K.ledger(c), 'expires', int(expires), 'expires_by', as_text(place_in_time))
-    redis.call('ZADD', K.expiry, int(expires), c)
-    wake_tend_by(now + expires * 1000 - wall)
+    local key = K.ledger(c)
+    local at, budget = end_of(expires, max_seconds, redis.call('HGET', key, 'started'))
+    crawl_of(c).expires = at
+    redis.call('HDEL', key, 'budget')
+    redis.call('HSET', key, 'expires', int(at), 'expires_by', as_text(place_in_time),
+      unpack(budget and { 'budget', budget } or {}))
+    redis.call('ZADD', K.expiry, int(at), c)
+    wake_tend_by(now + at * 1000 - wall)
   end
 
   -- Return the answer of a repeated seed again, if its crawl is still known.
@@ -115,7 +121,7 @@ do
 
   function seed(record)
     local offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
-      domain_cap, crawl_cap, expires, not_before, uuid, site, remember, occasion, n = unpack(record, 2)
+      domain_cap, crawl_cap, expires, not_before, uuid, site, remember, occasion, n, budgets = unpack(record, 2)
     if was_stopped_after(name, place, timestamp, offset) then
       local crawl = load_name(name)
       if crawl then
@@ -132,8 +138,9 @@ do
     if occasion and occasion_of[c] ~= occasion then
       note_occasion_of(c, occasion)
     end
-    if expires ~= 0 then
-      set_expiry(c, expires, { timestamp, kafka_partition, offset })
+    local max_seconds = budgets and budgets[1] or 0
+    if expires ~= 0 or max_seconds > 0 then
+      set_expiry(c, expires, max_seconds, { timestamp, kafka_partition, offset })
     end
     if remember and remember >= 0 then
       note_remember(c, remember, { timestamp, kafka_partition, offset })

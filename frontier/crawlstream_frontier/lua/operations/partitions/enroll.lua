@@ -14,7 +14,7 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records, begun}
 --   seed    {'seed', offset, timestamp_ms, name, profile index, priority, expires_s, remember_s|-1, occasion|'', its
---            number, uuid|'', noted}
+--            number, uuid|'', noted [, budgets]}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', the priority of
 --            `reprioritize` or the end of `pause` in epoch s|0, occasion|'', its number, noted}
 --   schedule as of `intake`
@@ -32,11 +32,12 @@
 --- include: crawls
 --- include: again
 --- include: registry
+--- include: budgets
 --- include: schedules
 --- include: occasions
 
 local topic, kafka_partition, start, next_offset, profiles, records, begun = unpack(cmsgpack.unpack(ARGV[1]))
-local KIND, OFFSET = 1, 2
+local KIND, OFFSET, BUDGETS = 1, 2, 13
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', K.enrolled, place) or -1)
 if not is_restored() then
@@ -109,11 +110,13 @@ do
   local function hear(crawl, was_open, record)
     local offset, timestamp, name, _, priority, expires, remember, occasion = unpack(record, OFFSET)
     local place_in_time = { timestamp, kafka_partition, offset }
+    local max_seconds = record[BUDGETS] and record[BUDGETS][1] or 0
     crawl.top = math.max(crawl.top or priority, priority)
-    if expires ~= 0 and is_latest(crawl.expires, place_in_time) then
-      local before = crawl.expires and crawl.expires[1]
-      crawl.expires = { expires, place_in_time }
-      if was_open and before ~= expires then
+    if (expires ~= 0 or max_seconds > 0) and is_latest(crawl.expires, place_in_time) then
+      local before, at = crawl.expires and crawl.expires[1], nil
+      at, crawl.budget = end_of(expires, max_seconds, crawl.started or wall)
+      crawl.expires = { at, place_in_time }
+      if was_open and before ~= at then
         retimed[name] = crawl
       end
     end

@@ -70,7 +70,8 @@ local function note(name, generation, partition, purged, is_drained, ledger)
     redis.call('HDEL', K.closing, field)
     closing.fields.started = closing.started
     owe('crawl_' .. closing.how, nil, { name = name, run = closing.run, generation = tonumber(generation),
-      life = life, fields = flat(closing.fields), positions = redis.call('HGETALL', K.enrolled),
+      life = life, fields = flat(closing.fields), budget = closing.budget,
+      positions = redis.call('HGETALL', K.enrolled),
       occasion = closing.occasion, seen = seen_of(closing.occasion) })
   end
 end

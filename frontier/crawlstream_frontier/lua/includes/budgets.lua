@@ -1,0 +1,15 @@
+-- Budgets of a crawl: a run that has spent one ends as if its time were over.
+-- Guarantee: `budget`, in the ledger of a run or the registry of a crawl, names the budget that has set `expires`;
+--   it is absent if a seed has.
+-- Budgets of a seed are packed {max_seconds|0}.
+-- Needs: nothing. Cost: no command.
+
+-- Return the time at which a run ends, in epoch s, and the budget that ends it, if one does. `expires`: of the seed
+-- (0: never); started: epoch ms.
+local function end_of(expires, max_seconds, started)
+  local at = math.ceil(started / 1000) + max_seconds
+  if max_seconds > 0 and (expires == 0 or at < expires) then
+    return at, 'max_seconds'
+  end
+  return expires
+end
