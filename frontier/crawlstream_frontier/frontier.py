@@ -19,6 +19,7 @@ from crawlstream_frontier.partition_calls.partition_intake import PartitionIntak
 from crawlstream_frontier.positions import Positions
 from crawlstream_frontier.queries import FrontierQueries
 from crawlstream_frontier.schedules import Schedules
+from crawlstream_frontier.scrapes.door import Door
 from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.shelves.shelf import Shelf
 from crawlstream_frontier.shelves.stocking import Stocking
@@ -55,6 +56,7 @@ class Frontier:
         self.book = ProxyBook(self.scripts)
         self.handshakes = Handshakes(self.scripts)
         self.purses = Purses(self.scripts)
+        self.door = Door(self.scripts)
         self.queries = FrontierQueries(self.scripts)
         self.stocking = Stocking(self.scripts, shelf, shelve_from=limits.shelve_from)
         self.inspector = Inspector(self.scripts, self.stocking)

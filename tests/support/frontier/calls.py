@@ -35,6 +35,7 @@ from crawlstream_frontier.moving.filling import Filling
 from crawlstream_frontier.moving.move import Move, read_frontier
 from crawlstream_frontier.moving.withdrawal import Withdrawal
 from crawlstream_frontier.opening.identity import join_cluster
+from crawlstream_frontier.scrapes.door import Door, DoorBounds, ScrapeTicket
 from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.waste.packing import pack as pack_sketch
 from crawlstream_frontier.waste.sketch import Sketch
@@ -119,6 +120,7 @@ async def _ask(redis: Redis) -> None:
     await frontier.book.session("w1").exchange(_report(), is_user=True)
     await frontier.handshakes.failed("de", "a.example", "default", ["default", "legacy"])
     await _pay(frontier.purses)
+    await _scrape(frontier.door)
     await frontier.maintenance.balance()
     await redis.hset(KEYS.tag + "abandon", "1", "0")
     await frontier.maintenance.tend()
@@ -135,6 +137,12 @@ async def _ask(redis: Redis) -> None:
     await frontier.sketches.replace([SketchWrite("a.example", None, pack_sketch(Sketch(), 1))])
     await bench.worker.session.reserve("a.example", takes_ms=1, within_ms=1)
     await _move(redis)
+
+
+async def _scrape(door: Door) -> None:
+    ticket = ScrapeTicket("client", "a.example", "1")
+    await door.enter(ticket, DoorBounds(share=0.5, latest_s=1, forgotten_s=1, most=2))
+    await door.leave([ticket])
 
 
 async def _pay(purses: Purses) -> None:

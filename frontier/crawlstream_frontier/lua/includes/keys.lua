@@ -126,6 +126,9 @@ function K.purse_distrusted(purse) return P .. 'purse:distrusted:' .. purse end
 function K.robots(origin) return P .. 'robots:' .. origin end
 K.robots_copies = P .. 'robots'
 K.robots_bytes = P .. 'robots_bytes'
+function K.scrapes(site) return P .. 'scrapes:' .. site end
+function K.scrapes_at(site) return P .. 'scrapes_at:' .. site end
+function K.scrapes_of(client) return P .. 'scrapes_of:' .. client end
 function K.guard(domain) return P .. 'g:' .. domain end
 K.guards = P .. 'guards'
 K.wake_tend = P .. 'wake:tend'
