@@ -27,6 +27,7 @@ from crawlstream.bus.access.rights import Rights, check_rights
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
+from crawlstream.bus.record_reader import RecordReader
 from crawlstream.bus.tail import end_offsets
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.errors import ConfigError, CrawlstreamError, KafkaRefused, RedisUnavailable
@@ -72,6 +73,7 @@ async def run(settings: Settings) -> None:
         service = _service(
             settings, process.node, kafka=kafka, frontier=frontier, feeder=ListProducer(sink.send)
         )
+        stack.push_async_callback(service.records.stop)
         wellknown.watch(settings)
         reader = ReplyReader(kafka, service.topics.outbound, service.replies)
         heartbeat = Heartbeat(
@@ -128,6 +130,7 @@ def _service(
         frontier=frontier,
         sampler=sampler,
         quota=Quota(frontier, sampler),
+        records=RecordReader(kafka),
         editor=ThrottleEditor(
             settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         ),

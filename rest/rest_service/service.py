@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
+from crawlstream.bus.record_reader import RecordReader
 from crawlstream.bus.records import Out
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.errors import KafkaUnavailable, RedisUnavailable
@@ -81,6 +82,7 @@ class Service:
     editor: ThrottleEditor
     pools: PoolEditor
     quota: Quota
+    records: RecordReader
     node: str
     """The name of this process, as in its heartbeat."""
     replies: Replies = field(default_factory=Replies)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import orjson
 
+from crawlstream.bus.record_reader import WantedRecord
 from crawlstream.bus.records import Record
 from crawlstream.bus.tail import end_offsets, offsets_since, read_topic
 from crawlstream.errors import InvalidUrl, KafkaUnavailable
@@ -225,22 +226,23 @@ async def records_at(
     service: Service, name: Name, places: Mapping[int, Collection[int]]
 ) -> list[Record]:
     """Return the records at these offsets; RequestRefused (404) names one that is missing."""
-    ends = await ends_of(service, name)
-    missing = {(number, offset) for number, offsets in places.items() for offset in offsets}
-    start = dict(ends) | {number: min(offsets) for number, offsets in places.items()}
-    found: list[Record] = []
-    if all(number in ends and max(places[number]) < ends[number] for number in places):
-        async with asyncio.timeout(PAGE_S), aclosing(read(service, name, start)) as records:
-            async for record in records:
-                if (record.partition, record.offset) in missing:
-                    missing.discard((record.partition, record.offset))
-                    found.append(record)
-                if not missing:
-                    return found
-    number, offset = min(missing)
-    raise RequestRefused(
-        404, f"Partition {number} has no record at offset {offset}.", code="no_record"
-    )
+    if not service.reach.kafka:
+        raise KafkaUnavailable
+    topic = topic_of(service, name)
+    wanted = [
+        WantedRecord(topic, number, offset)
+        for number, offsets in places.items()
+        for offset in sorted(offsets)
+    ]
+    found = await asyncio.gather(*map(service.records.read, wanted))
+    for place, record in zip(wanted, found, strict=True):
+        if record is None:
+            raise RequestRefused(
+                404,
+                f"Partition {place.partition} has no record at offset {place.offset}.",
+                code="no_record",
+            )
+    return [record for record in found if record is not None]
 
 
 async def one_record(
