@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 from kafka import KafkaConsumer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.protocol.metadata import MetadataRequest
 
 from crawlstream.bus import connect
 from crawlstream.bus import shape as shape_module
 from crawlstream.bus import topics as topics_module
+from crawlstream.bus.compacted_topic import CompactedTopic
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.records import Out
@@ -20,6 +23,7 @@ from crawlstream.bus.shape import ENVELOPE_BYTES, INCOMING_RETENTION_MS, TopicSh
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.bus.topics import (
+    _existing_settings,
     _replicas,
     _too_few,
     ensure_topics,
@@ -154,7 +158,8 @@ async def test_a_topic_that_an_operator_made_otherwise_is_told(
     try:
         plain = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
         names = (topics.incoming, topics.runs, topics.overflow)
-        await asyncio.to_thread(admin.create_topics, dict.fromkeys(names, plain))
+        create = partial(admin.create_topics, wait_for_metadata=True)
+        await asyncio.to_thread(create, dict.fromkeys(names, plain))
     finally:
         admin.close()
     problems = await topic_problems(Kafka(hosts, shape=TopicShape(max_record_bytes=0)), topics)
@@ -181,7 +186,10 @@ def test_three_replicas_of_which_one_acknowledges_are_told() -> None:
 
 async def test_how_many_replicas_there_are_is_asked(hosts: list[str], topics: Topics) -> None:
     """Each topic's own."""
-    assert _replicas(Kafka(hosts), topics.all()) == dict.fromkeys(topics.all(), 1)
+    existing, _ = _existing_settings(Kafka(hosts), [*topics.all(), "nothing"], ["retention.ms"])
+    assert {name: _replicas(found) for name, found in existing.items()} == dict.fromkeys(
+        topics.all(), 1
+    )
 
 
 async def test_how_long_a_topic_keeps_its_records_is_told(hosts: list[str], topics: Topics) -> None:
@@ -229,6 +237,29 @@ async def test_a_missing_topic_or_kafka_is_told_in_a_sentence(
         await end_offsets(Kafka(hosts), "nothing")
     with pytest.raises(KafkaUnavailable, match="does not answer"):
         await list_topics(Kafka(["127.0.0.1:1"]))
+
+
+async def test_other_topics_are_not_requested(
+    hosts: list[str], topics: Topics, sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Creating, checking and reading topics costs the same on a Kafka that has thousands."""
+    requested: list[MetadataRequest] = []
+    encode = MetadataRequest.encode
+
+    def encode_and_note(request: MetadataRequest, **options: object) -> bytes:
+        requested.append(request)
+        return bytes(encode(request, **options))
+
+    monkeypatch.setattr(MetadataRequest, "encode", encode_and_note)
+    await sink.send([Out(topics.runs, b"1", b"key")])
+    await ensure_topics(Kafka(hosts), topics)
+    assert await end_offsets(Kafka(hosts), topics.events) == {0: 0, 1: 0}
+    table = CompactedTopic(Kafka(hosts), topics.runs, b"k")
+    assert await asyncio.to_thread(table.read) == {b"key": b"1"}
+    await asyncio.to_thread(table.close)
+    named = {each.name for request in requested for each in request.topics or [] if each}
+    assert named == {*topics.all(), topics.pipelines}
+    assert MetadataRequest.ALL_TOPICS not in [request.topics for request in requested]
 
 
 async def test_who_hears_of_metadata_may_become_more_meanwhile(

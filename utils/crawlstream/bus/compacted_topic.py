@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from crawlstream.bus.access.refusals import refusal_of
-from crawlstream.bus.connect import Kafka, open_client
+from crawlstream.bus.connect import Kafka, Network, open_client
 from crawlstream.bus.unpack import read_quickly
 from crawlstream.errors import KafkaUnavailable
 
@@ -31,9 +31,9 @@ class CompactedTopic:
         self._prefix = prefix
         self._values: dict[bytes, bytes] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._readers: tuple[Any, Any] | None = None
-        """A consumer that reads committed records, and a consumer that knows the end of the
-        topic."""
+        self._readers: tuple[Any, Any, Network] | None = None
+        """A consumer that reads committed records, a consumer that knows the end of the topic,
+        and the latter's network."""
 
     def read(self) -> Mapping[bytes, bytes]:
         """All that was committed before the call; open transactions are waited for.
@@ -42,12 +42,10 @@ class CompactedTopic:
         """
         try:
             if self._readers is None:
-                self._readers = (
-                    self._consumer("read_committed"),
-                    self._consumer("read_uncommitted"),
-                )
-            committed, uncommitted = self._readers
-            self._read_up_to(committed, self._ends(uncommitted))
+                committed, _ = self._consumer("read_committed")
+                self._readers = (committed, *self._consumer("read_uncommitted"))
+            committed, uncommitted, network = self._readers
+            self._read_up_to(committed, self._ends(uncommitted, network))
         except KafkaError as error:
             self.close()
             said = KafkaUnavailable(f"cannot read topic {self._topic}: {error}")
@@ -60,11 +58,11 @@ class CompactedTopic:
     def close(self) -> None:
         """Let go of Kafka; what was read is kept."""
         readers, self._readers = self._readers, None
-        for each in readers or ():
+        for each in (readers or ())[:2]:
             each.close(autocommit=False, timeout_ms=_CLOSE_MS)
 
-    def _ends(self, consumer: Any) -> Mapping[TopicPartition, int]:
-        numbers = consumer.partitions_for_topic(self._topic)
+    def _ends(self, consumer: Any, network: Network) -> Mapping[TopicPartition, int]:
+        numbers = network.partitions_of(self._topic)
         if not numbers:
             raise KafkaUnavailable(f"topic {self._topic} does not exist")
         keys = [TopicPartition(self._topic, number) for number in sorted(numbers)]
@@ -99,8 +97,8 @@ class CompactedTopic:
         else:
             self._values[key] = value
 
-    def _consumer(self, isolation: str) -> Any:
-        consumer, _ = open_client(
+    def _consumer(self, isolation: str) -> tuple[Any, Network]:
+        consumer, network = open_client(
             KafkaConsumer,
             **self._kafka.named(_CLIENT_ID).options(),
             group_id=None,
@@ -110,4 +108,4 @@ class CompactedTopic:
             metrics_enabled=False,
         )
         read_quickly(consumer)
-        return consumer
+        return consumer, network

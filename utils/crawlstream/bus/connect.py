@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -11,6 +11,7 @@ from typing import Any
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
+from kafka.protocol.metadata import MetadataRequest
 
 from crawlstream.bus.access.refusals import refusal_of
 from crawlstream.bus.codecs import Codec
@@ -81,6 +82,26 @@ class Network(KafkaNetClient):  # type: ignore[misc]
         manager = self._manager
         self._connect, self._build = manager._connect, manager._build_transport  # noqa: SLF001  no public hook
         manager._connect, manager._build_transport = self._connect_noting, self._build_reading  # noqa: SLF001
+
+    def partitions_of(self, topic: str) -> frozenset[int]:
+        """Return the numbers of a topic's partitions, none if it does not exist; KafkaError.
+
+        A consumer of kafka-python would request the partitions of all topics of the cluster.
+        """
+        known = self.cluster.partitions_for_topic(topic)
+        if known is None:
+            known = self._manager.run(self._request_partitions, topic)
+        return frozenset(known)
+
+    async def _request_partitions(self, topic: str) -> Collection[int]:
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=topic)],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        (found,) = (await self._manager.send(request)).topics
+        return [] if found.error_code else [each.partition_index for each in found.partitions]
 
     async def _connect_noting(self, node: Any, connection: Any, **options: Any) -> None:
         await self._connect(node, connection, **options)

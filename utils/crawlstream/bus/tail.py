@@ -111,7 +111,7 @@ class _Tail:
             raise _unread(self._topic, error) from error
 
     def _seek(self, *, from_beginning: bool, offsets: Mapping[int, int] | None) -> None:
-        partitions = self._consumer.partitions_for_topic(self._topic)
+        partitions = self._network.partitions_of(self._topic)
         if not partitions:
             raise KafkaUnavailable(f"topic {self._topic} does not exist")
         keys = [TopicPartition(self._topic, partition) for partition in sorted(partitions)]

@@ -19,6 +19,7 @@ from kafka.errors import (
     PolicyViolationError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
     for_code,
 )
 from kafka.structs import TopicPartition
@@ -43,6 +44,8 @@ _DENIED = (
     TopicAuthorizationFailedError,
 )
 """Refusals that another attempt meets again; all else may pass (a broker that starts, say)."""
+_ABSENT = (InvalidTopicError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError)
+"""Answers about a topic that does not exist, or not for us."""
 
 log = structlog.get_logger()
 
@@ -78,14 +81,13 @@ async def ensure_topics(kafka: Kafka, topics: Topics, partitions: int = 1) -> No
 async def topic_problems(kafka: Kafka, topics: Topics) -> Sequence[str]:
     """Return one sentence for each setting of an existing topic that breaks a guarantee."""
     names = (*topics.all(), topics.pipelines)
-    settings = await asyncio.to_thread(_settings, kafka, names, _CHECKED)
-    replicas = await asyncio.to_thread(_replicas, kafka, list(settings))
+    existing, settings = await asyncio.to_thread(_existing_settings, kafka, names, _CHECKED)
     return [
         sentence
         for name, told in settings.items()
         for sentence in (
             *_problems_of(name, told, topics=topics, most=kafka.shape.max_record_bytes),
-            *_too_few(name, replicas.get(name, 1), int(told["min.insync.replicas"])),
+            *_too_few(name, _replicas(existing[name]), int(told["min.insync.replicas"])),
         )
     ]
 
@@ -140,7 +142,7 @@ async def retention_ms(kafka: Kafka, topic: str) -> int:
 
     KafkaUnavailable if Kafka does not answer or has no such topic.
     """
-    kept = await asyncio.to_thread(_settings, kafka, [topic], ["retention.ms"])
+    _, kept = await asyncio.to_thread(_existing_settings, kafka, [topic], ["retention.ms"])
     if topic not in kept:
         raise KafkaUnavailable(f"topic {topic} does not exist")
     return int(kept[topic]["retention.ms"])
@@ -229,32 +231,37 @@ def create_missing(kafka: Kafka, wanted: Mapping[str, Mapping[str, Any]]) -> Non
     KafkaUnavailable, ConfigError.
     """
     with admin(kafka, _CLIENT_ID) as client:
-        existing = set(client.list_topics())
+        existing = _existing(client, list(wanted))
         missing = {name: shape for name, shape in wanted.items() if name not in existing}
-        for name, shape in missing.items():
-            if not _create(client, name, shape):
-                known = {key: text for key, text in shape["configs"].items() if key != UNPACKED}
-                _create(client, name, {**shape, "configs": known}, is_last=True)
+        if missing and (refused := _create(client, missing)):
+            plain = {name: _without_unpacked(missing[name]) for name in refused}
+            _create(client, plain, is_last=True)
         # Waits for topics that another process is creating at this moment, too.
         client.wait_for_topics(list(wanted))
 
 
+def _without_unpacked(shape: Mapping[str, Any]) -> Mapping[str, Any]:
+    known = {key: text for key, text in shape["configs"].items() if key != UNPACKED}
+    return {**shape, "configs": known}
+
+
 def _create(
-    client: KafkaAdminClient, name: str, shape: Mapping[str, Any], *, is_last: bool = False
-) -> bool:
-    """Return whether the topic exists now; False: the broker does not know all of its settings."""
-    (answer,) = client.create_topics({name: shape}, raise_errors=False)["topics"]
-    error = for_code(answer["error_code"])
-    if error is NoError:
-        log.info("create_topic", topic=name, partitions=shape["num_partitions"])
-    elif error is InvalidConfigurationError and not is_last:
-        return False
-    elif error is not TopicAlreadyExistsError:
-        kind = ConfigError if error in _DENIED else KafkaUnavailable
-        reason = answer["error_message"] or error.__name__
-        remedy = f": {RIGHTS}" if issubclass(error, AuthorizationError) else ""
-        raise kind(f"Kafka did not create topic {name}: {reason}{remedy}")
-    return True
+    client: KafkaAdminClient, wanted: Mapping[str, Mapping[str, Any]], *, is_last: bool = False
+) -> Sequence[str]:
+    """Create topics; return the names of those with a setting that the broker does not know."""
+    refused: list[str] = []
+    for answer in client.create_topics(dict(wanted), raise_errors=False)["topics"]:
+        name, error = answer["name"], for_code(answer["error_code"])
+        if error is NoError:
+            log.info("create_topic", topic=name, partitions=wanted[name]["num_partitions"])
+        elif error is InvalidConfigurationError and not is_last:
+            refused.append(name)
+        elif error is not TopicAlreadyExistsError:
+            kind = ConfigError if error in _DENIED else KafkaUnavailable
+            reason = answer["error_message"] or error.__name__
+            remedy = f": {RIGHTS}" if issubclass(error, AuthorizationError) else ""
+            raise kind(f"Kafka did not create topic {name}: {reason}{remedy}")
+    return refused
 
 
 def _forget_records(kafka: Kafka, before: Mapping[TopicPartition, int]) -> None:
@@ -262,28 +269,32 @@ def _forget_records(kafka: Kafka, before: Mapping[TopicPartition, int]) -> None:
         client.delete_records(before)
 
 
-def _settings(kafka: Kafka, names: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Some settings of those of ``names`` that exist."""
-    with admin(kafka, _CLIENT_ID) as client:
-        existing = set(client.list_topics())
-        asked = [
-            ConfigResource(ConfigResourceType.TOPIC, name, list(keys))
-            for name in names
-            if name in existing
-        ]
-        configs = client.describe_configs(asked, config_filter="all")["topic"] if asked else {}
-    return {name: {key: told[key]["value"] for key in keys} for name, told in configs.items()}
-
-
-def _replicas(kafka: Kafka, names: Sequence[str]) -> dict[str, int]:
-    """The fewest that a partition has, of topics that exist."""
-    with admin(kafka, _CLIENT_ID) as client:
-        described = client.describe_topics(list(names)) if names else []
+def _existing(client: KafkaAdminClient, names: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    """Descriptions of those of ``names`` that exist; a Kafka can have thousands of others."""
+    described = {each["name"]: each for each in client.describe_topics(list(names))}
     return {
-        topic["name"]: min(len(part["replica_nodes"]) for part in topic["partitions"])
-        for topic in described
-        if topic["partitions"]
+        name: described[name]
+        for name in names
+        if for_code(described[name]["error_code"]) not in _ABSENT
     }
+
+
+def _existing_settings(
+    kafka: Kafka, names: Sequence[str], keys: Sequence[str]
+) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, Mapping[str, str]]]:
+    """Descriptions, and some settings, of those of ``names`` that exist."""
+    with admin(kafka, _CLIENT_ID) as client:
+        existing = _existing(client, names)
+        asked = [ConfigResource(ConfigResourceType.TOPIC, name, list(keys)) for name in existing]
+        configs = client.describe_configs(asked, config_filter="all")["topic"] if asked else {}
+    return existing, {
+        name: {key: told[key]["value"] for key in keys} for name, told in configs.items()
+    }
+
+
+def _replicas(topic: Mapping[str, Any]) -> int:
+    """The fewest that a partition of a described topic has."""
+    return min((len(part["replica_nodes"]) for part in topic["partitions"]), default=1)
 
 
 def _require_partitions(kafka: Kafka, topic: str, wanted: int) -> None:
