@@ -22,7 +22,9 @@ FILES = {
     "docs/wire.md": "",
     "supervisord.conf": "command = python -m crawlstream_cli.local.health_listener",
     "pipeline/pipeline_service/formats/__init__.py": "",
-    "pipeline/pipeline_service/formats/files.py": 'import_module(f"pipeline_service.formats.{name}")',
+    "pipeline/pipeline_service/formats/files.py": (
+        'import_module(f"pipeline_service.formats.{name}")'
+    ),
     "pipeline/pipeline_service/formats/warc.py": "",
     "tests/conftest.py": "import crawlstream.keys",
     "tests/support/pages.py": "from crawling.links import children",
