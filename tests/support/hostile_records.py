@@ -220,7 +220,7 @@ def _wrong_types() -> Iterator[Hostile]:
             ("noindex", [], ["reserved"], ["noindex", "noindex"], ["nosnippet"], [1], {}, True),
         ),
         (("purpose",), ("", "ai-train", "SEARCH", 1, True, [], {}, "None")),
-        (("guard",), ("", "OFF", "on", 1, True, [], {}, "None")),
+        (("guard",), ("", "OFF", "eager", 1, True, [], {}, "None")),
         (("priorities",), ("a", 1, True, {}, [], [1], [{}], [{"add": "1"}], [{"rank": [1, 2]}])),
         (("directives",), ("", "OBEY", 1, True, [], {}, "always", "None")),
         (("purse",), ("", 1, True, [], {}, "a b", "a" * 41)),

@@ -123,7 +123,8 @@ class RequestOptions:
         typer.Option(
             help=(
                 "Waste guard. watch: results name the text signature of their page, which is equal"
-                " for equal texts, and its canonical URL. Default: CRAWLSTREAM_GUARD."
+                " for equal texts, and its canonical URL. on: links that bring nothing new are also"
+                " fetched last, or left out. Default: CRAWLSTREAM_GUARD."
             )
         ),
     ] = None

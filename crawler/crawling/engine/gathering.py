@@ -8,6 +8,7 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 
 from crawling.links.by_priority import by_priority, change_of
+from crawling.links.by_verdict import by_verdict
 from crawling.links.children import Children, Outlinks
 from crawling.page.page import Page
 from crawling.parts import Parts
@@ -28,6 +29,8 @@ class Gathering:
         self._obeys_maxdepth = getattr(spider, "obeys_maxdepth", True)
         self._fetches_pages = getattr(spider, "fetches_pages", True)
         self._children = Children(page, parts.traps, spider=spider)
+        waste = parts.endings.waste
+        self._judge = waste.judge_of(page) if waste and page.guard else None
 
     def take(self, each: Any) -> Any:
         """Keep links and requests; anything else comes back, an item for the pipelines."""
@@ -50,12 +53,20 @@ class Gathering:
         """Add links; those that a spider without pages keeps for itself have no priority rules."""
         is_of_pages = self._fetches_pages or links.spiderid is not None
         for change, some in by_priority(links, self._page) if is_of_pages else ((0, links),):
-            if some.versions:
-                self._children.follow_versions(some, self._response, change)
+            if self._judge is None or not is_of_pages:
+                self._add(some, change)
             else:
-                self._children.follow(
-                    some.urls, self._response, spiderid=some.spiderid, change=change
-                )
+                is_listed = not self._fetches_pages
+                for is_last, part in by_verdict(some, self._page, self._judge, is_listed=is_listed):
+                    self._add(part, change, is_last=is_last)
+
+    def _add(self, links: Outlinks, change: int, *, is_last: bool = False) -> None:
+        add, response = self._children, self._response
+        if links.versions:
+            add.follow_versions(links, response, change=change, is_last=is_last)
+        else:
+            how: Any = {"spiderid": links.spiderid, "change": change, "is_last": is_last}
+            add.follow(links.urls, response, **how)
 
     def _request(self, request: Request) -> None:
         page, profile = self._page, self._page.lease.profile

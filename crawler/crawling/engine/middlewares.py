@@ -18,6 +18,7 @@ from crawling.lease.leases import Leases
 from crawling.page.body_budget import BodyBudget
 from crawling.page.directives import directives_of, obeys
 from crawling.page.flight_recorder import FlightRecorder
+from crawling.page.guard_notes import GuardNotes
 from crawling.page.head import head_of
 from crawling.page.page import Page
 from crawling.page.rights import rights_of
@@ -80,9 +81,9 @@ class OutcomeMiddleware:
             head, purpose = head_of(response), profile.purpose or settings.purpose
             page.directives = directives_of(response, product_token(agent), head)
             page.rights = rights_of(response, head, page.site_says, purpose)
-        page.is_watched = (
-            guard_mode(profile.guard, settings.guard, settings.guard_most) is not GuardMode.OFF
-        )
+        mode = guard_mode(profile.guard, settings.guard, settings.guard_most)
+        page.is_watched = mode is not GuardMode.OFF
+        page.guard = GuardNotes() if mode is GuardMode.ON else None
         page.obeys_directives = obeys(settings.directives, profile.directives)
         obeyed = {*settings.drop, *(profile.drop or ())}
         page.dropped = ban_of(page.directives.texts, obeyed, page.received_at, page.rights)

@@ -28,6 +28,7 @@ from crawlstream.model.effects import Links
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import domain_key, fingerprint, host_of, link_url, look_up_link
+from crawlstream.model.web.last_band import LOWEST, last_of, lifted
 from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version, short_extras
 
 LEVEL_STEP = -10
@@ -45,7 +46,8 @@ _LONGEST_NAME = 255
 
 _LINKS_REMEMBERED = 32_768
 """The pages of a site share most of their links; some 15 MB."""
-_looked_up = lru_cache(_LINKS_REMEMBERED)(look_up_link)
+looked_up = lru_cache(_LINKS_REMEMBERED)(look_up_link)
+"""``look_up_link`` without a salt, with the latest answers in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,9 @@ class Children:
         self._groups: dict[tuple[str, int, str | None, bool], tuple[Links, EncodedLinks]] = {}
         self._seen: set[str] = set()
         self._ordinal = 0
+        lease, is_guarded = page.lease, page.guard is not None
+        self._own = lifted(lease.priority) if is_guarded else lease.priority
+        self._lowest = LOWEST if is_guarded else -_FARTHEST
 
     @property
     def groups(self) -> Sequence[Links]:
@@ -103,13 +108,15 @@ class Children:
         *,
         spiderid: str | None = None,
         change: int = 0,
+        is_last: bool = False,
     ) -> None:
         """Add plain links, for another spider if one is named.
 
-        ``change`` is added to the priority of their depth.
+        ``change`` is added to the priority of their depth. ``is_last``: they wait until nothing
+        else of their domain waits.
         """
         page, entry = self._page, self._page.lease.entry
-        priority = _bounded(page.lease.priority + LEVEL_STEP + change)
+        priority = self._below(change, is_last=is_last)
         other = self._other(spiderid)
         adding_to = _encoder(response, entry, None if other else entry.callback)
         seen, harmless = self._seen, self._traps.harmless
@@ -117,7 +124,7 @@ class Children:
         duplicates = 0
         for url in urls:
             try:
-                clean, domain, identity = _looked_up(url)
+                clean, domain, identity = looked_up(url)
             except InvalidUrl:
                 page.filtered["url" if url.startswith(("http:", "https:")) else "scheme"] += 1
                 continue
@@ -135,14 +142,16 @@ class Children:
         if duplicates:
             page.filtered["duplicate"] += duplicates
 
-    def follow_versions(self, links: Outlinks, response: Response, change: int = 0) -> None:
+    def follow_versions(
+        self, links: Outlinks, response: Response, *, change: int = 0, is_last: bool = False
+    ) -> None:
         """Add links, each known by its version as well; those without one are plain."""
         plain = [
             url for url, version in zip(links.urls, links.versions, strict=True) if not version
         ]
-        self.follow(plain, response, spiderid=links.spiderid, change=change)
+        self.follow(plain, response, spiderid=links.spiderid, change=change, is_last=is_last)
         page, entry, other = self._page, self._page.lease.entry, self._other(links.spiderid)
-        priority = _bounded(page.lease.priority + LEVEL_STEP + change)
+        priority = self._below(change, is_last=is_last)
         encode = _version_encoder(response, entry, None if other else entry.callback)
         seen, harmless = self._seen, self._traps.harmless
         adding: dict[str, tuple[Callable[[str], None], Callable[[bytes], None]]] = {}
@@ -166,6 +175,11 @@ class Children:
                 add = adding[domain] = (group.fingerprints.append, entries.append)
             add[0](identity)
             add[1](encode(url, salt))
+
+    def _below(self, change: int, *, is_last: bool = False) -> int:
+        """Return the priority of a child, within what the frontier can order."""
+        priority = max(self._lowest, min(self._own + LEVEL_STEP + change, _FARTHEST))
+        return last_of(priority) if is_last else priority
 
     def _other(self, spiderid: str | None) -> str | None:
         """Return under which name a child waits; None where the spider of its page keeps it."""
@@ -210,7 +224,7 @@ class Children:
             salt=self._salt(request, url) if request.dont_filter else None,
             moved_to=lease.entry.moved_to,
         )
-        priority = _bounded(lease.priority + LEVEL_STEP + change + request.priority)
+        priority = self._below(change + request.priority)
         other = self._other(self._spider_of(request))
         self.add(entry, priority, spiderid=other, most=_LARGEST_ENTRY)
 
@@ -288,10 +302,6 @@ class Children:
         plain = fingerprint(url, request.method, request.body)
         text = f"{self._page.id} {plain} {self._ordinal}"
         return blake2b(text.encode(), digest_size=8).hexdigest()
-
-
-def _bounded(priority: int) -> int:
-    return max(-_FARTHEST, min(priority, _FARTHEST))
 
 
 def _is_spider_name(name: object) -> bool:

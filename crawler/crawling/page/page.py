@@ -16,6 +16,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from crawling.page.directives import NO_DIRECTIVES, Directives
+from crawling.page.guard_notes import GuardNotes
 from crawling.page.rights import SiteSays
 from crawling.quality.traits import Traits
 from crawlstream.model.crawl import Lease
@@ -119,7 +120,9 @@ class Page:
     obeys_directives: bool = False
     """True if its links are followed only as far as it allows."""
     is_watched: bool = False
-    """True if text and canonical URL of its response are wanted: the waste guard is on."""
+    """True if text and canonical URL of its response are wanted: the waste guard is not off."""
+    guard: GuardNotes | None = None
+    """Decisions on its links by the waste guard; None: the mode of its crawl is not ``on``."""
     traits: Traits | None = None
     """Text and canonical URL of its response; None: not read."""
     offer: Offer | None = None

@@ -14,7 +14,7 @@ _MOST_PAIRED = 8
 
 def place_of(url: str) -> SitePlace:
     """Return the place of an address in its site."""
-    return SitePlace(_host_hash(url), families_of(url, ""))
+    return SitePlace(host_hash(host_of(url)), families_of(url, ""))
 
 
 def pairs_of(url: str) -> tuple[PagePair, ...]:
@@ -33,8 +33,9 @@ def pairs_of(url: str) -> tuple[PagePair, ...]:
     return tuple(pairs)
 
 
-def _host_hash(url: str) -> int:
-    return crc32(_bare(host_of(url)).encode()) & 0xFFFF
+def host_hash(host: str) -> int:
+    """Return the hash by which a sketch knows a host; ``www.`` makes no difference."""
+    return crc32(_bare(host).encode()) & 0xFFFF
 
 
 def _bare(host: str) -> str:

@@ -76,7 +76,7 @@ class ClusterSpider(Spider):
             **_body_of(page, response),
             **_statements_of(page, response),
             encoding=response.encoding if isinstance(response, TextResponse) else None,
-            links=() if page.keeps_links else links,
+            links=_followed(page, links),
             timestamp=page.received_at,
             depth=entry.depth,
             seed_url=profile.seed_url or (*entry.redirect_urls, entry.url)[0],
@@ -129,7 +129,17 @@ def _statements_of(page: Page, response: Response) -> dict[str, Any]:
         "rights": page.rights,
         "canonical": traits.canonical,
         "text_signature": traits.text_signature,
+        "guard": page.guard.of_result() if page.guard else None,
     }
+
+
+def _followed(page: Page, links: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    """Return the links without those that are left out because the page or the guard says so."""
+    if page.keeps_links:
+        return ()
+    if page.guard and page.guard.left_out:
+        return [link for link in links if link[0] not in page.guard.left_out]
+    return links
 
 
 def _all_of(headers: Headers) -> Mapping[bytes, Sequence[bytes]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from crawling.page.page import Page
 from crawling.quality.address_parts import pairs_of, place_of
+from crawlstream.model.web.last_band import is_last
 from crawlstream_frontier.waste.votes import PageVote
 
 
@@ -30,4 +31,5 @@ def vote_of(page: Page, is_of_site: Callable[[str], bool]) -> PageVote:
         is_there=200 <= page.status < 300,
         text=text.text if text else None,
         pairs=pairs_of(url),
+        from_last=page.guard is not None and is_last(page.lease.priority),
     )

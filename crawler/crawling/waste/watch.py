@@ -1,6 +1,7 @@
-"""The waste guard as it watches: pages vote, sketches change, and verdicts are published.
+"""The waste guard of a process: pages vote, sketches change, and verdicts are published.
 
-Nothing waits for it, and it changes no link. Votes that cannot be stored are dropped.
+Nothing waits for it. Votes that cannot be stored are dropped. Crawls in mode ``on`` act on the
+verdicts that are known.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ import structlog
 from crawling.metrics import GUARD_CONFLICTS, GUARD_PAGES, GUARD_SITES
 from crawling.page.page import Page
 from crawling.waste.ballots import Ballot, Ballots, SiteName
+from crawling.waste.decisions import LinkDecision, decide
 from crawling.waste.evidence import may_vote, vote_of
 from crawling.waste.sketches import Counted, SiteVotes, count, in_calls
 from crawlstream.model.event import GuardVerdict
 from crawlstream.model.url import host_of
+from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream_frontier.waste.families import VerdictChange
+from crawlstream_frontier.waste.packing import unpack
+from crawlstream_frontier.waste.sketch import Sketch
 from crawlstream_frontier.waste.texts import Kind
-from crawlstream_frontier.worker.sketch_store import SketchStore
+from crawlstream_frontier.worker.sketch_store import SKETCHES_PER_CALL, SketchStore
 
 _LOOK_EVERY_S = 1.0
 """Sites that are due within this time share calls of Redis, which cost half as much."""
@@ -54,21 +59,67 @@ class WasteWatch:
         """Let a page vote that has ended with a response."""
         if not may_vote(page):
             return
-        lease = page.lease
-        site = SiteName(lease.partition, lease.domain)
-        if self._ballots.of(site).is_calm and crc32(page.id.encode()) % _CALM_SHARE:
+        site, now = _site_of(page), time.monotonic()
+        ballot = self._ballots.of(site)
+        ballot.note_end(page.admitted_at, now)
+        if page.guard is not None:
+            ballot.note_guarded(page.lease.entry.url, page.status, now)
+        if ballot.is_calm and crc32(page.id.encode()) % _CALM_SHARE:
             return
-        vote = vote_of(page, lambda url: self._is_of(site, lease.entry.url, url))
-        self._ballots.add(site, vote, time.monotonic())
+        self._ballots.add(site, vote_of(page, self._is_of_site(page)), now)
 
-    def _is_of(self, site: SiteName, own: str, url: str) -> bool:
-        return host_of(url) == host_of(own) or self._site_of(site.partition, url) == site.domain
+    def judge_of(self, page: Page) -> Callable[[str], LinkDecision] | None:
+        """Return what decides about the links of a page to its own site, which are addresses.
+
+        Links to other sites stay as they are. None: the crawl of the page does not act on verdicts.
+        """
+        if page.guard is None or not may_vote(page):
+            return None
+        ballot, is_of_site = self._ballots.of(_site_of(page)), self._is_of_site(page)
+        verdicts, main_host = ballot.verdicts, ballot.main_host
+
+        def judge(url: str) -> LinkDecision:
+            return decide(url, verdicts, main_host) if is_of_site(url) else LinkDecision(url)
+
+        return judge
+
+    def _is_of_site(self, page: Page) -> Callable[[str], bool]:
+        """Return whether a URL is of the site of a page."""
+        lease, own = page.lease, host_of(page.lease.entry.url)
+
+        def is_of_site(url: str) -> bool:
+            return host_of(url) == own or self._site_of(lease.partition, url) == lease.domain
+
+        return is_of_site
 
     async def run(self) -> None:
         """Count votes until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
+            await self.read_due()
             await self.count_due()
+
+    async def read_due(self) -> None:
+        """Read the sketches of sites whose verdicts are acted on, if they may have changed."""
+        by_partition = defaultdict[int, list[str]](list)
+        for site in self._ballots.unread(time.monotonic()):
+            by_partition[site.partition].append(site.domain)
+        for partition, domains in by_partition.items():
+            for start in range(0, len(domains), SKETCHES_PER_CALL):
+                await self._read(partition, domains[start : start + SKETCHES_PER_CALL])
+
+    async def _read(self, partition: int, domains: Sequence[str]) -> None:
+        try:
+            found = await self._stores(partition).read(domains)
+        except Exception as error:  # noqa: BLE001  the guard is a hint: it must not end a worker
+            log.warning("guard", outcome="unread", sites=len(domains), error=repr(error)[:200])
+            return
+        for domain, raw in zip(domains, found, strict=True):
+            ballot = self._ballots.of(SiteName(partition, domain))
+            if raw == ballot.raw:
+                ballot.read_at = time.monotonic()
+            else:
+                _see(ballot, raw, unpack(raw))
 
     async def count_due(self) -> None:
         """Count the votes of all sites with enough of them."""
@@ -92,20 +143,30 @@ class WasteWatch:
 
     async def _counted(self, partition: int, counted: Counted) -> None:
         ballot = self._ballots.of(SiteName(partition, counted.domain))
-        ballot.raw, ballot.is_calm = counted.raw, counted.sketch.is_calm
-        verdicts = [family.verdict for family in counted.sketch.families]
-        _count_site(ballot, max(verdicts, key=_STATES.index, default="open"))
+        _see(ballot, counted.raw, counted.sketch)
+        mode = GuardMode.ON if ballot.is_guarded(time.monotonic()) else GuardMode.WATCH
         for kind, pages in counted.kinds.items():
             GUARD_PAGES.labels(_KINDS[kind]).inc(pages)
         for change in counted.changes:
-            await self._tell(counted.domain, change)
+            await self._tell(counted.domain, change, mode)
 
-    async def _tell(self, site: str, change: VerdictChange) -> None:
+    async def _tell(self, site: str, change: VerdictChange, mode: GuardMode) -> None:
         told = {"family": change.family, "before": change.before, "after": change.after}
         log.info("guard_verdict", site=site, **told)
         now = int(time.time())
-        event = GuardVerdict(server_time=now, site=site, why=change.counts, mode="watch", **told)
+        event = GuardVerdict(server_time=now, site=site, why=change.counts, mode=mode, **told)
         await self._publish(event)
+
+
+def _site_of(page: Page) -> SiteName:
+    return SiteName(page.lease.partition, page.lease.domain)
+
+
+def _see(ballot: Ballot, raw: bytes | None, sketch: Sketch) -> None:
+    """Take over a sketch as it is stored."""
+    ballot.see(raw, sketch, time.monotonic())
+    verdicts = [family.verdict for family in sketch.families]
+    _count_site(ballot, max(verdicts, key=_STATES.index, default="open") if raw else "")
 
 
 def _count_site(ballot: Ballot, state: str) -> None:

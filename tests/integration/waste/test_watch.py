@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import replace
-from typing import ClassVar
-from zlib import crc32
 
 import pytest
 from redis.asyncio import Redis
@@ -19,7 +17,7 @@ from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import Entry
 from crawlstream.model.event import GuardVerdict
 from crawlstream.model.throttle_table import ThrottleRule
-from crawlstream_chaos.scripted_site import Answer, CrawlerSite, serving
+from crawlstream_chaos.scripted_site import serving
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.waste.packing import unpack
 from support.crawler.cluster import CrawlerCluster
@@ -28,6 +26,7 @@ from support.session.own import own_redis_server
 from support.waiting import wait_until
 from support.waste.crawling import ModelCrawl
 from support.waste.honest import Shop, Wiki
+from support.waste.served import ManySites
 from support.waste.site import Site, SitePage, Url
 from support.waste.traps import Calendar, Orders, Sessions
 
@@ -132,28 +131,6 @@ async def test_a_lost_sketch_is_written_again(watched: Watched, redis: Redis) ->
         assert [event.after for event in each.events] == ["last", "dropped"]
 
 
-class ManySites(CrawlerSite):
-    """Generated sites, each on an address of its own."""
-
-    sites: ClassVar[dict[str, Site]] = {}
-
-    def page_at(self, host: str, path: str) -> Answer:
-        """Return a page of the site at this address."""
-        page = self.sites[host].fetch(Url.of(path))
-        return Answer(_markup(page).encode(), status=page.status)
-
-
-def _words(text: str) -> str:
-    """Return text without numbers: those of its own address do not count."""
-    return " ".join(chr(97 + int(digit, 16)) for digit in f"{crc32(text.encode()):x}")
-
-
-def _markup(page: SitePage) -> str:
-    names = "".join(f"<li>{_words(name)}</li>" for name in page.names)
-    links = "".join(f'<a href="{link.target}">more</a>' for link in page.links)
-    return f"<html><body><p>{_words(page.text)}</p>{names}{links}</body></html>"
-
-
 LEARNED: dict[str, tuple[type[Site], str, set[str]]] = {
     "127.0.0.1": (Calendar, "/events/#/#/#", {"last"}),
     "127.0.0.2": (Sessions, "?s_id9", {"dropped"}),
@@ -183,7 +160,7 @@ async def _all_have_voted(frontier: Frontier) -> bool:
 
 async def test_a_crawler_comes_to_the_verdicts_of_the_model(cluster: CrawlerCluster) -> None:
     """Pages of served sites give the same verdicts, while all links are followed."""
-    ManySites.sites = {host: kind() for host, (kind, _, _) in LEARNED.items()}
+    ManySites.host({host: kind() for host, (kind, _, _) in LEARNED.items()})
     await cluster.set_rules(SLOW_ENOUGH, {})
     with serving({}, ManySites) as web, cluster.worker():
         seeds = [web.url("/", host) for host in LEARNED]
@@ -204,7 +181,7 @@ async def test_lost_and_broken_sketches_change_no_page(
     cluster: CrawlerCluster, redis: Redis
 ) -> None:
     """A crawl fetches the same pages, whatever becomes of its sketches."""
-    ManySites.sites = {"127.0.0.1": SmallShop()}
+    ManySites.host({"127.0.0.1": SmallShop()})
     seen: list[set[str]] = []
     for guard in ("off", "watch"):
         with serving({}, ManySites) as web, cluster.worker():

@@ -222,7 +222,7 @@ REFUSED = [
     (CRAWL, {"max_price": "USD 0.01"}),
     (CRAWL, {"redirects": "none"}),
     (CRAWL, {"directives": "always"}),
-    (CRAWL, {"guard": "on"}),
+    (CRAWL, {"guard": "eager"}),
     (CRAWL, {"drop": []}),
     (CRAWL, {"drop": ["nosnippet"]}),
     (CRAWL, {"drop": ["noindex", "noindex"]}),

@@ -129,7 +129,7 @@ class GuardVerdict:
     why: Mapping[str, int]
     """Counters that decided."""
     mode: str
-    """``watch``: no link is changed by it."""
+    """``on`` if crawls act on it at present; ``watch``: no link is changed by it."""
 
 
 Event = PageFailed | PaymentRequired | CrawlEvent | RunDelivered

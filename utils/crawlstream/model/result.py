@@ -116,6 +116,8 @@ class CrawlResult(PageFields):
     """TLS profile of the request; None: the default one."""
     render: Mapping[str, object] | None = None
     """Costs of rendering it in a browser: see ``docs/wire.md``."""
+    guard: Mapping[str, object] | None = None
+    """Number of links that the waste guard has ``refused``, by reason, or put ``last``."""
     incomplete: bool = False
     """True if the compressed body breaks off before its end."""
     body_ref: str | None = None

@@ -80,6 +80,7 @@ def _place(result: CrawlResult) -> dict[str, Any]:
         "proxy": result.proxy,
         "tls_profile": result.tls_profile,
         "render": result.render,
+        "guard": result.guard,
     }
     return record | {
         name: value for name, value in occasional.items() if value and value != OCCASIONAL.get(name)

@@ -84,9 +84,11 @@ def test_a_canonical_link_stands_in_the_head(head: str, canonical: str | None) -
 
 def test_the_operator_limits_the_mode() -> None:
     """A crawl has its own mode, or the default, but never more than the most."""
-    off, watch = GuardMode
+    off, watch, on = GuardMode
     assert guard_mode(None, off, watch) == guard_mode("off", watch, watch) == off
     assert guard_mode(None, watch, watch) == guard_mode("watch", off, watch) == watch
     assert guard_mode("later", off, watch) == watch
     assert guard_mode("later", watch, off) == guard_mode("watch", watch, off) == off
     assert guard_mode(None, watch, off) == off
+    assert guard_mode("on", off, watch) == guard_mode(None, on, watch) == watch
+    assert guard_mode("on", off, on) == guard_mode("later", off, on) == on

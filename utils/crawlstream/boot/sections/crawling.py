@@ -86,8 +86,9 @@ class CrawlingSettings(Section):
     guard: GuardMode = Field(GuardMode.OFF, validation_alias=new("GUARD"))
     """Mode of the waste guard for crawls that do not choose one with `"guard"`. `watch`: results
     name the text signature and the canonical URL of their page, and families of URLs that bring
-    nothing new are reported. The same for all crawlers."""
-    guard_most: GuardMode = Field(GuardMode.WATCH, validation_alias=new("GUARD_MOST"))
+    nothing new are reported. `on`: links into these families are also fetched last, or left out.
+    The same for all crawlers."""
+    guard_most: GuardMode = Field(GuardMode.ON, validation_alias=new("GUARD_MOST"))
     """Highest mode of the waste guard that a crawl may choose; `off` switches the guard off for
     all. The same for all crawlers."""
     retry_times: int = Field(3, ge=0, le=20)

@@ -13,6 +13,8 @@ class GuardMode(StrEnum):
     WATCH = "watch"
     """Results name the text signature and the canonical URL of their page, and families of URLs
     that bring nothing new are reported."""
+    ON = "on"
+    """Links into these families are fetched last, or left out."""
 
 
 _EXTENT = tuple(GuardMode)

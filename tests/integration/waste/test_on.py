@@ -1,0 +1,92 @@
+"""Crawls that act on the verdicts of the waste guard."""
+
+from __future__ import annotations
+
+import itertools
+from zlib import crc32
+
+from crawling.quality.address_parts import host_hash
+from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
+from crawlstream_frontier.waste.families import (
+    Family,
+    FamilyState,
+    FamilyTable,
+    YieldCounts,
+    family_hash,
+)
+from crawlstream_frontier.waste.packing import pack
+from crawlstream_frontier.waste.sketch import Sketch
+from crawlstream_frontier.worker.sketch_store import SketchWrite
+from support.crawler.cluster import CrawlerCluster
+from support.session.own import own_redis_server
+
+__all__ = ["own_redis_server"]
+
+pytest_plugins = ["support.crawler.fixtures"]
+
+HOST = "127.0.0.1"
+ONE_BY_ONE = ThrottleRule(hits=1000, window_s=1, concurrency=1)
+FORMS = ("/p/1?sid={}", "/c?view={}", "/c?sort={}", "/find?q={}", "/p/2?n={}")
+
+
+def _sketch() -> bytes:
+    """Return a sketch with a verdict of each kind."""
+    sketch = Sketch()
+    sketch.main, sketch.pages = host_hash(HOST), 1000
+    families = {
+        "?sid": Family(key=0, counts=YieldCounts(), eq=20, is_dropped=True),
+        "?view": Family(key=0, counts=YieldCounts(), state=FamilyState.LAST),
+        "?sort": Family(key=0, counts=YieldCounts(), state=FamilyState.REFUSED),
+    }
+    for name, family in families.items():
+        family.key = family_hash(name)
+    sketch.families = FamilyTable(list(families.values()))
+    return pack(sketch, 1)
+
+
+def _usual(web: CrawlerSite, form: str) -> str:
+    """Return the first path of a form that follows its verdict, as most do."""
+    paths = (form.format(n) for n in itertools.count())
+    samples = ((path, crc32(web.url(path).encode()) >> 4) for path in paths)
+    return next(path for path, sample in samples if sample % 32 and sample % 64 != 1)
+
+
+def _links(web: CrawlerSite) -> tuple[str, ...]:
+    return tuple(_usual(web, form) for form in FORMS)
+
+
+async def _crawl(cluster: CrawlerCluster, guard: str) -> tuple[list[str], tuple[str, ...]]:
+    """Crawl a site whose second page is slow, so that its sketch is known.
+
+    Return the paths that were fetched, and the links of that page.
+    """
+    await cluster.frontier.sketches.replace([SketchWrite(HOST, None, _sketch())])
+    with serving({"/": page("/list")}) as web, cluster.worker():
+        links = _links(web)
+        web.pages["/list"] = Answer(page(*links).body, after_s=2.5)
+        web.pages |= {path: page("/further") for path in (links[1], links[4])}
+        crawl = await cluster.feed(web.url("/"), crawlid=guard, maxdepth=9, guard=guard)
+        state = await cluster.end_of(crawl, timeout_s=60)
+    assert state.filtered_by_reason.get("guard_parameter", 0) == (guard == "on")
+    return web.paths(), links
+
+
+async def test_links_are_followed_put_last_cleaned_and_refused(cluster: CrawlerCluster) -> None:
+    """Pages of the last band come last, and lead on."""
+    await cluster.set_rules(ONE_BY_ONE, {})
+    paths, (with_id, view, _sort, search, plain) = await _crawl(cluster, "on")
+    assert paths[:4] == ["/", "/list", "/p/1", plain]
+    assert set(paths[4:]) == {view, search, "/further"}
+    (listed,) = [each for each in cluster.results() if each["url"].endswith("/list")]
+    assert listed["guard"] == {"refused": {"guard_parameter": 1}, "last": 2}
+    names = [link["text"] for link in listed["links"]]
+    assert names == [with_id, view, search, plain]
+
+
+async def test_a_crawl_that_watches_follows_all_links(cluster: CrawlerCluster) -> None:
+    """Verdicts that others have learned change nothing."""
+    await cluster.set_rules(ONE_BY_ONE, {})
+    paths, links = await _crawl(cluster, "watch")
+    assert sorted(paths) == sorted(["/", "/list", *links, "/further"])
+    assert all("guard" not in each for each in cluster.results())

@@ -1,0 +1,124 @@
+"""Decisions on links by the verdicts on their families."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from crawling.quality.address_parts import host_hash
+from crawling.waste.decisions import LinkDecision, decide
+from crawlstream_frontier.waste.families import FamilyState, family_hash
+from crawlstream_frontier.waste.verdicts import SiteVerdicts
+
+MAIN = "www.a.example"
+LAST, REFUSED = FamilyState.LAST, FamilyState.REFUSED
+
+
+def _verdicts(
+    states: Mapping[str, FamilyState] | None = None, dropped: Mapping[str, int] | None = None
+) -> SiteVerdicts:
+    return SiteVerdicts(
+        host_hash(MAIN),
+        {family_hash(name): state for name, state in (states or {}).items()},
+        {family_hash(name): equal for name, equal in (dropped or {}).items()},
+    )
+
+
+def _decide(rest: str, verdicts: SiteVerdicts | None, host: str = MAIN) -> LinkDecision:
+    return decide(f"http://{host}/{rest}", verdicts, MAIN)
+
+
+def _shares(found: Mapping[str, int]) -> dict[str, float]:
+    return {name: count / sum(found.values()) for name, count in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("rest", "clean"),
+    [
+        ("p?sid=1", "p"),
+        ("p?a=1&sid=2&b=3", "p?a=1&b=3"),
+        ("p?sid=1&sid=2&view=3", "p"),
+        ("p?sid", "p?sid"),
+        ("p?sids=1", "p?sids=1"),
+        ("sid=1", "sid=1"),
+    ],
+)
+def test_parameters_that_do_not_matter_are_taken_off(rest: str, clean: str) -> None:
+    """All others stay as they are written."""
+    verdicts = _verdicts(dropped={"?sid": 20, "?view": 20})
+    assert _decide(rest, verdicts) == LinkDecision(f"http://{MAIN}/{clean}")
+
+
+@pytest.mark.parametrize(
+    ("url", "clean"),
+    [
+        ("http://x.a.example/p?a=1", "http://www.a.example/p?a=1"),
+        ("https://x.a.example:8080/p", "https://www.a.example:8080/p"),
+        ("http://a.example/p", "http://a.example/p"),
+    ],
+)
+def test_a_host_that_does_not_matter_becomes_the_main_one(url: str, clean: str) -> None:
+    """Scheme and port stay; a host that differs by www. only is the main one."""
+    verdicts = _verdicts(dropped={"host": 20})
+    assert decide(url, verdicts, MAIN).url == clean
+    assert decide(url, verdicts, "").url == url
+
+
+@pytest.mark.parametrize(("equal", "one_of"), [(16, 32), (31, 32), (32, 128), (128, 512)])
+def test_some_links_keep_what_does_not_matter(equal: int, one_of: int) -> None:
+    """They become rarer as more pairs of pages agree, and are always the same ones."""
+    verdicts, number = _verdicts(dropped={"?sid": equal}), 64 * one_of
+    links = [f"p{n}?sid={n}" for n in range(number)]
+    kept = [rest for rest in links if _decide(rest, verdicts).url.endswith(rest)]
+    assert 32 <= len(kept) <= 96
+    assert kept == [rest for rest in links if _decide(rest, verdicts).url.endswith(rest)]
+
+
+@pytest.mark.parametrize(
+    ("family", "rest", "host", "reason"),
+    [
+        ("?sort", "c/1?sort={}", MAIN, "guard_parameter"),
+        ("/a/#", "a/{}", MAIN, "guard_path"),
+        ("host", "a/{}", "x.a.example", "guard_host"),
+    ],
+)
+def test_one_link_of_64_of_a_refused_family_is_put_last(
+    family: str, rest: str, host: str, reason: str
+) -> None:
+    """So every verdict is tried again; the others are counted by the kind of their family."""
+    verdicts, found = _verdicts({family: REFUSED}), Counter[str]()
+    for n in range(6400):
+        decision = _decide(rest.format(n), verdicts, host)
+        assert decision.is_last != bool(decision.refused)
+        found[decision.refused or "last"] += 1
+    assert 50 <= found["last"] <= 150
+    assert set(found) == {"last", reason}
+
+
+def test_the_worst_family_of_a_link_decides() -> None:
+    """A family that is put last, or refused, is so in any company."""
+    verdicts = _verdicts({"?sort": LAST, "?view": REFUSED})
+    assert _decide("c?a=1&sort=2", verdicts).is_last
+    assert _decide("c?view=1&sort=2", verdicts).refused
+    assert _decide("c?a=1", verdicts) == LinkDecision(f"http://{MAIN}/c?a=1")
+
+
+def test_a_dropped_parameter_makes_no_family() -> None:
+    """Its pages go on without it, whatever was thought of it before."""
+    verdicts = _verdicts({"?sid": REFUSED, "/p/#": LAST}, {"?sid": 16})
+    assert _decide("p/1?sid=2", verdicts) == LinkDecision(f"http://{MAIN}/p/1", is_last=True)
+
+
+@pytest.mark.parametrize("rest", ["find?q=x", "find?page=2&search=x", "?keywords"])
+def test_searches_by_their_usual_names_are_put_last(rest: str) -> None:
+    """Their pages are without number, and nothing in their text shows it."""
+    for verdicts in (None, _verdicts({"/p/#": LAST})):
+        assert _decide(rest, verdicts) == LinkDecision(f"http://{MAIN}/{rest}", is_last=True)
+
+
+def test_links_of_a_site_without_verdicts_are_followed() -> None:
+    """Their URL is the same object: it is not built again."""
+    url = f"http://{MAIN}/c?sort=2"
+    assert decide(url, None, "") == LinkDecision(url)
