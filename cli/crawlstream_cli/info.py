@@ -77,7 +77,8 @@ def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterato
     ``badge``: text in place of its state.
     """
     spider, failed = reply["spiderid"], sum(reply["failed"].values())
-    ended = reply["done"] + reply["redirected"] + failed
+    skipped = reply.get("skipped", {})
+    ended = reply["done"] + reply["redirected"] + failed + sum(skipped.values())
     yield (
         "crawl",
         f"{reply['crawlid']} of application {reply['appid']}, spider {spider}, run {reply['run']}",
@@ -90,6 +91,8 @@ def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterato
     yield "waiting", f"{counted(reply['pending'], 'page')}, {reply['in_flight']:,} in flight"
     if reply["held_back"]:
         yield "held back", by_reason(reply["held_back"])
+    if skipped:
+        yield "skipped", by_reason(skipped)
     if reply["filtered"]:
         yield "filtered", by_reason(reply["filtered"])
     if paid := reply.get("charged"):

@@ -274,7 +274,8 @@ def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
         "waiting": f"{state.queued} queued, {state.delayed} delayed, {state.held} in flight"
         + (f", {state.spilled} in Kafka" if state.spilled else "")
         + (f"; {state.shelved} of the queued on the shelf" if state.shelved else ""),
-        "over": f"{state.done} done, {state.redirected} redirected, {state.failed} failed",
+        "over": f"{state.done} done, {state.redirected} redirected, {state.failed} failed"
+        + (f", {state.skipped} skipped" if state.skipped else ""),
         "failed": by_reason(state.failed_by_reason) or "none",
         "filtered": by_reason(state.filtered_by_reason) or "none",
         "held back": by_reason(state.held_back) or "none",

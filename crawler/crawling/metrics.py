@@ -13,12 +13,18 @@ from crawlstream.model.throttle_table import Reaction
 LEASES = Counter("crawlstream_leases", "Number of pages leased to workers.", ["spider"])
 PAGES = Counter(
     "crawlstream_pages",
-    "Number of completed pages, by outcome: `done`, `failed` or `redirected`.",
+    "Number of completed pages, by outcome: `done`, `failed`, `redirected` or `skipped`.",
     ["spider", "outcome"],
 )
 FAILURES = Counter(
     "crawlstream_page_failures",
     "Number of failed pages, by the reason in their `page_failed` event.",
+    ["spider", "reason"],
+)
+SKIPPED = Counter(
+    "crawlstream_skipped",
+    "Number of pages that ended before their request, by the reason in their `pages_skipped`"
+    " event.",
     ["spider", "reason"],
 )
 RETURNED = Counter(
@@ -225,6 +231,8 @@ class Meter:
             self._bytes.inc(settle.body_bytes)
             if settle.outcome is Outcome.FAILED:
                 FAILURES.labels(self._spider, settle.reason).inc()
+            elif settle.outcome is Outcome.SKIPPED:
+                SKIPPED.labels(self._spider, settle.reason).inc()
         self._returned["stale"].inc(len(answer.stale))
         for why, ends in (("retry", owed.requeues), ("release", owed.releases)):
             self._returned[why].inc(sum(end.token not in untaken for end in ends))

@@ -23,7 +23,7 @@ Commands for a run
 Invariants
     * No entry is lost when it is popped: it is in a band, delayed, or held, until it is settled,
       stopped or expired.
-    * For every run: admitted = done + failed + redirected + stopped + expired
+    * For every run: admitted = done + failed + redirected + skipped + stopped + expired
       + queued + delayed + held + spilled.
     * A token that Redis does not know for the worker changes nothing.
     * Every time is read from one clock inside Redis; when in doubt nothing is granted.

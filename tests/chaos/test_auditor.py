@@ -12,6 +12,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream_chaos.facts.facts import (
     APP,
+    ENDS,
     GOES_BACK,
     ByProxies,
     Facts,
@@ -38,9 +39,7 @@ PRIVATE = "http://127.0.0.1:1/private/7"
 FED = FedCrawl(crawlid=CRAWL, delivered=PAGES, failed={PRIVATE: "robots"}, redirected=1)
 STRIKE = Strike(fault="kill", target="crawler-link-1", at=2_000, in_flight=1)
 ASKED = "a-question"
-COUNTERS = {
-    "admitted": 8, "done": 6, "failed": 1, "redirected": 1, "stopped": 0, "expired": 0,
-}  # fmt: skip
+COUNTERS = dict.fromkeys(ENDS, 0) | {"admitted": 8, "done": 6, "failed": 1, "redirected": 1}
 BANS = {"http://127.0.0.1:1/0": "noindex", "http://127.0.0.1:1/2": "reserved"}
 
 
@@ -85,7 +84,7 @@ def ledger(**counts: int) -> CrawlState:
     """A ledger that adds up: six are done, one failed, one is held."""
     numbers: dict[str, Any] = {
         "admitted": 8, "queued": 0, "delayed": 0, "held": 1, "done": 6, "failed": 1,
-        "redirected": 0, "stopped": 0, "expired": 0, **counts,
+        "redirected": 0, "skipped": 0, "stopped": 0, "expired": 0, **counts,
     }  # fmt: skip
     key = CrawlKey("link", APP, CRAWL)
     return CrawlState(

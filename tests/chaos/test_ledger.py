@@ -34,7 +34,7 @@ SLOW_S = 3.0 if IS_LONG else 0.7
 LATEST_S = int(PAGES[0] * SLOW_S) - 2
 """When crawls have expired at the latest: before they can be finished."""
 FATES = ("left alone", "stopped", "paused and resumed", "expired")
-ENDS = ("done", "failed", "redirected", "stopped", "expired")
+ENDS = ("done", "failed", "redirected", "skipped", "stopped", "expired")
 EVERY_S = 0.5
 
 POLLED = partial(wait_until, timeout_s=240, every_s=EVERY_S)

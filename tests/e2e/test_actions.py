@@ -66,7 +66,8 @@ async def test_info_and_stop_of_a_crawl_under_way(
         assert ending["event"] == "crawl_stopped"
         assert counters["stopped"] >= stopped["total_purged"]
         assert counters["admitted"] == sum(
-            counters[end] for end in ("done", "failed", "redirected", "stopped", "expired")
+            counters[end]
+            for end in ("done", "failed", "redirected", "skipped", "stopped", "expired")
         )
         assert len(served.fetches()) == fetched
     assert len(witness.results("held-back")) == counters["done"]

@@ -114,7 +114,7 @@ async def test_every_page_is_fetched_and_delivered_exactly_once(
     assert counters["failed"] == len(truth.forbidden)
     assert counters["redirected"] == len(truth.redirected)
     assert counters["admitted"] == sum(
-        counters[end] for end in ("done", "failed", "redirected", "stopped", "expired")
+        counters[end] for end in ("done", "failed", "redirected", "skipped", "stopped", "expired")
     )
     failed = witness.events(results[0]["crawlid"], "page_failed")
     assert {event["url"]: event["reason"] for event in failed} == dict.fromkeys(

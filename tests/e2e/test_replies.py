@@ -124,6 +124,7 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "done": int,
         "redirected": int,
         "failed": BY_REASON,
+        "skipped": BY_REASON,
         "filtered": BY_REASON,
         "charged": {OTHER: str},
         "started": int,

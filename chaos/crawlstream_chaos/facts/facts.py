@@ -24,7 +24,7 @@ APP = "chaos"
 RESULTS, EVENTS, REPLIES = "crawled_firehose", "events", "outbound_firehose"
 FIRED = "schedule_fired"
 """The event of a firing."""
-ENDS = ("done", "failed", "redirected", "stopped", "expired")
+ENDS = ("done", "failed", "redirected", "skipped", "stopped", "expired")
 """Counters of entries that came to their end."""
 GOES_BACK = frozenset(
     {"power-cut", "cut-partition", "cut-home", "empty-redis", "wipe-partition", "wipe-home"}

@@ -159,7 +159,7 @@ def repeats_are_recognisable(facts: Facts) -> Iterator[str]:
 def conservation(facts: Facts) -> Iterator[str]:
     """Every admitted page is somewhere at every instant; the last account agrees with the topics.
 
-    admitted = done + failed + redirected + stopped + expired + waiting + held.
+    admitted = done + failed + redirected + skipped + stopped + expired + waiting + held.
     """
     for sample in facts.samples:
         for ledger in sample.ledgers:

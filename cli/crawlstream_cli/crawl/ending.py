@@ -60,6 +60,12 @@ class Summary:
         return dict(self.progress.ending["counters"]["filtered"]) if self.progress.ending else {}
 
     @property
+    def skipped(self) -> dict[str, int]:
+        """Pages that were never requested, by reason."""
+        counters = self.progress.ending["counters"] if self.progress.ending else {}
+        return dict(counters.get("skipped_by_reason", {}))
+
+    @property
     def dropped(self) -> dict[str, int]:
         """Pages whose bodies were not kept, by what they say."""
         counters = self.progress.ending["counters"] if self.progress.ending else {}
@@ -82,6 +88,7 @@ def print_json(summary: Summary) -> None:
         "bytes": progress.body_bytes,
         "seconds": round(summary.seconds, 3),
         "failed": dict(progress.failed),
+        "skipped": summary.skipped,
         "filtered": summary.filtered,
         "dropped": summary.dropped,
         "silent": progress.silent,
@@ -139,6 +146,9 @@ def _last_line(summary: Summary) -> str:
     parts = [counted(progress.results, "page") + _statuses(progress)]
     if failed := progress.failed.total():
         parts.append(f"{failed:,} failed ({by_reason(progress.failed)})")
+    if summary.skipped:
+        skipped = sum(summary.skipped.values())
+        parts.append(f"{skipped:,} skipped ({by_reason(summary.skipped)})")
     if summary.filtered:
         filtered = sum(summary.filtered.values())
         parts.append(f"{filtered:,} filtered ({by_reason(summary.filtered)})")

@@ -301,8 +301,11 @@ class Leases:
             del self._by_id[page.id]
 
 
+_WITHOUT_REQUEST = frozenset({Outcome.REDIRECTED, Outcome.SKIPPED})
+
+
 def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
-    is_unsent = outcome is Outcome.REDIRECTED and page.phase is Phase.WAITING
+    is_unsent = outcome in _WITHOUT_REQUEST and page.phase is Phase.WAITING
     return Settle(
         token=page.token,
         outcome=outcome,

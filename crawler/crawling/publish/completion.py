@@ -22,6 +22,7 @@ from crawling.page.scrapy_request import PAGE
 from crawling.publish.deadlines import Deadlines
 from crawling.publish.priced_origins import PricedOrigins
 from crawling.publish.publisher import GivenUp, Publisher
+from crawling.publish.skipping import Skipping
 from crawling.waste.watch import WasteWatch
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.effects import Outcome
@@ -49,6 +50,8 @@ class Completion:
         """``retries``: how often a page is tried again whose spider or pipelines did not end."""
         self.deadlines = Deadlines()
         self.priced = PricedOrigins(publisher)
+        self.skipping = Skipping(leases, publisher, tasks)
+        """Ends pages before their requests."""
         self.waste: WasteWatch | None = None
         """Takes the votes of pages that are done; None: the waste guard is off."""
         self._retries = retries

@@ -13,7 +13,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out, RecordTooLarge
 from crawlstream.errors import Unavailable
-from crawlstream.model.event import GuardVerdict, PageFailed, PaymentRequired
+from crawlstream.model.event import GuardVerdict, PageFailed, PagesSkipped, PaymentRequired
 from crawlstream.model.result import CrawlResult, ResultLimits
 from crawlstream.retry import Backoff, until_available
 from crawlstream.store.bodies import BodyStore
@@ -86,6 +86,11 @@ class Publisher:
     async def event(self, event: PageFailed | PaymentRequired) -> None:
         """Publish that a page will have no result, or that its site wants to be paid."""
         await self._send([Out(self._topics.events, events.encode(event), event.id.encode())])
+
+    async def skipped(self, event: PagesSkipped) -> None:
+        """Publish that pages will not be requested; RecordTooLarge: the topic takes fewer."""
+        key = event.pages[0].id.encode()
+        await self._send([Out(self._topics.events, events.encode(event), key)])
 
     async def verdict(self, event: GuardVerdict) -> None:
         """Publish that the waste guard judges a family of URLs otherwise than before."""

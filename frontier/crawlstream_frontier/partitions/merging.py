@@ -47,6 +47,7 @@ def merge_crawl(
         counted=sum(part.counted for part in parts),
         done_by_status=_sum(part.done_by_status for part in now),
         failed_by_reason=_sum(part.failed_by_reason for part in now),
+        skipped_by_reason=_sum(part.skipped_by_reason for part in now),
         filtered_by_reason=_sum(part.filtered_by_reason for part in now),
         charged=_sum(part.charged for part in now),
         domains=domains,

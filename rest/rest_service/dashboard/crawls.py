@@ -15,7 +15,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import NextPages
 from crawlstream.model.request import Steering
 from crawlstream.model.state import CrawlState, DomainBacklog
-from crawlstream.model.statuses import ENDED, UNDER_WAY
+from crawlstream.model.statuses import ENDED, PAGE_ENDS, UNDER_WAY
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.model.words.condition import pace, waits_for
 from crawlstream.stats.domains import read_domains
@@ -23,7 +23,7 @@ from rest_service.dashboard.domain_rows import limited_by
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.problems import REDIS_AWAY, absences
-from rest_service.dashboard.render import SHOWN, crawl_path, ended, render
+from rest_service.dashboard.render import SHOWN, crawl_path, render
 from rest_service.http.access import Client
 from rest_service.service import Service, TheClient, TheCrawl, TheService
 from rest_service.v2.crawls import crawl_state
@@ -31,7 +31,7 @@ from rest_service.v2.living import living_spiders, with_lanes
 from rest_service.v2.ordered import Fits, OrderedRecords, read_ordered
 from rest_service.v2.reading import Name, ends_of, parsed, start_of, wanted_by
 
-_LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
+_LEDGER = ("admitted", *PAGE_ENDS)
 _ALWAYS = ("admitted", "done", "failed")
 """Counters that are shown even if they are zero."""
 _PARTS = (("delayed", "delayed"), ("spilled", "in Kafka"))
@@ -141,7 +141,7 @@ async def _crawl(service: Service, client: Client, key: CrawlKey) -> Values:
         "problems": [one._replace(path="") for one in absences([one], spiders)],
         "ledger": _ledger(one),
         "pace": pace(
-            ended(one),
+            one.ended,
             left=_left(one),
             took_s=_took_s(one),
             idle_s=time.time() - one.last_activity,

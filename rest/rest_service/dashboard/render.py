@@ -52,11 +52,6 @@ def path_of(key: CrawlKey, screen: str = "/ui/crawl", **more: str) -> str:
     return f"{screen}?{urlencode(ids | more)}"
 
 
-def ended(state: CrawlState) -> int:
-    """Return the number of pages of a run that have ended in any way."""
-    return state.done + state.failed + state.redirected + state.stopped + state.expired
-
-
 def past(at: float) -> str:
     """Return the time since a moment: ``42 s``, ``14 min``, ``2 h 5 min``."""
     return duration(time.time() - at)
@@ -124,7 +119,6 @@ _templates.globals.update(
     badge=badge,
     crawl_path=crawl_path,
     effect=effect,
-    ended=ended,
     moment=moment,
     past=past,
     path_of=path_of,

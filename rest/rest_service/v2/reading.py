@@ -110,6 +110,8 @@ def url_of(text: str) -> str:
 def is_about(value: Mapping[str, Any], url: str) -> bool:
     """Return whether a result or event is about a URL, or was redirected from it."""
     told = [value.get("url"), value.get("response_url"), *(value.get("redirect_urls") or ())]
+    if value.get("event") == "pages_skipped":
+        told += [page["url"] for page in value["pages"]]
     return any(is_spelling(text, url) for text in told)
 
 

@@ -68,6 +68,8 @@ def _compare_ledger(record: dict[bytes, bytes], generation: Generation) -> None:
         assert int(fields.get(name, 0)) == generation.ledger[name], (name, fields)
     filtered = {name[2:]: int(n) for name, n in fields.items() if name[:2] == "z:"}
     assert filtered == +generation.filtered, (fields, generation)
+    skipped = {name[2:]: int(n) for name, n in fields.items() if name[:2] == "k:"}
+    assert skipped == generation.skipped, (fields, generation)
     bodies = {name: int(n) for name, n in fields.items() if name[:2] in {"d:", "r:"}}
     assert bodies == generation.bodies, (fields, generation)
 

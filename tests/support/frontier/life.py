@@ -60,9 +60,10 @@ class Life:
             assert not generation.is_paused
             assert generation.idle_since is not None
             assert generation.idle_since + GRACE_MS <= now, "too early"
-        for name in ("admitted", "done", "failed", "redirected", "stopped", "expired"):
+        for name in ("admitted", "done", "failed", "redirected", "skipped", "stopped", "expired"):
             assert owed.counters[name] == generation.ledger[name], (name, owed, generation)
         assert dict(owed.reasons["filtered"]) == +generation.filtered, (owed, generation)
+        assert dict(owed.reasons["skipped"]) == generation.skipped, (owed, generation)
         bodies = {
             **{f"d:{word}": n for word, n in owed.reasons["dropped"].items()},
             **{f"r:{word}": n for word, n in owed.reasons["reserved"].items()},

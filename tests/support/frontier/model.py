@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from crawlstream.keys import encode_id
 from crawlstream.model.crawl import CrawlKey, Lease
-from crawlstream.model.effects import Command
+from crawlstream.model.effects import UNSENT, Command
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import GRACE_MS, url_of
@@ -146,7 +146,8 @@ class Model:
         latest.run, latest.state, latest.over_time = run + 1, "running", False
         latest.is_paused, latest.is_pause_over = False, False
         latest.top, latest.shift = None, 0
-        latest.ledger, latest.filtered, latest.bodies = Counter(), Counter(), Counter()
+        latest.ledger, latest.filtered = Counter(), Counter()
+        latest.skipped, latest.bodies = Counter(), Counter()
         latest.first_seeds, latest.latest_seeds, latest.expires_by = {}, {}, (0, 0, 0)
         latest.idle_since = latest.occasion = None
         self.owed["crawl_started", crawl, latest.run] += 1
@@ -427,9 +428,14 @@ class Model:
     # Ends of leases.
 
     def report(self, held: Held, now: int, after_ms: int | None) -> None:
-        """A request left ``after_ms`` after its grant (None: unknown, it counts as now)."""
+        """A request left ``after_ms`` after its grant (None: unknown, it counts as now).
+
+        UNSENT: it never will.
+        """
         if not held.is_reported:
             held.is_reported = True
+            if after_ms == UNSENT:
+                return
             at = now if after_ms is None else min(now, held.since + after_ms)
             self.domain(held.item.domain).sends.append(at)
 

@@ -47,6 +47,7 @@ class Generation:
     counted: Counter[str] = field(default_factory=Counter)
     ledger: Counter[str] = field(default_factory=Counter)
     filtered: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
     bodies: Counter[str] = field(default_factory=Counter)
     """Fields of its ledger about bodies that were not kept, and reserved pages."""
     spills: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from typing import Any
 
 from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import (
+    UNSENT,
     ExchangeResult,
     Links,
     Outcome,
@@ -111,10 +112,14 @@ class Working(Part):
         return self.random.choice([UNKNOWN, *sorted(gone)])
 
     def _settle(self, token: str, held: Held) -> Settle:
+        outcome = self.random.choice((Outcome.DONE, Outcome.DONE, *Outcome))
+        reason = self.random.choice(("", "2xx", "other"))
+        if outcome is Outcome.SKIPPED:
+            return Settle(token=token, outcome=outcome, reason=reason, sent_ms=UNSENT)
         return Settle(
             token=token,
-            outcome=self.random.choice((Outcome.DONE, Outcome.DONE, *Outcome)),
-            reason=self.random.choice(("", "2xx", "other")),
+            outcome=outcome,
+            reason=reason,
             links=[self._links(held) for _ in range(self.random.choice((0, 1, 1, 2)))],
             filtered=self.random.choice(({}, {"depth": 3, "regex": 1})),
             dropped=self.random.choice((None, None, "noindex", "reserved")),
@@ -180,6 +185,8 @@ class Working(Part):
         generation.bodies.update(["r:reserved"] if settle.is_reserved else ())
         self.model.end(worker, settle.token, now, settle.sent_ms)
         generation.ledger[settle.outcome.value] += 1
+        if settle.outcome is Outcome.SKIPPED and settle.reason:
+            generation.skipped[settle.reason] += 1
 
     def _check_grants(self, worker: Worker, answer: ExchangeResult, want: int, now: int) -> None:
         assert len(answer.leases) <= want

@@ -18,7 +18,7 @@ MOST_GAINED_MS = 200
 COMMANDS = (*["stop"] * 5, *["pause"] * 3, *["resume"] * 3, *["reprioritize"] * 3, "info")
 LEDGER = (
     *("admitted", "queued", "delayed", "held", "spilled"),
-    *("done", "failed", "redirected", "stopped", "expired"),
+    *("done", "failed", "redirected", "skipped", "stopped", "expired"),
 )
 UNKNOWN = "9999-1"
 """A token that was never given."""

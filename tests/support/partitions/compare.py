@@ -19,7 +19,17 @@ from support.partitions.values import COORDINATOR
 if TYPE_CHECKING:
     from support.partitions.replay import Replay
 
-_OUTCOMES = ("done", "failed", "redirected", "stopped", "expired", "queued", "delayed", "held")
+_OUTCOMES = (
+    "done",
+    "failed",
+    "redirected",
+    "skipped",
+    "stopped",
+    "expired",
+    "queued",
+    "delayed",
+    "held",
+)
 
 
 class Kept(NamedTuple):

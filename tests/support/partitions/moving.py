@@ -94,7 +94,8 @@ async def seen_in(frontiers: Frontiers) -> Mapping[bytes, set[bytes]]:
 
 async def ledgers_in(frontiers: Frontiers) -> Mapping[bytes, Counter[bytes]]:
     """By open crawl, the counters of all partitions together."""
-    names = b"admitted done failed redirected stopped expired queued delayed counted bytes".split()
+    ends = b"done failed redirected skipped stopped expired".split()
+    names = [b"admitted", *ends, *b"queued delayed counted bytes".split()]
     found: dict[bytes, Counter[bytes]] = {}
     for crawl in (await read_frontier(frontiers, None)).crawls:
         if crawl.is_open:
@@ -107,7 +108,7 @@ async def ledgers_in(frontiers: Frontiers) -> Mapping[bytes, Counter[bytes]]:
 
 def _balanced(context: CrawlPart) -> None:
     """The equation of the ledger, which holds in every partition."""
-    names = b"done failed redirected stopped expired queued delayed held spilled".split()
+    names = b"done failed redirected skipped stopped expired queued delayed held spilled".split()
     assert context.counter(b"admitted") == sum(map(context.counter, names)), context.ledger
 
 

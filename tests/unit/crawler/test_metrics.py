@@ -55,9 +55,11 @@ def done(token: str, body_bytes: int = 0) -> Settle:
 def test_pages_are_counted_by_what_became_of_them(counted: Counted) -> None:
     """With the bytes of those that were delivered, and the reasons of those that failed."""
     failed = Settle(token="3", outcome=Outcome.FAILED, reason="dns")
+    skipped = Settle(token="4", outcome=Outcome.SKIPPED, reason="guard_path")
     counted.meter.exchanged(
-        LeaseReport(settles=[done("1", 700), done("2", 300), failed]), answer(), 0.01
+        LeaseReport(settles=[done("1", 700), done("2", 300), failed, skipped]), answer(), 0.01
     )
+    assert counted.value("skipped_total", reason="guard_path") == 1
     assert counted.value("pages_total", outcome="done") == 2
     assert counted.value("pages_total", outcome="failed") == 1
     assert counted.value("page_bytes_total") == 1000

@@ -64,6 +64,7 @@ def test_an_ending_has_the_ledger(name: str) -> None:
             "done": 2,
             "failed": 1,
             "redirected": 1,
+            "skipped": 0,
             "stopped": 0,
             "expired": 0,
             "bytes": 77,

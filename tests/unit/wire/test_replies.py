@@ -128,6 +128,7 @@ def test_info_about_a_crawl() -> None:
         "done": 3,
         "redirected": 1,
         "failed": {"dns": 1},
+        "skipped": {},
         "filtered": {"duplicate": 7},
         "charged": {},
         "started": 1795251000,

@@ -33,6 +33,8 @@ class Outcome(StrEnum):
     """There will be no result; Kafka acknowledged a ``page_failed`` event."""
     REDIRECTED = "redirected"
     """The redirect's target was admitted instead, or had been admitted before."""
+    SKIPPED = "skipped"
+    """It was never requested; Kafka acknowledged a ``pages_skipped`` event that lists it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class Settle:
     token: str
     outcome: Outcome
     reason: str = ""
-    """Status class of a done page (``2xx``), or reason of a failure (``dns``)."""
+    """Status class of a done page (``2xx``), or reason why it failed (``dns``) or was skipped."""
     links: Sequence[Links] = ()
     filtered: Mapping[str, int] = field(default_factory=dict)
     """Number of links that the worker filtered, by reason."""
@@ -340,10 +342,10 @@ class OutboxRecord:
     run: int
     server_time: int
     counters: Mapping[str, int] = field(default_factory=dict)
-    """admitted, done, failed, redirected, stopped, expired, bytes; of endings only."""
+    """admitted, done, failed, redirected, skipped, stopped, expired, bytes; of endings only."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """``done``, ``failed``, ``filtered``, ``dropped`` and ``reserved`` by reason, ``charged`` by
-    currency in millionths; of endings only."""
+    """``done``, ``failed``, ``skipped``, ``filtered``, ``dropped`` and ``reserved`` by reason,
+    ``charged`` by currency in millionths; of endings only."""
     started_at: float = 0
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to apply by ``<topic UUID>:<partition>``, when the run began or ended."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawlstream.model.crawl import CrawlKey, FiringKey
 
@@ -33,6 +33,32 @@ class PageFailed:
     uuid: str | None = None
     detail: str = ""
     """Text of the error, for people; cut to ``DETAIL_LENGTH``."""
+
+
+class SkippedPage(NamedTuple):
+    """Page that was not requested."""
+
+    id: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagesSkipped:
+    """Pages of one site and family of URLs that ended before their requests."""
+
+    crawl: CrawlKey
+    run: int
+    server_time: int
+    """Epoch seconds."""
+    reason: str
+    """A code: ``guard_path``, ``guard_parameter``, ``guard_host``."""
+    family: str
+    """Name of the family, safe to show."""
+    site: str
+    pages: Sequence[SkippedPage]
+    """At least one; the id of the first is the key of the record."""
+    firing: FiringKey | None = None
+    """The latest firing of a schedule that has fed the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +95,10 @@ class CrawlEvent:
     started_at: float = 0
     """Epoch seconds; of endings only."""
     counters: Mapping[str, int] = field(default_factory=dict)
-    """admitted, done, failed, redirected, stopped, expired, bytes; of endings only."""
+    """admitted, done, failed, redirected, skipped, stopped, expired, bytes; of endings only."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """``done``, ``failed``, ``filtered``, ``dropped`` and ``reserved`` by reason, ``charged`` by
-    currency in millionths; of endings only."""
+    """``done``, ``failed``, ``skipped``, ``filtered``, ``dropped`` and ``reserved`` by reason,
+    ``charged`` by currency in millionths; of endings only."""
     firing: FiringKey | None = None
     """The latest firing of a schedule that has fed the run."""
     by: str = ""
@@ -132,7 +158,7 @@ class GuardVerdict:
     """``on`` if crawls act on it at present; ``watch``: no link is changed by it."""
 
 
-Event = PageFailed | PaymentRequired | CrawlEvent | RunDelivered
+Event = PageFailed | PagesSkipped | PaymentRequired | CrawlEvent | RunDelivered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

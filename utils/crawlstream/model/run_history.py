@@ -23,10 +23,10 @@ class CrawlRun:
     """Epoch seconds."""
     ended_at: float | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
-    """admitted, done, failed, redirected, stopped, expired; of runs that have ended."""
+    """admitted, done, failed, redirected, skipped, stopped, expired; of runs that have ended."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """``done``, ``failed``, ``filtered``, ``dropped`` and ``reserved`` by reason; of
-    runs that have ended."""
+    """``done``, ``failed``, ``skipped``, ``filtered``, ``dropped`` and ``reserved`` by reason;
+    of runs that have ended."""
 
 
 @dataclass(frozen=True, slots=True)

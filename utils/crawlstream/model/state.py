@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.statuses import UNDER_WAY
+from crawlstream.model.statuses import PAGE_ENDS, UNDER_WAY
 
 
 class DomainBacklog(NamedTuple):
@@ -43,6 +43,8 @@ class CrawlState:
     redirected: int
     stopped: int
     expired: int
+    skipped: int = 0
+    """Pages that the waste guard ended before they were requested."""
     remember: int | None = None
     """Seconds for which its seen pages outlive a finished run; None: the operator's setting."""
     counted: int = 0
@@ -56,6 +58,7 @@ class CrawlState:
     """End of its pause in epoch seconds; 0: it does not end by itself."""
     done_by_status: Mapping[str, int] = field(default_factory=dict)
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
+    skipped_by_reason: Mapping[str, int] = field(default_factory=dict)
     filtered_by_reason: Mapping[str, int] = field(default_factory=dict)
     charged: Mapping[str, int] = field(default_factory=dict)
     """Charges of sites for the pages of the run, by currency, in millionths."""
@@ -95,6 +98,11 @@ class CrawlState:
         return lanes if self.is_idle and not {*lanes} & {*spiders} else ()
 
     @property
+    def ended(self) -> int:
+        """Return the number of pages that have ended, in any way."""
+        return sum(getattr(self, end) for end in PAGE_ENDS)
+
+    @property
     def held_back(self) -> Mapping[str, int]:
         """Return the entries held back by an operator, by reason; blocked ones need ``domains``."""
         if self.state == "paused":
@@ -105,8 +113,7 @@ class CrawlState:
     @property
     def residual(self) -> int:
         """Return the residual of the ledger; any value but 0 is a bug."""
-        ended = self.done + self.failed + self.redirected + self.stopped + self.expired
-        return self.admitted - ended - self.pending - self.held
+        return self.admitted - self.ended - self.pending - self.held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

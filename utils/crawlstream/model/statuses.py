@@ -8,7 +8,7 @@ ENDED = ("finished", "stopped", "expired")
 
 UNFINISHED = ("queued", "delayed", "held")
 """States of a page in the frontier that has not ended."""
-PAGE_ENDS = ("done", "failed", "redirected", "stopped", "expired")
+PAGE_ENDS = ("done", "failed", "redirected", "skipped", "stopped", "expired")
 """Ends of a page; the ledger counts each page in one of them."""
 
 REFUSALS = frozenset({429, 503})

@@ -14,13 +14,15 @@ from crawlstream.model.event import (
     Event,
     GuardVerdict,
     PageFailed,
+    PagesSkipped,
     PaymentRequired,
     RunDelivered,
 )
 from crawlstream.model.recurring.schedule import ScheduleEvent
+from crawlstream.model.statuses import PAGE_ENDS
 from crawlstream.wire import jsontext, views
 
-_COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired")
+_COUNTERS = ("admitted", *PAGE_ENDS)
 """Counters that every ending has: the first is the sum of the others."""
 _LAST = 253_402_300_799
 """Epoch seconds of the end of the year 9999, the last time that Python knows."""
@@ -43,9 +45,15 @@ def encode(event: Event) -> bytes:
 def _name(event: Event) -> str:
     if isinstance(event, CrawlEvent):
         return event.event
-    if isinstance(event, PaymentRequired):
-        return "payment_required"
-    return "page_failed" if isinstance(event, PageFailed) else "run_delivered"
+    return _NAME_OF[type(event)]
+
+
+_NAME_OF: Mapping[type, str] = {
+    PageFailed: "page_failed",
+    PagesSkipped: "pages_skipped",
+    PaymentRequired: "payment_required",
+    RunDelivered: "run_delivered",
+}
 
 
 def _more(event: Event) -> dict[str, Any]:
@@ -53,6 +61,8 @@ def _more(event: Event) -> dict[str, Any]:
         return _account(event)
     if isinstance(event, CrawlEvent):
         more = _ending(event)
+    elif isinstance(event, PagesSkipped):
+        more = _skipped(event)
     else:
         more = _page(event) if isinstance(event, PageFailed) else _priced(event)
     return more | ({"occasion": asdict(event.firing)} if event.firing else {})
@@ -165,6 +175,16 @@ def _page(event: PageFailed) -> dict[str, Any]:
     return record | {name: text for name, text in more.items() if text}
 
 
+def _skipped(event: PagesSkipped) -> dict[str, Any]:
+    return {
+        "reason": event.reason,
+        "family": event.family,
+        "site": event.site,
+        "pages": [page._asdict() for page in event.pages],
+        "count": len(event.pages),
+    }
+
+
 def _priced(event: PaymentRequired) -> dict[str, Any]:
     return {name: getattr(event, name) for name in ("id", "origin", "url", "price", "error")}
 
@@ -177,6 +197,8 @@ def _ending(event: CrawlEvent) -> dict[str, Any]:
     counters["filtered"] = dict(event.reasons.get("filtered", {}))
     counters["done_by_status"] = dict(event.reasons.get("done", {}))
     counters["failed_by_reason"] = dict(event.reasons.get("failed", {}))
+    if skipped := event.reasons.get("skipped"):
+        counters["skipped_by_reason"] = dict(skipped)
     if charged := event.reasons.get("charged"):
         counters["charged"] = views.charged_as_texts(charged)
     if dropped := event.reasons.get("dropped"):
@@ -247,6 +269,7 @@ def _crawl_event(value: Mapping[str, Any], crawl: CrawlKey) -> CrawlEvent:
         reasons={
             "done": counters.get("done_by_status", {}),
             "failed": counters.get("failed_by_reason", {}),
+            "skipped": counters.get("skipped_by_reason", {}),
             "filtered": counters.get("filtered", {}),
             "charged": {name: int(sum_) for name, sum_ in counters.get("charged", {}).items()},
             "dropped": counters.get("dropped", {}),

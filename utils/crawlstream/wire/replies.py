@@ -296,6 +296,7 @@ def _ledger(state: CrawlState) -> _Record:
         "done": state.done,
         "redirected": state.redirected,
         "failed": dict(state.failed_by_reason),
+        "skipped": dict(state.skipped_by_reason),
         "filtered": dict(state.filtered_by_reason),
         "charged": views.charged_as_texts(state.charged),
         "started": int(state.started_at),

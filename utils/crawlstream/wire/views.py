@@ -191,8 +191,8 @@ def summary_of(page: PageReport) -> str:
         PagePlace.QUEUED: f"queued{paused}",
         PagePlace.DELAYED: f"delayed: {_WHY_DELAYED}{paused}",
         PagePlace.SEEN: (
-            "seen, no longer queued: done, redirected or failed (failed pages of this run, by"
-            f" reason: {failed})"
+            "seen, no longer queued: done, redirected, failed or skipped (failed pages of this run,"
+            f" by reason: {failed})"
         ),
         PagePlace.NEVER: (
             "never admitted: never requested, or filtered (filtered links of this run, by reason:"

@@ -107,7 +107,7 @@ local function is_meant_by_stop(seeds, place, timestamp)
 end
 
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
-  'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'budget', 'top', 'recovered', 'steered',
+  'skipped', 'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'budget', 'top', 'recovered', 'steered',
   'occasion' }
 
 -- End the pause of a run; return true if it was paused.
@@ -150,7 +150,7 @@ end
 local function begin_run(c, name, run, lost, occasion)
   local key = K.ledger(c)
   for _, field in ipairs(redis.call('HKEYS', key)) do
-    if string.find(field, '^[nfzpdr]:') or string.find(field, '^from:') or string.find(field, '^to:') then
+    if string.find(field, '^[nfkzpdr]:') or string.find(field, '^from:') or string.find(field, '^to:') then
       redis.call('HDEL', key, field)
     end
   end

@@ -3,7 +3,8 @@
 
 -- Return the ledger {field, value …} of a context by field, as that of the given run.
 local function with_kept(ledger, run)
-  local ENDS = { done = true, failed = true, redirected = true, stopped = true, expired = true }
+  local ENDS = { done = true, failed = true, redirected = true, skipped = true, stopped = true,
+    expired = true }
   local found, kept = {}, {}
   for i = 1, #ledger, 2 do
     local field = string.match(ledger[i], '^kept:(.+)$')

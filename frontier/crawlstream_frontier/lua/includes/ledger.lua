@@ -1,5 +1,5 @@
 -- The ledger of a crawl's run: counters whose sides are equal at all times, and its ending.
--- Guarantee: admitted = done + failed + redirected + stopped + expired + queued + delayed + held
+-- Guarantee: admitted = done + failed + redirected + skipped + stopped + expired + queued + delayed + held
 --   + spilled once `save_ledger` has run. The script that decides an ending writes it to the outbox.
 -- Record `x:<c>` of crawl number c: name, run, state, counters, expires, started, active.
 -- `totals` HASH: queued (including `shelved`), delayed, held, spilled over all crawls, and limbo, which is not

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.effects import Outcome, Release, Requeue, Settle
+from crawlstream.model.effects import UNSENT, Outcome, Release, Requeue, Settle
 from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import KEYS, WIDE_OPEN, Bench, links, url_of
 
@@ -89,14 +89,18 @@ async def test_a_token_named_twice_in_one_call_ends_once(bench: Bench) -> None:
 
 
 async def test_outcomes_are_counted_by_reason(bench: Bench) -> None:
-    """Done, failed and redirected pages stand in the ledger, the first two by reason."""
-    await bench.feed.seeds("a/1", "a/2", "a/3")
-    done, failed, redirected = await bench.worker.lease(3)
+    """Pages stand in the ledger by their outcome, and all but redirected ones by reason."""
+    await bench.feed.seeds("a/1", "a/2", "a/3", "a/4")
+    done, failed, redirected, skipped = await bench.worker.lease(4)
     await bench.worker.settle(done, body_bytes=1_000)
     await bench.worker.settle(failed, outcome=Outcome.FAILED)
     await bench.worker.settle(redirected, outcome=Outcome.REDIRECTED, body_bytes=5)
+    end = Settle(token=skipped.token, outcome=Outcome.SKIPPED, reason="guard_path", sent_ms=UNSENT)
+    await bench.worker.exchange(settles=[end])
     state = await bench.state()
-    assert (state.done, state.failed, state.redirected) == (1, 1, 1)
+    assert (state.done, state.failed, state.redirected, state.skipped) == (1, 1, 1, 1)
+    assert state.skipped_by_reason == {"guard_path": 1}
+    assert (state.ended, state.residual) == (4, 0)
     assert (state.done_by_status, state.failed_by_reason) == ({"2xx": 1}, {"dns": 1})
     assert state.body_bytes == 1_005
 

@@ -298,13 +298,14 @@ async def test_a_site_rests_outside_its_hours_and_has_refused_nothing(bench: Ben
 
 
 @pytest.mark.usefixtures("still")
+@pytest.mark.parametrize("outcome", [Outcome.REDIRECTED, Outcome.SKIPPED])
 async def test_a_page_that_ends_without_a_request_costs_no_turn_and_tells_nothing(
-    bench: Bench,
+    bench: Bench, outcome: Outcome
 ) -> None:
     """Lets the next page go at once; a site that backs off has answered nothing by that."""
     await bench.rule(ThrottleRule(hits=1, window_s=100))
     await bench.feed.seeds(*(f"a/{i}" for i in range(3)))
-    unsent: dict[str, Any] = {"outcome": Outcome.REDIRECTED, "sent_ms": UNSENT}
+    unsent: dict[str, Any] = {"outcome": outcome, "sent_ms": UNSENT}
     await bench.worker.settle(*await bench.worker.lease(), **unsent)
     (lease,) = await bench.worker.lease(5)
     await meet(bench.worker, lease, asked(200))

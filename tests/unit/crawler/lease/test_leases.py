@@ -283,13 +283,14 @@ def test_an_exchange_is_bounded() -> None:
 
 def test_every_kind_of_end_reaches_the_frontier(leases: Leases) -> None:
     """Settle, requeue and release, with what belongs to each."""
-    first, second, third, buyer = (leases.admit(lease(n)) for n in range(4))
+    first, second, third, buyer, skipped = (leases.admit(lease(n)) for n in range(5))
     first.filtered["domain"] += 2
     first.body_bytes = 7
     leases.settle(first, Outcome.REDIRECTED, "")
     leases.requeue(second, 500)
     leases.release(third, delay_ms=9)
     leases.release_buyer(buyer, crawl_delay_ms=5)
+    leases.settle(skipped, Outcome.SKIPPED, "guard_path")
     owed = leases.of(0).take_report()
     assert list(owed.ends) == [
         Settle(
@@ -299,6 +300,12 @@ def test_every_kind_of_end_reaches_the_frontier(leases: Leases) -> None:
             filtered={"domain": 2},
             sent_ms=UNSENT,
             body_bytes=7,
+        ),
+        Settle(
+            token="1-4",
+            outcome=Outcome.SKIPPED,
+            reason="guard_path",
+            sent_ms=UNSENT,
         ),
         Requeue(token="1-1", delay_ms=500),
         Release(token="1-2", delay_ms=9),

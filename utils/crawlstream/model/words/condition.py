@@ -84,5 +84,5 @@ def absence(*lacking: str, spiders: Spiders) -> str:
 
 def _why(crawl: CrawlState) -> str:
     """Return the reasons for which nothing was fetched, in brackets; "" if none is known."""
-    told = by_reason(crawl.failed_by_reason or crawl.filtered_by_reason)
+    told = by_reason(crawl.failed_by_reason or crawl.skipped_by_reason or crawl.filtered_by_reason)
     return f" ({told})" if told else ""

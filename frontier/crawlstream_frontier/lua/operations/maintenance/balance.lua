@@ -10,12 +10,13 @@
 --   paused.
 -- Cost: one HMGET per crawl; in the first step of a round two commands per worker.
 --- include: present
-local COUNTERS = { 'admitted', 'done', 'failed', 'redirected', 'stopped', 'expired', 'queued',
-  'delayed', 'held', 'spilled' }
+local COUNTERS = { 'admitted', 'done', 'failed', 'redirected', 'skipped', 'stopped', 'expired',
+  'queued', 'delayed', 'held', 'spilled' }
 local FIELDS = { unpack(COUNTERS) }
 for _, field in ipairs({ 'state', 'paused', 'active' }) do
   FIELDS[#FIELDS + 1] = field
 end
+local QUEUED = 8
 local cursor, page, residual = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local found, longest = {}, 0
 local time = redis.call('TIME')
@@ -37,7 +38,7 @@ local function left_over(x)
 end
 
 local function waited(x)
-  local queued, state, paused, active = x[7], x[#COUNTERS + 1], x[#COUNTERS + 2], x[#COUNTERS + 3]
+  local queued, state, paused, active = x[QUEUED], x[#COUNTERS + 1], x[#COUNTERS + 2], x[#COUNTERS + 3]
   if state ~= 'running' or paused or tonumber(queued or 0) <= 0 then
     return 0
   end

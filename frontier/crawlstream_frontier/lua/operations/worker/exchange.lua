@@ -89,13 +89,15 @@ local function end_once(hold, sent_ms, is_answer)
   end
 end
 
+local BY_REASON = { failed = 'f:', skipped = 'k:' }  -- And n: for others.
+
 -- Count pages of crawl c by their outcome and its reason.
 local function count_ends(c, outcome, reason, pages, bytes)
   if pages > 0 then
     count(c, outcome, pages)
     count(c, 'bytes', bytes)
     if reason ~= '' then
-      count(c, (outcome == 'failed' and 'f:' or 'n:') .. reason, pages)
+      count(c, (BY_REASON[outcome] or 'n:') .. reason, pages)
     end
   end
 end
