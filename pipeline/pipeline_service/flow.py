@@ -16,6 +16,7 @@ from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import ConfigError, Unavailable
 from crawlstream.keys import Topics
+from crawlstream_extract.workers.job import WorkersLost
 from pipeline_service.metrics import BROKEN, LAG_SECONDS
 from pipeline_service.records.judging import Judged, Undeliverable, judge
 from pipeline_service.records.undelivered import UndeliveredPublisher
@@ -23,7 +24,6 @@ from pipeline_service.sinks.files.claims import BrokenChain
 from pipeline_service.sinks.sink import PageSink, SinkRefused
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.staging import Staging
-from pipeline_service.workers.pool import StagesLost
 
 POLL_S = 0.5
 """Longest wait for records, and so for the notice of a stop."""
@@ -180,7 +180,7 @@ class Flow:
         try:
             is_known = partial(self.sink.knows, batch.partition)
             judged = await self.staging.run(judged, self._beat, is_known)
-        except (ConfigError, StagesLost) as error:
+        except (ConfigError, WorkersLost) as error:
             self._break(str(error))
             return False
         if self._is_flooded(judged):

@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeGuard
 
 from crawlstream.errors import ConfigError
 from crawlstream.model.delivered import Delivered
+from crawlstream_extract.workers.job import WorkerLimits
+from crawlstream_extract.workers.pool import Beat
 from pipeline_service.metrics import STAGE_SECONDS, WORKER_DEATHS
 from pipeline_service.records.judging import FilteredRecord, Judged, Repeat, Undeliverable, Wanted
 from pipeline_service.records.rows import Shape, StoreRow
@@ -17,7 +19,7 @@ from pipeline_service.spec.quality.expect import ItemJudge
 from pipeline_service.spec.schema import required
 from pipeline_service.stages.chain import PageOutcome
 from pipeline_service.workers.inside import Inside
-from pipeline_service.workers.pool import Beat, WorkerLimits, WorkerPool
+from pipeline_service.workers.outside import Outside
 
 
 class StageRunner(Protocol):
@@ -66,7 +68,7 @@ class Staging:
     async def run(
         self, judged: Sequence[Judged], beat: Beat, is_known: Callable[[str], bool]
     ) -> Sequence[Judged]:
-        """Return the records, their pages as the stages have left them. ConfigError, StagesLost.
+        """Return the records, their pages as the stages have left them. ConfigError, WorkersLost.
 
         Repeats of a page that ``is_known``, or that comes twice, are not staged: the first outcome
         stays.
@@ -98,7 +100,7 @@ class Staging:
         def died(cause: str) -> None:
             WORKER_DEATHS.labels(pipeline.name, cause).inc()
 
-        return WorkerPool(pipeline.plan, limits, died=died)
+        return Outside(pipeline.plan, limits, died=died)
 
     def _after(self, judged: Wanted, outcome: PageOutcome) -> Judged:
         for took, seconds in zip(self._took, outcome.seconds, strict=False):

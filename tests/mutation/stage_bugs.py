@@ -20,7 +20,7 @@ STAGE_BUGS = {
         test="unit/pipeline/test_staging.py::comes_again_is_no_work",
     ),
     "what a lost worker had at hand is begun anew from its first record": Bug(
-        module="pipeline_service.workers.pool",
+        module="crawlstream_extract.workers.pool",
         right="            if await self._alone(slot, values[len(done)], done, beat, before=before):\n",
         wrong="            if await self._alone(slot, values[0], done, beat, before=before):\n",
         test="integration/pipeline/test_workers.py::somebody_kills or frozen or kills_three_workers",

@@ -20,6 +20,7 @@ from crawlstream.errors import ConfigError
 PACKAGES = {
     "utils": "crawlstream",
     "frontier": "crawlstream_frontier",
+    "extract": "crawlstream_extract",
     "kafka-monitor": "kafka_monitor",
     "redis-monitor": "redis_monitor",
     "crawler": "crawling",

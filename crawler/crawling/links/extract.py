@@ -14,15 +14,15 @@ from typing import Any
 import structlog
 from scrapy.http import HtmlResponse, Response
 
-from crawling.links.hrefs import Hrefs, refusals_of
 from crawling.links.scope import rules_for, rules_of
-from crawling.links.texts import LinkTexts
 from crawling.page.page import Page
 from crawling.page.page_traits import read_traits
 from crawling.page.parsed_page import ParsedPage
 from crawling.page.scrapy_request import page_of
 from crawlstream.model.crawl import Profile
 from crawlstream.model.web.address import without_fragment
+from crawlstream_extract.hrefs import Hrefs, refusals_of
+from crawlstream_extract.link_texts import LinkTexts
 
 MOST_LINKS = 5_000
 """Different addresses that are looked at in one page."""

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import structlog
 from lxml import etree
 
-from crawling.links.hrefs import Hrefs, refusal_of
 from crawling.links.sitemap_text import (
     CutShort,
     as_xml,
@@ -30,6 +29,7 @@ from crawling.links.sitemap_text import (
     text_of,
 )
 from crawlstream.model.web.address import resolved
+from crawlstream_extract.hrefs import Hrefs, refusal_of
 
 MOST_LISTED = 50_000
 """Entries of one file, as sitemaps.org has it; those beyond are counted."""

@@ -16,12 +16,9 @@ from lxml import etree
 from scrapy.http import HtmlResponse
 
 from crawling.quality.canonical import is_canonical
-from crawlstream.markup import may_be_deep, parsable, pieces
 from crawlstream.model.web.address import document_base
+from crawlstream_extract.markup import LONGEST_MARKUP, beginning, may_be_deep, pieces
 
-LONGEST_MARKUP = 1 << 20
-"""Characters that are read. What is made of them takes up to 45 times their size: sixteen million
-of elements would be 540 MB and seconds of CPU."""
 _LONGEST_BODY = 4 * LONGEST_MARKUP
 """Bytes that this many characters take at most."""
 _MOST_LINKS_OF_HEAD = 256
@@ -92,10 +89,7 @@ def _markup(response: HtmlResponse) -> tuple[str, bool]:
     """Return the text of a page, or its whole elements as far as may be read; and which of both."""
     if len(response.body) > _LONGEST_BODY:  # As text it may take four times its bytes.
         response = response.replace(body=response.body[:_LONGEST_BODY])
-    text = response.text
-    end = len(text) if len(text) <= LONGEST_MARKUP else max(text.rfind("<", 0, LONGEST_MARKUP), 0)
-    markup, is_whole = parsable(text[:end])
-    return markup, is_whole and end == len(text)
+    return beginning(response.text)
 
 
 def _roots_of(markup: str) -> tuple[Sequence[Any], bool]:

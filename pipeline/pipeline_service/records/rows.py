@@ -14,11 +14,11 @@ from typing import Any
 
 from crawlstream.model.delivered import Delivered
 from crawlstream.wire import jsontext
+from crawlstream_extract.metadata import FIELDS as METADATA
 from pipeline_service.formats.columns import COLUMNS, Column, ColumnType
 from pipeline_service.spec.schema import properties, types
 from pipeline_service.spec.stages import StageSpec
 from pipeline_service.stages.fields import kept_names
-from pipeline_service.stages.metadata import FIELDS as METADATA
 
 OF_AN_ITEM = ("appid", "crawlid", "spiderid", "run", "url", "timestamp")
 """Columns of its page in an item besides ``id`` and ``n``, unless it has fields so called."""

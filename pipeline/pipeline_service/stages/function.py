@@ -10,14 +10,16 @@ from importlib import import_module
 from typing import Any
 
 from crawlstream.errors import ConfigError
+from crawlstream_extract.plain import plain_fields
 from pipeline_service.spec.stages import RESERVED
 from pipeline_service.stages.draft import TOO_LARGE, Draft, Filtered, PageRefused
 from pipeline_service.stages.page import Page, with_fields
-from pipeline_service.stages.plain import plain_fields
 
 MOST_ITEMS = 10_000
 """Largest number of items of one page."""
 _LONGEST_ERROR = 500
+_OURS = ("pipeline_service", "crawlstream_extract", "importlib")
+"""Parts of the names of files other than those of users."""
 
 
 class Function:
@@ -99,7 +101,7 @@ def described(error: BaseException) -> str:
     frames: Iterable[traceback.FrameSummary] = traceback.extract_tb(error.__traceback__)
     place = ""
     for frame in frames:
-        if "pipeline_service" not in frame.filename and "importlib" not in frame.filename:
+        if not any(name in frame.filename for name in _OURS):
             place = f" ({frame.filename}:{frame.lineno})"
     text = " ".join(str(error).split())[:_LONGEST_ERROR]
     return f"{type(error).__name__}: {text}{place}" if text else f"{type(error).__name__}{place}"

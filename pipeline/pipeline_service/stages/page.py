@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from lxml import etree, html
 from parsel import Selector
 
-from crawlstream.markup import may_be_deep, parsable
-from crawlstream.model.delivered import XML, Delivered, is_xhtml
+from crawlstream.model.delivered import Delivered
+from crawlstream_extract.markup import parsable
+from crawlstream_extract.page_tree import is_html, is_xml, selector_of, text_of
 
 _NAMES = tuple(each.name for each in fields(Delivered))
 
@@ -29,12 +29,7 @@ class Page(Delivered):
     @cached_property
     def text(self) -> str:
         """The body as text; what its charset cannot say is U+FFFD. Empty if it is not text."""
-        if self.encoding == "binary":
-            return ""
-        try:
-            return self.body.decode(self.encoding or "utf-8", "replace")
-        except (LookupError, ValueError):
-            return self.body.decode("utf-8", "replace")
+        return text_of(self.body, self.encoding)
 
     @cached_property
     def markup(self) -> str:
@@ -44,20 +39,14 @@ class Page(Delivered):
     @cached_property
     def select(self) -> Selector:
         """The page's tree: ``page.select.css("h1::text").get()``, ``page.select.xpath(…)``."""
-        if _is_xml(self.mime) and not self.is_html:
+        if is_xml(self.mime) and not self.is_html:
             return Selector(text=self.markup, type="xml")
-        if may_be_deep(self.markup):
-            return Selector(text=self.markup, type="html")
-        return Selector(root=_shallow(self.markup), type="html")
+        return selector_of(self.markup)
 
     @property
     def is_html(self) -> bool:
         """True if the site calls it HTML, or XML and it is XHTML, or nothing and it is text."""
-        if self.mime in XML:
-            return is_xhtml(self.body)
-        if self.mime:
-            return self.mime in ("text/html", "application/xhtml+xml")
-        return self.encoding != "binary"
+        return is_html(self.mime, self.encoding, self.body)
 
 
 def page_of(result: Delivered) -> Page:
@@ -73,14 +62,3 @@ def with_fields(page: Page, made: Mapping[str, Any]) -> Page:
     other.__dict__.update(page.__dict__)
     other.__dict__["fields"] = made
     return other
-
-
-def _shallow(markup: str) -> Any:
-    """Return the tree of a page as parsel makes it, but 256 elements deep at most."""
-    parser = html.HTMLParser(recover=True, encoding="utf8", huge_tree=False)
-    root = etree.fromstring(markup.encode("utf-8", "replace"), parser)
-    return etree.fromstring(b"<html/>", parser) if root is None else root
-
-
-def _is_xml(mime: str) -> bool:
-    return mime in XML or (mime.endswith("+xml") and "html" not in mime)

@@ -12,13 +12,13 @@ from pydantic import ValidationError as ModelError
 
 from crawlstream.errors import ConfigError
 from crawlstream.wire.compiled import compile_schema
+from crawlstream_extract.plain import plain_fields
 from pipeline_service.spec.quality.counts import WHOLE, QualityCounts
 from pipeline_service.spec.schema import declared, properties
 from pipeline_service.spec.stages import RESERVED
 from pipeline_service.stages.draft import INVALID, Draft, Filtered, PageRefused
 from pipeline_service.stages.function import load_any
 from pipeline_service.stages.page import Page
-from pipeline_service.stages.plain import plain_fields
 
 MOST_ERRORS = 10
 """Sentences of one item."""

@@ -1,12 +1,10 @@
 """Stages in processes of their own, for code of users meets pages of strangers.
 
-``frames``    messages between the pipeline and a worker
-``child``     the worker: ``python -m pipeline_service.workers.child``
-``worker``    the pipeline's end of one worker
-``pool``      several of them; the dead and the hung are replaced
+``outcomes``  plans and outcomes as messages between the pipeline and a worker
+``work``      the stages in a worker
 ``inside``    the same stages in a thread of the pipeline itself, unguarded
+``outside``   workers (`crawlstream_extract.workers`), for the pages of a pipeline
 
-A worker that dies or hangs is killed and replaced, and what it had at hand is done one by one: the
-record that three workers have died of is undelivered. Order and offsets stay with the pipeline, and
-no worker outlives it.
+Pages that a lost worker had at hand are done one by one: the one that three workers have died of is
+undelivered. Order and offsets stay with the pipeline.
 """

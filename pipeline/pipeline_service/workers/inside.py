@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crawlstream.model.delivered import Delivered
+from crawlstream_extract.workers.pool import Beat
 from pipeline_service.spec.stages import ChainPlan
 from pipeline_service.stages.chain import Chain, PageOutcome
-from pipeline_service.workers.frames import outcome_bytes, outcome_of, unpack
-from pipeline_service.workers.pool import STAGE_KILLED, Beat
+from pipeline_service.workers.outcomes import outcome_bytes, outcome_of
+
+STAGE_KILLED = "stage_killed"
 
 
 class Inside:
@@ -42,6 +44,6 @@ class Inside:
         assert self._chain is not None
         try:
             # By the same way as a worker's, so that the same is stored.
-            return outcome_of(unpack(outcome_bytes(self._chain.run(page))))
+            return outcome_of(outcome_bytes(self._chain.run(page)))
         except MemoryError:
             return PageOutcome(reason=STAGE_KILLED, errors=["the process is out of memory"])

@@ -20,27 +20,12 @@ from html import escape, unescape
 import nh3
 from lxml import etree
 
-from crawlstream.markup import parsable
+from crawlstream_extract.markup import parsable
+from crawlstream_extract.safe_html import BLOCKS, CELLS, INLINE
 
 LONGEST = 500_000
 """Characters of a page that are processed."""
 
-_BLOCKS = frozenset(
-    {
-        *("address", "article", "aside", "blockquote", "caption", "dd", "details", "div", "dl"),
-        *("dt", "fieldset", "figcaption", "figure", "footer", "h1", "h2", "h3", "h4", "h5", "h6"),
-        *("header", "hr", "legend", "li", "main", "nav", "ol", "p", "pre", "section", "summary"),
-        *("table", "tbody", "tfoot", "thead", "tr", "ul", "br"),
-    }
-)
-_INLINE = frozenset(
-    {
-        *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "del", "dfn", "em", "i", "img"),
-        *("ins", "kbd", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strong"),
-        *("sub", "sup", "time", "u", "var", "wbr"),
-    }
-)
-_CELLS = frozenset({"td", "th", "col", "colgroup"})
 _ATTRIBUTES = {
     "*": {"dir", "lang"},
     "img": {"alt"},
@@ -52,7 +37,7 @@ _NO_TEXT = frozenset({"script", "style", "title", "noscript", "template"})
 """Elements whose content is not text for people."""
 
 _CLEANER = nh3.Cleaner(
-    tags=set(_BLOCKS | _INLINE | _CELLS),
+    tags=set(BLOCKS | INLINE | CELLS),
     attributes=_ATTRIBUTES,
     clean_content_tags=set(_NO_TEXT),
     url_schemes=set(),
@@ -102,9 +87,9 @@ def readable(html: str) -> str:
 
 
 def _gap(tag: re.Match[str]) -> str:
-    if tag[2] in _BLOCKS:
+    if tag[2] in BLOCKS:
         return "\n"
-    return "\t" if tag[2] in _CELLS else ""
+    return "\t" if tag[2] in CELLS else ""
 
 
 def _clean(html: str) -> str:

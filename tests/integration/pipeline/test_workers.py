@@ -17,10 +17,11 @@ import pytest
 
 from crawlstream.errors import ConfigError
 from crawlstream.wire.delivered import decode
+from crawlstream_extract.workers import pool as pools
+from crawlstream_extract.workers.job import WorkerLimits
 from pipeline_service.spec.stages import ChainPlan, read_stages
 from pipeline_service.stages.chain import PageOutcome
-from pipeline_service.workers import pool as pools
-from pipeline_service.workers.pool import WorkerLimits, WorkerPool
+from pipeline_service.workers.outside import Outside
 from support.pipelines.results import record
 from support.waiting import WaitUntil
 
@@ -41,9 +42,7 @@ class Workers:
         stages = read_stages([{"use": SHOP + call}], "stage", Path())
         asked = WorkerLimits(**{"workers": 2, "timeout_s": 5.0, **limits})
         self.died: Counter[str] = Counter()
-        self.pool = WorkerPool(
-            ChainPlan(stages), asked, died=lambda cause: self.died.update([cause])
-        )
+        self.pool = Outside(ChainPlan(stages), asked, died=lambda cause: self.died.update([cause]))
 
     @asynccontextmanager
     async def running(self) -> Any:
@@ -64,7 +63,7 @@ class Workers:
 def workers_here() -> Sequence[psutil.Process]:
     """The workers that this process has started and that live."""
     found = psutil.Process().children()
-    return [each for each in found if "pipeline_service.workers.child" in each.cmdline()]
+    return [each for each in found if "crawlstream_extract.workers.child" in each.cmdline()]
 
 
 def tried(trace: Path, order: str = "") -> list[int]:

@@ -16,7 +16,7 @@ from pipeline_service.records.rows import Shape, StoreRow
 from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.stages.chain import Chain, PageOutcome
 from pipeline_service.stages.fields import cleaned
-from pipeline_service.workers.frames import outcome_bytes, outcome_of, unpack
+from pipeline_service.workers.outcomes import outcome_bytes, outcome_of
 from support.hostile.markup import cpu_s, shapes
 from support.pipelines.results import record
 
@@ -57,14 +57,14 @@ def use(*names: str) -> str:
 def run(described: Pipeline, body: bytes = SHOP, **changes: Any) -> PageOutcome:
     """What becomes of a page, by the way that workers' answers take."""
     value = record(1, body=body, **changes)
-    return outcome_of(unpack(outcome_bytes(Chain(described.plan).run(decode(value)))))
+    return outcome_of(outcome_bytes(Chain(described.plan).run(decode(value))))
 
 
 def rows(described: Pipeline, body: bytes = SHOP, **changes: Any) -> list[dict[str, Any]]:
     """The rows of a page as JSON; its Parquet columns say the same of its fields."""
     value = record(1, body=body, **changes)
     chain = Chain(described.plan)
-    outcome = outcome_of(unpack(outcome_bytes(chain.run(decode(value)))))
+    outcome = outcome_of(outcome_bytes(chain.run(decode(value))))
     assert outcome.rows is not None, outcome
     shape = Shape(described.stage, chain.schema)
     made = [

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlstream.bus.records import Batch, Record
+from crawlstream_extract.workers import frames
 from pipeline_service.formats.files import Crawl
 from pipeline_service.records.judging import Judged, Repeat, Undeliverable, Wanted, judge
 from pipeline_service.sinks.files.repeats import Repeats
 from pipeline_service.sinks.files.segments import Segment, Spool
 from pipeline_service.spec.config import FilesSpec, Pipeline, read
 from pipeline_service.staging import Staging
-from pipeline_service.workers import frames
 from support.pipelines.results import page_id, record
 
 

@@ -23,12 +23,11 @@ from scrapy.linkextractors import LinkExtractor
 from w3lib.url import canonicalize_url
 
 from crawling.links.extract import MOST_LINKS, MOST_URL_CHARACTERS, links_of
-from crawling.links.texts import ALL_TEXTS, LONGEST_TEXT
-from crawling.page.parsed_page import LONGEST_MARKUP
-from crawlstream.markup import MOST_DEEP_TAGS
 from crawlstream.model.crawl import Profile
 from crawlstream.model.web.address import address, output_charset, resolved
 from crawlstream.model.web.filters import HostSet
+from crawlstream_extract.link_texts import ALL_TEXTS, LONGEST_TEXT
+from crawlstream_extract.markup import LONGEST_MARKUP, MOST_DEEP_TAGS
 from support.crawler.pages import HOPELESS_BASE, shaped_page
 
 GENERATED = int(os.environ.get("LINK_PAGES", "300"))

@@ -1,4 +1,4 @@
-"""The pipeline's end of one worker."""
+"""The parent's end of one worker."""
 
 from __future__ import annotations
 
@@ -9,52 +9,41 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Generic
 
-from crawlstream.errors import ConfigError, CrawlstreamError
-from pipeline_service.spec.stages import ChainPlan
-from pipeline_service.stages.chain import PageOutcome
-from pipeline_service.workers import frames
-from pipeline_service.workers.child import EXIT_MEMORY
+from crawlstream.errors import ConfigError
+from crawlstream_extract.workers import frames
+from crawlstream_extract.workers.child import EXIT_MEMORY
+from crawlstream_extract.workers.job import Job, Outcome, WorkerLimits, WorkerLost
 
 START_S = 120.0
-"""For a worker to load its stages."""
+"""For a worker to load its work."""
 _END_S = 2.0
 _BUFFER = 1 << 20
 
 
-class WorkerLost(CrawlstreamError):
-    """The worker has died, or was killed because it took too long; the text says which."""
+class JobWorker(Generic[Outcome]):
+    """A process that runs a job; only the thread that has started it may outlive it."""
 
-    def __init__(self, kind: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.kind = kind
-        """``killed``, ``memory`` or ``timeout``."""
-
-
-class StageWorker:
-    """A process that runs stages; only the thread that has started it may outlive it."""
-
-    def __init__(self, plan: ChainPlan, *, timeout_s: float, memory_mb: int) -> None:
+    def __init__(self, job: Job[Outcome], limits: WorkerLimits) -> None:
         self.served = 0
-        """Records that it has answered."""
-        self.schema: Mapping[str, Any] | None = None
-        """The JSON Schema of the items, if there is one."""
-        self._plan = plan
-        self._timeout_s = timeout_s
-        self._memory_mb = memory_mb
+        """Values that it has answered."""
+        self.told: Any = None
+        """Plain values that the work has told when it was loaded."""
+        self._job = job
+        self._limits = limits
         self._process: subprocess.Popen[bytes] | None = None
         self._reader = asyncio.StreamReader()
         self._writer: asyncio.StreamWriter | None = None
 
     async def start(self) -> None:
-        """Start it; ConfigError if the stages cannot be loaded, WorkerLost."""
+        """Start it; ConfigError if the work cannot be made, WorkerLost."""
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: ASYNC220  it returns once there is a process
                 [
-                    *(sys.executable, "-P", "-m", "pipeline_service.workers.child"),
+                    *(sys.executable, "-P", "-m", "crawlstream_extract.workers.child"),
                     *(str(os.getpid()), str(theirs.fileno())),
                 ],
                 pass_fds=[theirs.fileno()],
@@ -62,20 +51,21 @@ class StageWorker:
                 process_group=0,
             )
         self._reader, self._writer = await asyncio.open_connection(sock=ours, limit=_BUFFER)
-        plan = {"plan": frames.plan_record(self._plan), "memory_mb": self._memory_mb}
-        told = await self._asked(frames.pack(plan), START_S)
+        job = {"target": self._job.target, "argument": self._job.argument}
+        asked = frames.pack(job | {"memory_mb": self._limits.memory_mb})
+        told = await self._asked(asked, START_S)
         if "refused" in told:
             await self.close()
             raise ConfigError(told["refused"])
-        self.schema = told["schema"]
+        self.told = told["told"]
 
-    async def run(self, values: Sequence[bytes]) -> AsyncIterator[Sequence[PageOutcome]]:
-        """The outcomes of records, in their order, in some lists; WorkerLost."""
+    async def run(self, values: Sequence[bytes]) -> AsyncIterator[Sequence[Outcome]]:
+        """The outcomes of values, in their order, in some lists; WorkerLost."""
         message, left = frames.pack_values(values), len(values)
         while left:
-            told = await self._asked(message, self._timeout_s)
+            told = await self._asked(message, self._limits.timeout_s)
             try:
-                outcomes = [frames.outcome_of(frames.unpack(each)) for each in told]
+                outcomes = [self._job.decode(each) for each in told]
             except (KeyError, TypeError, ValueError) as error:
                 raise await self._lost("killed", f"it has answered nonsense: {error}") from error
             if not 0 < len(outcomes) <= left:
@@ -142,7 +132,9 @@ class StageWorker:
         if kind == "timeout":
             return WorkerLost(kind, sentence)
         if status == EXIT_MEMORY:
-            return WorkerLost("memory", f"it needs more than {self._memory_mb} MiB (memory_mb)")
+            return WorkerLost(
+                "memory", f"it needs more than {self._limits.memory_mb} MiB (memory_mb)"
+            )
         if status < 0:
             return WorkerLost(kind, f"it was killed by {signal.Signals(-status).name}")
         return WorkerLost(kind, f"it has ended with the status {status}")

@@ -18,6 +18,9 @@ from functools import cache
 
 MOST_ATTRIBUTES = 512
 """Maximum of an element; real pages have some dozens. The probes may pass up to twice as many."""
+LONGEST_MARKUP = 1 << 20
+"""Characters that are read. What is made of them takes up to 45 times their size: sixteen million
+of elements would be 540 MB and seconds of CPU."""
 MOST_DEEP_TAGS = 1 << 16
 """Maximum tags of a page whose elements may be nested as deep as the parser allows."""
 _TAGS_OF_STEP = 120
@@ -83,6 +86,13 @@ def parsable(text: str) -> tuple[str, bool]:
         return text, True
     end = _first_crowded(text)
     return text[:end], end == len(text)
+
+
+def beginning(text: str) -> tuple[str, bool]:
+    """Return the same of the whole elements of a text, as far as its length allows."""
+    end = len(text) if len(text) <= LONGEST_MARKUP else max(text.rfind("<", 0, LONGEST_MARKUP), 0)
+    markup, is_whole = parsable(text[:end])
+    return markup, is_whole and end == len(text)
 
 
 def may_be_deep(markup: str) -> bool:

@@ -1,7 +1,7 @@
-"""A worker: runs the stages of a pipeline over the records that come by its socket.
+"""A worker: runs a job over the values that come by its socket.
 
-``python -m pipeline_service.workers.child PARENT SOCKET``; it ends with its parent, whatever ends
-that. Signals of a terminal or a supervisor are its parent's to answer.
+``python -m crawlstream_extract.workers.child PARENT SOCKET``; it ends with its parent, whatever
+ends that. Signals of a terminal or a supervisor are its parent's to answer.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from typing import Any
 
 from crawlstream.errors import ConfigError
 from crawlstream.tether import tie_to
-from crawlstream.wire.delivered import decode
-from pipeline_service.stages.chain import Chain
-from pipeline_service.workers import frames
+from crawlstream_extract.workers import frames
+from crawlstream_extract.workers.job import WorkInside, load_work
 
 EXIT_MEMORY = 86
 _FLUSH_S = 0.05
-"""Seconds until finished records are reported while others run: the parent counts them."""
+"""Seconds until finished values are reported while others run: the parent counts them."""
 
 
 def main(parent: int, number: int) -> None:
-    """Load the stages, then answer one list of records after the other."""
+    """Load the work, then answer one list of values after the other."""
     tie_to(parent)
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_IGN)
@@ -35,24 +34,24 @@ def main(parent: int, number: int) -> None:
     with socket.socket(fileno=number) as connection:
         asked = _read(connection)
         try:
-            chain = Chain(frames.plan_of(asked["plan"]))
+            work = load_work(asked["target"], asked["argument"])
         except ConfigError as error:
             connection.sendall(frames.pack({"refused": str(error)}))
             return
         _limit_memory(asked["memory_mb"])
-        connection.sendall(frames.pack({"schema": chain.schema}))
+        connection.sendall(frames.pack({"told": work.told}))
         try:
             while (values := _read(connection)) is not None:
-                _answer(connection, chain, values)
+                _answer(connection, work, values)
         except (MemoryError, ConnectionError):
             os._exit(EXIT_MEMORY)
 
 
-def _answer(connection: socket.socket, chain: Chain, values: list[bytes]) -> None:
+def _answer(connection: socket.socket, work: WorkInside, values: list[bytes]) -> None:
     done: list[bytes] = []
     told_at = time.monotonic()
     for value in values:
-        done.append(frames.outcome_bytes(chain.run(decode(value))))
+        done.append(work.run(value))
         if time.monotonic() - told_at > _FLUSH_S:
             _tell(connection, done)
             told_at = time.monotonic()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from lxml import etree
 
-from crawlstream.markup import MOST_ATTRIBUTES, parsable
+from crawlstream_extract.markup import MOST_ATTRIBUTES, parsable
 
 _MOST_UNSEEN = MOST_ATTRIBUTES + 1024 // 2 + 128
 """Attributes that may stand before the first probe of an element, and pass those behind it."""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawling.links.hrefs import Hrefs
 from crawlstream.model.web.address import resolved
+from crawlstream_extract.hrefs import Hrefs
 
 BASE = "http://127.0.0.1:8000/part-1/page-41.html?q=1"
 
