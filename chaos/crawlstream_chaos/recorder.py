@@ -18,7 +18,7 @@ from kafka.partitioner.default import murmur2
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream_chaos.facts.facts import TopicRecord
-from crawlstream_chaos.witness import SeenRecord, Witness
+from crawlstream_chaos.witness import SeenRecord, Witness, partitions_of
 from crawlstream_cli.demo.access_log import LoggedRequest
 
 _BATCH = struct.Struct(">qiibIhi")
@@ -72,7 +72,7 @@ class RecordingWitness(Witness):
         topic = f"{self._prefix}.crawled_{appid}"
         consumer = KafkaConsumer(bootstrap_servers=self._hosts, enable_auto_commit=False)
         try:
-            numbers = consumer.partitions_for_topic(topic) or ()
+            numbers = partitions_of(consumer, topic)
             places = [TopicPartition(topic, number) for number in numbers]
             consumer.assign(places)
             consumer.seek_to_beginning(*places)

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from crawlstream.tasks import wait_until
 
 OUTPUTS = ("crawled_firehose", "outbound_firehose", "events", "rejected", "undelivered")
+_TIMEOUT_MS = 60_000
 ENDINGS = frozenset(("crawl_finished", "crawl_stopped", "crawl_expired"))
 
 
@@ -158,7 +159,7 @@ class Witness:
         partitions = [
             TopicPartition(topic, number)
             for topic in (f"{self._prefix}.{name}" for name in OUTPUTS)
-            for number in consumer.partitions_for_topic(topic) or ()
+            for number in partitions_of(consumer, topic)
         ]
         consumer.assign(partitions)
         consumer.seek_to_beginning(*partitions)
@@ -172,6 +173,17 @@ class Witness:
                     json.loads(record.value),
                 )
             )
+
+
+def partitions_of(consumer: KafkaConsumer, topic: str) -> Iterable[int]:
+    """Return the partitions of a topic; the consumer's own method requests those of all topics.
+
+    The Kafka of a test run has thousands.
+    """
+    requested = consumer._cluster.add_topic(topic)  # noqa: SLF001  nothing public asks for one
+    with suppress(UnknownTopicOrPartitionError):
+        consumer._net.run(consumer._manager.wait_for, requested, _TIMEOUT_MS)  # noqa: SLF001
+    return consumer._cluster.partitions_for_topic(topic) or ()  # noqa: SLF001
 
 
 def _identity(event: Mapping[str, Any]) -> tuple[object, ...]:

@@ -21,7 +21,8 @@ MEMORY_MIB = 100
 AGAIN = 3
 """Times that a page over the budget is measured again."""
 KNOWN_WORK_S = 0.045
-"""CPU seconds of :data:`PROGRAM`'s ``known_work`` on such a core."""
+"""CPU seconds of :data:`PROGRAM`'s ``known_work`` on such a core, which only pages over the budget
+are compared with."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ def peak():
 folder = Path(sys.argv[1])
 pages = expensive_pages()
 what_becomes_of(ExpensivePage(b"<a href=/x>"), folder)
-for name in sys.argv[3:] or pages:
+for name in sys.argv[4:] or pages:
     expensive = pages[name]
     read, write = os.pipe()
     child = os.fork()
@@ -54,7 +55,7 @@ for name in sys.argv[3:] or pages:
         before, began = peak(), time.process_time()
         end = what_becomes_of(expensive, folder)
         cpu_s, mib = time.process_time() - began, peak() - before
-        slower = max(1, known_work() / float(sys.argv[2]))
+        slower = max(1, known_work() / float(sys.argv[2])) if cpu_s > float(sys.argv[3]) else 1
         os.write(write, json.dumps([name, end, cpu_s / slower, mib]).encode())
         os._exit(0)
     os.close(write)
@@ -66,8 +67,9 @@ for name in sys.argv[3:] or pages:
 
 def costs(folder: Path, *names: str) -> dict[str, tuple[str, float, float]]:
     """How pages ended, their CPU seconds, and the MiB that they took; of all, or of some."""
+    program = (sys.executable, "-W", "ignore", "-c", PROGRAM)
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, str(folder), str(KNOWN_WORK_S), *names],
+        [*program, str(folder), str(KNOWN_WORK_S), str(CPU_S), *names],
         check=True,
         capture_output=True,
         text=True,

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from crawlstream.bus.topics import ensure_topics
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream_chaos.processes import LoggedCrawler, RunningServer
 from support.bus.values import values_of
-from support.forks.program import Forked, ForkedCrawler
+from support.forks.program import Forked, ForkedCrawler, run
 
 _TIMEOUT_S = 60
 
@@ -126,8 +125,8 @@ class MonitorCluster:
 
     def feed_by_hand(self, *arguments: str) -> int:
         """Run ``kafka-monitor feed``; its exit code."""
-        command = [sys.executable, "-m", "kafka_monitor", "feed", *arguments]
-        return subprocess.run(command, env=self._env, timeout=_TIMEOUT_S, check=False).returncode
+        words = ("kafka_monitor", "feed", *arguments)
+        return run(*words, env=self._env, folder=Path.cwd(), timeout_s=_TIMEOUT_S).returncode
 
     def read_all(self, topic: str) -> list[bytes]:
         """Every record of a topic so far."""

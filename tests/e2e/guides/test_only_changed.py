@@ -98,7 +98,7 @@ async def test_the_guide_to_what_has_changed_works(
                 status = reader.words("pages status")
                 return bool(json.loads((await reader.runs(*status, "--json")).out)["pages"] == 4)
 
-            await wait_until(knows_all, every_s=2, timeout_s=SLOWLY_S)
+            await wait_until(knows_all, every_s=4, timeout_s=SLOWLY_S)
             since = datetime.now(UTC).isoformat()
             site.pages["/p/1"] = titled("Lamp 1, 12.50")
             del site.pages["/p/2"]
@@ -110,7 +110,7 @@ async def test_the_guide_to_what_has_changed_works(
                 told = await reader.changed(since)
                 return told if {"/p/1", "/p/2", "/p/4"} <= told.keys() else None
 
-            told: Mapping[str, Any] = await wait_until(all_told, every_s=3, timeout_s=SLOWLY_S)
+            told: Mapping[str, Any] = await wait_until(all_told, every_s=6, timeout_s=SLOWLY_S)
             running.terminate()
             await running.communicate()
         listed = await reader.runs(*reader.words("pages changed shop"), "--since", since)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 
 from kafka import KafkaConsumer
-from kafka.errors import UnknownTopicOrPartitionError
 from kafka.structs import TopicPartition
+
+from crawlstream_chaos.witness import partitions_of
 
 _MARKERS_S = 5.0
 """How long Kafka may take to mark as committed what its writer knows to be: it answers first."""
-_TIMEOUT_MS = 60_000
 
 
 def values_of(hosts: str, topic: str, *, isolation_level: str = "read_uncommitted") -> list[bytes]:
@@ -21,7 +20,7 @@ def values_of(hosts: str, topic: str, *, isolation_level: str = "read_uncommitte
         bootstrap_servers=hosts, isolation_level=isolation_level, enable_auto_commit=False
     )
     try:
-        numbers = _partitions_of(consumer, topic)
+        numbers = partitions_of(consumer, topic)
         partitions = [TopicPartition(topic, number) for number in numbers]
         if not partitions:
             return []
@@ -36,17 +35,6 @@ def values_of(hosts: str, topic: str, *, isolation_level: str = "read_uncommitte
         return values
     finally:
         consumer.close()
-
-
-def _partitions_of(consumer: KafkaConsumer, topic: str) -> Iterable[int]:
-    """Return the partitions of one topic; the consumer's own method requests those of all topics.
-
-    A run's Kafka has thousands.
-    """
-    requested = consumer._cluster.add_topic(topic)
-    with suppress(UnknownTopicOrPartitionError):
-        consumer._net.run(consumer._manager.wait_for, requested, _TIMEOUT_MS)
-    return consumer._cluster.partitions_for_topic(topic) or ()
 
 
 def _wait_for_markers(

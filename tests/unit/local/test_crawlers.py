@@ -39,10 +39,10 @@ def _places(spiders: Mapping[str, int], former: Any = ()) -> dict[str, int]:
 
 def test_every_process_has_a_metrics_port_of_its_own(home: Home) -> None:
     """A row in the order of the spiders' names, behind the monitors and REST, around pipelines."""
-    note_crawlers(home, scaled((), {"link": 64, "shop-2": 64, "shop": 64}, {}))
+    note_crawlers(home, scaled((), {"link": 64, "shop-2": 2, "shop": 2}, {}))
     layout = LocalLayout(home=home, ports=Ports(), given={})
     crawlers = [layout.port_of("crawler", each.name) for each in crawlers_of(home)]
-    assert crawlers == [*range(5411, 5431), *range(5439, 5439 + 3 * 64 - 20)]
+    assert crawlers == [*range(5411, 5431), *range(5439, 5439 + 64 + 2 * 2 - 20)]
     pipelines = [layout.port_of("pipeline", f"pipeline-{n}") for n in range(1, 9)]
     assert pipelines == [*range(5431, 5439)]
     others = {layout.port_of(name, name) for name in ("kafka-monitor", "redis-monitor", "rest")}

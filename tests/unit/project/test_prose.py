@@ -7,10 +7,8 @@
 from __future__ import annotations
 
 import ast
-import io
 import os
 import re
-import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -54,6 +52,12 @@ PAGES = [
 ]
 
 _CODE = re.compile(r"``[^`]*``|`[^`]*`|--\S+|https?://\S+|:\w+:")
+_COMMENT = re.compile(
+    r'''"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"'''
+    r"""|'''(?:[^'\\]|\\.|'(?!''))*'''|'(?:[^'\\\n]|\\.)*'|#(?P<comment>[^\n]*)""",
+    re.DOTALL,
+)
+"""A comment of Python, or a string, which can have the sign of one in it."""
 _BLOCK = re.compile(r"--\[\[(.*?)\]\]", re.DOTALL)
 _LINE = re.compile(r"^\s*--(?!\[\[)(.*)$", re.MULTILINE)
 
@@ -70,9 +74,7 @@ def prose_of(path: Path) -> Iterator[str]:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 yield str(node.value.value)
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT:
-                yield token.string[1:]
+        yield from (found["comment"] for found in _COMMENT.finditer(text) if found["comment"])
 
 
 def riddles_in(path: Path, riddles: Mapping[str, str] = RIDDLES) -> Iterator[str]:
