@@ -36,7 +36,7 @@ pytestmark = [
 LOOKED_AT_S = 4
 """A run that has had no seed lately is looked at within this."""
 FED_BESIDE = 10
-"""So many crawls at least."""
+"""Minimum number of crawls."""
 IN_TURN = (
     "kill-partition", "freeze-partition", "cut-partition", "wipe-partition", "kill-home",
     "cut-home", "wipe-home", "lag-links", "kill-redis", "power-cut", "empty-redis",
@@ -45,7 +45,7 @@ IN_TURN = (
 
 
 async def play(cluster: ChaosCluster, scenario: Scenario, *, seconds: float = 6) -> RoundResult:
-    """One round of it, at a brisk pace."""
+    """A round of the scenario with short intervals."""
     pace = (0.2, 1.0)
     return await scenario.play(Round(cluster, scenario.name, seed=1, seconds=seconds, pause_s=pace))
 
@@ -64,7 +64,7 @@ async def test_seeds_enter_while_who_they_are_for_is_struck(divided_cluster: Cha
 
 
 async def test_whatever_strikes_in_turn_breaks_no_law(divided_cluster: ChaosCluster) -> None:
-    """All pages come, repeats are few and under their id, the books balance, limits are kept."""
+    """All pages come, repeats are few and under their id, the accounts close, limits are kept."""
     faults = [FAULTS[name] for name in IN_TURN]
     scenario = Scenario("in-turn", "", partial(strike_in_turn, faults), rate=0.4)
     outcome = await play(divided_cluster, scenario)
@@ -74,7 +74,7 @@ async def test_whatever_strikes_in_turn_breaks_no_law(divided_cluster: ChaosClus
 
 @asynccontextmanager
 async def _asleep(cluster: ChaosCluster, kind: str) -> AsyncIterator[None]:
-    """All of a kind are frozen for the length of the block, and nobody takes them for dead."""
+    """Freeze all processes of a kind for the length of the block; none is taken for dead."""
     kinds = (kind, "health")
     pids = [each.pid for one in kinds for each in await cluster.processes(one) if each.pid]
     for pid in pids:
@@ -91,7 +91,7 @@ def _broken(name: str) -> dict[str, str]:
 
 
 async def broken_crawler(name: str, round_: Round) -> None:
-    """A crawl in the hands of one crawler; nobody reads the last links while it is at work."""
+    """One crawler works on a crawl, and no process reads the last links meanwhile."""
     cluster, module = round_.cluster, {"CRAWLSTREAM_SPIDER_MODULES": "chaos.broken_partitions"}
     async with (
         _asleep(cluster, "crawler"),
@@ -106,7 +106,7 @@ async def broken_crawler(name: str, round_: Round) -> None:
 
 
 async def late_positions(round_: Round) -> None:
-    """A broken redis-monitor looks at a run while nobody reads links, and then somebody does."""
+    """A broken redis-monitor looks at a run before and after a process reads its links."""
     cluster = round_.cluster
     async with (
         _asleep(cluster, "redis-monitor"),
@@ -122,7 +122,7 @@ async def late_positions(round_: Round) -> None:
 
 
 async def _is_idle(round_: Round) -> bool:
-    """Whether nothing of its crawl waits or is under way, in any partition that answers."""
+    """Return whether no page of its crawl waits or is in flight in any partition that answers."""
     try:
         state = await round_.cluster.frontier.queries.crawl_state(round_.fed[0].key)
     except RedisUnavailable:
@@ -135,7 +135,7 @@ async def _is_idle(round_: Round) -> bool:
 async def dropped_leftovers(round_: Round) -> None:
     """A seed of the next run waits in a partition when the home goes back to before the last end.
 
-    It is told again that the former run is over, by a redis-monitor that drops what is left then.
+    A redis-monitor reports again that the former run is over, and drops the pages that are left.
     """
     cluster, partitions = round_.cluster, round_.cluster.frontier.partitions
     urls = cluster.plain_urls()
@@ -184,9 +184,9 @@ CAUGHT: Mapping[str, Script] = {
 async def test_a_process_that_breaks_a_law_is_caught(
     divided_cluster: ChaosCluster, name: str
 ) -> None:
-    """A run ends though not everything was delivered: pages are missing that nobody has stopped."""
+    """A run ends though pages are missing that no stop has covered."""
     outcome = await play(divided_cluster, Scenario(f"broken-{name}", "", CAUGHT[name], rate=4))
-    # What it has left behind is no matter of the next round.
+    # The next round does not depend on the pages that it has left behind.
     for redis in divided_cluster.observed.redis:
         await redis.flushall()
     assert "nothing is lost" in {violation.law for violation in outcome.violations}

@@ -32,7 +32,7 @@ _BOMB = gzip.compress(bytes(20 << 20))
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What must become of one URL."""
+    """Expected result of a URL."""
 
     outcome: str
     """``done``, ``failed`` or ``redirected``."""
@@ -78,7 +78,7 @@ class FaultWeb:
         count = max(pages // PAGES_A_HOST, 2)
         self.hosts = [str(IPv4Address(first_host) + number) for number in range(count)]
         self.pages: dict[str, Page] = {}
-        """What is found where, as :class:`CrawlerSite` takes it."""
+        """Pages by path, as :class:`CrawlerSite` takes them."""
         self.truth: dict[str, Fate] = {}
         """By the identity of a URL: results and events name the spelling that was found first."""
         self._kinds = [self._kind_of(number, pages) for number in range(pages)]
@@ -107,14 +107,14 @@ class FaultWeb:
         """How often each URL is asked for while nothing else fails."""
         return {url: fate.visits for url, fate in self.truth.items() if fate.visits}
 
-    # What there is.
+    # Its pages.
 
     def _kind_of(self, number: int, pages: int) -> str:
         if number == 0:
             return "plain"
         if _CHILDREN * number + 1 < pages:
             return self._drawn(_WITH_LINKS)
-        # One for each host, and its number tells which.
+        # A page for each host, numbered like it.
         if number % PAGES_A_HOST == PAGES_A_HOST - 1:
             return self._chance.choice(["cut", "silent", "hung_up"])
         return "chain" if number == pages - 2 else self._drawn(_WITHOUT)
@@ -149,7 +149,7 @@ class FaultWeb:
         return url
 
     def _add_elsewhere(self) -> None:
-        """What the front page leads to beyond this web."""
+        """Add links of the front page to addresses outside this web."""
         front = self.pages[self._host(0) + self._path(0)]
         assert isinstance(front, Answer)
         elsewhere = {
@@ -161,7 +161,7 @@ class FaultWeb:
         body = front.body + _anchors([*elsewhere, "mailto:nobody@a.example", "#top"])
         self.pages[self._host(0) + self._path(0)] = Answer(body)
 
-    # What is linked to.
+    # Targets of links.
 
     def _body(self, number: int) -> bytes:
         """Links to the page's children, and across."""
@@ -175,7 +175,7 @@ class FaultWeb:
         url = self._url(number)
         return _otherwise(url).replace("&", "&amp;") if number % 2 else url
 
-    # One method a kind: what visitors get, and what must become of it.
+    # A method for each kind: the answers, and the expected result.
 
     def _plain(self, number: int) -> tuple[Page, Fate]:
         return Answer(self._body(number)), GOOD
@@ -232,7 +232,7 @@ class FaultWeb:
         return Answer(status=301, headers={"Location": there}), MOVED
 
     def _chain(self, number: int) -> tuple[Page, Fate]:
-        """One hop more than anybody follows."""
+        """A chain of one redirect more than is followed."""
         host = self._host(number)
         for hop in range(1, _MAX_REDIRECTS + 1):
             answer = Answer(status=302, headers={"Location": f"/{number}/{hop + 1}"})
@@ -269,7 +269,7 @@ def _anchors(hrefs: Sequence[str]) -> bytes:
 
 
 def _first(trouble: Answer, then: Answer) -> Page:
-    """What the first visitor gets, and the others."""
+    """Answer the first visitor and the others differently."""
     visits = itertools.count()
 
     def answer(_visit: SeenRequest) -> Answer:

@@ -1,7 +1,7 @@
 """A frontier of any number of partitions as clients and workers see it, with all that goes between.
 
 Requests come through the product's intake, links to other partitions through logs as crawlers write
-them, and runs end by the product's looks. What processes do beside is done by ``settled``.
+them, and runs end by the product's looks. ``settled`` does the processes' other work.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LINKS = "links"
 DEDUPE_MS = 600_000
 PLACE = "topic", 0
 ASKED_AGAIN_MS = 50
-"""After so long a domain is looked at again whose coordinator had to be asked."""
+"""Time until a domain is looked at again after a request to its coordinator."""
 
 T = TypeVar("T")
 Positions = Callable[[], Awaitable[Mapping[tuple[str, int], int]]]
@@ -79,14 +79,14 @@ class _Coordinators:
         self._marks[partition] += marks
 
     async def send(self, records: Sequence[Out]) -> None:
-        """What the clocks of coordinators end is noted by redis-monitor."""
+        """Redis-monitor notes the endings that clocks of coordinators cause."""
         for record in records:
             coordinator, mark = decode_coordinator_mark(record.value)
             self._marks[coordinator].append(mark)
 
 
 class Whole:
-    """One frontier, however many partitions it has."""
+    """A frontier with any number of partitions."""
 
     def __init__(self, frontiers: Frontiers) -> None:
         self.frontiers = frontiers
@@ -145,7 +145,7 @@ class Whole:
         assert await self.frontiers.rules.copy(table)
 
     def domains(self, each: int = 1) -> list[str]:
-        """So many domains of each of three partitions, whatever this frontier has, in turns."""
+        """Return ``each`` domains of each of three partitions, alternating, for any frontier."""
         found: dict[int, list[str]] = {p: [] for p in range(3)}
         three, number = Partitions(number=3), 0
         while any(len(names) < each for names in found.values()):
@@ -180,7 +180,7 @@ class Whole:
         return state
 
     async def owed(self) -> list[OutboxRecord]:
-        """What the world is told; it is in Kafka after this."""
+        """Publish all pending reports to Kafka, and return them."""
         found: list[OutboxRecord] = []
         for p, reader in enumerate(self._readers):
             owed = list(await reader.records(count=1000, block_ms=0))
@@ -193,21 +193,21 @@ class Whole:
         return found
 
     async def endings(self) -> list[tuple[str, int]]:
-        """Kind and run of the endings that are told."""
+        """Publish all pending reports, and return kind and run of the endings."""
         kinds = {"crawl_finished", "crawl_stopped", "crawl_expired"}
         return [(one.kind, one.run) for one in await self.owed() if one.kind in kinds]
 
     # Workers.
 
     def session(self, partition: int, worker: str = "w1") -> WorkerSession:
-        """What a worker has with a partition."""
+        """Return the session of a worker with a partition."""
         key = worker, partition
         if key not in self._sessions:
             self._sessions[key] = self.frontiers.session(partition, worker, CRAWL.spiderid)
         return self._sessions[key]
 
     async def lease(self, want: int = 100, worker: str = "w1") -> list[Lease]:
-        """Up to so many pages, of all partitions."""
+        """Lease up to ``want`` pages of all partitions."""
         leases: list[Lease] = []
         for p in self.every:
             if len(leases) < want:
@@ -215,7 +215,7 @@ class Whole:
         return leases
 
     async def lease_at(self, partition: int, want: int = 1, worker: str = "w1") -> Sequence[Lease]:
-        """Up to so many of one partition; what it has to ask coordinators for before is asked."""
+        """Lease up to ``want`` pages of one partition, after its requests to coordinators."""
         session = self.session(partition, worker)
         answer = await session.exchange(want=want)
         if not answer.unconfirmed:
@@ -226,7 +226,7 @@ class Whole:
         return [*answer.leases, *(await session.exchange(want=want - len(answer.leases))).leases]
 
     async def urls(self, want: int = 100) -> list[str]:
-        """The same, by ``<domain>/<path>``, in order of their names."""
+        """Lease pages; return them by ``<domain>/<path>``, sorted by name."""
         return sorted(map(url_of, await self.lease(want)))
 
     async def settle(
@@ -263,7 +263,7 @@ class Whole:
         await session.exchange(requeues=[Requeue(token=lease.token, **how)])
 
     async def crawl_all(self) -> list[str]:
-        """Lease and settle until nothing is left; what came, sorted."""
+        """Lease and settle until nothing is left; return the pages, sorted."""
         crawled: list[str] = []
         while leases := await self.lease():
             for lease in leases:
@@ -271,10 +271,10 @@ class Whole:
                 crawled.append(url_of(lease))
         return sorted(crawled)
 
-    # What processes do beside.
+    # Other work of the processes.
 
     async def settled(self) -> None:
-        """All logs are read, all questions answered, all is told."""
+        """Read all logs, answer all requests, and publish all reports."""
         for _ in () if self.is_one else range(3):
             await self._positions_move()
             for p, log in enumerate(self._logs):

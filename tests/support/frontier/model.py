@@ -48,7 +48,7 @@ class Model:
         self.domains: dict[str, Domain] = {}
         self.stops: dict[CrawlKey, Place] = {}
         self.again: dict[int, list[Again]] = {}
-        """What is to be read again, by Kafka partition."""
+        """Records to read again, by Kafka partition."""
         self.default = rule
         self.recalled: dict[str, set[str]] = {}
         """Names of records that came back before their page was settled, by worker."""
@@ -56,7 +56,7 @@ class Model:
         self.restarted_at = -1_000_000
         self.run_floor = 0
         self.occasions: set[tuple[str, Occasion]] = set()
-        """Those that took effect, with their application."""
+        """Occasions that took effect, with their application."""
         self.heads: dict[tuple[str, str, Generation, int], int] = {}
         """How many entries can be leased of a band whose next ones are on the shelf."""
         self._turn = 0
@@ -64,7 +64,7 @@ class Model:
     # Seeds and stops.
 
     def was_stopped(self, crawl: CrawlKey, place: Place) -> bool:
-        """Whether a seed stands before its crawl's stop, or is older than one of elsewhere."""
+        """Return whether a seed precedes its stop, or is older than that of another partition."""
         stop = self.stops.get(crawl)
         if stop is None:
             return False
@@ -73,7 +73,7 @@ class Model:
         return stop.at > place.at
 
     def enters_again(self, crawl: CrawlKey, place: Place) -> bool:
-        """Whether a seed that was read before is to take effect once more."""
+        """Return whether a seed that was read before has to take effect again."""
         return not self.was_stopped(crawl, place) and any(
             (one.crawl == crawl and one.after < place.at and one.begin <= place.offset < one.end)
             for one in self.again.get(place.partition, ())
@@ -88,7 +88,7 @@ class Model:
         self.again[partition] = [one for one in moved if one.begin < one.end]
 
     def is_first(self, appid: str, occasion: Occasion | None) -> bool:
-        """Whether a record is the first that names its occasion, if it does."""
+        """Return whether a record is the first that names its occasion, or names none."""
         if occasion is None:
             return True
         known = (appid, occasion) in self.occasions
@@ -210,7 +210,7 @@ class Model:
             met.add(fingerprint)
 
     def register(self, worker: str, token: str, spilled: Mapping[int, int], now: int) -> None:
-        """A page has ended whose links were spilled, so many by chunk."""
+        """End a page whose links were spilled: their number by chunk."""
         generation = self.leases[worker][token].item.of
         for chunk, links in spilled.items():
             name = f"{worker} {token} {chunk}"
@@ -243,7 +243,7 @@ class Model:
         return True
 
     def lose_spills(self, passed: int) -> None:
-        """What was registered by then and has not come back fails."""
+        """Fail pages that were registered by then and have not come back."""
         for of in self.generations:
             lost = {name: links for name, (links, at) in of.spills.items() if at <= passed}
             for name, links in lost.items():
@@ -253,7 +253,7 @@ class Model:
                 self.owed["spill_lost", of.crawl, of.run] += 1
 
     def forget_worker(self, worker: str) -> None:
-        """A worker is gone, and what is remembered for it."""
+        """Remove a worker, and all that is stored for it."""
         self.deadlines.pop(worker, None)
         self.recalled.pop(worker, None)
 
@@ -312,7 +312,7 @@ class Model:
                 self.again.setdefault(partition, []).append(again)
 
     def steer(self, command: Command, now: int) -> int | None:
-        """Pause, resume or reprioritize the run under way: its number, None if there is none."""
+        """Pause, resume or reprioritize the current run; return its number, or None."""
         assert command.crawl
         latest = self.latest.get(command.crawl)
         if latest is None or not latest.takes_seeds or not latest.is_open:
@@ -339,7 +339,7 @@ class Model:
                 self._resume(generation, now)
 
     def close(self, generation: Generation, state: str) -> int:
-        """End a run from outside: what waits is gone, what is held may still end well."""
+        """End a run from outside: waiting pages are dropped, leased ones may still succeed."""
         generation.takes_seeds = False
         if generation.state != "running":
             return 0
@@ -357,7 +357,7 @@ class Model:
     # Leases.
 
     def promote_delayed(self, spider: str, now: int) -> None:
-        """What is due at ``now`` moves into its band."""
+        """Move pages that are due at ``now`` into their band."""
         due = sorted(
             (one for one in self.delayed if one[0] <= now and one[3].spider == spider),
             key=lambda one: one[:2],

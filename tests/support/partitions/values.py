@@ -29,7 +29,7 @@ Need = tuple[int, ...]
 
 
 class Context(NamedTuple):
-    """What one partition has of one generation of the crawl."""
+    """State of one generation of the crawl in one partition."""
 
     need: Need
     is_dead: bool = False
@@ -48,7 +48,7 @@ class Context(NamedTuple):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no page is waiting or in flight."""
+        """Return whether no page is waiting or in flight."""
         return not (self.queue or self.held)
 
     def admit(self, urls: frozenset[str], version: Version) -> Context:
@@ -60,7 +60,7 @@ class Context(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """One partition. Positions are next offsets to apply."""
+    """State of a partition. Positions are next offsets to apply."""
 
     life: int
     links_position: int
@@ -69,17 +69,17 @@ class Partition(NamedTuple):
     """By generation."""
 
     def with_context(self, generation: int, context: Context) -> Partition:
-        """The same with another context."""
+        """Return a copy with another context."""
         before, after = self.contexts[:generation], self.contexts[generation + 1 :]
         return self._replace(contexts=(*before, context, *after))
 
     def without_earlier(self, generation: int) -> Partition:
-        """The same, where what came before a generation is over."""
+        """Return a copy in which all generations before this one are over."""
         ended = [c._replace(is_dead=True, queue=frozenset(), label=0) for c in self.contexts]
         return self._replace(contexts=(*ended[:generation], *self.contexts[generation:]))
 
     def may_lease(self, generation: int) -> bool:
-        """Whether the coordinator has confirmed, in this life, a run that is recent enough."""
+        """Return whether the coordinator has confirmed, in this life, a recent run."""
         context = self.contexts[generation]
         return (
             not context.is_dead
@@ -96,14 +96,14 @@ class Mark(NamedTuple):
     life: int
     """Life of the coordinator in which it was written."""
     generation: int = 0
-    """Of a stop, or a lapse, the one that it begins."""
+    """Generation that a stop or a lapse begins."""
     run: int = 0
     offset: int = 0
     """Seeds below it belong to what is over."""
 
 
 class Tell(NamedTuple):
-    """A partition is to be told that the run of a generation is over."""
+    """A pending message to a partition: the run of a generation is over."""
 
     partition: int
     generation: int
@@ -111,7 +111,7 @@ class Tell(NamedTuple):
 
 
 class Registry(NamedTuple):
-    """What the coordinator knows of the crawl."""
+    """State of the crawl at its coordinator."""
 
     restored: int = 1
     """Life of the coordinator in which it has read `runs`."""
@@ -123,9 +123,9 @@ class Registry(NamedTuple):
     run: int = 0
     is_open: bool = False
     number: int = 0
-    """Of its changes in this life."""
+    """Number of its changes in this life."""
     is_published: bool = True
-    """Whether Kafka has the ending of the run before."""
+    """True if Kafka has the ending of the run before."""
     owed: Mark | None = None
     """The ending that is to be published."""
     tell: frozenset[Tell] = frozenset()
@@ -142,7 +142,7 @@ class Record(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """The coordinator tells to what a seed belongs."""
+    """A message of the coordinator that assigns a seed to a generation."""
 
     offset: int
     generation: int | None
@@ -168,7 +168,7 @@ class Answer(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What a worker does."""
+    """Work of a worker."""
 
     partition: int
     generation: int
@@ -182,7 +182,7 @@ class Job(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What one partition says when the monitor looks at it."""
+    """State of a partition as the monitor read it."""
 
     need: Need
     links_position: int
@@ -236,29 +236,29 @@ class State(NamedTuple):
 
     @property
     def version(self) -> Version:
-        """Of the registry as it is."""
+        """Version of the registry."""
         return Version(self.partitions[COORDINATOR].life, self.registry.number)
 
     def with_registry(self, registry: Registry) -> State:
-        """The same with another registry."""
+        """Return a copy with another registry."""
         return self._replace(registry=registry)
 
     def with_partition(self, place: int, partition: Partition) -> State:
-        """The same with another partition."""
+        """Return a copy with another partition."""
         before, after = self.partitions[:place], self.partitions[place + 1 :]
         return self._replace(partitions=(*before, partition, *after))
 
     def with_context(self, place: int, generation: int, context: Context) -> State:
-        """The same with another context."""
+        """Return a copy with another context."""
         changed = self.partitions[place].with_context(generation, context)
         return self.with_partition(place, changed)
 
     def with_job(self, worker: int, job: Job | None) -> State:
-        """The same with a worker that does something else."""
+        """Return a copy in which a worker has another state."""
         return self._replace(jobs=(*self.jobs[:worker], job, *self.jobs[worker + 1 :]))
 
     def marks(self) -> Iterator[Mark]:
-        """What counts of ``runs``: all but what an earlier life wrote behind a later one."""
+        """Yield records of ``runs`` but those that an earlier life wrote behind a later one."""
         latest = 1
         for mark in self.runs:
             if mark.kind == "life":
@@ -267,7 +267,7 @@ class State(NamedTuple):
                 yield mark
 
     def with_record(self, place: int, record: Record) -> State:
-        """The same with one more record for a partition."""
+        """Return a copy with one more record for a partition."""
         log = (*self.links[place], record)
         return self._replace(links=(*self.links[:place], log, *self.links[place + 1 :]))
 
@@ -293,12 +293,12 @@ class Bug(Enum):
 
 
 class Cluster(NamedTuple):
-    """What there is to crawl, by how many, and what may fail."""
+    """Pages to crawl, their partitions and workers, and faults that may occur."""
 
     places: dict[str, int]
     """The partition of each URL, which is a letter."""
     links: dict[str, str]
-    """What each URL links to."""
+    """Links of each URL."""
     incoming: str
     """A letter is a seed, `!` a stop."""
     partitions: int = 2
@@ -311,9 +311,9 @@ class Cluster(NamedTuple):
     """Partitions that may crash; None: all."""
     bug: Bug | None = None
     leaves_out: bool = False
-    """Whether workers leave out what Kafka has from them, or all others, for the generation."""
+    """True: workers leave out links that Kafka has from them, or others, for the generation."""
     follows: bool = False
-    """Whether what comes of a later generation ends the earlier ones, as in the scripts; else only
+    """True: a record of a later generation ends the earlier ones, as in the scripts; else only
     the coordinator does."""
 
     def next_seed(self, partition: int, offset: int) -> int:
@@ -323,7 +323,7 @@ class Cluster(NamedTuple):
         return offset
 
     def due(self, end: int, covered: int = 0) -> frozenset[str]:
-        """What must be delivered of the records below an offset: all that no stop has covered.
+        """Return the records below an offset that must be delivered: all that no stop has covered.
 
         ``covered``: below it the seeds' runs have expired.
         """

@@ -1,4 +1,4 @@
-"""What plugins, spiders and tests of users import: listed, and all that the documentation uses."""
+"""Names that plugins, spiders and tests of users import: listed, with all that docs use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BY_CONTEXT = {
     "editor": ("read", "set_rule", "remove_rule", "block", "unblock"),
     "keys": ("tag",),
 }
-"""What ``docs/plugins.md`` promises of the fields of ``crawlstream.plugins.Context``."""
+"""Fields of ``crawlstream.plugins.Context`` that ``docs/plugins.md`` promises."""
 
 OURS = re.compile(
     r"(crawling|crawlstream|kafka_monitor|redis_monitor|rest_service|pipeline_service)(\.|$)"
@@ -65,7 +65,7 @@ def hints(kind: type) -> list[tuple[str, Any]]:
 
 
 def told(path: str, thing: Any) -> Iterator[str]:
-    """A function, or a class with all of it that is public and ours."""
+    """Describe a function, or a class with all its public members of this project."""
     yield line(path, thing)
     if inspect.isclass(thing) and not issubclass(thing, Exception):
         ours = [base for base in thing.__mro__ if OURS.match(base.__module__)]
@@ -75,12 +75,12 @@ def told(path: str, thing: Any) -> Iterator[str]:
 
 
 def member(kind: type, name: str) -> Any:
-    """What a class has under a name; None for a field that each object sets."""
+    """Return the attribute of a class; None for a field that each object sets."""
     return inspect.getattr_static(kind, name, None)
 
 
 def line(path: str, thing: Any) -> str:
-    """One member."""
+    """Describe a member."""
     plain = thing.__func__ if isinstance(thing, classmethod | staticmethod) else thing
     if inspect.isfunction(plain):
         word = "async " if inspect.iscoroutinefunction(plain) else ""
@@ -91,7 +91,7 @@ def line(path: str, thing: Any) -> str:
 
 
 def signature(kind: type) -> str:
-    """How objects are made, where that is ours to say."""
+    """Describe the constructor, if this project defines it."""
     init = inspect.getattr_static(kind, "__init__")
     ours = inspect.isfunction(init) and OURS.match(init.__module__)
     return plainly(inspect.signature(init)) if ours else ""
@@ -104,7 +104,7 @@ def plainly(signature: inspect.Signature) -> str:
 
 
 def test_public_members_are_those_of_the_list() -> None:
-    """Whoever changes one changes the list, and writes it into CHANGELOG.md."""
+    """Each change also changes the list, and is described in CHANGELOG.md."""
     found = "".join(f"{each}\n" for each in members())
     if os.environ.get("UPDATE_DOCS") == "1":
         LIST.write_text(found, encoding="utf-8")
@@ -124,7 +124,7 @@ def test_public_members_are_explained() -> None:
 
 
 def imports_of(code: str) -> Iterator[tuple[str, str]]:
-    """Module and name of everything of ours that some code imports; ``*`` for a module itself."""
+    """Yield module and name of all imports from this project; ``*`` for a module itself."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and OURS.match(node.module or ""):
             yield from ((node.module or "", alias.name) for alias in node.names)
@@ -134,7 +134,7 @@ def imports_of(code: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_examples_import_public_members_only(page: Path) -> None:
-    """Whoever copies one depends on no room of ours; what stands in ``py`` is not to be copied."""
+    """Copied examples import only public names; blocks marked ``py`` are not to be copied."""
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     used = {each for code in blocks for each in imports_of(code)}
     known = {(module, name) for module in MODULES for name in [*names_of(module), "*"]}
@@ -142,7 +142,7 @@ def test_examples_import_public_members_only(page: Path) -> None:
 
 
 def test_an_internal_import_in_an_example_would_be_seen() -> None:
-    """By either form of import; other packages' are nobody's business here."""
+    """Finds both forms of import, and leaves out other packages."""
     code = "import json\nimport crawlstream.wire.jsontext\nfrom crawling.page.page import Page\n"
     assert set(imports_of(code)) == {
         ("crawlstream.wire.jsontext", "*"),

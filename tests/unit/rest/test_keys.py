@@ -72,14 +72,14 @@ def test_keys_have_one_form(text: str, fields: dict[str, Any]) -> None:
     ],
 )
 def test_keys_of_other_forms_are_refused_without_their_secret(text: str) -> None:
-    """A key that is misspelt opens nothing, and the error does not tell it."""
+    """A key that is misspelt opens nothing, and the error does not contain it."""
     with pytest.raises(ConfigError, match="API_KEYS") as refused:
         load_settings(CRAWLSTREAM_API_KEYS=f"read:{SECRET},{text}{SECRET}")
     assert SECRET not in str(refused.value)
 
 
 def test_a_key_has_a_rate_of_its_own() -> None:
-    """What a key may do in a second is what it says, or what everybody may."""
+    """A key has its own number of requests a second, or the general one."""
     limiter = RateLimiter(100, clock=Clock())
     assert [limiter.admit("slow", 1) for _ in range(3)] == [True, True, False]
     assert all(limiter.admit("other") for _ in range(200))
@@ -87,7 +87,7 @@ def test_a_key_has_a_rate_of_its_own() -> None:
 
 
 def test_guessing_is_slow() -> None:
-    """Some wrong keys at once, then one a second; the right one is not found any faster."""
+    """Accepts some wrong keys at once, then one each second; the right key is not found faster."""
     clock = Clock()
     guesses = Guesses(clock=clock)
     known, new = (Client(name, Role.READ, "192.0.2.1") for name in ("known", "new"))
@@ -118,7 +118,7 @@ def test_guessing_is_slow() -> None:
     ],
 )
 def test_a_network_of_one_client_is_one_peer(address: str, peer: str) -> None:
-    """Whoever has a whole /64 has no more shares than others."""
+    """All addresses of a /64 have one share together."""
     assert peer_of(address) == peer
 
 
@@ -155,7 +155,7 @@ def _set(name: str, seeds: int = 1, appid: str = "shop") -> ScheduleRequest:
 
 
 async def test_a_key_may_have_so_many_pages_waiting() -> None:
-    """Those of its applications count, and what it has fed just now; without a quota, nothing."""
+    """Counts pages of its applications, and those it has fed just now; nothing without a quota."""
     clock, pending = Clock(), {"shop": 5, "news": 100}
     quota = _quota(pending, clock)
     bound = Client("bound", Role.SUBMIT, appids=frozenset({"shop"}), waiting=10)
@@ -172,7 +172,7 @@ async def test_a_key_may_have_so_many_pages_waiting() -> None:
 
 
 async def test_a_key_may_have_so_many_schedules() -> None:
-    """Those of its applications count, and what it has set just now; replacing one is free."""
+    """Counts schedules of its applications and those that it has just set; replacing is free."""
     clock = Clock()
     known = {("shop", "a"): 1, ("shop", "b"): 1, **{("news", str(n)): 1 for n in range(9)}}
     quota = _quota({}, clock, known)
@@ -210,7 +210,7 @@ async def test_schedules_count_as_the_seeds_of_one_firing() -> None:
 
 @pytest.mark.parametrize("share", [{"waiting": 1}, {"schedules": 0}])
 async def test_a_quota_holds_for_schedules_that_are_fed(share: Any) -> None:
-    """``/feed`` is no way round it, also for a key of no application."""
+    """``/feed`` has the same quota, also for a key of no application."""
     told: dict[str, Any] = {"uuid": "u", "appid": "shop", "schedule": "new", "cron": "0 0 * * *"}
     told |= {"crawl": {"crawlid": "c"}, "seeds": ["http://a.test/", "http://b.test/"]}
     service: Any = SimpleNamespace(quota=_quota({}, Clock()), limits=RequestLimits())
@@ -221,7 +221,7 @@ async def test_a_quota_holds_for_schedules_that_are_fed(share: Any) -> None:
 
 
 async def test_nobody_takes_all_turns() -> None:
-    """A client has its share, others come beside it, and whoever waits too long is told so."""
+    """Each client has its share, and one that waits too long is refused."""
     turns = FairSemaphore(most=3, each=2, patience_s=0.2)
     free, running = asyncio.Event(), []
 
@@ -267,7 +267,7 @@ async def _pass(turns: FairSemaphore, client: str) -> None:
 
 
 def test_what_lets_somebody_in_is_hidden() -> None:
-    """Names of headers stay, values of those that carry secrets go, and so does what came."""
+    """Keeps names of headers, and removes values that carry secrets and the raw record."""
     headers = {
         **{name: ["secret"] for name in ("Cookie", "authorization", "X-Api-Key", "X-Auth-Token")},
         "Accept": ["text/html"],
@@ -313,7 +313,7 @@ async def _asked_by_head(app: Any) -> list[Any]:
 
 
 async def test_head_ends_a_stream_at_its_headers() -> None:
-    """What would go on for ever is not begun; what fails before its headers fails."""
+    """An endless response is not begun; a response that fails before its headers fails."""
     start = {"type": "http.response.start", "status": 200, "headers": []}
     ended = []
 

@@ -21,7 +21,7 @@ from support.partitions.system import Step
 
 
 class CreditBug(Enum):
-    """What an implementation may forget."""
+    """Rules that an implementation may break."""
 
     CREDIT_SURVIVES = "a partition that has gone back in time keeps its unspent credit"
     NOT_COUNTED = "a home that has gone back in time grants by what it knew"
@@ -34,10 +34,10 @@ class CreditBug(Enum):
 
 
 class Account(NamedTuple):
-    """What a partition has drawn, as it or the coordinator knows it."""
+    """Credits that a partition has drawn, as it or the coordinator knows them."""
 
     life: int
-    """Of the partition."""
+    """Life of the partition."""
     number: int
     drawn: int
     """In total, less what was given back."""
@@ -58,7 +58,7 @@ class Holder(NamedTuple):
     elsewhere: int
     """Credits that others have spent, as the coordinator has last said."""
     is_refused: bool
-    """Whether the coordinator has said that there will be none."""
+    """True: the coordinator has answered that there will be none."""
 
     def draw(self, amount: int, unspent: int) -> Holder:
         """With more credits, or fewer, than before."""
@@ -80,7 +80,7 @@ class Coordinator(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """A partition asks for credits, or tells of those that it has spent."""
+    """A partition requests credits, or reports those that it has spent."""
 
     partition: int
     account: Account
@@ -106,22 +106,22 @@ class CreditState(NamedTuple):
     holders: tuple[Holder, ...]
     coordinator: Coordinator
     lives: tuple[int, ...]
-    """Of the partitions, then of the coordinator."""
+    """Lives of the partitions, then of the coordinator."""
     draws: frozenset[Draw]
-    """Those that come late, and again; others are heard at once."""
+    """Draws that come late, and again; others arrive at once."""
     grants: frozenset[Granted]
     crashes: int
     late: int
-    """So many more draws may come late."""
+    """Number of further draws that may come late."""
     snapshots: tuple[Holder | Coordinator | None, ...]
 
     def with_holder(self, place: int, holder: Holder) -> CreditState:
-        """The same with another partition."""
+        """Return a copy with another partition."""
         before, after = self.holders[:place], self.holders[place + 1 :]
         return self._replace(holders=(*before, holder, *after))
 
     def with_account(self, place: int, account: Account) -> CreditState:
-        """The same with what the coordinator knows of a partition."""
+        """Return a copy with other credits of a partition at the coordinator."""
         accounts = self.coordinator.accounts
         changed = (*accounts[:place], account, *accounts[place + 1 :])
         return self._replace(coordinator=self.coordinator._replace(accounts=changed))
@@ -150,7 +150,7 @@ class PageLimit:
         self._bug = bug
 
     def begin(self) -> CreditState:
-        """Nobody has drawn anything."""
+        """State in which no partition has drawn anything."""
         n, account = len(self._links), Account(1, 0, 0, 0)
         return CreditState(
             holders=tuple(
@@ -179,7 +179,7 @@ class PageLimit:
         return (is_exact or is_short) and not is_waiting
 
     def steps(self, state: CreditState) -> Iterator[Step[CreditState]]:
-        """What partitions, coordinator and time may do."""
+        """Steps of partitions, coordinator and time."""
         for place in range(len(state.holders)):
             yield from self._of_holder(state, place)
         for draw in state.draws:
@@ -208,7 +208,7 @@ class PageLimit:
             yield Step("count", self._counted(state, place), about=place)
 
     def _found(self, holder: Holder) -> Holder:
-        """One more link has been found: it enters, waits, or is refused."""
+        """Add a link that was found: it enters, waits, or is refused."""
         account = holder.account
         found = holder._replace(links=holder.links - 1)
         spent = account.drawn - account.unspent
