@@ -40,7 +40,7 @@ IN_TURN = (
 
 
 async def play(cluster: ChaosCluster, scenario: Scenario, *, seconds: float = 6) -> RoundResult:
-    """One round of it, at a brisk pace."""
+    """A round of the scenario with short intervals."""
     pace = (0.2, 1.0)
     return await scenario.play(Round(cluster, scenario.name, seed=1, seconds=seconds, pause_s=pace))
 
@@ -54,7 +54,7 @@ async def test_a_scenario_breaks_no_law(chaos_cluster: ChaosCluster, name: str) 
 
 
 async def test_whatever_strikes_in_turn_breaks_no_law(chaos_cluster: ChaosCluster) -> None:
-    """All pages come, repeats are few and under their id, the books balance, limits are kept."""
+    """All pages come, repeats are few and under their id, the accounts close, limits are kept."""
     faults = [FAULTS[name] for name in IN_TURN]
     scenario = Scenario("in-turn", "", partial(strike_in_turn, faults), rate=0.25)
     outcome = await play(chaos_cluster, scenario)
@@ -85,7 +85,7 @@ CAUGHT = {
 
 
 async def broken_crawler(name: str, round_: Round) -> None:
-    """A crawl, a good part of which is in the hands of a crawler that breaks a law."""
+    """A crawl, a good part of which a crawler that breaks a law has leased."""
     broken = {"BREAK": name, "CRAWLSTREAM_SPIDER_MODULES": "chaos.broken"}
     async with extra_crawler(
         round_.context, PYTHONPATH=os.pathsep.join(sys.path), **broken
@@ -118,7 +118,7 @@ async def test_a_process_that_breaks_a_law_is_caught(
     outcome = await play(
         chaos_cluster, Scenario(f"broken-{name}", "", partial(script, name), rate=4)
     )
-    # What it has left in the books is no matter of the next round.
+    # The next round does not depend on the pages that it has left behind.
     await chaos_cluster.observed.redis[0].flushall()
     assert CAUGHT[name] in {violation.law for violation in outcome.violations}
 

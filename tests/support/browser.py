@@ -33,7 +33,7 @@ _QUIET = (
 
 
 def find_chromium() -> str:
-    """The program; a missing one fails whoever needs it, and says what to do."""
+    """Return the program; if it is missing, fail with a remedy."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         raise AssertionError(
@@ -43,7 +43,7 @@ def find_chromium() -> str:
 
 
 class Tab:
-    """One page of the browser, and everything that went wrong on it."""
+    """A page of the browser, and all errors on it."""
 
     def __init__(self, browser: Browser, session: str) -> None:
         self._browser = browser
@@ -51,13 +51,13 @@ class Tab:
         self.complaints: list[str] = []
         """Errors and warnings of the console, exceptions of scripts, requests that failed."""
         self.dialogs: list[str] = []
-        """What ``alert`` and its kin have said."""
+        """Texts of ``alert`` and similar dialogs."""
         self._loaded: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         """By the name that each loading of a document has."""
         self._next_load = asyncio.Event()
 
     async def call(self, method: str, **parameters: object) -> Any:
-        """One command of the protocol, about this page."""
+        """Send a command of the protocol to this page."""
         return await self._browser.call(method, parameters, session=self._session)
 
     async def go(self, url: str) -> None:
@@ -83,7 +83,7 @@ class Tab:
             await self._next_load.wait()
 
     async def text(self, selector: str = "body") -> str:
-        """What a person reads in the first element that fits; "" without one."""
+        """Return the visible text of the first element that matches; "" without one."""
         name = json.dumps(selector)
         return str(await self.run(f"document.querySelector({name})?.innerText ?? ''"))
 
@@ -97,7 +97,7 @@ class Tab:
         for _ in range(_TRIES):
             await self.run(f"{field}.focus(); {field}.select()")
             await self.call("Input.insertText", text=value)
-            # A busy browser may have given the focus to nobody yet.
+            # On a busy machine no element may have the focus yet.
             if await self.run(f"{field}.value") == value:
                 return
         raise AssertionError(f"{selector} does not take {value!r}")
@@ -120,7 +120,7 @@ class Tab:
         await asyncio.to_thread(path.write_bytes, base64.b64decode(answer["data"]))
 
     def hear(self, method: str, told: Any) -> None:
-        """Note what the browser tells by itself."""
+        """Note an event of the browser."""
         match method:
             case "Page.lifecycleEvent" if told["name"] == "load":
                 self._loaded[told["loaderId"]].set()
@@ -190,7 +190,7 @@ class Browser:
 
 
 class _Pipes(NamedTuple):
-    """Chromium, and our ends of its pipes."""
+    """Chromium, and the ends of its pipes in this process."""
 
     process: subprocess.Popen[bytes]
     answers: int

@@ -1,7 +1,7 @@
-"""A corpus of records that are no request: malformed, hostile, meant for something else.
+"""A corpus of records that are not requests: malformed, hostile, meant for something else.
 
-Each has the reason it must be refused for. Families are made by rule, so that whoever adds a field
-or a bound to a schema sees at once what the corpus says of it.
+Each has the reason it must be refused for. Families are made by rule: they cover a new field or
+bound of a schema at once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _BYTES = {
 
 
 def _no_text() -> Iterator[Hostile]:
-    """Nothing at all, or bytes that are no UTF-8."""
+    """An empty record, or bytes that are not UTF-8."""
     yield Hostile("no value", None, "empty")
     yield Hostile("an empty value", b"", "empty")
     for name, raw in _BYTES.items():
@@ -130,7 +130,7 @@ _BROKEN = {
 
 
 def _no_json() -> Iterator[Hostile]:
-    """Text that is no JSON; every beginning of a good request among it."""
+    """Text that is not JSON, with every beginning of a good request."""
     for length in range(1, len(_GOOD)):
         yield Hostile(f"cut after {length} bytes", _GOOD[:length], "not_json")
     for name, raw in _BROKEN.items():
@@ -273,7 +273,7 @@ def _out_of_bounds() -> Iterator[Hostile]:
 
 
 def _unknown_or_missing() -> Iterator[Hostile]:
-    """Fields that nobody knows, and those that nobody may leave out."""
+    """Unknown fields, and missing ones that are required."""
     names = (
         "__proto__",
         "constructor",
@@ -374,7 +374,7 @@ _EXPRESSIONS = (
 
 
 def _bad_expressions() -> Iterator[Hostile]:
-    """Expressions that do not compile, or are too many, too long or too dear."""
+    """Expressions that do not compile, or are too many, too long or too expensive."""
     for field in ("allow_regex", "deny_regex"):
         for expression in _EXPRESSIONS:
             raw = _json(CRAWL, **{field: [expression]})

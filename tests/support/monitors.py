@@ -30,7 +30,7 @@ _TIMEOUT_S = 60
 
 
 class MonitorProcess(Forked):
-    """One monitor."""
+    """A monitor."""
 
     def __init__(self, module: str, *arguments: str, env: Mapping[str, str], log: Path) -> None:
         super().__init__(sys.executable, "-m", module, *arguments, env=env, log=log)
@@ -46,7 +46,7 @@ class MonitorProcess(Forked):
 
 
 class Servers(NamedTuple):
-    """What the monitors work with."""
+    """Servers of the monitors."""
 
     redis: RunningServer
     kafka: RunningServer
@@ -70,7 +70,7 @@ class MonitorCluster:
         partitions: int = 2,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``partitions`` of the topics; ``more``: what its processes are told besides."""
+        """Create ``partitions`` for each topic; ``more``: further settings of its processes."""
         self.kafka_hosts = f"127.0.0.1:{servers.kafka.port}"
         self.zookeeper_hosts = f"127.0.0.1:{servers.zookeeper.port}"
         self.redis_port = servers.redis.port
@@ -114,7 +114,7 @@ class MonitorCluster:
         admin.close()
 
     def feed_at(self, partition: int, ago_s: float, *requests: Mapping[str, object]) -> None:
-        """Feed requests into one Kafka partition, as if so many seconds ago."""
+        """Feed requests into one Kafka partition, with a time ``ago_s`` seconds before now."""
         producer = KafkaProducer(bootstrap_servers=self.kafka_hosts)
         at = int((time.time() - ago_s) * 1000)
         for request in requests:
@@ -134,11 +134,11 @@ class MonitorCluster:
 
     @property
     def env(self) -> Mapping[str, str]:
-        """What its processes are told, whole."""
+        """Environment of its processes."""
         return self._env
 
     def settings(self) -> Settings:
-        """What its processes are told."""
+        """Return the settings of its processes."""
         told = {name: text for name, text in self._env.items() if os.environ.get(name) != text}
         return load_settings(**told)
 

@@ -1,4 +1,4 @@
-"""A web that speaks HTTP/2 with whoever offers it, and goes wrong in the ways of that on demand.
+"""A web that speaks HTTP/2 with clients that offer it, and has faults of HTTP/2 on demand.
 
 ``H2Site.troubles`` says what happens at a path instead of an answer:
 
@@ -10,7 +10,7 @@
 ``refuse``           RST_STREAM says that the request was not looked at
 ``old``              RST_STREAM wants HTTP/1.1
 ``stall``            the head comes, and a part of the body; nothing more
-``noise``            what comes is no frame
+``noise``            bytes that are not a frame
 ``short``            the stream ends before the length that the head promised
 ``huge``             a head of 300 kB
 ``elsewhere``        the answer comes, and frames that offer to answer for any other host
@@ -50,12 +50,12 @@ class H2Site(TlsSite):
         self.context.set_alpn_protocols(["h2", "http/1.1"])
         self.troubles: dict[str, str] = {}
         self.makes_room = True
-        """Whether more of a request's body may come than the first 64 KiB."""
+        """True: more of a request's body may come than the first 64 KiB."""
         self.bodies: list[bytes] = []
         self.has_left = False
         """Whether it has said on a connection that it ends."""
         self.most_at_once = 0
-        """Requests that were under way on one connection at a time."""
+        """Maximum number of requests in progress on one connection."""
         self.protocols: Counter[str] = Counter()
         """Connections by what was agreed on."""
         self.connections: list[list[str]] = []
@@ -72,7 +72,7 @@ class H2Site(TlsSite):
 
 
 class Talk:
-    """One connection; requests are answered one after the other."""
+    """A connection; requests are answered one after the other."""
 
     def __init__(self, site: H2Site, secret: ssl.SSLSocket) -> None:
         self._site = site

@@ -1,4 +1,4 @@
-"""Our programs as forks of one process that has imported them, so that they begin at once.
+"""Programs of this project as forks of one process that has imported them: they start at once.
 
 Each reads the environment and the path that it is given by itself, has a log, a session and a
 folder of its own as if it had been started, ends with the tests, and is killed and frozen like any
@@ -36,18 +36,18 @@ PRELOADED = (
     *("crawlstream_cli.crawl.command", "crawlstream_cli.feed", "crawlstream_cli.steer"),
     *("crawlstream_cli.dump", "crawlstream_cli.throttle"),
 )
-"""What takes long to import, with all that these import. It installs no reactor and reads nothing
-of the environment, but for the failpoint, which a fork sets up again; and it starts no thread, as
-pyarrow and numpy do."""
+"""Modules that take long to import, with all that these import. That installs no reactor and reads
+nothing of the environment, but for the failpoint, which a fork sets up again; and it starts no
+thread, as pyarrow and numpy do."""
 _NOT_SHADOWED = (
     *("crawling", "crawlstream", "crawlstream_cli", "kafka_monitor", "pipeline_service"),
     *("redis_monitor", "rest_service", "sitecustomize.py"),
 )
-"""What a folder on PYTHONPATH does not have: an interpreter would find it, and a fork does not."""
+"""Names that no folder on PYTHONPATH may have: an interpreter would find it, a fork would not."""
 _EXECUTED = frozenset({"PYTHONWARNINGS", "PYTHONUNBUFFERED", "PYTHONDEVMODE", "PYTHONHASHSEED"})
-"""What an interpreter reads when it begins."""
+"""Variables that an interpreter reads when it starts."""
 _turn = threading.Lock()
-"""The exit code of a fork can be read once, and whoever begins another one looks at all of them."""
+"""The exit code of a fork can be read once, and starting another one reads those of all."""
 
 
 def begin(program: Begun) -> ForkServerProcess:
@@ -63,7 +63,7 @@ def begin(program: Begun) -> ForkServerProcess:
 
 
 def can_fork(env: Mapping[str, str], folder: Path) -> bool:
-    """Whether an interpreter of this environment would be like ours, and find the same packages.
+    """Return whether an interpreter of this environment would be like this one, with its packages.
 
     ``folder``: where it is started.
     """
@@ -134,7 +134,7 @@ class _Fork:
             return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same, waited for; TimeoutExpired."""
+        """Wait for its exit code, and return it; TimeoutExpired."""
         connection.wait([self._process.sentinel], timeout)
         if (code := self.poll()) is None:
             raise subprocess.TimeoutExpired(self._process.name, timeout or 0)

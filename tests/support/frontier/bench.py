@@ -94,7 +94,7 @@ def redirect(url: str, salt: str) -> Links:
 
 @dataclass
 class Feed:
-    """One Kafka partition as the frontier sees it: records with offsets, in batches."""
+    """A Kafka partition as the frontier sees it: records with offsets, in batches."""
 
     frontier: Frontier
     topic_id: str = "topic"
@@ -282,7 +282,7 @@ class Worker:
         return answer
 
     async def crawl_all(self, want: int = 50) -> list[str]:
-        """Lease and settle until nothing is due; answers what came, in order."""
+        """Lease and settle until nothing is due; return the pages, in order."""
         crawled: list[str] = []
         while leases := await self.lease(want):
             crawled += map(url_of, leases)

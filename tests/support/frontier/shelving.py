@@ -23,12 +23,12 @@ from support.frontier.world import HOUR_MS
 
 SHELVE_FROM = (2, 2, 3, 4)
 LONGEST_MS = 2_100
-"""What is handed out and does not come back is handed out again after so long."""
+"""Time after which a page that was handed out and did not come back is handed out again."""
 STOCKED = ("shelved", "restocked")
 
 
 class Mortal:
-    """Runs what it is asked to, and dies at the n-th time: before it has taken effect, or after."""
+    """Runs each call, and dies at the n-th: before it has taken effect, or after."""
 
     def __init__(self, random: Random) -> None:
         self._left = random.choice((1, 2, 3, 5, 100, 100, 100))

@@ -1,4 +1,4 @@
-"""What the plain model of the frontier is made of: entries, lives of crawls, domains."""
+"""Values of the plain model of the frontier: entries, generations of crawls, domains."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Generation:
     over_time: bool = False
     is_paused: bool = False
     is_pause_over: bool = False
-    """Whether the time at which its pause ends by itself has come."""
+    """True once the time has come at which its pause ends by itself."""
     top: int | None = None
     """Highest priority of a seed of the run."""
     shift: int = 0
@@ -70,12 +70,12 @@ class Generation:
 
     @property
     def is_open(self) -> bool:
-        """Whether entries of it may be admitted."""
+        """Return whether its entries may be admitted."""
         return self.state == "running" and not self.over_time
 
     @property
     def may_lease(self) -> bool:
-        """Whether its entries may be leased."""
+        """Return whether its entries may be leased."""
         return self.is_open and not self.is_paused
 
     @property
@@ -128,7 +128,7 @@ class Spilled:
 
 @dataclass
 class Held:
-    """An item in the hands of a worker."""
+    """An item that a worker has leased."""
 
     item: Item
     since: int
@@ -143,7 +143,7 @@ def bucket_ms(rule: ThrottleRule) -> int:
 
 @dataclass
 class Domain:
-    """What was sent to a domain, as the frontier must count it."""
+    """Requests to a domain, as the frontier must count them."""
 
     rule: ThrottleRule
     ruled_since: int = 0
@@ -154,7 +154,7 @@ class Domain:
         self.sends = [at for at in self.sends if at > now - 60_000]
 
     def is_spent_by(self, restart: int, now: int) -> bool:
-        """Whether a restart, before which nobody knows what was sent, forbids everything."""
+        """Return whether a restart forbids all requests: those before it are unknown."""
         window = int(self.rule.window_s * 1000)
         hits = max(self.rule.effective_hits, 1)
         reach = min(hits, 2) * -(-window // hits) if self.rule.moderated else window

@@ -39,7 +39,7 @@ _TRIED = 3
 
 
 class Replay:
-    """One walk through both."""
+    """A walk through both."""
 
     def __init__(self, real: RealCluster, random: Random) -> None:
         self.real = real
@@ -320,7 +320,7 @@ class Replay:
         if is_over(self.look, self.looks, 0, LINKS, coordinator=0):
             assert not await self.real.parts[COORDINATOR].coordinator.finish(self.look, {})
 
-    # What fails.
+    # Faults.
 
     async def _reap(self, before: State, after: State) -> None:
         place, generation = next(

@@ -67,7 +67,7 @@ class Writing:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether it has stopped at its failpoint."""
+        """Return whether it has stopped at its failpoint."""
         return psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
 
     def thaw(self) -> None:
@@ -92,7 +92,7 @@ class Target:
 
     @property
     def is_files(self) -> bool:
-        """Whether it writes files."""
+        """True: it writes files."""
         return isinstance(writer.pipeline(self.sink).sink, FilesSpec)
 
     @property
@@ -168,7 +168,7 @@ def values_at(url: str, begin: str) -> list[bytes]:
 
 
 def select(url: str, statement: str) -> list[dict[str, Any]]:
-    """What a database answers, by column."""
+    """Return the rows of a query, by column."""
     if url.startswith("sqlite:///"):
         file = sqlite3.connect(url.removeprefix("sqlite:///"))
         try:

@@ -1,4 +1,4 @@
-"""What Kafka remembers of runs decides which seeds a new Redis crawls again."""
+"""Records of runs in Kafka decide which seeds a new Redis crawls again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mark(state: str, run: int = 0, *, here: int | None = None, at_ms: int = 0) -
 
 
 def is_over(past: Past, offset: int, *, place: str = HERE, at_ms: int = 1000) -> bool:
-    """Whether a seed of the crawl is not crawled again."""
+    """Return whether a seed of the crawl is not crawled again."""
     return past.is_over(CRAWL, place, offset=offset, at_ms=at_ms)
 
 
@@ -41,7 +41,7 @@ def test_the_seeds_of_an_ended_run_are_over_and_later_ones_are_not() -> None:
 
 
 def test_the_seeds_of_a_run_under_way_are_crawled_again() -> None:
-    """From where the run may have begun; what came before belongs to runs that are over."""
+    """From the earliest beginning of the run; records before it belong to runs that are over."""
     past = Past([mark("finished", 1, here=4), mark(RUNNING, 2, here=7)])
     assert [is_over(past, offset) for offset in (3, 6, 7, 8)] == [True, True, False, False]
     assert past.unfinished() == {CRAWL: 2}
@@ -55,7 +55,7 @@ def test_the_ending_of_an_older_run_does_not_cover_the_one_under_way() -> None:
 
 
 def test_an_ending_is_final_in_whatever_order_it_is_told() -> None:
-    """A monitor may die with a beginning in its hands; another one tells of it after the ending."""
+    """A monitor may die before it reports a beginning; another one does after the ending."""
     told = [mark("finished", 3, here=10), mark(RUNNING, 3, here=7)]
     assert len({Topics.run_key(one) for one in told}) == 2, "compaction would keep the later only"
     for past in (Past(told), Past(told[::-1])):
@@ -64,7 +64,7 @@ def test_an_ending_is_final_in_whatever_order_it_is_told() -> None:
 
 
 def test_a_stop_covers_what_came_before_it() -> None:
-    """By offset in its own partition, by time elsewhere; its run is not under way any more."""
+    """By offset in its own partition, by time elsewhere; its run does not go on."""
     past = Past([mark(RUNNING, 1, here=0), mark(STOP, here=5, at_ms=1000)])
     assert [is_over(past, offset) for offset in (4, 5)] == [True, False]
     assert is_over(past, 70, place=THERE, at_ms=999)
@@ -73,7 +73,7 @@ def test_a_stop_covers_what_came_before_it() -> None:
 
 
 def test_a_mark_comes_back_as_it_was() -> None:
-    """And its key tells runs and stops apart, whatever the ids hold."""
+    """And its key distinguishes runs from stops, whatever characters ids have."""
     marks = [
         mark(RUNNING, 2, here=7),
         mark(STOP, here=5, at_ms=1000),

@@ -1,4 +1,4 @@
-"""What is known of a page after it was heard of, and when it is visited again."""
+"""State of a page after each event, and the time of its next visit."""
 
 from __future__ import annotations
 

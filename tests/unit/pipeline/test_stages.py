@@ -39,7 +39,7 @@ SCHEMA = {
 
 
 def pipeline(stages: str, folder: Path = Path(), more: str = "", which: str = "jsonl") -> Pipeline:
-    """One with these stages."""
+    """Return a pipeline with these stages."""
     sink = f'[pipeline.a.sink]\nkind = "files"\npath = "/x"\nformat = "{which}"'
     return read(f"[pipeline.a]\n{more}\n{stages}\n{sink}", {}, folder)["a"]
 
@@ -78,7 +78,7 @@ def rows(described: Pipeline, body: bytes = SHOP, **changes: Any) -> list[dict[s
 
 
 def test_metadata_is_added_to_the_page() -> None:
-    """The whole record is there, and beside it what the page says of itself."""
+    """Rows have the whole record, and the metadata of the page."""
     (row,) = rows(pipeline(use("page")))
     plain = orjson.loads(record(1, body=SHOP))
     assert {name: row[name] for name in plain} == plain
@@ -247,7 +247,7 @@ def test_a_function_makes_items() -> None:
 
 
 def test_stages_see_what_stages_before_have_made() -> None:
-    """Items of items are numbered anew, in their order."""
+    """Items of items are numbered from the beginning, in their order."""
     shop = "python:support.pipelines.shop"
     made = rows(pipeline(use("page", f"{shop}:several", f"{shop}:doubled")))
     assert [(row["n"], row["name"], row["copy"]) for row in made] == [

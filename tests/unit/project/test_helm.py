@@ -29,7 +29,7 @@ SETS = sorted((CHART / "ci").iterdir())
 
 
 def merged(values: Any, over: Any) -> Any:
-    """What Helm makes of two sets of values; null takes a key away."""
+    """Merge two sets of values as Helm does; null removes a key."""
     if not (isinstance(values, dict) and isinstance(over, dict)):
         return copy.deepcopy(over)
     names = [name for name in values | over if over.get(name, "") is not None]
@@ -48,7 +48,7 @@ def test_the_defaults_fit_their_schema() -> None:
 
 @pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
 def test_the_sets_of_values_fit_the_schema(path: Path) -> None:
-    """What is rendered and checked against Kubernetes' schemas is valid here, too."""
+    """Values that are rendered and checked against Kubernetes' schemas are valid here, too."""
     values = merged(VALUES, load_yaml(path))
     assert not list(Draft7Validator(SCHEMA).iter_errors(values))
     assert set(values["settings"]) | set(values["secretSettings"]) <= variables()
@@ -92,7 +92,7 @@ def test_wrong_values_are_refused(wrong: dict[str, Any]) -> None:
     ids=str,
 )
 def test_spiders_are_named_with_their_replicas(right: dict[str, Any]) -> None:
-    """Beside pools of crawlers, or instead of any."""
+    """In addition to pools of crawlers, or instead of any."""
     assert not list(Draft7Validator(SCHEMA).iter_errors(merged(VALUES, right)))
 
 
@@ -104,7 +104,7 @@ def test_templates_use_values_that_there_are(name: str) -> None:
 
 
 def test_the_second_lock_is_as_good_as_the_first() -> None:
-    """What the guard of a crawler refuses lies outside of what its policy lets it reach."""
+    """A policy lets crawlers reach no address that their guard refuses."""
     policy, text = VALUES["networkPolicy"], TEMPLATES["network.yaml"]
     internal = [*policy["internalNetworks"], *policy["internalNetworks6"]]
     assert sorted(internal) == sorted(str(network) for network in addresses._SPECIAL)
@@ -127,7 +127,7 @@ def test_every_variable_is_a_setting() -> None:
 
 
 def test_the_arguments_are_processes_of_the_image() -> None:
-    """The image's entrypoint knows what it is told to run."""
+    """The image's entrypoint knows each command of the chart."""
     entrypoint = (DOCKER / "entrypoint.sh").read_text()
     told = {
         word
@@ -188,7 +188,7 @@ def test_both_autoscalers_behave_alike() -> None:
 
 
 def test_a_crawler_has_time_to_end() -> None:
-    """The grace period is no shorter than supervisor's, and so longer than a page."""
+    """The grace period is at least supervisor's, and so longer than a page."""
     supervisor = configparser.RawConfigParser()
     supervisor.read(ROOT / "supervisord.conf")
     grace_s = VALUES["crawlerDefaults"]["terminationGracePeriodSeconds"]

@@ -1,4 +1,4 @@
-"""What is to be done about a schedule follows from its state and a given clock."""
+"""The next step for a schedule follows from its state and a given clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def in_berlin(times: list[int]) -> list[str]:
 
 
 def schedule(cron: str = "0 * * * *", zone: str = "UTC", **more: Any) -> Schedule:
-    """One seed into the crawl ``news``."""
+    """Return a schedule of one seed in the crawl ``news``."""
     seeds = [{"url": "http://a.com/"}]
     fields = {"crawl": {"crawlid": "news"}, "seeds": seeds, **more}
     return Schedule(appid="app", name="news", cron=cron, zone=zone, **fields)
@@ -111,7 +111,7 @@ def test_it_fires_on_time_and_says_when_it_is_next() -> None:
 
 
 def test_the_latest_that_was_missed_is_made_up_for() -> None:
-    """The others are told as missed, with their number."""
+    """The others are reported as missed, with their number."""
     found = plan(state(), NOON + 3 * HOUR + 100)
     assert found.firing == NOON + 3 * HOUR
     assert found.skips == [Skip(NOON + 2 * HOUR, "missed", 3)]
@@ -119,7 +119,7 @@ def test_the_latest_that_was_missed_is_made_up_for() -> None:
 
 @pytest.mark.parametrize(("catch_up_s", "late_s", "fires"), [(600, 600, True), (600, 601, False)])
 def test_what_is_too_late_does_not_fire(catch_up_s: int, late_s: int, *, fires: bool) -> None:
-    """By ``catch_up_s``; it is told."""
+    """Limited by ``catch_up_s``, and reported."""
     found = plan(state(schedule(catch_up_s=catch_up_s)), NOON + late_s)
     assert (found.firing is not None) == fires
     assert found.last == NOON
@@ -158,7 +158,7 @@ def test_after_its_end_it_does_not_fire() -> None:
 
 
 def test_a_jitter_spreads_and_is_the_same_for_all() -> None:
-    """Each firing of each schedule has its own, which whoever looks finds alike."""
+    """Each firing of each schedule has its own, the same for all processes."""
     spread = schedule("* * * * *", jitter_s=50)
     dues = [due_at(spread, time) - time for time in islice(times_of(spread, NOON), 40)]
     assert min(dues) >= 0
@@ -177,7 +177,7 @@ def test_a_jitter_spreads_and_is_the_same_for_all() -> None:
     ],
 )
 def test_an_overlap_is_skipped_or_stops(overlap: Any, hindrance: str, *, fires: bool) -> None:
-    """The crawl of the last firing is stopped only where it is under way."""
+    """The crawl of the last firing is stopped only if it is still running."""
     told = state(schedule(overlap=overlap), last_crawl=CRAWL)
     decided = _decide(told, plan(told, NOON), hindrance)
     assert isinstance(decided, Firing) == fires
@@ -190,7 +190,7 @@ def test_an_overlap_is_skipped_or_stops(overlap: Any, hindrance: str, *, fires: 
 
 @pytest.mark.parametrize("is_stopping", [False, True])
 def test_a_firing_that_has_begun_goes_on_as_it_began(*, is_stopping: bool) -> None:
-    """The crawl that is under way may be its own."""
+    """The crawl that is running may be its own."""
     told = state(last_crawl=CRAWL, begun=NOON, is_stopping=is_stopping)
     decided = _decide(told, plan(told, NOON), "running")
     assert isinstance(decided, Firing)
@@ -199,7 +199,7 @@ def test_a_firing_that_has_begun_goes_on_as_it_began(*, is_stopping: bool) -> No
 
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_what_has_begun_comes_to_its_end_first(*, is_paused: bool) -> None:
-    """However late, and whatever came after it; unless the schedule was set anew."""
+    """However late, and whatever came after it, unless the schedule was set again."""
     told = state(schedule(catch_up_s=0), since=NOON - 2 * HOUR - 1, begun=NOON, is_paused=is_paused)
     found = plan(told, NOON + 3 * HOUR)
     assert (found.firing, found.last, found.due) == (NOON, NOON, NOON + HOUR)
@@ -239,7 +239,7 @@ def test_seeds_on_their_way_count_as_under_way() -> None:
     ],
 )
 def test_expressions_are_five_fields(cron: str, problem: str) -> None:
-    """What is none is told, with what to write."""
+    """An invalid one is reported, with the form to write."""
     told = cron_problem(cron, min_s=60)
     assert (problem in told) if problem else not told
     assert "5 fields" in told or not cron_problem(cron, min_s=1) or problem

@@ -64,7 +64,7 @@ OWN_TAGS = {
 
 
 class Seen(HTMLParser):
-    """What a browser makes of a page: its elements, their attributes, its text."""
+    """A page as a browser parses it: elements, their attributes, text."""
 
     def __init__(self, page: bytes) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def _story(text: str) -> dict[str, Any]:
 
 
 def _values(text: str) -> dict[str, dict[str, Any]]:
-    """What each template is filled with where a stranger chose every text."""
+    """Values of each template, whose texts are all hostile."""
     one = hostile_crawl(text)
     told = dict.fromkeys(("url", "parent", "body_size", "errors", "reason", "topic"), text)
     record = {"partition": 0, "offset": 1, "at_ms": 0, "key": text, "value": told}
@@ -375,7 +375,7 @@ def test_hostile_text_is_shown_as_text(text: str, template: str, client: Client)
     ],
 )
 def test_the_live_part_is_that_of_the_page(template: str) -> None:
-    """What the stream sends is what stands in the page, so nothing jumps when it begins."""
+    """The stream sends the text of the page, so that nothing jumps when it begins."""
     values = _values("plain")[template]
     live = render_live(template, client=OPERATOR, **values).strip()
     assert live
@@ -383,7 +383,7 @@ def test_the_live_part_is_that_of_the_page(template: str) -> None:
 
 
 def test_scripts_come_from_here_only() -> None:
-    """The policy lets nothing run that is not a file of ours, and no page frames another."""
+    """The policy allows only scripts of the service, and no page frames another."""
     policy = SECURITY_HEADERS["Content-Security-Policy"]
     assert "default-src 'self'" in policy
     assert "unsafe" not in policy
@@ -429,7 +429,7 @@ def test_a_key_for_applications_is_led_to_their_screens_only() -> None:
 
 @pytest.mark.parametrize("at", [-(10**18), 10**18, 1e300, -253_402_300_799])
 def test_any_time_is_shown(at: float) -> None:
-    """What a client gave for a time, however far away, ends no page."""
+    """Any time that a client has given can be shown."""
     assert moment(at).endswith("1970")
     assert moment(0) == "1970-01-01 00:00:00 UTC"
 
@@ -482,7 +482,7 @@ def test_a_crawl_that_waits_for_a_browser_names_it() -> None:
 
 @pytest.mark.parametrize("state", ["paused", "finished", "stopped"])
 def test_what_is_known_better_is_not_called_waiting(state: str) -> None:
-    """Nor is a crawl with a crawler, or one of which nobody knows, or pages that are fetched."""
+    """Nor is a crawl with a crawler, one of an unknown state, or one that fetches pages."""
     one = replace(hostile_crawl("produkte"), state="running", held=0)
     assert badge(replace(one, held=1), frozenset()) == "running"
     for spiders in (frozenset({"produkte"}), None):
@@ -541,7 +541,7 @@ def test_a_rule_is_told_by_what_it_comes_to() -> None:
 
 
 def test_the_rule_of_a_domain_is_filled_in() -> None:
-    """What is edited is what is in force, and no field is changed by being left alone."""
+    """The form has the rule in force, and saving it unchanged changes no field."""
     rule = ThrottleRule(hits=7, window_s=2, moderated=False, concurrency=3)
     values = {**_values("plain")["domains.html"], "edited": rule, "typed": {}}
     elements = Seen(bytes(render("domains.html", client=OPERATOR, **values).body)).elements

@@ -38,7 +38,7 @@ async def test_a_reply_goes_to_all_who_wait_and_is_not_kept() -> None:
 
 
 async def test_a_second_reply_is_kept() -> None:
-    """What comes again, or after the waiting, can be polled once."""
+    """A reply that comes again, or late, can be polled once."""
     kept = Replies()
     with kept.expecting("u"):
         kept.arrived("u", b"1")
@@ -83,7 +83,7 @@ def test_a_client_has_its_share_of_requests() -> None:
 
 
 def test_what_is_not_named_needs_the_highest_role() -> None:
-    """A new route that writes is for operators until somebody says otherwise."""
+    """A new route that writes is for operators unless it has another role."""
     assert role_needed("POST", "/v2/anything") is Role.OPERATE
     assert role_needed("GET", "/v2/anything") is Role.READ
     assert role_needed("GET", "/healthy") is Role.READ
@@ -115,7 +115,7 @@ def test_keys_that_are_none_are_refused(keys: str) -> None:
 
 
 async def test_what_failed_may_be_tried_again() -> None:
-    """Only an answer is remembered under a key, not a failure."""
+    """Only an answer is stored under a key, not a failure."""
     once, tries = IdempotencyStore(), iter([False, True])
 
     async def work() -> bytes:
@@ -130,7 +130,7 @@ async def test_what_failed_may_be_tried_again() -> None:
 
 
 async def test_answers_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered under keys has a number and a size; the oldest goes first."""
+    """Answers under keys are limited by number and size; the oldest goes first."""
     monkeypatch.setattr(once_module, "REMEMBERED_BYTES", 3_000)
     clock = Clock()
     once, done = IdempotencyStore(clock=clock), 0
@@ -156,7 +156,7 @@ async def test_answers_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_reply_goes_to_those_who_may_see_it() -> None:
-    """Whoever is bound to other applications neither waits for it nor polls it."""
+    """A key of other applications can neither wait for it nor poll it."""
     replies, reply = Replies(), b'{"uuid": "u", "appid": "shop"}'
     with (
         replies.expecting("u", {"news"}.__contains__) as foreign,

@@ -1,4 +1,4 @@
-"""What is worked out of readings: rates, timelines, and questions asked once for many."""
+"""Results of samples: rates, timelines, and queries that many callers share."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_timeline_stays_small_and_whole() -> None:
 
 
 async def test_many_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What many want at the same moment is asked once, and whoever leaves spoils nothing."""
+    """Callers at the same moment share a query, and one that leaves does not end it."""
     # On a busy machine 200 callers may take longer than an answer is fresh.
     monkeypatch.setattr("rest_service.sampler._FRESH_S", 60.0)
     sampler, asked = _sampler(), 0
@@ -96,7 +96,7 @@ async def test_many_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_answer_that_failed_is_an_error_for_all_who_asked() -> None:
-    """Nobody takes a failure for an answer."""
+    """A failure is not shared as an answer."""
     sampler = _sampler()
 
     async def ask() -> None:

@@ -36,7 +36,7 @@ _WEIGHTS = {"find": 2.0, "give_back": 0.1, "give_back_late": 0.1, "ask_late": 0.
 
 
 class CreditReplay:
-    """One walk through both."""
+    """A walk through both."""
 
     def __init__(self, redis: Redis, random: Random) -> None:
         partitions = random.choice((1, 2, 2, 3))
@@ -102,7 +102,7 @@ class CreditReplay:
             await self._repeat_an_old_draw()
             await self._compare_coordinator()
 
-    # What partitions do.
+    # Steps of partitions.
 
     async def _find(self, step: Step[CreditState]) -> None:
         place: Any = step.about
@@ -167,7 +167,7 @@ class CreditReplay:
         while (await contexts.granted(CONTEXT, self._grants[granted])).ready:
             pass
 
-    # What the coordinator does.
+    # Steps of the coordinator.
 
     async def _draw(self, step: Step[CreditState]) -> None:
         about: Any = step.about
@@ -199,7 +199,7 @@ class CreditReplay:
         draws = {place: draw._replace(limit=self.limit, wanted=0)}
         await self.coordinator.coordinator.draw(CONTEXT, draws, asker=place, counted_in=epoch)
 
-    # What time does.
+    # Steps of time.
 
     def _part(self, place: int) -> Part:
         return [*self.parts, self.coordinator][place]
@@ -217,7 +217,7 @@ class CreditReplay:
             asked = {0: (await self.parts[0].contexts.count(CONTEXT))._replace(limit=self.limit)}
             assert isinstance(await part.coordinator.draw(CONTEXT, asked, asker=0), real.NoGrant)
 
-    # Whether both are the same.
+    # Comparison of both.
 
     async def _compare(self, place: int) -> None:
         part, holder = self.parts[place], self.state.holders[place]
