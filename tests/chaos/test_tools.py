@@ -67,7 +67,7 @@ class Client:
         self._writer = writer
 
     async def says(self, text: bytes) -> bytes:
-        """Say something; what comes back, nothing if the connection is lost."""
+        """Send a text; return the answer, nothing if the connection is lost."""
         self._writer.write(text)
         try:
             return await self._reader.read(100)
@@ -241,7 +241,7 @@ def test_scenarios_and_faults_of_partitions_want_some() -> None:
 
 
 def test_crawlers_with_a_browser_run_where_they_are_struck() -> None:
-    """By the name of the scenario or of one of its faults, and not where nobody asks for them."""
+    """By the name of the scenario or of one of its faults, and not unless requested."""
 
     def has_renderers(faults: str) -> bool:
         return Options(

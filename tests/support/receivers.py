@@ -12,16 +12,16 @@ from typing import Any
 
 @dataclass
 class Receiver:
-    """What was received, and how the next ones are answered."""
+    """Received messages, and the answers to the next ones."""
 
     port: int = 0
     refusals: int = 0
-    """So many are refused first."""
+    """Number of messages that are refused first."""
     refusal: str = "302 Found"
     """The status of these, of the web."""
     tried: int = 0
     messages: list[Any] = field(default_factory=list)
-    """Of the web: (headers, body). Of mail: the text of the message."""
+    """Webhooks as (headers, body), mail as the text of the message."""
 
     def takes(self) -> bool:
         """Whether this one is taken."""

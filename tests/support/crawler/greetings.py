@@ -1,4 +1,4 @@
-"""What a client says first where it wants TLS: read off the wire, and compared."""
+"""The first message of a client that wants TLS: read off the wire, and compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HANDSHAKE, _CLIENT_HELLO, _GROUPS = 22, 1, 10
 
 
 class Greeting(NamedTuple):
-    """What tells one TLS library from another, without what is new in every greeting."""
+    """Features that distinguish TLS libraries, without values that are new in every greeting."""
 
     version: int
     ciphers: tuple[int, ...]
@@ -21,7 +21,7 @@ class Greeting(NamedTuple):
     """Sorted: browsers shuffle them."""
     groups: tuple[int, ...]
     has_grease: bool
-    """Whether values that mean nothing are among the ciphers, as Chrome and Safari have them."""
+    """True: meaningless values are among the ciphers, as Chrome and Safari have them."""
 
 
 class _Reader:
@@ -79,7 +79,7 @@ def _meant(values: list[int]) -> Iterator[int]:
 
 @dataclass(slots=True)
 class Listener:
-    """Hears greetings, and answers none."""
+    """Receives greetings, and answers none."""
 
     port: int = 0
     heard: list[Greeting] = field(default_factory=list)

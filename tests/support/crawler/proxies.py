@@ -1,4 +1,4 @@
-"""Proxies for the crawler's tests: one of our own that misbehaves on demand, and real ones."""
+"""Proxies for the crawler's tests: one that misbehaves on demand, and real ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SmallProxy:
     """CONNECT, whole URLs and SOCKS5 on one port; ``mood`` says what it does instead of its work.
 
     A number is the status, or the SOCKS reply, that it refuses with; ``mute`` says nothing,
-    ``close`` closes, ``noise`` says what is no protocol, ``late`` closes once the tunnel is used.
+    ``close`` closes, ``noise`` sends bytes of no protocol, ``late`` closes once the tunnel is used.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SmallProxy:
         self.asked: list[str] = []
         """Targets as they were asked for, in order: ``host:port``, or whole URLs."""
         self.users: list[str] = []
-        """Who asked, by user name, once a connection."""
+        """User names of the clients, once a connection."""
         self._open: set[socket.socket] = set()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, 0), family=family, backlog=128)
@@ -215,7 +215,7 @@ def _copy(one: socket.socket, other: socket.socket) -> None:
 def small_proxy(
     mood: int | str = "", *, user: str = "", password: str = "", host: str = "127.0.0.1"
 ) -> Iterator[SmallProxy]:
-    """A proxy of our own for the length of the block."""
+    """Run a proxy for the length of the block."""
     proxy = SmallProxy(mood, user=user, password=password, host=host)
     thread = threading.Thread(target=proxy.serve, daemon=True)
     thread.start()
@@ -227,7 +227,7 @@ def small_proxy(
 
 
 def dead_port() -> int:
-    """A port of this machine that nobody listens at."""
+    """A port of this machine at which no process listens."""
     return free_block(1)
 
 

@@ -58,7 +58,7 @@ CLOCK = 2
 
 
 class Call(NamedTuple):
-    """One call that Python made, and its answer."""
+    """A call that Python made, and its answer."""
 
     operation: str
     arguments: tuple[Any, ...]
@@ -104,7 +104,7 @@ async def _expire(redis: Redis) -> None:
 
 
 async def _ask(redis: Redis) -> None:
-    """What no random life does."""
+    """Calls that no random life makes."""
     await redis.flushdb()
     bench = await open_bench(redis)
     frontier = bench.frontier

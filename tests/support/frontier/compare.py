@@ -1,4 +1,4 @@
-"""Whether Redis holds exactly what the model believes: queues, leases, dedupe, caps and ledgers."""
+"""Compare Redis with the model: queues, leases, dedupe, caps and ledgers."""
 
 from __future__ import annotations
 

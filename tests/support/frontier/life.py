@@ -1,4 +1,4 @@
-"""What all parts of a random life share: the frontier, the model of it, and how they compare."""
+"""The base of all parts of a random life: the frontier, its model, and their comparison."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def _nothing() -> Mapping[str, bytes]:
 
 
 class Part:
-    """One part of a random life: what happens there, and what the model expects of it."""
+    """A part of a random life: its steps, and what the model expects of them."""
 
     def __init__(self, life: Life) -> None:
         self.life = life

@@ -19,7 +19,7 @@ from support.frontier.world import DOMAINS, HOUR_MS
 
 
 class Machine:
-    """One random life, of all its parts."""
+    """A random life, of all its parts."""
 
     def __init__(self, life: Life) -> None:
         self._life = life
@@ -31,7 +31,7 @@ class Machine:
         self._surroundings = Surroundings(life)
 
     def _actions(self) -> dict[Callable[[], Awaitable[None]], int]:
-        """What may happen, and how often."""
+        """Steps, and how often each happens."""
         return {
             self._feeding.feed: 20,
             self._working.exchange: 50,
@@ -100,7 +100,7 @@ class Machine:
 
 
 async def run_machine(redis: Witness, seed: int, steps: int) -> None:
-    """One random life from one number."""
+    """A random life from a seed number."""
     await redis.flushdb()
     life = Life(redis, await open_bench(redis), Random(seed))
     await Machine(life).live(steps)

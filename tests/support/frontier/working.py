@@ -1,4 +1,4 @@
-"""The part of random lives in which workers lease, and tell what happened."""
+"""The part of random lives in which workers lease, and report what happened."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Working(Part):
         """Tokens of settles that Redis asked for again, as it was restarted since."""
 
     async def exchange(self) -> None:
-        """A worker tells some of what happened, and leases."""
+        """A worker reports some of its pages, and leases."""
         worker = self._worker()
         told = self._tell(worker)
         self._repeated.clear()
@@ -107,7 +107,7 @@ class Working(Part):
         return told
 
     def _stale(self, worker: Worker) -> str:
-        """A token that is no lease of the worker: it was, or it never was."""
+        """A token without a lease of the worker: the lease is over, or never was."""
         gone = worker.leases.keys() - self.model.leases.get(worker.name, {}).keys()
         return self.random.choice([UNKNOWN, *sorted(gone)])
 

@@ -77,7 +77,7 @@ class World:
         )
 
     def narrowed(self) -> World:
-        """One crawl and one domain of each spider, without limits: queues become long."""
+        """A crawl and a domain of each spider, without limits: queues become long."""
         (crawl, *_) = self.caps
         domains = {spider: names[:1] for spider, names in self.domains.items()}
         caps: dict[CrawlKey, Caps] = {crawl: (None, None)}
@@ -86,7 +86,7 @@ class World:
 
 @dataclass
 class Told:
-    """What a worker says in one exchange."""
+    """Contents of an exchange of a worker."""
 
     sent: list[SentRequest] = field(default_factory=list)
     settles: list[Settle] = field(default_factory=list)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 Shape = Callable[[int], str]
-"""Makes a page of about so many characters."""
+"""Makes a page of about that number of characters."""
 
 _ELEMENTS = (
     *(
@@ -111,12 +111,12 @@ def _counted(size: int, start: str, item: str) -> str:
 
 
 def _crowds(size: int, attributes: int) -> str:
-    """Elements with so many attributes each."""
+    """Elements with that number of attributes each."""
     return _repeated(size, "", "<p" + "".join(f" a{n}" for n in range(attributes)) + ">")
 
 
 def shapes() -> Mapping[str, Shape]:
-    """Return all shapes, by name."""
+    """Return all shapes by their names."""
     return dict(_all())
 
 
@@ -156,4 +156,4 @@ def _known_work_s() -> float:
 
 
 LONG = os.environ.get("HOSTILE_MARKUP") == "long"
-"""Whether all shapes are made in 2 MiB as well: a minute and a half."""
+"""True: all shapes are made in 2 MiB as well, which takes a minute and a half."""

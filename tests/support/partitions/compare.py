@@ -1,4 +1,4 @@
-"""What a partition has in Redis, beside what the model says that it has."""
+"""Comparison of a partition in Redis with the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OUTCOMES = (
 
 
 class Kept(NamedTuple):
-    """What Redis has of the latest generation of the crawl in a partition."""
+    """State of the latest generation of the crawl in a partition, read from Redis."""
 
     generation: int
     is_live: bool

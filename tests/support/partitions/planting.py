@@ -16,7 +16,7 @@ from support.frontier.lua import planted
 from support.partitions.two import open_two
 
 _RED: Final = (AssertionError, CrawlstreamError, LookupError, RedisError, TimeoutError, ValueError)
-"""What a test or a walk ends with that has found something."""
+"""Errors with which a test or a walk ends that has found something."""
 
 
 class Bug(NamedTuple):
@@ -45,7 +45,7 @@ class WalkBug(NamedTuple):
 
 
 async def is_found(bug: WalkBug, walk: Callable[[Random], Awaitable[object]], most: int) -> bool:
-    """Whether some of ``most`` walks comes to something else than its model."""
+    """Return whether one of ``most`` walks differs from its model."""
     with planted(bug.right, bug.wrong):
         for seed in range(bug.first, bug.first + most):
             try:

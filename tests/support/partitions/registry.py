@@ -1,4 +1,4 @@
-"""The coordinator of a crawl: opens runs, ends generations, and tells the other partitions."""
+"""The coordinator of a crawl: opens runs, ends generations, and notifies the other partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.partitions.values import (
 
 
 def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
-    """What the coordinator may do; in a new life it restores what others know, before all else."""
+    """Steps of the coordinator; in a new life it first restores what others know."""
     registry = state.registry
     if registry.restored != state.partitions[COORDINATOR].life:
         yield Step("restore", _restored(cluster, state))
@@ -92,7 +92,7 @@ def _stop(cluster: Cluster, state: State, passed: State) -> Step[State]:
 
 
 def _stopped(state: State, generation: int, offset: int) -> State:
-    """The generations before this one are over, and all are to be told."""
+    """End the generations before this one, and notify all partitions."""
     registry = state.registry
     version = Version(state.version.life, registry.number + 1)
     places, ended = range(len(state.partitions)), range(registry.generation, generation)
@@ -116,7 +116,7 @@ def _stamp(registry: Registry, version: Version, offset: int) -> Stamp:
 
 
 def _publish(state: State) -> Iterator[Step[State]]:
-    """The ending is appended to `runs` by somebody who may take long, or die and be repeated."""
+    """Append the ending to `runs`; it may take long, or be lost and repeated."""
     owed = state.registry.owed
     if owed is not None and owed in state.runs:
         after = state.registry._replace(is_published=True, owed=None)

@@ -1,4 +1,4 @@
-"""What can be explored: a state to begin in, the steps from each, and the laws."""
+"""A system that can be explored: a first state, the steps from each state, and the laws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ S = TypeVar("S", bound=Hashable)
 
 
 class Step(NamedTuple, Generic[S]):
-    """One call that may happen next, and what is then."""
+    """A call that may happen next, and the state after it."""
 
     name: str
     after: S
@@ -17,7 +17,7 @@ class Step(NamedTuple, Generic[S]):
     """Whose page it is about, if it is about one."""
     is_fault: bool = False
     about: Hashable = None
-    """What else there is to know for whoever takes it in reality."""
+    """Further data for a replay in reality."""
 
 
 class System(Protocol[S]):
@@ -36,5 +36,5 @@ class System(Protocol[S]):
         ...
 
     def is_done(self, state: S) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         ...

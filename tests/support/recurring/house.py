@@ -31,7 +31,7 @@ OPTIONS = {
 
 @dataclass(slots=True)
 class House:
-    """What a client of schedules has to do with; each test has an application of its own."""
+    """Tools of a client of schedules; each test has an application of its own."""
 
     cluster: MonitorCluster
     witness: Witness
@@ -42,7 +42,7 @@ class House:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What both monitors are told."""
+        """Settings of both monitors."""
         return {**OPTIONS, "CRAWLSTREAM_SEED_STORES": f"file://{self.seeds}"}
 
     @contextmanager

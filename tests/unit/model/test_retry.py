@@ -32,7 +32,7 @@ def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_success() -> Non
 
 
 async def test_a_service_that_is_away_is_waited_for() -> None:
-    """Each failed attempt is told with the pause that follows."""
+    """Each failed attempt is reported with the pause that follows."""
     slept: list[float] = []
     told: list[tuple[str, float]] = []
 
@@ -51,7 +51,7 @@ async def test_a_service_that_is_away_is_waited_for() -> None:
 
 
 async def test_an_error_that_waiting_does_not_cure_is_raised_at_once() -> None:
-    """Nobody is told of a pause, for there is none."""
+    """No pause is reported, for there is none."""
     told: list[object] = []
     with pytest.raises(Conflict):
         await until_available(
@@ -63,7 +63,7 @@ async def test_an_error_that_waiting_does_not_cure_is_raised_at_once() -> None:
 
 
 async def test_the_last_of_the_attempts_raises_its_error() -> None:
-    """Two of three attempts are told; an attempt in time is the answer."""
+    """Two of three attempts are reported; an attempt in time is the answer."""
     left: list[int] = []
 
     def note(_error: Exception, tries_left: int) -> None:

@@ -77,7 +77,7 @@ def test_counts_are_bounded_whatever_schemas_and_rules_there_are() -> None:
 
 
 def test_a_run_is_judged_by_what_is_expected() -> None:
-    """Each bound is told with its value; the score is of the fields that must be there."""
+    """Each bound is reported with its value; the score covers the required fields."""
     expect = read_expect(
         {
             "items": {"min": 5},
@@ -109,7 +109,7 @@ def test_a_run_is_judged_by_what_is_expected() -> None:
 
 
 def test_of_a_run_without_items_their_number_alone_is_judged() -> None:
-    """There is no share of nothing; where nothing is counted or expected, nothing is told."""
+    """There is no share of nothing; where nothing is counted or expected, nothing is reported."""
     expect = read_expect({"items": {"min": 1}, "name": {"valid": 1}}, "expect")
     told = ItemJudge(expect).record(QualityCounts(), pages=1)
     assert told["expect"] == [{"items.min": 1, "value": 0, "met": False}]
@@ -180,7 +180,7 @@ def test_people_see_which_field_fails(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def shown(name: str, **labels: str) -> float | None:
-    """What Prometheus is told."""
+    """Return a metric as Prometheus reads it."""
     return REGISTRY.get_sample_value(f"crawlstream_pipeline_{name}", {"pipeline": "p", **labels})
 
 

@@ -38,7 +38,7 @@ PROCESSES = dict(
 
 
 def default_of(value: str) -> str:
-    """What compose puts in for ``${NAME:-default}``."""
+    """Replace ``${NAME:-default}`` as compose does."""
     return re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value)
 
 
@@ -87,7 +87,7 @@ def test_a_crawler_drains_before_its_container_is_full() -> None:
 
 
 def test_containers_have_no_rights() -> None:
-    """Our processes write to their home only and can gain nothing."""
+    """Processes of crawlstream write to their home only and can gain no rights."""
     for name in OURS:
         service = SERVICES[name]
         assert service["read_only"] is True
@@ -99,7 +99,7 @@ def test_containers_have_no_rights() -> None:
 
 
 def test_nothing_is_published_beyond_this_machine() -> None:
-    """What listens outside its network listens on loopback; Redis and ZooKeeper do not at all."""
+    """Published ports are on loopback; Redis and ZooKeeper publish none."""
     published = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
@@ -237,7 +237,7 @@ def test_redis_hides_its_password(tmp_path: Path) -> None:
 
 
 def test_the_documented_service_of_ones_own_spider_is_a_crawler() -> None:
-    """Six lines beside compose.yaml: it extends a service of ours, and says which spider."""
+    """Six lines in another file than compose.yaml: it extends a service, and names a spider."""
     text = (ROOT / "docs" / "spiders.md").read_text()
     (block,) = re.findall(r"```yaml\n(services:\n.*?)```", text, re.DOTALL)
     assert len(block.splitlines()) == 6

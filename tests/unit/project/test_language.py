@@ -1,4 +1,4 @@
-"""What people read without knowing the house is plain English: help, settings, metrics, errors."""
+"""Texts for users are plain English: help, settings, metrics, errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_help_settings_and_metrics_need_no_translation(name: str) -> None:
 
 @pytest.mark.parametrize("name", OPERATED_BY)
 def test_runbooks_need_no_translation(name: str) -> None:
-    """What an operator reads at night is as plain as the alert that leads there."""
+    """Runbooks are as plain as the alerts that lead to them."""
     lines = (DOCS / name).read_text(encoding="utf-8").splitlines()
     assert not [fault for line in lines for fault in faults_of(line)]
 
@@ -112,7 +112,7 @@ def test_messages_name_the_command_as_it_is_called() -> None:
 
 
 def test_alerts_need_no_translation() -> None:
-    """Whoever is woken by an alert understands its summary."""
+    """The summary of each alert is plain English."""
     file = ROOT / "docker" / "monitoring" / "rules.yml"
     groups = yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]
     summaries = [rule["annotations"]["summary"] for group in groups for rule in group["rules"]]
@@ -146,7 +146,7 @@ def test_a_riddle_is_found_with_a_better_phrase(text: str, better: str) -> None:
     ],
 )
 def test_plain_sentences_pass(text: str) -> None:
-    """What an engineer would write is left alone, and so is code."""
+    """Accepts what an engineer would write, and code."""
     assert not faults_of(text)
 
 

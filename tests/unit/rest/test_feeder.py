@@ -12,7 +12,7 @@ from rest_service.topics.producer import MAX_RECORDS, ListProducer
 
 
 class Lists:
-    """Notes the lists that would be sent, and answers each when it is told to."""
+    """Notes the lists that would be sent, and answers each on demand."""
 
     def __init__(self) -> None:
         self.sent: list[Sequence[Out]] = []
@@ -39,7 +39,7 @@ async def _under_way(feeder: ListProducer, *lists: Sequence[Out]) -> list[asynci
 
 
 async def test_what_comes_meanwhile_is_one_list() -> None:
-    """While a list is under way, others gather; none is longer than a list may be."""
+    """While a list is in flight, requests gather; no list is longer than the maximum."""
     lists = Lists()
     feeder = ListProducer(lists.send)
     first = await _under_way(feeder, [_record()])
@@ -53,7 +53,7 @@ async def test_what_comes_meanwhile_is_one_list() -> None:
 async def test_a_failure_concerns_only_its_own_request(
     kind: type[NotAcknowledged | RecordTooLarge],
 ) -> None:
-    """Of two requests in one list, the one whose record failed is told, with that record."""
+    """Of two requests in one list, the one whose record failed gets the error, with the record."""
     lists = Lists()
     feeder = ListProducer(lists.send)
     good, bad = _record("same"), _record("same")
@@ -68,7 +68,7 @@ async def test_a_failure_concerns_only_its_own_request(
 
 
 async def test_who_gave_up_is_left_out() -> None:
-    """A request that was cancelled before its list began is not sent, and harms nobody."""
+    """A request that was cancelled before its list began is not sent, and harms no other."""
     lists = Lists()
     feeder = ListProducer(lists.send)
     first = await _under_way(feeder, [_record()])

@@ -1,4 +1,4 @@
-"""What is typed into a form, as the body of a request."""
+"""Fields of a form, as the body of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How pipelines stand: what several processes tell becomes one state of each."""
+"""States of pipelines: reports of several processes become one state of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_pipeline_is_told_with_its_account() -> None:
 
 
 def test_of_a_partition_counts_who_has_come_farthest() -> None:
-    """A process that has lost it tells of it as it was; the source's end is the later one."""
+    """A process that has lost it reports an old state; the source's end is the later one."""
     late = report(position=5, end=30)
     for told in ([late, report()], [report(), late]):
         (one,) = states_of(process(archive=each) for each in told)

@@ -1,4 +1,4 @@
-"""How fast a domain was asked, beside its rule."""
+"""Requests to a domain in each second, and its rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``throttle show`` says of a domain, in words."""
+"""Output of ``throttle show`` for a domain, in words."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TABLE = ThrottleTable(
 
 
 def said(report: DomainReport, source: str = "the default") -> dict[str, str]:
-    """The lines by name."""
+    """Return the lines by their names."""
     return dict(standing_rows(report, source))
 
 
@@ -53,7 +53,7 @@ def test_a_calm_domain_is_told_in_eight_lines() -> None:
 
 
 def test_whatever_holds_a_domain_back_is_named() -> None:
-    """Its own wishes, what is under way, and when it may be asked next."""
+    """Its own wishes, requests in flight, and the time of the next one."""
     rows = said(
         replace(
             CALM, strikes=3, unanswered_ms=4_000, crawl_delay_ms=2_500, next_ms=1_250,

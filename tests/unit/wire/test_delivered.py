@@ -34,13 +34,13 @@ HOSTILE: list[tuple[bytes, bytes, str]] = [
 
 
 def changed(**fields: Any) -> bytes:
-    """A record with some fields as somebody else may have written them."""
+    """A record with some fields as another program may have written them."""
     value = orjson.loads(record(1)) | fields
     return orjson.dumps({name: value[name] for name in value if value[name] != "absent"})
 
 
 def test_every_field_comes_back() -> None:
-    """Typed, with what is not known here beside it."""
+    """Typed fields, and the unknown ones as they were."""
     page = decode(
         changed(shiny="new", uuid="u", parent_url="http://p/", redirect_urls=["http://r/"])
     )
@@ -112,7 +112,7 @@ def test_no_charset_changes_a_body(body: bytes, encoding: str, most: int) -> Non
     ],
 )
 def test_what_is_no_result_is_refused_by_the_field(value: bytes | None, sentence: str) -> None:
-    """In a sentence for whoever looks at what was not delivered."""
+    """In a sentence for readers of the undelivered records."""
     with pytest.raises(NotAResult, match=sentence):
         decode(value)
 
@@ -158,7 +158,7 @@ def test_long_numbers_come_back_exactly() -> None:
 
 
 def test_secrets_are_left_out_on_request() -> None:
-    """What a client or a site authenticates by; all else stays as it was."""
+    """Removes what a client or a site authenticates by, and keeps all else."""
     value, page = without_secrets(record(1), decode(record(1)))
     assert decode(value) == page
     assert page.request_headers == {"User-Agent": ["bot"]}

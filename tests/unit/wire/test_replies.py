@@ -1,4 +1,4 @@
-"""Replies have the keys and types of the predecessor's, quirks included, and more beside them."""
+"""Replies have the keys and types of the predecessor's, quirks included, and further ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WEEK = {"900": 1, "3600": 2, "lifetime": 3}
 
 
 def state(crawlid: str = "job", **changes: Any) -> CrawlState:
-    """A crawl under way with three pages waiting in one domain."""
+    """A running crawl with three pages waiting in one domain."""
     values: dict[str, Any] = {
         "crawl": CrawlKey("link", "app", crawlid),
         "run": 2,
@@ -105,7 +105,7 @@ def test_info_about_an_application_without_work() -> None:
 
 
 def test_info_about_a_crawl() -> None:
-    """The predecessor's keys, no ``action``, and the ledger beside them."""
+    """The predecessor's keys, no ``action``, and the ledger."""
     record = read(replies.info_crawl(INFO, state(), server_time=NOW))
     known = {
         "uuid": "u",
@@ -214,7 +214,7 @@ def test_info_tells_what_a_person_holds_back() -> None:
 
 
 def test_an_action_that_failed_is_answered_by_its_own_uuid() -> None:
-    """What an action is answered with when nothing else can be said."""
+    """The answer has the error, and the fields of the request."""
     record = read(replies.action_error(STOP, "it broke", server_time=NOW))
     assert set(record) == {
         "action",

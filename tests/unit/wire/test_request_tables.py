@@ -23,7 +23,7 @@ def rows(text: str | bytes) -> list[Mapping[str, Any]]:
 
 
 def cell(name: str, text: str) -> object:
-    """What one cell is read as."""
+    """Return the value of a cell."""
     table = io.StringIO()
     csv.writer(table).writerows([["url", name], ["u", text]])
     (row,) = rows(table.getvalue())

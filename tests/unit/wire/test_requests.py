@@ -43,7 +43,7 @@ PLAIN = [kind for kind in KINDS if kind is not SCHEDULE]
 
 @pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.name)
 def test_the_values_have_the_defaults_of_the_schemas(kind: Any) -> None:
-    """What a schema documents as default is what an absent field becomes."""
+    """An absent field gets the default that the schema documents."""
     cls = {
         "scraper": CrawlRequest,
         "action": ActionRequest,
@@ -165,7 +165,7 @@ def test_the_other_kinds_are_told_apart_by_their_fields() -> None:
     "record", [ACTION, {**ACTION, "crawlid": "x", "priority": 5}, STATS, ZOOKEEPER]
 )
 def test_a_request_in_one_spelling_is_the_same_request(record: Mapping[str, Any]) -> None:
-    """What is handed on inside the cluster means what the client said."""
+    """Requests that are passed on in the cluster keep the meaning of the client."""
     request = decode(raw(record))
     assert not isinstance(request, CrawlRequest)
     assert decode(encode(request)) == request
@@ -289,7 +289,7 @@ def test_what_breaks_a_type_or_bound_is_refused(
 def test_the_explanation_is_that_of_the_likeliest_kind(
     record: Mapping[str, Any], kind: str, missing: str
 ) -> None:
-    """A client is told what is wrong with the request that it meant to make."""
+    """Errors are about the kind of request that the client meant to make."""
     problems = refusal(raw(record)).problems
     assert f"$: required field {missing!r} is missing (read as {kind} request)" in problems
 
@@ -311,7 +311,7 @@ def test_what_is_remembered_is_bounded_by_the_operator() -> None:
 
 
 def test_the_depth_is_bounded_by_the_operator() -> None:
-    """The predecessor's 3 is no bound any more, the operator's is."""
+    """The predecessor's limit of 3 is gone, the operator's holds."""
     limits = RequestLimits(max_depth=3)
     assert isinstance(decode(raw(CRAWL, maxdepth=3), limits=limits), CrawlRequest)
     error = refusal(raw(CRAWL, maxdepth=4), limits)
@@ -331,7 +331,7 @@ def test_any_whole_number_is_a_time(value: int) -> None:
     assert abs(request.not_before) <= LATEST
 
 
-# What no schema can say.
+# Rules beyond the schema.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What Redis stores comes back as it was, takes little room, and garbage is not mistaken for it."""
+"""Stored values come back as they were, take little room, and garbage is not taken for them."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_profile_comes_back_as_it_was(profile: Profile) -> None:
 
 
 def _reversed(value: object) -> object:
-    """The same mappings, written in the opposite order."""
+    """Return the mappings, written in the opposite order."""
     if isinstance(value, Mapping):
         return {key: _reversed(value[key]) for key in reversed(value)}
     return [_reversed(item) for item in value] if isinstance(value, list) else value
@@ -242,7 +242,7 @@ def _problem(decode: Callable[[bytes], object], raw: bytes) -> str:
 @quick
 @given(st.binary(max_size=80))
 def test_garbage_is_a_value_error(body: bytes) -> None:
-    """Bytes that nobody encoded raise one clear error, or decode to an entry, never more."""
+    """Random bytes raise one clear error, or decode to an entry."""
     for raw in (body, b"\x01" + body):
         for decode in (decode_entry, decode_profile):
             assert _problem(decode, raw) in ("", "stored")
@@ -250,7 +250,7 @@ def test_garbage_is_a_value_error(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"\x00", b"\x02abc", b"{}", b"\x01", b"\x01\xff\x00abc"])
 def test_another_version_is_refused(body: bytes) -> None:
-    """What another version of the program stored is not guessed at."""
+    """Values that another version has stored are not guessed at."""
     with pytest.raises(ValueError, match="not a stored entry"):
         decode_entry(body)
 

@@ -50,11 +50,11 @@ class RunningCluster:
         return RedisCluster(host="127.0.0.1", port=self.nodes[0].port)
 
     async def ask(self, node: int, *command: str | int) -> Any:
-        """What one node answers to a command."""
+        """Return the answer of a node to a command."""
         return await _ask(self.nodes[node], *command)
 
     async def role(self, replica: int) -> str:
-        """What a replica is now: `master` after a failover, before it `slave`."""
+        """Return the role of a replica: `slave`, after a failover `master`."""
         role = (await _ask(self.replicas[replica], "ROLE"))[0]
         return role.decode() if isinstance(role, bytes) else str(role)
 
@@ -83,7 +83,7 @@ class RunningCluster:
             await self.ask(node, "CLUSTER", "SETSLOT", move.slot, "STABLE")
 
     async def finish(self, move: Move) -> None:
-        """Move all keys of the slot, one after the other, and tell all nodes."""
+        """Move all keys of the slot, one after the other, and notify all nodes."""
         port = self.nodes[move.target].port
         while keys := await self.ask(move.source, "CLUSTER", "GETKEYSINSLOT", move.slot, 1):
             await self.ask(move.source, "MIGRATE", "127.0.0.1", port, keys[0], 0, 5_000)
@@ -98,7 +98,7 @@ def running_cluster(
 ) -> Iterator[RunningCluster]:
     """Run one whose data lives in ``folder``, of nodes with further options.
 
-    So many ``nodes`` are primaries, and the first of them have ``replicas``.
+    ``nodes`` is the number of primaries, and the first of them have ``replicas``.
     """
     count = nodes + replicas
     first = free_block(2 * count)
