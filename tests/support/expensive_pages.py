@@ -1,4 +1,4 @@
-"""Small responses that mean to be dear, and what a crawler does with one of them."""
+"""Small responses that mean to be expensive, and how a crawler handles one of them."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def _sitemaps() -> dict[str, ExpensivePage]:
 
 
 def expensive_pages() -> Mapping[str, ExpensivePage]:
-    """All of them, by name."""
+    """Return all of them by their names."""
     bodies = {**_bodies(), **_parts(), **_sitemaps()}
     pages = {**_markup(), **_bases(), **_rules(), **_heads(), **_traits(), **bodies}
     return {

@@ -1,7 +1,7 @@
 """Read Lua 5.1 as far as names go: what is declared where, and used by whom.
 
 Luacheck is to be had from Debian and LuaRocks only, not from where `pip` gets a developer's tools;
-what it would say of our scripts is said here, and what only Redis would say: Lua's limits.
+this module reports the same about the scripts, and what only Redis would report: Lua's limits.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Scopes:
         self.functions: list[Function] = []
         self.variables: list[Variable] = []
         self.globals: list[Token] = []
-        """Names that nobody has declared, where they are used."""
+        """Undeclared names, where they are used."""
         self._tokens = list(tokens_of(text))
         self._at = 0
         self._now: Function | None = None

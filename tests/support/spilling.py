@@ -86,7 +86,7 @@ async def filled(redis: Redis, share: float) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def recalling(redis: Redis, kafka_hosts: str, topics: Topics) -> AsyncIterator[None]:
-    """What a kafka-monitor does beside intake, for the length of the block."""
+    """Run the other duties of a kafka-monitor than intake, for the length of the block."""
     kafka = Kafka(kafka_hosts.split(","))
     async with KafkaSink(kafka) as sink:
         rejects = RejectionPublisher(Outbound(sink, topics))

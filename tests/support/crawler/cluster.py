@@ -1,4 +1,4 @@
-"""One crawler process between a real frontier and a real Kafka, for tests."""
+"""A crawler process between a real frontier and a real Kafka, for tests."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class CrawlerCluster:
             yield crawler
 
     async def end_of(self, crawl: CrawlKey, *, timeout_s: float) -> CrawlState:
-        """Wait until nothing of a crawl is under way; answers its ledger, which adds up."""
+        """Wait until nothing of a crawl is in flight; return its ledger, which adds up."""
         deadline = time.monotonic() + timeout_s
         state = await self.state_of(crawl)
         while not state.admitted or state.pending or state.held:

@@ -53,7 +53,7 @@ class Acknowledging:
 
     @property
     def told(self) -> list[dict[str, Any]]:
-        """What Kafka has."""
+        """Records in Kafka."""
         return [jsontext.loads(each.value) for each in self.acknowledged]  # type: ignore[misc]
 
 
@@ -97,7 +97,7 @@ class LaneBench:
         self.way._lane = self.lane  # As ``choose`` does, which asks the whole of Scrapy.
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait until nothing is in flight."""
         self.kafka.is_there.set()
         await self.lane.finish()
         await self.tasks.finish(5)
@@ -133,7 +133,7 @@ class LaneBench:
         return page
 
     def ends(self) -> list[Any]:
-        """What the frontier would be told: settles, requeues and releases."""
+        """Reports for the frontier: settles, requeues and releases."""
         return list(self.parts.leases.of(0).take_report().ends)
 
 

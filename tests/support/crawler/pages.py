@@ -29,7 +29,7 @@ _SITES = (
 
 
 class _Site:
-    """What the pages of one site have in common, and a chance for each choice."""
+    """Common properties of the pages of a site, and a probability for each choice."""
 
     def __init__(self, number: int) -> None:
         self.chance = Random(number)
@@ -62,7 +62,7 @@ class _Site:
         )  # fmt: skip
 
     def link(self) -> str:
-        """One anchor, in the ways that sites write it."""
+        """An anchor, in the ways that sites write it."""
         href, text = self.href(), self.words_of(self.chance.randrange(4))
         return self.chance.choice(
             [

@@ -18,7 +18,7 @@ def html(text: str, **headers: str) -> Answer:
 
 
 def script(text: str) -> Answer:
-    """What a page loads with ``<script src>``."""
+    """A script that a page loads with ``<script src>``."""
     return Answer(text.encode(), headers=SCRIPT)
 
 

@@ -25,7 +25,7 @@ _ADDRESS = ip_address("127.0.0.1")
 
 
 def make_certificate(folder: Path, *names: x509.GeneralName) -> Path:
-    """A key and its own certificate, in one file; nobody else vouches for it.
+    """A key and its self-signed certificate, in one file.
 
     ``names`` are the hosts and addresses that it is for; without any, 127.0.0.1.
     """
@@ -63,7 +63,7 @@ class TlsSite(CrawlerSite):
         super().__init__(pages, port)
         self.handshakes = 0
         self.wants_grease = False
-        """Whether it ends a connection that does not begin as Chrome's do."""
+        """True: it ends a connection that does not begin as Chrome's do."""
         self.handshake_s = 0.0
         """How long the site makes a visitor wait before it answers the first greeting."""
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

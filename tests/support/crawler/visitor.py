@@ -59,7 +59,7 @@ class Visitor:
     async def fetch(
         self, url: str, *, proxy: str | None = None, tls: str | None = None, **request: Any
     ) -> Response:
-        """What comes back; raises what the client does. ``proxy``: the pool that is asked for."""
+        """Return the response; raise the errors of the client. ``proxy``: the pool to use."""
         return await self.fetch_page(self.page(url, proxy=proxy, tls=tls), **request)
 
     async def fetch_page(self, page: Page, **request: Any) -> Response:

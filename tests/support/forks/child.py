@@ -1,4 +1,4 @@
-"""What a fork does to be a program of ours."""
+"""Steps by which a fork becomes a program of this project."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Replaced(BaseException):
 def be(program: Begun) -> None:
     """Run a program, in a process that was just forked."""
     tie_to(os.getppid())
-    # What was imported before stays: looking through it again and again would cost each fork more.
+    # Imported objects stay: collections that look through them would cost each fork more.
     gc.freeze()
     os.setsid()
     for number, file in ((1, program.out), (2, program.err)):

@@ -1,4 +1,4 @@
-"""The part of random lives in which workers end, and somebody looks after what is left."""
+"""The part of random lives in which workers end, and their pages are recovered."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Caring(Part):
         await self._sync_forgotten()
 
     async def _is_watched(self, since: int) -> bool:
-        """Whether `watch` has looked at all runs since then."""
+        """True: `watch` has looked at all runs since then."""
         at = int(await self.redis.hget(KEYS.meta(), "watch_at") or 0)
         return at >= since + HOUR_MS
 
@@ -78,7 +78,7 @@ class Caring(Part):
                 self.model.forget(crawl)
 
     async def crash(self) -> None:
-        """A worker dies; sometimes its successor tells so and blames a page."""
+        """A worker dies; sometimes its successor reports it and blames a page."""
         if not self.workers:
             return
         name = self.random.choice(list(self.workers))

@@ -14,7 +14,7 @@ LUA = Path(sources.__file__).parent / "lua"
 
 
 def forget_sources() -> None:
-    """Let every operation be put together anew: what ``sources.read`` answers has changed."""
+    """Assemble every operation again: the answers of ``sources.read`` have changed."""
     for known in (sources.is_timed, sources.source_of, scripts.digest_of):
         known.cache_clear()
 

@@ -35,7 +35,7 @@ class Mortal:
         self._has_effect = random.random() < 0.5
 
     async def run(self, what: Callable[[], Awaitable[Any]], error: type[Exception]) -> Any:
-        """What it answers, unless this is the moment."""
+        """Return the answer, unless this is the moment to die."""
         self._left -= 1
         if self._left == 0 and not self._has_effect:
             raise error("dead")
@@ -74,7 +74,7 @@ class Shelving(Part):
         }
 
     async def maybe(self) -> None:
-        """Whatever a life does, this may happen beside it."""
+        """Take a step that may happen during any other step of a life."""
         chance = self._chance.random()
         if chance < 0.4:
             await self._let(self._monitor(Mortal(self._chance)).step)
@@ -97,7 +97,7 @@ class Shelving(Part):
         await self._read_heads()
 
     async def _overtake(self) -> None:
-        """Another redis-monitor does what the frozen one was told to."""
+        """Another redis-monitor does the work of the frozen one."""
         await self.redis.advance(LONGEST_MS)
         await self._let(self._lasting.step)
 

@@ -22,26 +22,26 @@ _ASKED, _READ = "redis.call('TIME')", f"cmsgpack.unpack(redis.call('GET', '{_RED
 
 @dataclass
 class Times:
-    """What the clocks say; nothing passes by itself. All in ms."""
+    """Times of the clocks, which stand still by themselves. All in ms."""
 
     now: float = 50_000.25
     """True time, which a caller's clock measures."""
     ahead: float = 1.6e12
     """Of Redis' clock before it."""
     slowest_ms: tuple[float, float] = (0, 0)
-    """The longest that a request and an answer are under way."""
+    """The longest time that a request and an answer take."""
     random: Random = field(default_factory=Random)
     seen: list[tuple[float, int]] = field(default_factory=list)
     """True time and the frontier clock at each call."""
     meanwhile: Callable[[], Awaitable[object]] | None = None
-    """What happens while the next request is under way."""
+    """Called while the next request is in flight."""
 
     def monotonic(self) -> float:
         """A caller's clock, in s."""
         return self.now / 1000
 
     def way_ms(self, which: int) -> float:
-        """How long one request (0), or answer (1), is under way."""
+        """Time that a request (0), or an answer (1), takes."""
         return self.random.random() ** 4 * self.slowest_ms[which]
 
     def given_away_ms(self) -> float:
@@ -53,7 +53,7 @@ class Times:
         return most
 
     def lost_ms(self) -> float:
-        """What the frontier clock has lost on true time in all."""
+        """Total time by which the frontier clock is behind true time."""
         (first_at, first), (last_at, last) = self.seen[0], self.seen[-1]
         return (last_at - first_at) - (last - first)
 

@@ -1,4 +1,4 @@
-"""One oddity: what a site answers, and what it must be asked for.
+"""An oddity: answers of a site, and the requests that it must get.
 
 Each case has a host of its own, and a second one that is called ``other:`` in its table. Hosts
 below ``.example`` are called by their names. In what a site says, ``{at}`` stands for its host and
@@ -16,7 +16,7 @@ from crawlstream.model.web.address import without_fragment
 from crawlstream_chaos.scripted_site import HTML, Answer, CrawlerSite, SeenRequest
 
 Said = str | bytes | Answer | Callable[[SeenRequest], Answer]
-"""What is found at a path; a text is a page in UTF-8."""
+"""Answer at each path; a text is a page in UTF-8."""
 
 ROBOTS = "/robots.txt"
 OTHER = "other:"

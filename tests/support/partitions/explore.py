@@ -1,7 +1,7 @@
 """Explore every state that a system can be in.
 
-States are told apart by a hash of 64 bits, so that only those of the present depth are in memory:
-with ten million states, two have the same hash in one of 400 000 explorations.
+States are distinguished by a hash of 64 bits, so that only those of the present depth are in
+memory: with ten million states, two have the same hash in one of 400 000 explorations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CANNOT_END = "it cannot come to its end any more"
 
 
 class Found(NamedTuple):
-    """What an exploration has found."""
+    """Result of an exploration."""
 
     states: int
     wrong: str | None
@@ -45,7 +45,7 @@ class _Graph:
         return self._number(state, -1, "")[0]
 
     def visit(self, before: int, step: Step[S]) -> int | None:
-        """One state follows another; the number of a new one."""
+        """Note that a state follows another; return the number of a new one."""
         number, is_new = self._number(step.after, before, step.name)
         if not step.is_fault:
             self._befores.append(before)

@@ -1,4 +1,4 @@
-"""What may fail: workers die or are given up while they go on, partitions go back in time."""
+"""Faults: workers die or are given up while they go on, partitions go back in time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.partitions.values import COORDINATOR, Bug, Cluster, Job, Snapshot, 
 
 
 def steps(cluster: Cluster, state: State) -> Iterator[Step[State]]:
-    """All that may fail now; also the reaping of what failed before, which is no fault."""
+    """Steps of all faults that may occur now, and the reaping after earlier ones."""
     yield from _reaped(state)
     for worker, job in enumerate(state.jobs):
         if job is not None and state.deaths:
@@ -36,7 +36,7 @@ def _reaped(state: State) -> Iterator[Step[State]]:
 
 
 def _works_on(job: Job | None, place: int, generation: int, url: str) -> bool:
-    """Whether a worker will report; one that is given up is only slow, its report is stale."""
+    """Return whether a worker will report; the report of one that is given up is stale."""
     return (
         job is not None
         and (job.partition, job.generation, job.url) == (place, generation, url)

@@ -31,11 +31,11 @@ PRIORITY = 50
 INCOMING, LINKS = "incoming", "links"
 PLACE = f"{INCOMING}:0"
 _AGE_MS = 6_000
-"""After a restart a domain may be asked within this time."""
+"""Time after a restart within which a domain may be visited."""
 
 
 class Work(NamedTuple):
-    """A page in the hands of a worker; every lease has a worker of its own."""
+    """A page that a worker has leased; every lease has a worker of its own."""
 
     session: WorkerSession
     name: str
@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
 
 class Part:
-    """One partition: its scripts, and which worker leases what there."""
+    """A partition: its scripts, and the leases of its workers."""
 
     def __init__(self, redis: Redis, partitions: Partitions, place: int) -> None:
         self.keys = partitions.keys(place)
@@ -103,7 +103,7 @@ class Part:
                     pipe.restore(name, max(ttl, 0), value)
                 await pipe.execute()
             self.holders = {**moment.holders}
-        # Real restarts take longer than the second by which lives are told apart.
+        # Real restarts take longer than the second by which lives are distinguished.
         latest = max(self.epochs.values())
         await self.redis.hset(
             self.keys.meta(), mapping={"run_id": "another", "life": latest, "restart": 0}

@@ -32,7 +32,7 @@ _KINDS: dict[str, Ending | Literal["end"]] = {
     "lapse": "expired",
     "end": "end",
 }
-"""What marks of the model are called in reality."""
+"""Names of the marks of the model in reality."""
 
 _TRIED = 3
 """How often a lease is asked for that must be given: a domain may have to wait for its turn."""
@@ -79,7 +79,7 @@ class Replay:
         return True
 
     def version(self, version: model.Version) -> tuple[int, int]:
-        """What a version of the model is in reality."""
+        """Return the real version of a version of the model."""
         if version == model.NEVER:
             return 0, 0
         return self.real.parts[COORDINATOR].epochs[version.life], version.number

@@ -1,4 +1,4 @@
-"""What pipeline processes tell of themselves, and of runs, as others see it."""
+"""Reports of pipeline processes about themselves and runs, as others see them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ACCOUNT = {
 
 
 def report(*, position: int = 12, end: int = 20, **changes: Any) -> dict[str, Any]:
-    """What a process tells of a pipeline of one partition."""
+    """Report of a process about a pipeline of one partition."""
     part = {"position": position, "end": end, **ACCOUNT}
     told = {"edition": 1, "source": "demo.crawled_firehose", "broken": "", "waiting_for": ""}
     return {**told, "oldest_s": 2.5, "partitions": {"0": part}, **changes}

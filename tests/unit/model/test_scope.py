@@ -13,7 +13,7 @@ DOCS = "https://docs.example.co.uk/guide/index.html?page=1/2"
 
 
 def is_followed(scope: Scope, url: str, *allowed: str, seed: str = DOCS) -> bool:
-    """Whether a link passes the filters of a crawler, under the fields of such a crawl."""
+    """Return whether a link passes the filters of a crawler, with the fields of a crawl."""
     fields = scope_fields(scope, [seed], allowed)
     domains, expressions = fields.get("allowed_domains"), fields.get("allow_regex")
     return (not domains or HostSet(domains).covers(address(url))) and (

@@ -123,7 +123,7 @@ def test_the_environment_is_read_at_the_edge() -> None:
 
 
 def test_folders_of_houses_are_not_packages() -> None:
-    """An ``__init__.py`` there would make ``utils`` or ``tests`` a package beside the real ones."""
+    """An ``__init__.py`` there would make ``utils`` or ``tests`` a package, too."""
     for folder in (*HOUSES, "docker", "tests"):
         assert not (ROOT / folder / "__init__.py").exists()
 
@@ -166,7 +166,7 @@ def test_every_test_tells_its_behaviour() -> None:
 
 
 def test_nothing_is_left_for_later() -> None:
-    """What is to be done stands in an issue, not in the code."""
+    """Open tasks are in issues, not in the code."""
     marks = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
     found = [
         f"{path.relative_to(ROOT)}: {mark}"

@@ -26,7 +26,7 @@ NODES = ["redis", *(f"redis-{number}" for number in range(2, 7))]
 
 
 def default_of(value: str) -> str:
-    """What compose puts in for ``${NAME:-default}``."""
+    """Replace ``${NAME:-default}`` as compose does."""
     return re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value)
 
 

@@ -23,7 +23,7 @@ HOUSES = tuple(PACKAGES)
 PROSE = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 PROSE.remove(DOCS / "cli.md")  # Its lines are patterns, and made from the commands.
 UPDATE = os.environ.get("UPDATE_DOCS") == "1"
-"""Whether the made parts are to be written rather than compared."""
+"""True: generated parts are written instead of compared."""
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -59,7 +59,7 @@ def test_metrics_are_made_where_the_page_looks() -> None:
 
 
 def _makes_metrics(path: Path) -> bool:
-    """Whether a module calls one of the classes of prometheus_client."""
+    """Return whether a module calls one of the classes of prometheus_client."""
     text = path.read_text(encoding="utf-8")
     return "prometheus_client" in text and any(
         isinstance(node, ast.Call)
@@ -102,7 +102,7 @@ def _sources() -> list[Path]:
 
 
 def _events(path: Path) -> Iterator[str]:
-    """What a module logs as events, by itself or by the name of its liveness."""
+    """Return the events that a module logs, by itself or by the name of its liveness."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = ast.unparse(node.func)

@@ -29,7 +29,7 @@ EXPORTED = {
 }
 OTHERS = {"ALERTS", "up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 OTHERS |= {"process_open_fds"}
-"""What Prometheus and its client tell by themselves."""
+"""Metrics of Prometheus and its client themselves."""
 THEIR_LABELS = {"alertname", "alertstate", "instance", "job", "le"}
 
 
@@ -174,7 +174,7 @@ def test_containers_are_watched_by_the_names_they_have() -> None:
 
 
 def test_the_monitors_are_given_files_that_exist() -> None:
-    """What compose.monitoring.yaml mounts is there."""
+    """Files that compose.monitoring.yaml mounts exist."""
     path = MONITORING.parent / "compose.monitoring.yaml"
     for service in yaml.safe_load(path.read_text(encoding="utf-8"))["services"].values():
         for volume in service["volumes"]:

@@ -1,4 +1,4 @@
-"""What a dead letter offers to be replayed: the page, for its spider, with no more than it had."""
+"""A dead letter has the page to replay, for its spider, with no more fields than it had."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROFILE = Profile(
 
 
 def hold_of(entry: Entry, profile: Profile = PROFILE, crawl: CrawlKey = CRAWL) -> Lease:
-    """A page in the hands of a worker."""
+    """A page that a worker has leased."""
     return Lease(
         token="",
         crawl=crawl,

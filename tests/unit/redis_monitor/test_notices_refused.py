@@ -1,4 +1,4 @@
-"""Notices that nobody can take: few attempts, then the next one."""
+"""Notices that no receiver accepts: few attempts, then the next one."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _Picky:
 async def test_a_notice_that_nobody_can_take_holds_up_no_other(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is dropped after few attempts, by name, and the next one goes out."""
+    """It is dropped after few attempts, with its name in the log, and the next one goes out."""
     monkeypatch.setattr(channel, "_FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr(channel, "_LONGEST_PAUSE_S", 0.001)
     monkeypatch.setattr(channel, "make_source", lambda *_, **__: None)
@@ -104,7 +104,7 @@ def test_only_refusals_of_the_mail_itself_are_final() -> None:
 
 
 async def test_some_answers_of_a_webhook_are_final() -> None:
-    """The same request gets 410 again."""
+    """Another attempt gets 410 again."""
     async with web_receiver() as receiver:
         receiver.refusals, receiver.refusal = 1, "410 Gone"
         more = {

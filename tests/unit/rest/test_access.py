@@ -1,4 +1,4 @@
-"""Who may do what: a table of every route, to be extended by hand with every new one."""
+"""Rights by route: a table of every route, to be extended by hand with every new one."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ OF_APPLICATIONS = {
     *("POST /ui/do/v2/crawl/{verb}", "POST /ui/do/v2/schedules/{appid}/{name}/{verb}"),
     *("GET /v2/{name}", "GET /v2/{name}/stream", "GET /v2/{name}/export"),
 }
-"""What keys that are bound to applications may use, too: each of these tells them apart."""
+"""Routes for keys of single applications, too: each of them separates applications."""
 
 _SECRETS = {role: f"{role}-secret-0123456789" for role in ("read", "submit", "operate")}
 _BOUND = "bound-secret-0123456789"
@@ -181,19 +181,19 @@ async def _status(route: str, secret: str | None) -> int:
 
 @pytest.mark.parametrize("route", TABLE)
 async def test_a_key_for_applications_has_no_way_to_the_cluster(route: str) -> None:
-    """Whatever does not tell applications apart is refused to it, whatever its role."""
+    """A route that does not separate applications is refused to it, whatever its role."""
     is_open = route in OF_APPLICATIONS or TABLE[route] == "anyone"
     assert await _status(route, _BOUND) == (200 if is_open else 403)
 
 
 def test_every_route_has_a_row() -> None:
-    """A route that nobody has thought about fails here, and so does a row without a route."""
+    """Finds a route without a row, and a row without a route."""
     assert _routes() == set(TABLE)
 
 
 @pytest.mark.parametrize("route", TABLE)
 async def test_each_role_may_do_what_it_should_and_no_more(route: str) -> None:
-    """Nobody, a wrong key and every role at every route: 200, 401 or 403."""
+    """No key, a wrong key and every role at every route: 200, 401 or 403."""
     needed = Role[TABLE[route].upper()]
     expected: dict[str | None, int] = {
         None: 200 if needed is Role.ANYONE else 401,

@@ -64,7 +64,7 @@ def test_what_is_not_of_its_type_is_passed_on() -> None:
 
 
 def test_a_pause_is_as_long_as_was_chosen() -> None:
-    """It ends so many seconds from now; 0 ends it."""
+    """It ends after that number of seconds; 0 ends it."""
     typed = Typed({"until": ["900"], "paused_until": ["0"]}, at=1000.5)
     assert typed.fields() == {"until": 1900, "paused_until": 0}
 

@@ -1,4 +1,4 @@
-"""What the screen of a crawl's runs tells of schedules."""
+"""Schedules on the screen of a crawl's runs."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ PAGE = CrawlResult(
 
 
 class Topic:
-    """What stands for Kafka: everything is acknowledged, and remembered."""
+    """A stand-in for Kafka: everything is acknowledged, and stored."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
@@ -63,7 +63,7 @@ class Topic:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not answer is asked again at once."""
+    """A request without an answer is sent again at once."""
     monkeypatch.setattr(publish, "_FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr(publish, "_LONGEST_PAUSE_S", 0.001)
 

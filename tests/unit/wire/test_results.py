@@ -47,7 +47,7 @@ ALWAYS = {
     "body_size": int,
     "digest": str,
 }
-"""What every record has beside them."""
+"""Other fields of every record."""
 
 PAGE = CrawlResult(
     id="0" * 32,
@@ -214,7 +214,7 @@ def test_a_cut_does_not_hide_wrong_bytes() -> None:
     ],
 )
 def test_a_record_always_fits_its_topic(changes: Mapping[str, Any]) -> None:
-    """What is too large is cut until it fits, and says so; identity and place stay."""
+    """A record that is too large is cut until it fits, and says so; identity and place stay."""
     limit = 20_000
     encoded = encode_result(replace(PAGE, **changes), ResultLimits(max_record_bytes=limit))
     assert len(encoded) <= limit

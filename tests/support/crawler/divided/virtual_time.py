@@ -42,7 +42,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtually(loop: VirtualLoop, work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns, at the end of its virtual time."""
+    """Return the result of a coroutine, at the end of its virtual time."""
     try:
         return loop.run_until_complete(work)
     finally:
