@@ -24,6 +24,9 @@ from crawlstream_frontier.throttle_rules import ThrottleRules
 
 log = structlog.get_logger()
 
+HAS_GATES = b" ="
+"""End of a version since there have been groups; see ``lua/includes/gates.lua``."""
+
 
 class HostSites:
     """The map of sites that one caller uses; until it knows one, every domain is a site."""
@@ -43,6 +46,7 @@ class HostSites:
 
         Without a version no table of this Redis has ever split a domain.
         """
+        version = version.removesuffix(HAS_GATES)
         if version == self._version:
             return
         if not version:

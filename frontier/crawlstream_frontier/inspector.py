@@ -134,8 +134,8 @@ class Inspector:
         name = encode_id(spider) + at + encode_id(group)
         answer = unpack(await self._scripts.run("survey", domain, MOST_QUEUES, name))
         rule, unreported, under_way, not_before_ms, next_ms, queues, kept_for, *more = answer
-        mean_ms, floor_ms, gentle_ms, *care = map(int, more)
-        strikes, silences, unanswered_ms, crawl_delay_ms, rests = care
+        mean_ms, floor_ms, gentle_ms = map(int, more[:3])
+        strikes, silences, unanswered_ms, crawl_delay_ms, rests = map(int, more[4:])
         applied = ThrottleRule.of_applied(rule.decode()) if rule else None
         paused_ms = 1000 * (applied.paused_until - time.time()) if applied else 0
         return DomainReport(
@@ -153,9 +153,22 @@ class Inspector:
             latency_ms=mean_ms,
             lowest_latency_ms=floor_ms,
             gentle_ms=gentle_ms,
+            gate=_gate(*more[3]) if more[3] else None,
             queues=[_queue(queue) for queue in queues],
             kept_for="@".join(map(unquote, kept_for.decode().split("@"))),
         )
+
+
+def _gate(name: bytes, rule: bytes, *numbers: int) -> GateReport:
+    unreported, under_way, next_ms, waiting = map(int, numbers)
+    return GateReport(
+        name=name.decode(),
+        rule=ThrottleRule.of_applied(rule.decode()) if rule else None,
+        unreported=unreported,
+        under_way=under_way,
+        next_ms=next_ms,
+        waiting=waiting,
+    )
 
 
 def _verdict(

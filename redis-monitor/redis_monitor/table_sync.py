@@ -148,7 +148,14 @@ class TableSync(ABC, Generic[T]):
 
     async def _copy(self, table: T) -> None:
         before = await self._in_force()
-        copied = await self._let_rule(table)
+        problem = (
+            f"ZooKeeper's {self.what} are older than the active ones, or the node was recreated;"
+            f" ignoring them. To use them: {self.remedy}"
+        )
+        try:
+            copied = await self._let_rule(table)
+        except BadTable as error:
+            copied, problem = False, str(error)
         if copied and before is not None:
             await self._copied(before, table)
         versions = {"czxid": table.czxid, "mzxid": table.mzxid, **self._size(table)}
@@ -156,10 +163,4 @@ class TableSync(ABC, Generic[T]):
             log.info(self.event, outcome="copied", **versions)
             return
         self._refused = table
-        log.error(
-            self.event,
-            outcome="refused",
-            error=f"ZooKeeper's {self.what} are older than the active ones, or the node was"
-            f" recreated; ignoring them. To use them: {self.remedy}",
-            **versions,
-        )
+        log.error(self.event, outcome="refused", error=problem, **versions)

@@ -105,7 +105,7 @@ def strings_of(packed: bytes, at: int, count: int) -> tuple[list[str], bytes]:
 
 
 def _leases(state: Dump) -> Iterator[tuple[int, str, str]]:
-    """Flags, crawl number and name of the domain's state of every lease."""
+    """Flags, crawl number and name of the state of every lease, for the domain and its gate."""
     scope = state.get("m").get(b"scope", b"").split()
     for _, texts in state.named("h"):
         for token, packed in texts.items():
@@ -113,7 +113,9 @@ def _leases(state: Dump) -> Iterator[tuple[int, str, str]]:
                 (tag, view, domain), _ = strings_of(packed, 9, 3)
                 spider, at, group = view.partition("@")
                 kept_for = (spider if b"type" in scope else "") + (at + group)
-                yield packed[8], tag.split("/")[0], f"{domain} {kept_for}" if scope else domain
+                domain, has_gate, gate = domain.partition("=")
+                for name in (domain, *([has_gate + gate] if has_gate else [])):
+                    yield packed[8], tag.split("/")[0], f"{name} {kept_for}" if scope else name
 
 
 def _is_running(state: Dump, c: str) -> bool:
@@ -121,7 +123,7 @@ def _is_running(state: Dump, c: str) -> bool:
 
 
 def _check_ledger(state: Dump) -> None:
-    held = Counter(c for _, c, _ in _leases(state))
+    held = Counter(c for _, c, name in _leases(state) if not name.startswith("="))
     queued: Counter[str] = Counter()
     delayed: Counter[str] = Counter()
     for (_, tag, *_), entries in (*state.named("b"), *state.named("bt")):
@@ -173,13 +175,24 @@ def _check_pauses(state: Dump) -> None:
 
 
 def _check_indexes(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:
-    """A domain with work is in exactly one index; one without is in none."""
-    places = Counter(domain for letter in "wrp" for domain in state.get(f"{letter}:{spider}"))
+    """A domain with work is in exactly one index or gate; one without is in none."""
+    places = Counter(_places(state, spider))
     _require(places == Counter(list(index)), spider, places, index)
     for domain, tag in index.items():
         several = state.get(f"q:{spider}:{domain.decode()}")
         _require((tag == b"*") == (len(several) > 1), domain, tag, several)
         _require(not several or tag == b"*")
+
+
+def _places(state: Dump, view: str) -> Iterator[bytes]:
+    """Yield the domains in the indexes of a view, and those in its gates, which are in an index."""
+    members = [name for letter in "wrp" for name in state.get(f"{letter}:{view}")]
+    gates = [name for name in members if name.startswith(b"=")]
+    yield from (name for name in members if not name.startswith(b"="))
+    full = {parts[1].encode(): domains for parts, domains in state.named("a") if parts[0] == view}
+    _require(sorted(gates) == sorted(full) == sorted(state.get(f"gates:{view}")), gates, full)
+    for domains in full.values():
+        yield from domains
 
 
 def _waits_for_a_run(state: Dump, c: str) -> bool:
@@ -197,7 +210,7 @@ def _check_views(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:
     for view in state.get(f"views:{spider}"):
         if view not in state.get("revise"):
             name = view.decode()
-            seen = {domain for letter in "wrp" for domain in state.get(f"{letter}:{name}")}
+            seen = set(_places(state, name))
             _require(seen >= set(index), view, seen, index)
 
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
+from crawlstream.errors import BadTable
+from crawlstream.model.throttle_groups import Group, Groups
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream_frontier.codec.values import pack
 
 
-def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
-    """Pack the throttle table as the frontier applies it, and as it was written."""
+def pack_table(table: ThrottleTable, *, adopt: bool, partitions: int = 1) -> bytes:
+    """Pack the throttle table as the frontier applies it, and as it was written.
+
+    Each of several ``partitions`` gets its share of the limits that domains have in common.
+    """
     parted = table.parted()
     rules = {domain: rule.applied() for domain, rule in table.rules.items() if _is_name(domain)}
     blocked = {name for name in parted if table.block_of(name)} | table.blacklist
     for domain in filter(_is_name, blocked):
         rules[domain] = replace(table.rule_for(domain), hits=0).applied()
+    rules |= {gate: share_of(rule, partitions) for gate, rule in table.groups.gates().items()}
     flat = [part for pair in rules.items() for part in pair]
+    members = [part for pair in table.groups.gate_of_members.items() for part in pair]
     return pack(
         [
             str(table.czxid),
@@ -27,8 +36,29 @@ def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
             flat,
             pack(_table_fields(table)),
             bool(parted),
+            members,
+            bool(table.groups),
         ]
     )
+
+
+def check_shares(table: ThrottleTable, partitions: int) -> None:
+    """Raise BadTable if a group allows fewer concurrent requests than there are partitions."""
+    for name, group in table.groups.by_name.items():
+        if group.rule.concurrency < partitions:
+            raise BadTable(
+                f"groups: {name}: concurrency is {group.rule.concurrency}, but each of the"
+                f" {partitions} partitions needs 1: set it to {partitions} or more"
+            )
+
+
+def share_of(rule: ThrottleRule, partitions: int) -> str:
+    """Return the part of a group's rule that applies in each partition, as it is applied."""
+    hits, window_s = rule.hits // partitions, rule.window_s
+    if not hits:
+        hits, window_s = 1, window_s * partitions / rule.hits
+    concurrency = rule.concurrency // partitions
+    return replace(rule, hits=hits, window_s=window_s, concurrency=concurrency).applied()
 
 
 def _is_name(domain: str) -> bool:
@@ -38,16 +68,30 @@ def _is_name(domain: str) -> bool:
 
 def _table_fields(table: ThrottleTable) -> list[object]:
     rules = {domain: rule.values() for domain, rule in table.rules.items()}
-    return [table.default.values(), rules, sorted(table.blacklist), table.czxid, table.mzxid]
+    fields = [table.default.values(), rules, sorted(table.blacklist), table.czxid, table.mzxid]
+    groups = [
+        [name, group.rule.values(), group.members] for name, group in table.groups.by_name.items()
+    ]
+    return [*fields, groups] if groups else fields
 
 
 def unpack_table(blob: bytes) -> ThrottleTable:
     """Return the table that ``pack_table`` wrote in addition to the rules."""
-    default, rules, blacklist, czxid, mzxid = msgpack.unpackb(blob, raw=False)
+    default, rules, blacklist, czxid, mzxid, *more = msgpack.unpackb(blob, raw=False)
     return ThrottleTable(
         default=ThrottleRule.of_values(default),
         rules={domain: ThrottleRule.of_values(values) for domain, values in rules.items()},
         blacklist=frozenset(blacklist),
+        groups=_groups(*more),
         czxid=czxid,
         mzxid=mzxid,
+    )
+
+
+def _groups(groups: Sequence[Any] = ()) -> Groups[ThrottleRule]:
+    return Groups(
+        {
+            name: Group(rule=ThrottleRule.of_values(values), members=tuple(members))
+            for name, values, members in groups
+        }
     )

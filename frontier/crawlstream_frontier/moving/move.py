@@ -147,7 +147,7 @@ class Move:
             async for states in part.states():
                 targets = defaultdict[int, list[tuple[bytes, bytes]]](list)
                 for name, state in states:
-                    if not name.startswith(b"#"):
+                    if not name.startswith((b"#", b"=")):  # A gate's is as if it were used up.
                         target = self.target(name.partition(b" ")[0])
                         targets[target].append((name, shifted(state, by_ms)))
                 await together(self.new.states(p, each) for p, each in targets.items())

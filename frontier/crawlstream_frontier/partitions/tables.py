@@ -6,6 +6,7 @@ from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream_frontier.egress.proxy_pools import ProxyPools
 from crawlstream_frontier.partitions.answers import Queryable
+from crawlstream_frontier.codec.rules import check_shares
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
 COPY_S = 60.0
@@ -25,10 +26,18 @@ class DividedRules(ThrottleRules):
             return None
         return min(filter(None, tables), key=lambda table: (table.czxid, table.mzxid))
 
-    async def copy(self, table: ThrottleTable, *, adopt: bool = False) -> bool:
-        """Put a table in force everywhere; False: it is older than one in force."""
+    async def copy(
+        self, table: ThrottleTable, *, adopt: bool = False, partitions: int = 0
+    ) -> bool:
+        """Put a table in force everywhere; False: it is older than one in force.
+
+        Each partition gets its share of the limits of groups; BadTable if one is too small.
+        """
+        number = partitions or self._frontiers.partitions.number
+        check_shares(table, number)
         answers = await self._frontiers.query(
-            lambda frontier: frontier.rules.copy(table, adopt=adopt), within_s=COPY_S
+            lambda frontier: frontier.rules.copy(table, adopt=adopt, partitions=number),
+            within_s=COPY_S,
         )
         return all(answers.values)
 

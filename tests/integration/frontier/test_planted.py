@@ -76,8 +76,8 @@ BUGS = {
         wrong="with_marks(entry, retries, deaths, reaps)",
     ),
     "a request that nobody reported was none": Bug(
-        right="report_send(state, not is_unsent and (sent_ms and hold.since + sent_ms or now))",
-        wrong="if sent_ms then report_send(state, hold.since + sent_ms) end",
+        right="local at = not is_unsent and (sent_ms and hold.since + sent_ms or now)",
+        wrong="local at = not is_unsent and sent_ms and hold.since + sent_ms",
     ),
     "a restart forgets what was sent": Bug(
         right="m[1] and now or NEVER",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from urllib.parse import quote
@@ -34,6 +34,7 @@ from crawlstream.model.effects import (
 )
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 from crawlstream.model.state import CrawlState
+from crawlstream.model.throttle_groups import Group, Groups
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.wire.stored import decode_entry, encode_entry
 from crawlstream_frontier.frontier import Frontier
@@ -333,6 +334,7 @@ class Bench:
         default: ThrottleRule = WIDE_OPEN,
         rules: dict[str, ThrottleRule] | None = None,
         blacklist: Iterable[str] = (),
+        groups: Mapping[str, Group[ThrottleRule]] | None = None,
     ) -> None:
         """Let this table rule from now on."""
         self.version += 1
@@ -340,6 +342,7 @@ class Bench:
             default=default,
             rules=rules or {},
             blacklist=frozenset(blacklist),
+            groups=Groups(groups or {}),
             czxid=1,
             mzxid=self.version,
         )

@@ -93,6 +93,22 @@ class QueueReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """State of the limit that a domain has in common with others; see ``Groups``."""
+
+    name: str
+    """Name of its gate: ``=`` and the name of the group."""
+    rule: ThrottleRule | None
+    """None: the rules were changed while the domain was examined."""
+    unreported: int
+    under_way: int
+    next_ms: int
+    """Milliseconds until the next request to any of its domains."""
+    waiting: int
+    """Number of domains that wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DomainReport:
     """State of a domain in the frontier."""
 
@@ -124,6 +140,8 @@ class DomainReport:
     """Lowest such mean, which rises by 5 % an hour; 0: not known, or too few answers."""
     gentle_ms: int = 0
     """Time between two requests that this latency requires; 0: none."""
+    gate: GateReport | None = None
+    """Limit that the domain has in common with others; None: it is in no group."""
     kept_for: str = ""
     """Spider and group of these limits, ``spider[@group]``; empty: all spiders share them."""
 

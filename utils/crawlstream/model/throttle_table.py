@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 from crawlstream.model.request import LATEST
 from crawlstream.model.rule_field import RuleField
+from crawlstream.model.throttle_groups import Groups
 from crawlstream.model.url import canonical_host, domain_key, host_of
 
 DEFAULT_CONCURRENCY = 8
@@ -184,6 +185,8 @@ class ThrottleTable:
     default: ThrottleRule
     rules: Mapping[str, ThrottleRule] = field(default_factory=dict)
     blacklist: frozenset[str] = frozenset()
+    groups: Groups[ThrottleRule] = field(default_factory=Groups)
+    """Domains with one more limit in common."""
     czxid: int = 0
     mzxid: int = 0
 
@@ -200,6 +203,10 @@ class ThrottleTable:
     def named_rule(self, place: str) -> str | None:
         """Return the name that has the rule of a place; None: the default applies."""
         return next((name for name in _upwards(place) if name in self.rules), None)
+
+    def group_of(self, place: str) -> str | None:
+        """Return the name of the group that the site of a place belongs to; None: of no group."""
+        return self.groups.group_of(self.site_of(place))
 
     def block_of(self, place: str) -> str | None:
         """Return the blacklisted name that covers a place; None: it is not blocked."""

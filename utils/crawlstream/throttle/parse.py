@@ -6,6 +6,8 @@
     domains:
       example.com: {hits: 30, window: 60, scale: 0.5, concurrency: 2}
     blacklist: [example.org]
+    groups:                                               # see ``parse_groups``
+      hoster: {hits: 5, window: 1, concurrency: 4, members: [example.com, "*.example.net"]}
 
 A table is a function of the bytes only, so that every process reads the same one: a missing
 ``blacklist`` is empty, a missing ``domains`` has no rules. Any invalid part makes the whole
@@ -15,12 +17,14 @@ document invalid, and its readers keep the last good table. Unknown keys are ign
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from crawlstream.errors import BadTable
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule, ThrottleTable
 from crawlstream.model.url import fold_host
+from crawlstream.throttle.parse_groups import groups_of
 from crawlstream.zoo.document import Document, kind_of
 from crawlstream.zoo.node import Node
 
@@ -54,13 +58,14 @@ def table_of(document: Document, *, default: ThrottleRule, czxid: int, mzxid: in
         domain = _domain("domains", name)
         rule = _rule(f"domains: {domain}", value, default)
         rules[domain] = min(rule, rules.get(domain, rule), key=_rate)
-    return ThrottleTable(
+    table = ThrottleTable(
         default=default,
         rules=rules,
         blacklist=frozenset(_domain("blacklist", name) for name in _list(document, "blacklist")),
         czxid=czxid,
         mzxid=mzxid,
     )
+    return replace(table, groups=groups_of(document, table.site_of))
 
 
 def _rule(where: str, rule: object, default: ThrottleRule) -> ThrottleRule:

@@ -242,7 +242,11 @@ end
 -- Rank a ready domain by a better priority.
 local function raise(S, domain, priority)
   for _, V in ipairs(views_of(S)) do
-    redis.call('ZADD', K.ready(V), 'XX', 'LT', rank(priority), domain)
+    local score = rank(priority)
+    redis.call('ZADD', K.ready(V), 'XX', 'LT', score, domain)
+    if gates then
+      gates.raise(V, domain, score)
+    end
   end
 end
 

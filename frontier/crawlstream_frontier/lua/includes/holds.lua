@@ -2,7 +2,8 @@
 -- Guarantee: every operation that ends a lease finds it by (worker, token) and removes it in the same
 --   script; an unknown token changes nothing. A lease that ends without a reported send counts as
 --   sent now: allowances are never refunded.
--- `h:<worker>` HASH token -> hold: since, flags, tag, view and domain packed, then the entry; `!` ->
+-- `h:<worker>` HASH token -> hold: since, flags, tag, view, and domain with its gate (see `gates`), packed, then the
+--   entry; `!` ->
 --   number of the last granting call; `@` -> the view under whose name the worker sleeps.
 --   flags: 0 granted, 1 sent, 2 response received.
 -- Entry: profile number, ',' and the body; a returned one has ';' and three characters instead of
@@ -50,8 +51,12 @@ end
 -- a look at their entry: `entry_of` unpacks it.
 local function parse_hold(token, packed)
   local since, flags, tag, V, domain = struct.unpack(HOLD, packed)
-  return { token = token, since = since, flags = flags, lot = lot_of(V, tag), domain = domain,
+  local hold = { token = token, since = since, flags = flags, lot = lot_of(V, tag), domain = domain,
     packed = packed }
+  if gates then
+    gates.note_paid(hold)
+  end
+  return hold
 end
 
 local function entry_of(hold)
@@ -124,11 +129,14 @@ local function join_throttle(holds)
     end
     hold.state = states[n]
   end
+  if gates then
+    gates.join(holds)
+  end
 end
 
 local ended, changed, moved, is_seen = {}, {}, {}, {}
 
--- Note that a lease's change may allow an earlier request to its domain, unless one is allowed already.
+-- Note that a lease's change may allow an earlier request to its domain or gate, unless one is allowed already.
 local function note_change(hold)
   local state = hold.state
   if not is_seen[state] then
@@ -137,12 +145,18 @@ local function note_change(hold)
       moved[#moved + 1] = hold
     end
   end
+  if hold.gate then
+    note_change(hold.gate)
+  end
 end
 
 local function note_sent(hold, sent_ms)
   if hold.flags == 0 then
     note_change(hold)
-    report_send(hold.state, hold.since + sent_ms)
+    report_request(hold.state, true, hold.since + sent_ms)
+    if hold.gate then
+      report_request(hold.gate.state, true, hold.since + sent_ms)
+    end
     hold.flags = 1
     changed[hold.token] = hold
   end
@@ -153,7 +167,10 @@ local function note_received(hold)
   if hold.flags < 2 then
     note_change(hold)
     hold.flags = 2
-    end_request(hold.state)
+    report_request(hold.state, false, nil, true)
+    if hold.gate then
+      report_request(hold.gate.state, false, nil, true)
+    end
     changed[hold.token] = hold
   end
 end
@@ -161,15 +178,16 @@ end
 -- End a lease's part in the throttle and take it from its worker; the caller handles the entry. Without a
 -- report, its request counts as sent now, unless it is certain that it `is_unsent`.
 local function end_hold(hold, sent_ms, is_unsent)
-  local lot, state, flags = hold.lot, hold.state, hold.flags
+  local lot, state, gate, flags = hold.lot, hold.state, hold.gate, hold.flags
   if flags < 2 then
-    if not is_seen[state] then
+    if gate or not is_seen[state] then
       note_change(hold)
     end
-    if flags == 0 then
-      report_send(state, not is_unsent and (sent_ms and hold.since + sent_ms or now))
+    local at = not is_unsent and (sent_ms and hold.since + sent_ms or now)
+    report_request(state, flags == 0, at, true)
+    if gate then
+      report_request(gate.state, flags == 0, at, true)
     end
-    end_request(state)
   end
   if flags > 0 then
     changed[hold.token] = nil

@@ -85,6 +85,9 @@ function K.several(S, domain) return P .. 'q:' .. S .. ':' .. domain end
 function K.waiting(V) return P .. 'w:' .. V end
 function K.ready(V) return P .. 'r:' .. V end
 function K.parked(V) return P .. 'p:' .. V end
+function K.gates(V) return P .. 'gates:' .. V end
+function K.at_gate(V, gate) return P .. 'a:' .. V .. ':' .. gate end
+K.members = P .. 'members'
 function K.delayed_crawls(S) return P .. 'y:' .. S end
 function K.delayed(S, c) return P .. 'y:' .. S .. ':' .. c end
 K.states = P .. 't'

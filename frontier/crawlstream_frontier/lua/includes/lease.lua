@@ -131,6 +131,8 @@ local function candidates(V, limit)
   return ready_round(V, limit)
 end
 
+--- include: gate_rounds
+
 -- Return true if another domain has a better claim than a domain whose claim is out of date: the
 -- next one of the round, or of the index behind it.
 local function is_outranked(V, round, group, left, top)
@@ -138,7 +140,7 @@ local function is_outranked(V, round, group, left, top)
   if claim then
     return claim > top
   end
-  local behind = #round.domains
+  local behind = round.behind or #round.domains
   local first = redis.call('ZRANGE', K.ready(V), behind, behind, 'WITHSCORES')
   return first[2] and priority_of(first[2]) > top
 end
@@ -242,6 +244,12 @@ local function serve(V, round, i, lot, limit)
     wait_until(round, domain, later)
     return 0
   end
+  if round.gates then
+    allowed = gates.limit(round, domain, allowed, limit + 1)
+    if allowed == 0 then
+      return 0
+    end
+  end
   limit = allowed < limit and allowed or limit
   local granted
   if o == domain_tags.SEVERAL then
@@ -254,6 +262,9 @@ local function serve(V, round, i, lot, limit)
   later = now
   if granted > 0 then
     later = grant(state, granted, allowed - granted)
+    if round.gates then
+      gates.pay(round, domain, granted)
+    end
     if is_by_group then
       -- If another group empties the domain, no other code would delete this state.
       redis.call('ZADD', K.spent, 'NX', int(now + RECHECK_STATE_MS), state.key)
@@ -299,9 +310,9 @@ end
 -- Serve the best candidates once, at most `limit`; return the number of granted entries,
 -- and whether there were any candidates.
 local function serve_pass(V, want, limit)
-  local round = candidates(V, limit)
+  local round = (gates and gates.candidates or candidates)(V, limit)
   if #round.domains == 0 then
-    return 0, false
+    return 0, round.gates and gates.finish(V, round) or false
   end
   round.states = load_states(keys_of(V, round.domains))
   local is_gentle = join_rules(round.domains, round.states)
@@ -314,6 +325,9 @@ local function serve_pass(V, want, limit)
   end
   if #round.left > 0 then
     leave(V, round.left)
+  end
+  if round.gates then
+    return granted, gates.finish(V, round)
   end
   if #round.gone > 0 then
     redis.call('ZREM', round.is_due and K.waiting(V) or K.ready(V), unpack(round.gone))

@@ -13,7 +13,7 @@
 local DEFAULT_RULE = ''
 local state_cache, changed_states = {}, {}
 local table_rule_of, join_rules, load_states, save_states, spent_at
-local allowance, grant, report_send, end_request, add_sends, slowed, spaced
+local allowance, grant, report_request, add_sends, slowed, spaced
 local ANSWER, NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 1, 0, 1, 2, 3
 local UNREPORTED, CONCURRENT, NOT_BEFORE, BONUS, SENDS, STRIKES, STRUCK_AT = 1, 2, 3, 5, 6, 10, 12
 local SILENCES, SINCE, DELAY, DELAY_UNTIL = 11, 13, 14, 15
@@ -288,18 +288,18 @@ function grant(state, amount, left)
   return left > 0 and now or select(2, allowance(state)) or now
 end
 
--- Report that a granted request was sent at time `at`, but no later than now; false: it never will be.
-function report_send(state, at)
-  state[UNREPORTED] = state[UNREPORTED] > 0 and state[UNREPORTED] - 1 or 0
-  if at then
-    add_sends(state, at < now and at or now, 1)
+-- Report on a granted request. If `is_send`: it was sent at time `at`, but no later than now; false: it never will be.
+-- If it `is_over`: its response is received, or it will never be sent.
+function report_request(state, is_send, at, is_over)
+  if is_send then
+    state[UNREPORTED] = state[UNREPORTED] > 0 and state[UNREPORTED] - 1 or 0
+    if at then
+      add_sends(state, at < now and at or now, 1)
+    end
   end
-  changed_states[state.key] = state
-end
-
--- End a granted request: its response is received, or it will never be sent.
-function end_request(state)
-  state[CONCURRENT] = state[CONCURRENT] > 0 and state[CONCURRENT] - 1 or 0
+  if is_over then
+    state[CONCURRENT] = state[CONCURRENT] > 0 and state[CONCURRENT] - 1 or 0
+  end
   changed_states[state.key] = state
 end
 
@@ -319,3 +319,4 @@ end
 end
 --- include: gentle
 --- include: care
+--- include: gates

@@ -4,11 +4,11 @@
 --   when it is adopted. From the next lease on no grant is made by the former rules. After the first
 --   table that splits a domain into sites, every exchange returns the version of the map by which
 --   the worker must look up the site of its new leases; `sites` in `m` is never removed, because entries
---   may still wait under the name of a former site. A partition whose work is moved
---   away gets no rules (see `withdraw`).
+--   may still wait under the name of a former site; it ends with `=` from the first table with groups on, see
+--   `gates`. A partition whose work is moved away gets no rules (see `withdraw`).
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it split a
---   domain into sites}
+--   domain into sites, {host name, gate …}, are there groups}
 --   rule = "<hits> <window_ms> <moderated> <concurrency>[ <paused until, epoch s>[ <gentle and render>]]", see
 --   `throttle`; hits 0 blocks the domain.
 -- Returns: 1 copied, 0 refused, 2 known already.
@@ -21,7 +21,7 @@
 --- include: bands
 
 local LOOKS_AT_ONCE = 1000
-local czxid, mzxid, adopt, default, rules, blob, parts = unpack(cmsgpack.unpack(ARGV[1]))
+local czxid, mzxid, adopt, default, rules, blob, parts, members, has_groups = unpack(cmsgpack.unpack(ARGV[1]))
 local known = redis.call('HMGET', K.meta, 'czxid', 'mzxid', 'moving')
 if known[3] then
   return 2
@@ -94,6 +94,44 @@ local function forget_latencies(spiders)
 end
 
 local spiders = redis.call('SMEMBERS', K.spiders)
+
+-- Replace the members of gates; domains that wait in a gate whose members change are looked at again.
+local function copy_members()
+  local known, is_changed = redis.call('HGETALL', K.members), {}
+  local gone = {}
+  for i = 1, #known, 2 do
+    gone[known[i]] = known[i + 1]
+  end
+  redis.call('DEL', K.members)
+  for i = 1, #members, 2 do
+    local name, gate = members[i], members[i + 1]
+    redis.call('HSET', K.members, name, gate)
+    if gone[name] ~= gate then
+      is_changed[gate], is_changed[gone[name] or gate] = true, true
+    end
+    gone[name] = nil
+  end
+  gone[PAD] = nil
+  for _, gate in pairs(gone) do
+    is_changed[gate] = true
+  end
+  if has_groups then
+    pad(K.members)
+  end
+  for _, S in ipairs(gates and spiders or {}) do
+    for _, V in ipairs(views_of(S)) do
+      for _, gate in ipairs(redis.call('SMEMBERS', K.gates(V))) do
+        if is_changed[gate] then
+          gates.drain(V, gate)
+        end
+      end
+    end
+  end
+end
+
+if gates or has_groups then
+  copy_members()
+end
 if redis.call('EXISTS', K.latency) == 1 then
   forget_latencies(spiders)
 end
@@ -114,8 +152,8 @@ for _, S in ipairs(spiders) do
 end
 redis.call('SET', K.table, blob)
 redis.call('HSET', K.meta, 'czxid', czxid, 'mzxid', mzxid)
-if sites or parts then
-  redis.call('HSET', K.meta, 'sites', czxid .. ' ' .. mzxid)
+if sites or parts or has_groups then
+  redis.call('HSET', K.meta, 'sites', czxid .. ' ' .. mzxid .. ((gates or has_groups) and ' =' or ''))
 end
 finish()
 return 1

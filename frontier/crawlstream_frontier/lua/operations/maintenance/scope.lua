@@ -24,6 +24,9 @@ end
 local function rebuild(S)
   for _, V in ipairs(views_of(S)) do
     redis.call('UNLINK', K.waiting(V), K.ready(V), K.parked(V))
+    if gates then
+      gates.drop(V)
+    end
     redis.call('HDEL', K.revise, V)
     wake(V, 1000)
   end

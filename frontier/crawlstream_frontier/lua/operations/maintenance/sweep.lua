@@ -49,7 +49,10 @@ local function leave_view(V, domains)
     rest = rest - redis.call('ZREM', K.waiting(V), unpack(domains))
   end
   if rest > 0 then
-    redis.call('SREM', K.parked(V), unpack(domains))
+    rest = rest - redis.call('SREM', K.parked(V), unpack(domains))
+  end
+  if rest > 0 and gates then
+    gates.leave(V, domains)
   end
   forget_later(V, domains)
 end

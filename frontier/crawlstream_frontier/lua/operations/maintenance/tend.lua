@@ -147,6 +147,9 @@ local function drop_view(S, V)
   local asked = is_by_group and tonumber(redis.call('HGET', K.views(S), V) or now) or now
   if now - asked > REMEMBER_VIEW_MS then
     redis.call('UNLINK', K.waiting(V), K.ready(V), K.parked(V), K.asleep(V))
+    if gates then
+      gates.drop(V)
+    end
     redis.call('HDEL', K.views(S), V)
   end
 end
@@ -167,6 +170,9 @@ local function look_after(S)
   end
   if not has_work then
     redis.call('DEL', K.tags(S), K.waiting(S))
+    if gates then
+      gates.drop(S)
+    end
     redis.call('SREM', K.spiders, S)
   end
 end

@@ -6,6 +6,7 @@
 --   their own ('': any).
 -- Returns: packed {rule, unreported, concurrent, not_before_ms from now, next_ms from now, queues,
 --   view|'' if there is one only, mean ms to the first byte, its floor, ms of spacing that they require (0: unknown),
+--   gate {} or {name, rule, unreported, concurrent, ms until its next request, domains that wait in it},
 --   strikes, silences, ms without an answer, Crawl-delay in ms, 1 while it rests outside its hours}
 --   queue {spider, 'ready'|'waiting'|'parked'|'', due_ms from now|-1, bands, {name, standing, length …}},
 --   best standing first; `bands` is their total number
@@ -33,6 +34,18 @@ if made_gentle then
   mean, floor, gentle_spacing = made_gentle.shown(state)
 end
 
+-- The gate, the domains of the view that wait in it, and the time of its next request.
+local gate, in_gate, gate_at, gate_unreported, gate_concurrent = gates and gates.of({ domain })[domain], 0, now, 0, 0
+if gate then
+  local gate_state = gates.states(view, { gate })[1]
+  for _, S in ipairs(redis.call('SMEMBERS', K.spiders)) do
+    in_gate = in_gate + redis.call('ZCARD', K.at_gate(is_by_group and spider_of(view) == S and view or S, gate))
+  end
+  gate_unreported, gate_concurrent = unpack(gate_state, 1, 2)
+  local allowed, later = allowance(gate_state)
+  gate_at = allowed > 0 and now or later
+end
+
 -- Return the place of the domain in the indexes of a view, and the time when it is due.
 local function place_of(V)
   if redis.call('ZSCORE', K.ready(V), domain) then
@@ -41,6 +54,9 @@ local function place_of(V)
   local due = redis.call('ZSCORE', K.waiting(V), domain)
   if due then
     return 'waiting', math.max(tonumber(due) - now, 0)
+  end
+  if gate and redis.call('ZSCORE', K.at_gate(V, gate), domain) then
+    return 'waiting', math.max(gate_at - now, 0)
   end
   return redis.call('SISMEMBER', K.parked(V), domain) == 1 and 'parked' or '', -1
 end
@@ -68,4 +84,5 @@ local rule = rules_known and (redis.call('HGET', K.rules, domain)
   or redis.call('HGET', K.rules, DEFAULT_RULE)) or ''
 return cmsgpack.pack({ rule, unreported, concurrent, math.max(not_before - now, 0),
   math.max(next_at - now, 0), queues, scope ~= '' and view or '', mean, floor, gentle_spacing,
+  gate and { gate, gates.rule_text(gate), gate_unreported, gate_concurrent, math.max(gate_at - now, 0), in_gate } or {},
   care_of(state) })

@@ -17,10 +17,9 @@
 --- include: bands
 
 local PAUSE_MS = 60000
--- Reserve the next allowed request, if it is allowed by `latest`: it may be in flight for `ms` from then
--- on, and nothing else is granted. Answers to earlier grants no longer change the site's state. Return
--- the time; -1 if it is later or unknown, -2 if the rule allows nothing.
-local function reserve(state, ms, latest)
+-- Return the time of the next allowed request, if it is allowed by `latest`; -1 if it is later or unknown, -2 if the
+-- rule allows nothing.
+local function reservable(state, latest)
   local rule = state.rule
   if rule.hits == 0 or rule.paused_until > wall then
     return -2
@@ -36,12 +35,17 @@ local function reserve(state, ms, latest)
   if at > latest or (allowed == 0 and (is_full or is_vague or state[UNREPORTED] > 0)) then
     return -1
   end
+  return at
+end
+
+-- Reserve a request: it may be in flight for `ms` from `at` on, and nothing else is granted. Answers to earlier grants
+-- no longer change the site's state.
+local function reserve(state, at, ms)
   take_care(state)
   state[NOT_BEFORE], state[STRUCK_AT] = at + ms, at + ms
   add_sends(state, at + ms, 1)
   state[BONUS] = state[BONUS] == BONUS_DUE and BONUS_GIVEN or NO_BONUS
   changed_states[state.key] = state
-  return at
 end
 
 local V, site = view_of(ARGV[1], ARGV[2]), ARGV[3]
@@ -53,10 +57,19 @@ local function reserved()
   local keys = keys_of(V, { site })
   local states = load_states(keys)
   join_rules({ site }, states)
-  local at = reserve(states[1], tonumber(ARGV[4]), now + tonumber(ARGV[5]))
+  local gate = gates and gates.of({ site })[site]
+  states[2] = gate and gates.states(V, { gate })[1] or nil
+  local at = now
+  for _, state in ipairs(states) do
+    local next_at = reservable(state, now + tonumber(ARGV[5]))
+    at = next_at >= 0 and at >= 0 and math.max(at, next_at) or math.min(at, next_at)
+  end
   if at >= 0 then
+    for _, state in ipairs(states) do
+      reserve(state, at, tonumber(ARGV[4]))
+      redis.call('ZADD', K.spent, 'NX', int(now + PAUSE_MS), state.key)
+    end
     redis.call('SET', K.robots(site), 'reserved', 'PX', PAUSE_MS)
-    redis.call('ZADD', K.spent, 'NX', int(now + PAUSE_MS), keys[1])
     at = math.ceil(at - now)
   end
   return at

@@ -1,0 +1,154 @@
+-- Gates: limits that several domains have in common, because they are on one machine.
+-- Guarantee: a grant to a domain of a gate needs and uses an allowance of both; the lease names the gate that it
+--   used, and its reports count there, whatever the table says by then. A gate only ever delays requests.
+-- Gate `=<group>`: its rule is in `rules`, its throttle state in `t`, in the form of every other; it has no care.
+-- `members` HASH host name -> gate of this name and of all names below it; the most specific counts.
+-- Domains that have to wait for their gate wait in it: `a:<V>:<gate>` ZSET, ranked as `r:<V>`. The gate is in their
+--   place in `w:<V>`, due when its allowance is, or in `r:<V>` with the rank of its best domain. `gates:<V>` SET: the
+--   gates with such domains.
+-- `sites` of `m` ends with `=` from the first table with groups on, permanently: leases and states may name gates.
+-- Needs: clock, views, throttle (which includes it). Cost: without groups none at all.
+local gates = false
+
+if sites and string.sub(sites, -1) == '=' then
+gates = { paid = {} }
+local MOST_NAMES, MOST_LABELS = 4000, 10
+local gate_cache = {}
+
+-- Return the host name and those above it, at most MOST_LABELS, the shortest ones last.
+local function names_above(domain)
+  local names, name = {}, domain
+  while name and #names < MOST_LABELS do
+    names[#names + 1] = name
+    name = string.match(name, '%.(.+)$')
+  end
+  return names
+end
+
+local function look_up(domains, names, sizes)
+  local at, found = 0, redis.call('HMGET', K.members, unpack(names))
+  for i = 1, #domains do
+    local gate = false
+    for place = at + sizes[i], at + 1, -1 do
+      gate = found[place] or gate
+    end
+    gate_cache[domains[i]], at = gate, at + sizes[i]
+  end
+end
+
+-- Return the gate of each of these domains, false where it has none: by domain.
+function gates.of(domains)
+  local asked, names, sizes = {}, {}, {}
+  for i = 1, #domains do
+    local domain = domains[i]
+    if gate_cache[domain] == nil then
+      gate_cache[domain] = false
+      local above = names_above(domain)
+      asked[#asked + 1], sizes[#sizes + 1] = domain, #above
+      for place = 1, #above do
+        names[#names + 1] = above[place]
+      end
+      if #names > MOST_NAMES then
+        look_up(asked, names, sizes)
+        asked, names, sizes = {}, {}, {}
+      end
+    end
+  end
+  if #asked > 0 then
+    look_up(asked, names, sizes)
+  end
+  return gate_cache
+end
+
+-- Return the throttle states of gates, with their rules.
+function gates.states(V, names)
+  local states = load_states(keys_of(V, names))
+  join_rules(names, states)
+  return states
+end
+
+-- Return the rule of a gate as it is stored.
+function gates.rule_text(gate)
+  return redis.call('HGET', K.rules, gate) or ''
+end
+
+-- Split the domain of a lease from the gate that it used.
+function gates.note_paid(hold)
+  local domain, gate = string.match(hold.domain, '^(.-)(=.*)$')
+  if gate then
+    hold.domain, hold.gate = domain, { domain = gate, lot = hold.lot }
+  end
+end
+
+-- Add the throttle states of their gates to leases of one worker.
+function gates.join(holds)
+  local names, place = {}, {}
+  for i = 1, #holds do
+    local gate = holds[i].gate
+    if gate and not place[gate.domain] then
+      names[#names + 1], place[gate.domain] = gate.domain, #names + 1
+    end
+  end
+  if #names == 0 then
+    return
+  end
+  local states = gates.states(holds[1].lot.view, names)
+  for i = 1, #holds do
+    local gate = holds[i].gate
+    if gate then
+      gate.state = states[place[gate.domain]]
+    end
+  end
+end
+
+-- Rank a domain that waits in its gate by a better priority; the gate has the rank of its best domain.
+function gates.raise(V, domain, score)
+  local gate = gates.of({ domain })[domain]
+  if gate and redis.call('ZADD', K.at_gate(V, gate), 'XX', 'LT', 'CH', score, domain) == 1 then
+    redis.call('ZADD', K.ready(V), 'XX', 'LT', score, gate)
+  end
+end
+
+-- Remove an empty gate of a view from the indexes.
+local function close(V, gate)
+  redis.call('ZREM', K.waiting(V), gate)
+  redis.call('ZREM', K.ready(V), gate)
+  redis.call('SREM', K.gates(V), gate)
+end
+
+-- Remove domains without entries from their gates.
+function gates.leave(V, domains)
+  local gate_of = gates.of(domains)
+  for _, domain in ipairs(domains) do
+    local gate = gate_of[domain]
+    local key = gate and K.at_gate(V, gate)
+    if gate and redis.call('ZREM', key, domain) == 1 and redis.call('EXISTS', key) == 0 then
+      close(V, gate)
+    end
+  end
+end
+
+-- Move the domains that wait in a gate of a view into `w`, all due: they may belong to another one now.
+function gates.drain(V, gate)
+  local AT_ONCE = 1000
+  local key = K.at_gate(V, gate)
+  repeat
+    local found, args = redis.call('ZPOPMIN', key, AT_ONCE), {}
+    for i = 1, #found, 2 do
+      args[i], args[i + 1] = int(now), found[i]
+    end
+    if #args > 0 then
+      redis.call('ZADD', K.waiting(V), 'LT', unpack(args))
+    end
+  until #found == 0
+  close(V, gate)
+end
+
+-- Delete the gates of a view, and forget the domains that wait there.
+function gates.drop(V)
+  for _, gate in ipairs(redis.call('SMEMBERS', K.gates(V))) do
+    redis.call('UNLINK', K.at_gate(V, gate))
+  end
+  redis.call('UNLINK', K.gates(V))
+end
+end

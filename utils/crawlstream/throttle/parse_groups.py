@@ -1,0 +1,115 @@
+"""Parse the groups of the rules' node, strictly.
+
+::
+
+    groups:
+      hoster: {hits: 5, window: 1, concurrency: 4, members: [example.com, "*.example.net"]}
+
+A member is a host name, with or without ``*.``: that name and all names below it. Other keys of a
+group are errors, so that a misspelt limit is never ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from ipaddress import ip_network
+from typing import Any
+
+from crawlstream.errors import BadTable, InvalidUrl
+from crawlstream.model.throttle_groups import MOST_GROUPS, MOST_MEMBERS, Group, Groups
+from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule
+from crawlstream.model.url import host_name
+from crawlstream.zoo.document import Document, kind_of
+
+LIMITS = ("hits", "window", "concurrency")
+"""Fields of a rule that a group has."""
+_FIELDS = tuple(field for field in RULE_FIELDS if field.name in LIMITS)
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_NAME_IN_WORDS = "1 to 64 of a-z, 0-9, '_', '.' and '-', beginning with a letter or digit"
+
+
+def groups_of(document: Document, site_of: Callable[[str], str]) -> Groups[ThrottleRule]:
+    """Return the groups in a document; ``site_of`` returns the unit with limits of a host."""
+    if "addresses" in document:
+        raise BadTable("addresses are not supported yet: name the domains in groups")
+    named = document.get("groups", {})
+    if not isinstance(named, dict):
+        raise BadTable(f"groups is {kind_of(named)}, not a mapping (empty: {{}})")
+    if len(named) > MOST_GROUPS:
+        raise BadTable(f"groups: {len(named)} are too many; at most {MOST_GROUPS} are possible")
+    groups = {checked_name(name): _group(f"groups: {name}", one) for name, one in named.items()}
+    members = sum(len(group.members) for group in groups.values())
+    if members > MOST_MEMBERS:
+        raise BadTable(f"groups: {members} members are too many; at most {MOST_MEMBERS} in all")
+    for name, group in groups.items():
+        for member in group.members:
+            _check_site(f"groups: {name}", member, site_of(member))
+    return Groups(groups)
+
+
+def checked_name(name: object) -> str:
+    """Return the name of a group, if it may have this one."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise BadTable(f"groups: {kind_of(name)} is not a name: {_NAME_IN_WORDS}")
+    return name
+
+
+def member_of(text: object) -> str:
+    """Return the host name that a member covers, with all names below it."""
+    if not isinstance(text, str) or not text:
+        raise BadTable(f"{kind_of(text)} is not a host name")
+    if "/" in text and _is_network(text):
+        raise BadTable(f"{text}: networks are not supported yet; name the domains")
+    try:
+        return host_name(text.removeprefix("*."))
+    except InvalidUrl as error:
+        raise BadTable(f"not a host name: {error}") from error
+
+
+def _group(where: str, group: object) -> Group[ThrottleRule]:
+    if not isinstance(group, dict):
+        raise BadTable(f"{where} is {kind_of(group)}, not a mapping with hits, window and members")
+    if unknown := sorted(str(name) for name in group.keys() - {*LIMITS, "members"}):
+        raise BadTable(
+            f"{where}: a group has no {', '.join(unknown)}; it has {', '.join(LIMITS)} and members"
+        )
+    members = group.get("members", [])
+    if not isinstance(members, list):
+        raise BadTable(f"{where}: members is {kind_of(members)}, not a list (empty: [])")
+    try:
+        hosts = dict.fromkeys(member_of(member) for member in members)
+    except BadTable as error:
+        raise BadTable(f"{where}: members: {error}") from error
+    return Group(rule=_rule(where, group), members=tuple(hosts))
+
+
+def _rule(where: str, group: Mapping[Any, Any]) -> ThrottleRule:
+    values: dict[str, Any] = {}
+    for field in _FIELDS:
+        value = group.get(field.name, field.default)
+        if value is None:
+            raise BadTable(f"{where}: {field.name} is missing")
+        if not field.accepts(value):
+            raise BadTable(f"{where}: {field.name} is {kind_of(value)}, not {field.wanted}")
+        values[field.attribute] = field.kind(value)
+    if not values["hits"]:
+        raise BadTable(f"{where}: hits is 0: put the domains on the blacklist to block them")
+    return ThrottleRule(**values, moderated=False)
+
+
+def _check_site(where: str, member: str, site: str) -> None:
+    if site.endswith(f".{member}") or site == member:
+        return
+    raise BadTable(
+        f"{where}: {member} is counted as a part of {site}, so it cannot be in a group without it:"
+        f" name {site}, or give {member} a rule of its own under domains"
+    )
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
