@@ -117,7 +117,9 @@ VERBS = {
         _KEEP,
     ),
     "throttle": Verb(
-        "crawlstream_cli.throttle:throttle", "Show and change the rate limits of sites.", _KEEP
+        "crawlstream_cli.rules.throttle:throttle",
+        "Show and change the rate limits of sites.",
+        _KEEP,
     ),
     "proxies": Verb(
         "crawlstream_cli.proxies.command:proxies", "Show, change and check pools of proxies.", _KEEP

@@ -16,6 +16,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import (
     CrawlQueueReport,
     DomainReport,
+    GateReport,
     PagePlace,
     PageReport,
     QueueReport,
@@ -137,6 +138,7 @@ class Inspector:
         mean_ms, floor_ms, gentle_ms = map(int, more[:3])
         strikes, silences, unanswered_ms, crawl_delay_ms, rests = map(int, more[4:])
         applied = ThrottleRule.of_applied(rule.decode()) if rule else None
+        gate = _gate(*more[3]) if more[3] else None
         paused_ms = 1000 * (applied.paused_until - time.time()) if applied else 0
         return DomainReport(
             domain=domain,
@@ -144,7 +146,7 @@ class Inspector:
             unreported=int(unreported),
             under_way=int(under_way),
             not_before_ms=int(not_before_ms),
-            next_ms=max(int(next_ms), int(paused_ms)),
+            next_ms=max(int(next_ms), int(paused_ms), gate.next_ms if gate else 0),
             strikes=strikes,
             silences=silences,
             unanswered_ms=unanswered_ms,
@@ -153,7 +155,7 @@ class Inspector:
             latency_ms=mean_ms,
             lowest_latency_ms=floor_ms,
             gentle_ms=gentle_ms,
-            gate=_gate(*more[3]) if more[3] else None,
+            gate=gate,
             queues=[_queue(queue) for queue in queues],
             kept_for="@".join(map(unquote, kept_for.decode().split("@"))),
         )

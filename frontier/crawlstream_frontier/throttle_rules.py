@@ -37,12 +37,11 @@ class ThrottleRules:
             blob = await self._scripts.redis.get(self._scripts.keys.table())
         return unpack_table(blob) if blob else None
 
-    async def copy(
-        self, table: ThrottleTable, *, adopt: bool = False, partitions: int = 1
-    ) -> bool:
+    async def copy(self, table: ThrottleTable, *, adopt: bool = False, partitions: int = 1) -> bool:
         """Put a throttle table in force; False: it is older, or of another node.
 
-        A group's limits apply to each of several ``partitions`` in equal parts. When it returns, all waiting domains have been checked by the new rules.
+        A group's limits apply to each of several ``partitions`` in equal parts. When it
+        returns, all waiting domains have been checked by the new rules.
         """
         run = self._scripts.run
         copied = await run("rules", pack_table(table, adopt=adopt, partitions=partitions))

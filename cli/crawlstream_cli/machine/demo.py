@@ -46,7 +46,7 @@ from crawlstream_cli.local.ports import Ports, free_block
 from crawlstream_cli.local.readiness import NotReady
 from crawlstream_cli.local.supervisor import MARK
 from crawlstream_cli.machine.up import showing
-from crawlstream_cli.throttle import show_table
+from crawlstream_cli.rules.throttle import show_table
 
 DEPTH = 3
 WORKERS = 2

@@ -9,8 +9,8 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 
 from crawlstream.errors import BadTable
-from crawlstream.model.throttle_groups import Group, Groups
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
+from crawlstream.model.web.throttle_groups import Group, Groups
 from crawlstream_frontier.codec.values import pack
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.throttle_table import ThrottleTable
+from crawlstream_frontier.codec.rules import check_shares
 from crawlstream_frontier.egress.proxy_pools import ProxyPools
 from crawlstream_frontier.partitions.answers import Queryable
-from crawlstream_frontier.codec.rules import check_shares
 from crawlstream_frontier.throttle_rules import ThrottleRules
 
 COPY_S = 60.0
@@ -26,9 +26,7 @@ class DividedRules(ThrottleRules):
             return None
         return min(filter(None, tables), key=lambda table: (table.czxid, table.mzxid))
 
-    async def copy(
-        self, table: ThrottleTable, *, adopt: bool = False, partitions: int = 0
-    ) -> bool:
+    async def copy(self, table: ThrottleTable, *, adopt: bool = False, partitions: int = 0) -> bool:
         """Put a table in force everywhere; False: it is older than one in force.
 
         Each partition gets its share of the limits of groups; BadTable if one is too small.

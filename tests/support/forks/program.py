@@ -34,7 +34,7 @@ PRELOADED = (
     *("pipeline_service.commands.query", "pipeline_service.commands.schema"),
     *("pipeline_service.commands.second_chances", "crawlstream_cli.app", "crawlstream_cli.crawls"),
     *("crawlstream_cli.crawl.command", "crawlstream_cli.feed", "crawlstream_cli.steer"),
-    *("crawlstream_cli.dump", "crawlstream_cli.throttle"),
+    *("crawlstream_cli.dump", "crawlstream_cli.rules.throttle"),
 )
 """Modules that take long to import, with all that these import. That installs no reactor and reads
 nothing of the environment, but for the failpoint, which a fork sets up again; and it starts no

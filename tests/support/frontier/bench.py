@@ -34,8 +34,8 @@ from crawlstream.model.effects import (
 )
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle_groups import Group, Groups
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
+from crawlstream.model.web.throttle_groups import Group, Groups
 from crawlstream.wire.stored import decode_entry, encode_entry
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.inspector import Inspector

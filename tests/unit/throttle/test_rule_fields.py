@@ -15,7 +15,7 @@ from crawlstream.model.request import LATEST
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule
 from crawlstream.throttle.parse import table_of
-from crawlstream_cli.throttle import set_rule
+from crawlstream_cli.rules.throttle import set_rule
 from rest_service.v2.cluster import Rule
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
-from crawlstream_cli.throttle import explanations, standing_rows, why
+from crawlstream_cli.rules.throttle import explanations, standing_rows, why
 
 CALM = DomainReport(
     domain="example.com",

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream.model.web.throttle_groups import GATE
 
 
 class PagePlace(StrEnum):
@@ -106,6 +107,11 @@ class GateReport:
     """Milliseconds until the next request to any of its domains."""
     waiting: int
     """Number of domains that wait for it."""
+
+    @property
+    def group(self) -> str:
+        """Return the name of the group."""
+        return self.name.removeprefix(GATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

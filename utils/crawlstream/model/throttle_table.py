@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_type_hints
 
 from crawlstream.model.request import LATEST
 from crawlstream.model.rule_field import RuleField
-from crawlstream.model.throttle_groups import Groups
 from crawlstream.model.url import canonical_host, domain_key, host_of
+from crawlstream.model.web.throttle_groups import Groups
 
 DEFAULT_CONCURRENCY = 8
 """Concurrent requests to a domain, from lease to response, unless its rule sets it."""

@@ -10,6 +10,7 @@ from typing import Any
 from crawlstream.errors import BadTable, InvalidUrl
 from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule, ThrottleTable
 from crawlstream.model.url import fold_host, host_name
+from crawlstream.throttle import edit_groups
 from crawlstream.throttle.parse import node_of
 from crawlstream.zoo.document import Document
 from crawlstream.zoo.node import change_node, read_node
@@ -69,6 +70,17 @@ class ThrottleEditor:
     async def unblock(self, domain: str) -> ThrottleTable:
         """Remove a domain from the blacklist."""
         return await self._change(partial(_unblock, fold_host(domain)))
+
+    async def add_to_group(
+        self, name: str, members: Sequence[str] = (), **limits: float | None
+    ) -> ThrottleTable:
+        """Create a group, or change it: add members, and set those limits that are not None."""
+        given = {key: _plain(value) for key, value in limits.items() if value is not None}
+        return await self._change(partial(edit_groups.add, name, members, given))
+
+    async def remove_from_group(self, name: str, members: Sequence[str] = ()) -> ThrottleTable:
+        """Remove members from a group; without any, the whole group."""
+        return await self._change(partial(edit_groups.remove, name, members))
 
     async def _change(self, edit: Callable[[Document], None]) -> ThrottleTable:
         return await asyncio.to_thread(

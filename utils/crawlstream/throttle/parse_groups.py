@@ -17,14 +17,18 @@ from ipaddress import ip_network
 from typing import Any
 
 from crawlstream.errors import BadTable, InvalidUrl
-from crawlstream.model.throttle_groups import MOST_GROUPS, MOST_MEMBERS, Group, Groups
 from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule
 from crawlstream.model.url import host_name
+from crawlstream.model.web.throttle_groups import (
+    GROUP_LIMITS,
+    MOST_GROUPS,
+    MOST_MEMBERS,
+    Group,
+    Groups,
+)
 from crawlstream.zoo.document import Document, kind_of
 
-LIMITS = ("hits", "window", "concurrency")
-"""Fields of a rule that a group has."""
-_FIELDS = tuple(field for field in RULE_FIELDS if field.name in LIMITS)
+_FIELDS = tuple(field for field in RULE_FIELDS if field.name in GROUP_LIMITS)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _NAME_IN_WORDS = "1 to 64 of a-z, 0-9, '_', '.' and '-', beginning with a letter or digit"
 
@@ -36,16 +40,20 @@ def groups_of(document: Document, site_of: Callable[[str], str]) -> Groups[Throt
     named = document.get("groups", {})
     if not isinstance(named, dict):
         raise BadTable(f"groups is {kind_of(named)}, not a mapping (empty: {{}})")
-    if len(named) > MOST_GROUPS:
-        raise BadTable(f"groups: {len(named)} are too many; at most {MOST_GROUPS} are possible")
     groups = {checked_name(name): _group(f"groups: {name}", one) for name, one in named.items()}
-    members = sum(len(group.members) for group in groups.values())
-    if members > MOST_MEMBERS:
-        raise BadTable(f"groups: {members} members are too many; at most {MOST_MEMBERS} in all")
+    _check_number(groups)
     for name, group in groups.items():
         for member in group.members:
             _check_site(f"groups: {name}", member, site_of(member))
     return Groups(groups)
+
+
+def _check_number(groups: Mapping[str, Group[ThrottleRule]]) -> None:
+    if len(groups) > MOST_GROUPS:
+        raise BadTable(f"groups: {len(groups)} are too many; at most {MOST_GROUPS} are possible")
+    members = sum(len(group.members) for group in groups.values())
+    if members > MOST_MEMBERS:
+        raise BadTable(f"groups: {members} members are too many; at most {MOST_MEMBERS} in all")
 
 
 def checked_name(name: object) -> str:
@@ -70,10 +78,9 @@ def member_of(text: object) -> str:
 def _group(where: str, group: object) -> Group[ThrottleRule]:
     if not isinstance(group, dict):
         raise BadTable(f"{where} is {kind_of(group)}, not a mapping with hits, window and members")
-    if unknown := sorted(str(name) for name in group.keys() - {*LIMITS, "members"}):
-        raise BadTable(
-            f"{where}: a group has no {', '.join(unknown)}; it has {', '.join(LIMITS)} and members"
-        )
+    if unknown := sorted(str(name) for name in group.keys() - {*GROUP_LIMITS, "members"}):
+        known = f"{', '.join(GROUP_LIMITS)} and members"
+        raise BadTable(f"{where}: a group has no {', '.join(unknown)}; it has {known}")
     members = group.get("members", [])
     if not isinstance(members, list):
         raise BadTable(f"{where}: members is {kind_of(members)}, not a list (empty: [])")

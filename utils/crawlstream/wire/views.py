@@ -43,8 +43,9 @@ from crawlstream.model.recurring.schedule import ScheduleState
 from crawlstream.model.recurring.times import next_due
 from crawlstream.model.run_history import Comparison, CrawlRun
 from crawlstream.model.state import CrawlState, FrontierState
-from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleTable
+from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule, ThrottleTable
 from crawlstream.model.url import canonical
+from crawlstream.model.web.throttle_groups import GROUP_LIMITS
 from crawlstream.model.words import condition
 from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import schedules
@@ -126,7 +127,17 @@ def throttle_table(table: ThrottleTable) -> View:
         "default": table.default.named(),
         "domains": {name: rule.named() for name, rule in sorted(table.rules.items())},
         "blacklist": sorted(table.blacklist),
+        "groups": {
+            name: {**group_limits(group.rule), "members": sorted(group.members)}
+            for name, group in table.groups.by_name.items()
+        },
     }
+
+
+def group_limits(rule: ThrottleRule) -> View:
+    """Return the limits of a group by their names in ZooKeeper."""
+    named = rule.named()
+    return {name: named[name] for name in GROUP_LIMITS}
 
 
 def domain(report: DomainReport) -> View:
@@ -137,6 +148,8 @@ def domain(report: DomainReport) -> View:
     told = asdict(report)
     rule = told.pop("rule") or dict.fromkeys(field.attribute for field in RULE_FIELDS)
     del rule["scale"]
+    if report.gate is not None and report.gate.rule is not None:
+        told["gate"] |= {"rule": group_limits(report.gate.rule)}
     spacing_ms, spacing_by = report.spacing
     told |= {"spacing_ms": math.ceil(spacing_ms), "spacing_by": spacing_by}
     return {**told, "is_moderated": rule.pop("moderated"), **rule}

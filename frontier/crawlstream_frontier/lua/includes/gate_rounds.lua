@@ -13,7 +13,7 @@ local function enter_gates(V, members, opened)
     domains[#domains + 1], scores[members[i]] = members[i], tonumber(members[i + 1])
   end
   local gate_of = gates.of(domains)
-  local rest, moved, args_of = {}, {}, {}
+  local rest, arrived, args_of = {}, {}, {}
   for _, domain in ipairs(domains) do
     local gate = gate_of[domain]
     if string.sub(domain, 1, 1) == '=' then
@@ -22,7 +22,7 @@ local function enter_gates(V, members, opened)
       local args = args_of[gate] or {}
       local n = #args
       args[n + 1], args[n + 2], args_of[gate] = int(scores[domain]), domain, args
-      moved[#moved + 1], opened[gate] = domain, true
+      arrived[#arrived + 1], opened[gate] = domain, true
     else
       rest[#rest + 1] = domain
     end
@@ -30,10 +30,10 @@ local function enter_gates(V, members, opened)
   for gate, args in pairs(args_of) do
     redis.call('ZADD', K.at_gate(V, gate), 'NX', unpack(args))
   end
-  if #moved > 0 then
-    redis.call('ZREM', K.ready(V), unpack(moved))
+  if #arrived > 0 then
+    redis.call('ZREM', K.ready(V), unpack(arrived))
   end
-  return rest, scores, #moved
+  return rest, scores, #arrived
 end
 
 -- Make due domains ready, or let them wait in their gates; return these gates, and those that are due.
@@ -49,14 +49,14 @@ local function ready_due(V, limit)
     end
   end
   local o, gate_of = tags_of(V, K.waiting(V), domains), gates.of(domains)
-  local direct, direct_o, args_of, moved = {}, {}, {}, {}
+  local direct, direct_o, args_of, arrived = {}, {}, {}, {}
   for i, domain in ipairs(domains) do
     local gate = gate_of[domain]
     if gate then
       local args = args_of[gate] or {}
       local n = #args
       args[n + 1], args[n + 2], args_of[gate] = rank(top_of(V, domain, o[i])), domain, args
-      moved[#moved + 1], opened[gate] = domain, true
+      arrived[#arrived + 1], opened[gate] = domain, true
     else
       direct[#direct + 1], direct_o[#direct_o + 1] = domain, o[i]
     end
@@ -64,8 +64,8 @@ local function ready_due(V, limit)
   for gate, args in pairs(args_of) do
     redis.call('ZADD', K.at_gate(V, gate), 'NX', unpack(args))
   end
-  if #moved > 0 then
-    redis.call('ZREM', K.waiting(V), unpack(moved))
+  if #arrived > 0 then
+    redis.call('ZREM', K.waiting(V), unpack(arrived))
   end
   if #direct > 0 then
     promote(V, direct, direct_o)
@@ -118,21 +118,21 @@ end
 -- Return a round of the domains that are next, at most `limit` of each gate and of those without one.
 function gates.candidates(V, limit)
   local opened = ready_due(V, limit)
-  local members, moved, domains, scores = nil, 0, nil, nil
+  local members, arrived, domains, scores = nil, 0, nil, nil
   repeat
     -- Domains with a gate that have become ready: many at once, so that others need not wait for them.
-    members = redis.call('ZRANGE', K.ready(V), 0, (moved > 0 and math.max(limit, PROMOTE_AT_LEAST) or limit) - 1,
+    members = redis.call('ZRANGE', K.ready(V), 0, (arrived > 0 and math.max(limit, PROMOTE_AT_LEAST) or limit) - 1,
       'WITHSCORES')
-    domains, scores, moved = enter_gates(V, members, opened)
-    entered = entered + moved
-  until moved == 0 or entered > MOST_ENTERED
-  local known = #domains
+    domains, scores, arrived = enter_gates(V, members, opened)
+    entered = entered + arrived
+  until arrived == 0 or entered > MOST_ENTERED
+  local before = #domains
   local o, found = tags_of(V, K.ready(V), domains), {}
   for i, domain in ipairs(domains) do
     found[i] = { domain = domain, score = scores[domain], o = o[i] }
   end
   local round = round_of(false, {}, {})
-  round.behind, round.gates, round.gate_of = #members / 2 + #domains - known, open_gates(V, opened), {}
+  round.behind, round.gates, round.gate_of = #members / 2 + #domains - before, open_gates(V, opened), {}
   for _, gate in ipairs(round.gates) do
     add_waiting(V, gate, limit, found)
   end

@@ -228,6 +228,14 @@ local function pop_several(V, domain, top, limit)
   return popped, o
 end
 
+local function pop_some(V, domain, o, lot, limit)
+  if o == SEVERAL then
+    return pop_several(V, domain, lot.standing, limit)
+  end
+  local popped, may_have_more = pop_band(lot, domain, limit)
+  return popped, may_have_more and o or nil
+end
+
 -- Grant up to `limit` entries of candidate i, whose first lot is `lot`; return their number.
 local function serve(V, round, i, lot, limit)
   local domain, o, state = round.domains[i], round.o[i], round.states[i]
@@ -244,21 +252,13 @@ local function serve(V, round, i, lot, limit)
     wait_until(round, domain, later)
     return 0
   end
-  if round.gates then
-    allowed = gates.limit(round, domain, allowed, limit + 1)
-    if allowed == 0 then
-      return 0
-    end
+  allowed = round.gates and gates.limit(round, domain, allowed, limit + 1) or allowed
+  if allowed == 0 then
+    return 0
   end
   limit = allowed < limit and allowed or limit
   local granted
-  if o == domain_tags.SEVERAL then
-    granted, o = pop_several(V, domain, lot.standing, limit)
-  else
-    local may_have_more
-    granted, may_have_more = pop_band(lot, domain, limit)
-    o = may_have_more and o or nil
-  end
+  granted, o = pop_some(V, domain, o, lot, limit)
   later = now
   if granted > 0 then
     later = grant(state, granted, allowed - granted)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from random import Random
-
 import pytest
-from redis.asyncio import Redis
 
 from crawlstream.model.crawl import CrawlKey, Lease
-from crawlstream.model.effects import UNSENT, Outcome, SentRequest, Settle
-from crawlstream.model.throttle_groups import Group
+from crawlstream.model.effects import UNSENT, Outcome, Settle
 from crawlstream.model.throttle_table import ThrottleRule
-from support.frontier.bench import KEYS, WIDE_OPEN, Bench, Worker, links, url_of
-from support.windows import bursts, check_windows, due_ms, spaced
+from support.frontier.bench import WIDE_OPEN, Bench, Worker, links, url_of
+from support.frontier.gates import gate_keys, group, in_gates
+from support.windows import bursts, due_ms, spaced
 
 pytest_plugins = ["support.frontier.fixtures"]
-
-
-def group(rule: ThrottleRule, *members: str) -> Group[ThrottleRule]:
-    """A group with this rule."""
-    return Group(rule=rule, members=members)
 
 
 async def one_group(
@@ -33,21 +24,6 @@ async def one_group(
 def shops(number: int) -> list[str]:
     """Registrable domains of one suffix."""
     return [f"shop{n}.example" for n in range(number)]
-
-
-async def in_gates(redis: Redis) -> dict[str, list[str]]:
-    """The domains that wait in each gate of the spider."""
-    names = [name.decode() for name in await redis.smembers(f"{KEYS.tag}gates:link")]
-    return {
-        name: [one.decode() for one in await redis.zrange(f"{KEYS.tag}a:link:{name}", 0, -1)]
-        for name in names
-    }
-
-
-async def gate_keys(redis: Redis) -> list[str]:
-    """All keys that gates have while domains wait in them."""
-    found = [name.decode().removeprefix(KEYS.tag) for name in await redis.keys(f"{KEYS.tag}*")]
-    return [name for name in found if name.startswith(("a:", "gates:"))]
 
 
 async def finish(worker: Worker, *leases: Lease) -> None:
@@ -175,7 +151,10 @@ async def test_a_release_without_a_request_frees_the_gate(bench: Bench) -> None:
     await one_group(bench, bursts(2, 10), "example")
     await bench.feed.seeds(*(f"{shop}/1" for shop in shops(4)))
     leases = await bench.worker.lease(5)
-    ends = [Settle(token=one.token, outcome=Outcome.REDIRECTED, reason="", sent_ms=UNSENT) for one in leases]
+    ends = [
+        Settle(token=one.token, outcome=Outcome.REDIRECTED, reason="", sent_ms=UNSENT)
+        for one in leases
+    ]
     await bench.worker.exchange(settles=ends)
     assert len(await bench.worker.lease(5)) == 2
 
@@ -206,7 +185,8 @@ async def test_a_domain_moves_to_another_group(bench: Bench) -> None:
     leases = await bench.worker.lease(5)
     assert sorted(map(url_of, leases)) == ["a.example/1", "b.org/1"]
     await bench.rule(
-        WIDE_OPEN, groups={"two": group(bursts(9, 1, 1), "a.example", "b.org"), "one": group(WIDE_OPEN)}
+        WIDE_OPEN,
+        groups={"two": group(bursts(9, 1, 1), "a.example", "b.org"), "one": group(WIDE_OPEN)},
     )
     assert await bench.worker.lease(5) == []
     await finish(bench.worker, *[one for one in leases if one.domain == "a.example"])
@@ -268,95 +248,6 @@ async def test_ten_thousand_names_cost_a_lease_no_more_than_ten(bench: Bench) ->
         await bench.worker.settle(*bench.worker.leases.values(), sent_ms=0)
         costs.append(after - before)
     assert costs[1] <= costs[0] + 2
-
-
-class Machine:
-    """A naive model: which requests a machine has seen, and which may come now."""
-
-    def __init__(self, rule: ThrottleRule) -> None:
-        self.rule = rule
-        self.sent: list[int] = []
-        self.in_flight = 0
-
-    def check(self) -> None:
-        """No window and no moment has more than the rule allows."""
-        check_windows(self.sent, self.rule)
-        assert self.in_flight <= self.rule.concurrency
-
-
-@pytest.mark.usefixtures("still")
-@pytest.mark.parametrize("seed", range(8))
-async def test_any_order_of_calls_keeps_to_every_gate(bench: Bench, seed: int) -> None:
-    """Leases, reports, releases, restarts and other tables by chance: every machine's own log."""
-    random = Random(seed)
-    machines = {
-        name: Machine(bursts(random.randint(1, 6), random.choice([1, 3]), random.randint(1, 5)))
-        for name in ("one", "two")
-    }
-    own = random.choice([WIDE_OPEN, spaced(3, 1), bursts(2, 1)])
-    tables: Sequence[dict[str, Group[ThrottleRule]]] = [
-        {name: group(machine.rule, f"{name}.example") for name, machine in machines.items()},
-    ]
-    await bench.rule(own, groups=tables[0])
-    workers = [bench.worker, bench.another_worker("w2")]
-    held: list[tuple[Worker, Lease, str]] = []
-    fed = done = 0
-
-    def machine_of(lease: Lease) -> Machine | None:
-        return machines.get(lease.domain.split(".")[1])
-
-    for _ in range(250):
-        worker, step = random.choice(workers), random.random()
-        if step < 0.15 and fed < 300:
-            names = [
-                f"{n}.{zone}.example/{fed + i}"
-                for i, (n, zone) in enumerate(
-                    (random.randint(0, 9), random.choice(["one", "two", "free"])) for _ in range(12)
-                )
-            ]
-            fed += len(names)
-            await bench.feed.seeds(*names, priority=random.choice([10, 50]))
-        elif step < 0.55:
-            for lease in await worker.lease(random.choice([1, 3, 20, 60])):
-                at = await bench.clock()
-                if machine := machine_of(lease):
-                    machine.sent.append(at)
-                    machine.in_flight += 1
-                held.append((worker, lease, "granted"))
-        elif step < 0.85 and held:
-            owner, lease, phase = held.pop(random.randrange(len(held)))
-            machine = machine_of(lease)
-            if phase == "granted" and random.random() < 0.5:
-                received = random.random() < 0.5
-                await owner.exchange(sent=[SentRequest(lease.token, 0, received=received)])
-                if received and machine:
-                    machine.in_flight -= 1
-                held.append((owner, lease, "received" if received else "sent"))
-            else:
-                if phase != "received" and machine:
-                    machine.in_flight -= 1
-                await owner.settle(lease, sent_ms=0)
-                done += 1
-        elif step < 0.88:
-            await bench.pretend_restart()
-        else:
-            await bench.advance(random.choice([1, 50, 400, 3_001]))
-        for machine in machines.values():
-            machine.check()
-    for owner, lease, _ in held:
-        await owner.settle(lease, sent_ms=0)
-        done += 1
-    for _ in range(2_000):
-        if done == fed:
-            break
-        leases = await bench.worker.lease(60)
-        await finish(bench.worker, *leases)
-        done += len(leases)
-        await bench.advance(300)
-    assert done == fed, "pages are stuck"
-    await bench.advance(10_000)
-    await bench.worker.lease(60)
-    assert await gate_keys(bench.redis) == []
 
 
 @pytest.mark.usefixtures("still")

@@ -19,7 +19,7 @@ from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_cli.common.which import with_crawlers
 from crawlstream_cli.crawls import read_crawls, show_crawls
-from crawlstream_cli.throttle import show_table
+from crawlstream_cli.rules.throttle import show_table
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, odd_times, rest_beside_monitors
 from support.waiting import WaitUntil

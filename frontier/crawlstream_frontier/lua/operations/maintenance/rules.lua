@@ -97,10 +97,9 @@ local spiders = redis.call('SMEMBERS', K.spiders)
 
 -- Replace the members of gates; domains that wait in a gate whose members change are looked at again.
 local function copy_members()
-  local known, is_changed = redis.call('HGETALL', K.members), {}
-  local gone = {}
-  for i = 1, #known, 2 do
-    gone[known[i]] = known[i + 1]
+  local former, is_changed, gone = redis.call('HGETALL', K.members), {}, {}
+  for i = 1, #former, 2 do
+    gone[former[i]] = former[i + 1]
   end
   redis.call('DEL', K.members)
   for i = 1, #members, 2 do

@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 GATE = "="
 """First character of the name of a group's gate in the frontier; no host name contains it."""
+GROUP_LIMITS = ("hits", "window", "concurrency")
+"""Names of the fields of a rule that a group has."""
 MOST_GROUPS, MOST_MEMBERS = 256, 10_000
 """Bounds of a table; members of all groups together."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -15,16 +15,18 @@ from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.called import COMMAND
-from crawlstream.errors import ConfigError, ZooKeeperUnavailable
-from crawlstream.model.inspection import DomainReport
+from crawlstream.errors import ConfigError
+from crawlstream.model.inspection import DomainReport, GateReport
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleTable, site_of
 from crawlstream.model.url import domain_key, fold_host
-from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
+from crawlstream.throttle.edit import DEFAULT
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.times import seconds_of
+from crawlstream_cli.rules.groups import group
+from crawlstream_cli.rules.node import edit_rules, rules_editor
 from crawlstream_frontier.throttle_rules import SCOPES
 
 throttle = typer.Typer(
@@ -32,6 +34,8 @@ throttle = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+
+throttle.add_typer(group, name="group")
 
 Domain = Annotated[
     str,
@@ -58,7 +62,7 @@ def get_rules(
 
     Example: crawlstream throttle get example.com
     """
-    show_table(_run(_editor().read()), domain, as_json=as_json)
+    show_table(edit_rules(rules_editor().read()), domain, as_json=as_json)
 
 
 def _has_rule_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -94,7 +98,7 @@ def set_rule(domain: Domain, *, as_json: AsJson = False, **fields: float | None)
             f"nothing to set for {domain}: give at least one of {options};"
             f" `{COMMAND} throttle get {domain}` shows its rule"
         )
-    show_table(_run(_editor().set_rule(domain, **fields)), domain, as_json=as_json)
+    show_table(edit_rules(rules_editor().set_rule(domain, **fields)), domain, as_json=as_json)
 
 
 @throttle.command("pause")
@@ -115,31 +119,32 @@ def pause(
     Example: crawlstream throttle pause example.com --for 1h
     """
     until = int(time.time()) + for_s
-    show_table(_run(_editor().set_rule(domain, paused_until=until)), domain, as_json=as_json)
+    table = edit_rules(rules_editor().set_rule(domain, paused_until=until))
+    show_table(table, domain, as_json=as_json)
 
 
 @throttle.command("resume")
 def resume(domain: Domain, as_json: AsJson = False) -> None:
     """End the pause of a domain."""
-    show_table(_run(_editor().set_rule(domain, paused_until=0)), domain, as_json=as_json)
+    show_table(edit_rules(rules_editor().set_rule(domain, paused_until=0)), domain, as_json=as_json)
 
 
 @throttle.command("rm")
 def remove_rule(domain: Domain, as_json: AsJson = False) -> None:
     """Remove the rule of a domain, so that the default rule applies."""
-    show_table(_run(_editor().remove_rule(domain)), domain, as_json=as_json)
+    show_table(edit_rules(rules_editor().remove_rule(domain)), domain, as_json=as_json)
 
 
 @throttle.command("block")
 def block(domain: Domain, as_json: AsJson = False) -> None:
     """Block a domain: nothing is fetched from it, its queued pages are kept."""
-    show_table(_run(_editor().block(domain)), domain, as_json=as_json)
+    show_table(edit_rules(rules_editor().block(domain)), domain, as_json=as_json)
 
 
 @throttle.command("unblock")
 def unblock(domain: Domain, as_json: AsJson = False) -> None:
     """Unblock a domain."""
-    show_table(_run(_editor().unblock(domain)), domain, as_json=as_json)
+    show_table(edit_rules(rules_editor().unblock(domain)), domain, as_json=as_json)
 
 
 @throttle.command("show")
@@ -183,7 +188,7 @@ def adopt(as_json: AsJson = False) -> None:
     recreated node starts with a low version again, so its rules are ignored until this command
     accepts them.
     """
-    table = _run(_editor().read())
+    table = edit_rules(rules_editor().read())
     asyncio.run(_copy(table))
     show_table(table, as_json=as_json)
 
@@ -250,6 +255,7 @@ def standing_rows(report: DomainReport, reason: str) -> Sequence[tuple[str, str]
         ("back-off", back_off(report)),
         *([("latency", latency(report))] if report.rule and report.rule.gentle else []),
         ("in flight", f"{report.under_way}{unsure}"),
+        *([("group", group_state(report.gate))] if report.gate else []),
     ]
     if is_open:
         spacing_ms, source = report.spacing
@@ -265,6 +271,13 @@ _SOURCES = {
     "answers": "by its own answers",
     "gentle": "by its latency",
 }
+
+
+def group_state(gate: GateReport) -> str:
+    """Return the limit that a domain has in common with others, and its state, in words."""
+    later = f"in {gate.next_ms / 1000:.1f} s at the earliest" if gate.next_ms else "now"
+    waiting = f"{gate.waiting:,} domain{'s' * (gate.waiting != 1)} waiting"
+    return f"{gate.group}: {gate.rule}; {gate.under_way} in flight, {waiting}, next request {later}"
 
 
 def latency(report: DomainReport) -> str:
@@ -289,22 +302,6 @@ def back_off(report: DomainReport) -> str:
     )
 
 
-def _editor() -> ThrottleEditor:
-    settings = load_settings()
-    return ThrottleEditor(
-        settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
-    )
-
-
-def _run(edit: Coroutine[Any, Any, ThrottleTable]) -> ThrottleTable:
-    try:
-        return asyncio.run(edit)
-    except ZooKeeperUnavailable as error:
-        raise ZooKeeperUnavailable(
-            f"{error}: start a cluster with `{COMMAND} up -d`, or set ZOOKEEPER_HOSTS"
-        ) from error
-
-
 def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool = False) -> None:
     """Print the rules, or the one that applies to a domain."""
     asked = _asked(table, domain)
@@ -325,6 +322,8 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
     stdout_console().print(shown)
     for line in explanations(table, domain):
         print_line(line)
+    if table.groups and domain is None:
+        print_line(f"Groups with one more limit: {', '.join(table.groups.by_name)}.")
 
 
 def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:

@@ -1,0 +1,1 @@
+"""``crawlstream throttle``: the rules of domains (``throttle``) and of groups (``groups``)."""
