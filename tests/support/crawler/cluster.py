@@ -27,6 +27,7 @@ from crawlstream.model.request import RequestLimits
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
+from crawlstream.model.web.throttle_groups import Group, Groups
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire.stored import encode_entry
 from crawlstream_chaos.processes import LoggedCrawler
@@ -76,11 +77,17 @@ class CrawlerCluster:
         default: ThrottleRule,
         rules: dict[str, ThrottleRule],
         blacklist: frozenset[str] = frozenset(),
+        groups: Mapping[str, Group[ThrottleRule]] | None = None,
     ) -> None:
         """Replace the rules."""
         self._rules += 1
         table = ThrottleTable(
-            default=default, rules=rules, blacklist=blacklist, czxid=1, mzxid=self._rules
+            default=default,
+            rules=rules,
+            blacklist=blacklist,
+            groups=Groups(groups or {}),
+            czxid=1,
+            mzxid=self._rules,
         )
         assert await self.frontier.rules.copy(table)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from crawlstream.model.inspection import DomainReport
+from crawlstream.model.inspection import DomainReport, GateReport
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream_cli.rules.throttle import explanations, standing_rows, why
 
@@ -50,6 +50,20 @@ def test_a_calm_domain_is_told_in_eight_lines() -> None:
         "spacing": "6 s, by its rule",
         "next request": "now",
     }
+
+
+def test_the_group_of_a_domain_is_told_with_its_state() -> None:
+    """Its limits, and how many domains wait for it."""
+    rule = ThrottleRule(hits=5, window_s=1, moderated=False, concurrency=4)
+    gate = GateReport(
+        name="=hoster", rule=rule, unreported=0, under_way=4, next_ms=400, waiting=1_212
+    )
+    assert said(replace(CALM, gate=gate))["group"] == (
+        "hoster: 5 per 1 s, in bursts, 4 at a time; 4 in flight, 1,212 domains waiting,"
+        " next request in 0.4 s at the earliest"
+    )
+    idle = replace(gate, under_way=0, next_ms=0, waiting=1)
+    assert said(replace(CALM, gate=idle))["group"].endswith("1 domain waiting, next request now")
 
 
 def test_whatever_holds_a_domain_back_is_named() -> None:

@@ -20,8 +20,8 @@ def add(name: str, members: Sequence[str], limits: Mapping[str, float], document
     group |= limits
     known = _members(group)
     covered = {member_of(member) for member in known}
-    added = [member for member in dict.fromkeys(members) if member_of(member) not in covered]
-    group[MEMBERS] = [*known, *added]
+    added = {member_of(member): member for member in reversed(members)}
+    group[MEMBERS] = [*known, *(added[one] for one in reversed(added) if one not in covered)]
     groups[name] = group
 
 
