@@ -149,7 +149,7 @@ def test_a_group_is_edited_without_touching_others() -> None:
         "b": {"hits": 1, "window": 1},
         "a": {**group, "members": ["y.org", "z.org"]},
     }
-    with pytest.raises(BadTable, match="the group a has no member x.org"):
+    with pytest.raises(BadTable, match=r"the group a has no member x\.org"):
         edit_groups.remove("a", ["x.org"], document)
     edit_groups.remove("a", [], document)
     assert document["groups"] == {"b": {"hits": 1, "window": 1}}
