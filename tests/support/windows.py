@@ -1,9 +1,12 @@
-"""Rules in a word, and the referee of windows."""
+"""Rules in a word, the referee of windows, and what waits in the gates of groups."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from crawlstream.model.throttle_table import ThrottleRule
-from support.frontier.bench import Worker
+from crawlstream.model.web.throttle_groups import Group
+from support.frontier.bench import KEYS, Worker
 
 
 def spaced(hits: int, window_s: float, concurrency: int = 100) -> ThrottleRule:
@@ -29,3 +32,23 @@ def check_windows(sends: list[int], rule: ThrottleRule) -> None:
     window, hits, times = int(rule.window_s * 1000), rule.effective_hits, sorted(sends)
     for first, beyond in zip(times, times[hits:], strict=False):
         assert beyond - first >= window, (beyond - first, window, hits)
+
+
+def group(rule: ThrottleRule, *members: str) -> Group[ThrottleRule]:
+    """A group with this rule."""
+    return Group(rule=rule, members=members)
+
+
+async def in_gates(redis: Any) -> dict[str, list[str]]:
+    """The domains that wait in each gate of the spider."""
+    names = [name.decode() for name in await redis.smembers(f"{KEYS.tag}gates:link")]
+    return {
+        name: [one.decode() for one in await redis.zrange(f"{KEYS.tag}a:link:{name}", 0, -1)]
+        for name in names
+    }
+
+
+async def gate_keys(redis: Any) -> list[str]:
+    """All keys that gates have while domains wait in them."""
+    found = [name.decode().removeprefix(KEYS.tag) for name in await redis.keys(f"{KEYS.tag}*")]
+    return [name for name in found if name.startswith(("a:", "gates:"))]

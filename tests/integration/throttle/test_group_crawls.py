@@ -12,9 +12,8 @@ from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.crawler.ways import both_ways
 from support.frontier.bench import keep_what_is_answered
-from support.frontier.gates import group
 from support.waiting import WaitUntil
-from support.windows import bursts
+from support.windows import bursts, group
 
 pytest_plugins = ["support.crawler.fixtures"]
 

@@ -8,10 +8,11 @@ from typing import Any
 import orjson
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.inspection import DomainReport
+from crawlstream.model.inspection import DomainReport, GateReport
 from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
+from crawlstream.model.web.throttle_groups import Group, Groups
 from crawlstream.wire import views
 
 _CRAWL = CrawlState(
@@ -77,7 +78,10 @@ def test_a_table_has_its_default_beside_its_domains() -> None:
     rule = ThrottleRule(hits=3, window_s=1.5, moderated=False)
     rules = {"b.test": rule, "a.test": rule}
     table = ThrottleTable(
-        default=ThrottleRule(hits=10, window_s=60), rules=rules, blacklist=frozenset({"z", "y"})
+        default=ThrottleRule(hits=10, window_s=60),
+        rules=rules,
+        blacklist=frozenset({"z", "y"}),
+        groups=Groups({"g": Group(rule=rule, members=("b.test", "a.test"))}),
     )
     told = _told(views.throttle_table(table))
     shown: dict[str, Any] = {"hits": 3, "window": 1.5, "scale": 1.0, "concurrency": 8, "render": 30}
@@ -86,6 +90,9 @@ def test_a_table_has_its_default_beside_its_domains() -> None:
         "default": {**shown, "hits": 10, "window": 60, "moderated": True},
         "domains": {"a.test": shown, "b.test": shown},
         "blacklist": ["y", "z"],
+        "groups": {
+            "g": {"hits": 3, "window": 1.5, "concurrency": 8, "members": ["a.test", "b.test"]}
+        },
     }
     assert list(told["domains"]) == ["a.test", "b.test"]  # type: ignore[call-overload]
 
@@ -103,6 +110,16 @@ def test_a_domain_tells_what_its_rule_allows() -> None:
     assert told == {"domain": "a.test", **zero, **spacing, **shown}
     told = _told(views.domain(DomainReport(domain="a.test", rule=None, **zero)))
     assert told == {"domain": "a.test", **zero, **spacing, **dict.fromkeys(shown)}
+    gate = GateReport(name="=g", rule=rule, unreported=0, under_way=1, next_ms=5, waiting=2)
+    told = _told(views.domain(DomainReport(domain="a.test", rule=rule, **{**zero, "gate": gate})))
+    assert told["gate"] == {
+        "name": "=g",
+        "rule": {"hits": 3, "window": 1.5, "concurrency": 8},
+        "unreported": 0,
+        "under_way": 1,
+        "next_ms": 5,
+        "waiting": 2,
+    }
     slow = DomainReport(domain="a.test", rule=rule, **{**zero, "gentle_ms": 700})
     told = _told(views.domain(slow))
     assert (told["spacing_ms"], told["spacing_by"]) == (700, "gentle")

@@ -148,7 +148,7 @@ def domain(report: DomainReport) -> View:
     told = asdict(report)
     rule = told.pop("rule") or dict.fromkeys(field.attribute for field in RULE_FIELDS)
     del rule["scale"]
-    if report.gate is not None and report.gate.rule is not None:
+    if report.gate and report.gate.rule:
         told["gate"] |= {"rule": group_limits(report.gate.rule)}
     spacing_ms, spacing_by = report.spacing
     told |= {"spacing_ms": math.ceil(spacing_ms), "spacing_by": spacing_by}

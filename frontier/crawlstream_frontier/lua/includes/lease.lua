@@ -229,7 +229,7 @@ local function pop_several(V, domain, top, limit)
 end
 
 local function pop_some(V, domain, o, lot, limit)
-  if o == SEVERAL then
+  if o == domain_tags.SEVERAL then
     return pop_several(V, domain, lot.standing, limit)
   end
   local popped, may_have_more = pop_band(lot, domain, limit)

@@ -12,8 +12,7 @@ from crawlstream.model.crawl import Lease
 from crawlstream.model.effects import SentRequest
 from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import WIDE_OPEN, Bench, Worker
-from support.frontier.gates import gate_keys, group
-from support.windows import bursts, check_windows, spaced
+from support.windows import bursts, check_windows, gate_keys, group, spaced
 
 pytest_plugins = ["support.frontier.fixtures"]
 

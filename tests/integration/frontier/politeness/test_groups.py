@@ -8,8 +8,7 @@ from crawlstream.model.crawl import CrawlKey, Lease
 from crawlstream.model.effects import UNSENT, Outcome, Settle
 from crawlstream.model.throttle_table import ThrottleRule
 from support.frontier.bench import WIDE_OPEN, Bench, Worker, links, url_of
-from support.frontier.gates import gate_keys, group, in_gates
-from support.windows import bursts, due_ms, spaced
+from support.windows import bursts, due_ms, gate_keys, group, in_gates, spaced
 
 pytest_plugins = ["support.frontier.fixtures"]
 

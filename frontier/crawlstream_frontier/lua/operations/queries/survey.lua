@@ -6,8 +6,8 @@
 --   their own ('': any).
 -- Returns: packed {rule, unreported, concurrent, not_before_ms from now, next_ms from now, queues,
 --   view|'' if there is one only, mean ms to the first byte, its floor, ms of spacing that they require (0: unknown),
---   gate {} or {name, rule, unreported, concurrent, ms until its next request, domains that wait in it},
---   strikes, silences, ms without an answer, Crawl-delay in ms, 1 while it rests outside its hours}
+--   gate of its group, strikes, silences, ms without an answer, Crawl-delay in ms, 1 while it rests outside its hours}
+--   gate  {name, rule, unreported, concurrent, ms until its next request, domains that wait in it}; {}: it has none
 --   queue {spider, 'ready'|'waiting'|'parked'|'', due_ms from now|-1, bands, {name, standing, length …}},
 --   best standing first; `bands` is their total number
 -- Cost: O(spiders + requested bands).
