@@ -1,4 +1,4 @@
-"""Rules in a word, the referee of windows, and what waits in the gates of groups."""
+"""Rules in a word, the referee of windows, and the gates of groups."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_a_host_with_a_rule_of_its_own_may_be_a_member() -> None:
 
 
 def test_the_number_of_groups_and_members_is_bounded() -> None:
-    """One more is too many."""
+    """The next one is refused."""
     names = [f"g{n}: {{{LIMIT}}}" for n in range(MOST_GROUPS + 1)]
     assert len(parse(f"groups: {{{', '.join(names[1:])}}}").groups.by_name) == MOST_GROUPS
     assert f"{MOST_GROUPS + 1} are too many" in error_of(f"groups: {{{', '.join(names)}}}")

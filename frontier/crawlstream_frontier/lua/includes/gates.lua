@@ -6,7 +6,7 @@
 -- Domains that have to wait for their gate wait in it: `a:<V>:<gate>` ZSET, ranked as `r:<V>`. The gate is in their
 --   place in `w:<V>`, due when its allowance is, or in `r:<V>` with the rank of its best domain. `gates:<V>` SET: the
 --   gates with such domains.
--- `sites` of `m` ends with `=` from the first table with groups on, permanently: leases and states may name gates.
+-- Mark: `sites` of `m` ends with `=` from the first table with groups on, permanently, as leases may name gates.
 -- Needs: clock, views, throttle (which includes it). Cost: without groups none at all.
 local gates = false
 

@@ -175,7 +175,7 @@ async def test_a_domain_leaves_its_group_while_it_waits(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("still")
 async def test_a_domain_moves_to_another_group(bench: Bench) -> None:
-    """What it still waits for is the gate of the new one; leases keep the one that they paid."""
+    """It waits for the gate of the new one; its leases keep the gate that they used."""
     await bench.rule(
         WIDE_OPEN,
         groups={"one": group(bursts(9, 1, 1), "a.example"), "two": group(bursts(9, 1, 1), "b.org")},
