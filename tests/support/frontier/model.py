@@ -15,6 +15,7 @@ from crawlstream.model.crawl import CrawlKey, Lease
 from crawlstream.model.effects import UNSENT, Command
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream.model.web.last_band import lifted
 from support.frontier.bench import GRACE_MS, url_of
 from support.frontier.values import (
     UNHEARD_MS,
@@ -376,6 +377,12 @@ class Model:
             if queue and key[0].may_lease and self.heads.get((spider, domain, *key)) != 0
         }
 
+    def top_claim(self, spider: str, domain: str) -> int | None:
+        """Return the claim of the best priority that waits in a domain, as it is now."""
+        queues = self.open_bands(spider, domain)
+        best = max(queues, key=lambda key: key[1] + key[0].shift, default=None)
+        return best and lifted(best[1]) + best[0].shift
+
     def top_priority(self, spider: str, domain: str) -> int | None:
         """Best priority that waits in a domain, as it stands now."""
         queues = self.open_bands(spider, domain)
@@ -419,9 +426,9 @@ class Model:
         self.leases.setdefault(worker, {})[lease.token] = Held(item, now)
 
     def check_nothing_better(self, spider: str, names: set[str], now: int, worst: int) -> None:
-        """No domain that surely allows a request has anything of a priority above ``worst``."""
+        """No domain that surely allows a request has anything of a claim above ``worst``."""
         for name in names:
-            top = self.top_priority(spider, name)
+            top = self.top_claim(spider, name)
             if top is not None and top > worst:
                 assert not self.allowance(name, now, is_sure=True), ("left behind", name, top)
 

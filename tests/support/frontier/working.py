@@ -17,6 +17,7 @@ from crawlstream.model.effects import (
     SentRequest,
     Settle,
 )
+from crawlstream.model.web.last_band import last_of, lifted
 from support.frontier import bench as support
 from support.frontier.bench import Worker
 from support.frontier.life import Life, Part
@@ -130,13 +131,14 @@ class Working(Part):
         spider = held.item.spider
         if self.random.random() < 0.1:
             spider = self.random.choice((*DOMAINS,))
+        priority = lifted(held.item.priority) - 10
         paths = [
             self.random.randrange(self.world.paths) for _ in range(self.random.choice((0, 1, 4)))
         ]
         return support.links(
             self.random.choice(self.world.domains[spider]),
             paths,
-            priority=held.item.priority - 10,
+            priority=last_of(priority) if self.random.random() < 0.15 else priority,
             spiderid=spider,
             counts=self.random.random() < 0.9,
         )
@@ -196,7 +198,7 @@ class Working(Part):
         if want and len(answer.leases) == want:
             held = self.model.leases[worker.name]
             items = [held[lease.token].item for lease in answer.leases]
-            worst = min(item.priority + item.of.shift for item in items)
+            worst = min(lifted(item.priority) + item.of.shift for item in items)
             self.model.check_nothing_better(worker.spiderid, names, now, worst)
         elif want and answer.next_due_ms != 0:
             self.model.check_nothing_better(worker.spiderid, names, now, -1_000)

@@ -70,14 +70,15 @@ local function taken_in(record)
   return taken
 end
 
--- Return the next lower of some priorities, or the lowest.
+-- Return the next lower of some priorities, or the lowest; only those of the last band for one of it, and only
+-- others for others. nil if there is none.
 local function nearest(priorities, priority)
-  local below, lowest = nil, priorities[1]
+  local below, lowest
   for i = 1, #priorities do
     local one = priorities[i]
-    lowest = one < lowest and one or lowest
-    if one < priority and (not below or one > below) then
-      below = one
+    if (one <= LAST_BAND) == (priority <= LAST_BAND) then
+      lowest = lowest and math.min(lowest, one) or one
+      below = one < priority and math.max(below or one, one) or below
     end
   end
   return below or lowest
@@ -85,16 +86,16 @@ end
 
 -- Note in the record of a domain that it has a band of this kind; return the kind of the band that
 -- takes the links: if there are too many, a band of an existing priority. A spider without a band always
--- gets one. Each band has at least two characters in the record.
+-- gets one, and a last band. Each band has at least two characters in the record.
 local function note_band(c, record, kind)
   local bands, band = record.bands, kind.band
   if bands == band or string.find(bands .. ',', band .. ',', 1, true) then
     return kind
   end
   if #bands >= 2 * MOST_BANDS and taken_in(record).n >= MOST_BANDS then
-    local priorities = record.taken[string.match(band, '@.*$') or '']
-    if priorities then
-      return kind_of(c, kind.spider, nearest(priorities, kind.priority))
+    local near = nearest(record.taken[string.match(band, '@.*$') or ''] or {}, kind.priority)
+    if near then
+      return kind_of(c, kind.spider, near)
     end
   end
   record.bands, record.taken = bands .. band, nil

@@ -14,11 +14,14 @@
 -- `shifts` HASH crawl number -> shift of its priorities; reprioritized runs only.
 -- `v` ZSET: domains that ran empty, by the time when their throttle state may be spent; `tend`
 --   deletes it.
+-- The last band of a domain has the priorities up to LAST_BAND (`crawlstream.model.web.last_band`): they are leased
+--   when nothing else waits there. Among domains it ranks by its *claim*, the priority that its entries had before.
 -- Sleepers `z:<V>` ZSET worker by the time of its next call without a wake-up.
 -- Needs: clock, ledger, views, throttle.
 local PRIORITY_UNIT = 2 ^ 40
 local DOMAINS_A_SLEEPER = 8
 local EARLY_MS = 20
+local LAST_BAND = -7500
 local domain_tags = { SEVERAL = '*', MOST_DROPS = 100, drop = false, first = false, prune = false }  -- See its file.
 
 local function rank(priority)
@@ -74,6 +77,16 @@ end
 local function standing(tag)
   local c, priority = split_tag(tag)
   return c, priority + shift_of(c)
+end
+
+-- Return the claim of a band, by which its domain is ranked among others. Shifts are small.
+local function claim_of(standing_of_band, tag)
+  local STEPS, LAST, MOST_SHIFT = 100, -7900, 1000
+  if standing_of_band > LAST_BAND + MOST_SHIFT then
+    return standing_of_band
+  end
+  local _, priority = split_tag(tag)
+  return standing_of_band + (priority > LAST_BAND and 0 or STEPS * (priority - LAST) - priority)
 end
 
 -- Return true if entries of crawl c may be leased. An expired run stays expired, even if the
@@ -186,7 +199,7 @@ local function know_view(V)
   end
 end
 
--- Index a domain that had no entries of S, ranked by `priority`. Views that have not yet noticed
+-- Index a domain that had no entries of S, ranked by a standing. Views that have not yet noticed
 -- that it had none may have it in two indexes for a while: `lease` checks its state.
 local function enter(S, domain, tag, priority)
   know_spider(S)
@@ -197,7 +210,7 @@ local function enter(S, domain, tag, priority)
       redis.call('ZADD', K.waiting(V), int(due), domain)
       note_due(V, due)
     else
-      redis.call('ZADD', K.ready(V), rank(priority), domain)
+      redis.call('ZADD', K.ready(V), rank(claim_of(priority, tag)), domain)
       newly_ready[V] = (newly_ready[V] or 0) + 1
     end
   end
@@ -239,10 +252,10 @@ local function look_again(V, domain)
   end
 end
 
--- Rank a ready domain by a better priority.
-local function raise(S, domain, priority)
+-- Rank a ready domain by a better claim.
+local function raise(S, domain, claim)
   for _, V in ipairs(views_of(S)) do
-    local score = rank(priority)
+    local score = rank(claim)
     redis.call('ZADD', K.ready(V), 'XX', 'LT', score, domain)
     if gates then
       gates.raise(V, domain, score)
@@ -266,7 +279,7 @@ local function index_band(S, domain, tag, priority)
     redis.call('HSET', K.tags(S), domain, domain_tags.SEVERAL)
   end
   redis.call('ZADD', q, 'NX', rank(priority), tag)
-  raise(S, domain, priority)
+  raise(S, domain, claim_of(priority, tag))
 end
 
 -- Rank a band, which may be in the index and may be empty, by its present standing. A domain's own rank is
@@ -274,7 +287,7 @@ end
 local function rank_band(S, domain, tag)
   local _, priority = standing(tag)
   redis.call('ZADD', K.several(S, domain), 'XX', rank(priority), tag)
-  raise(S, domain, priority)
+  raise(S, domain, claim_of(priority, tag))
 end
 
 --- include: parts

@@ -1,6 +1,6 @@
 -- Leasing: grants entries that may be fetched now to one worker; no other code does.
--- Guarantee: a higher priority always wins, across domains and within one; equal crawls of a domain
---   and equal domains take turns; no domain gets more than its allowance. Nothing is popped without
+-- Guarantee: a higher priority always wins, within a domain and (by claims, see `bands`) across them; equal
+--   crawls of a domain and equal domains take turns; no domain gets more than its allowance. Nothing is popped without
 --   a lease: each entry gets one in the same script. A turn is one entry, or several if the
 --   rule allows them and a large batch is requested. An answer has up to 4 MiB, plus a portion of at most
 --   16 entries.
@@ -24,6 +24,7 @@ local function offer_of(V, tag)
   if not lot then
     lot = lot_of(V, tag)
     lot.standing, lot.is_open = lot.priority + shift_of(lot.c), may_lease(lot.c)
+    lot.claim = claim_of(lot.standing, tag)
     lot.band, lot.has_parts = K.band(lot.spider, tag, ''), crawl_of(lot.c).parts
     lot.waits = not lot.is_open and waits_for_coordinator(lot.c)
     unconfirmed[lot.c] = lot.waits or nil
@@ -32,10 +33,10 @@ local function offer_of(V, tag)
   return lot
 end
 
--- Return the best standing in a domain that has entries by `o`.
+-- Return the claim of the best band in a domain that has entries by `o`.
 local function top_of(V, domain, o)
   local lot = offers[o] or offer_of(V, domain_tags.first(V, domain, o))
-  return lot.standing
+  return lot.claim
 end
 
 -- Create a round: candidates of one pass, best first. It has their source, `w` (due) or `r` (ready), their
@@ -274,7 +275,7 @@ local function serve(V, round, i, lot, limit)
     round.left[#round.left + 1] = domain
     go(round, domain)
   elseif later <= now then
-    stay_ready(round, domain, o == lot.tag and lot.standing or top_of(V, domain, o))
+    stay_ready(round, domain, o == lot.tag and lot.claim or top_of(V, domain, o))
   else
     wait_until(round, domain, later)
   end
@@ -294,7 +295,7 @@ local function serve_round(V, round, want)
       i = i + 1
       local domain, o = round.domains[i], round.o[i]
       local lot = offers[o] or offer_of(V, domain_tags.first(V, domain, o))
-      local top = lot.standing
+      local top = lot.claim
       local is_below = round.best and round.best > top
       if top ~= claim and (is_below or is_outranked(V, round, group, left, top)) then
         stay_ready(round, domain, top)
