@@ -41,6 +41,7 @@ from crawling.spiders.base import require_cluster_spider
 from crawlstream.bus.records import Out, Record
 from crawlstream.model.crawl import Entry, Lease
 from crawlstream.model.effects import Links, Settle
+from crawlstream.model.event import RecordPlace
 from crawlstream.model.process import Process
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.result import CrawlResult
@@ -197,6 +198,11 @@ class _Kept:
         """Acknowledge all of them."""
         self.records += records
         return range(len(self.records) - len(records), len(self.records))
+
+    async def place(self, record: Out) -> RecordPlace:
+        """Acknowledge one."""
+        (offset,) = await self.send([record])
+        return RecordPlace(record.topic, 0, offset)
 
 
 async def _crawl(

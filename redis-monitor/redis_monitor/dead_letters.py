@@ -6,20 +6,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from hashlib import blake2b
 
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Out
 from crawlstream.keys import FrontierKeys, Topics
-from crawlstream.model.crawl import Entry, Lease
+from crawlstream.model.crawl import ANSWER_PAGE, Entry, Lease
 from crawlstream.model.credentials import covers
 from crawlstream.model.effects import OutboxRecord
-from crawlstream.model.event import PageFailed, Rejection
+from crawlstream.model.event import PageFailed, PageReply, Rejection
 from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import entry_id, fingerprint
 from crawlstream.model.web.priorities import rules_below
 from crawlstream.model.web.priority_fields import rule_fields
-from crawlstream.wire import events, jsontext, rejects
+from crawlstream.wire import events, jsontext, rejects, replies
 
-_NOT_A_FIELD = frozenset({"seed_url", "site", "uuid"})
-"""Fields of a profile that a crawl request does not have."""
+_NOT_A_FIELD = frozenset({"answer", "seed_url", "site", "uuid"})
+"""Fields of a profile that the request of a dead letter does not have."""
 _CREDENTIALS = frozenset({"cookie", "cookies", "headers"})
 """Fields that only the site of the crawl's seed receives."""
 _OF_SPIDERS = ("callback", "meta", "headers", "cookies", "salt")
@@ -33,8 +34,11 @@ _WHY = {
 }
 
 
-def dead_letter(owed: OutboxRecord, lease: Lease, topics: Topics) -> Sequence[Out]:
-    """The event ``page_failed``, and a record on ``<prefix>.rejected`` that can be fed again."""
+def dead_letter(owed: OutboxRecord, lease: Lease, outbound: Outbound) -> Sequence[Out]:
+    """The event ``page_failed``, and a record on ``<prefix>.rejected`` that can be fed again.
+
+    A client that waits for the page gets a reply.
+    """
     entry = lease.entry
     mark = fingerprint(entry.url, entry.method, entry.body or b"", entry.salt or "")
     failed = PageFailed(
@@ -55,11 +59,28 @@ def dead_letter(owed: OutboxRecord, lease: Lease, topics: Topics) -> Sequence[Ou
         errors=[f"$.url: {entry.url} {_WHY.get(owed.reason, owed.reason)}", *_losses(owed, lease)],
         raw=_as_request(owed, lease),
     )
-    key = failed.id.encode()
+    key, topics = failed.id.encode(), outbound.topics
     return [
         Out(topics.events, events.encode(failed), key),
         Out(topics.rejected, rejects.encode(rejection), key),
+        *_reply(failed, lease, outbound),
     ]
+
+
+def _reply(failed: PageFailed, lease: Lease, outbound: Outbound) -> Sequence[Out]:
+    if lease.profile.answer != ANSWER_PAGE or lease.entry.origin is None:
+        return ()
+    reply = PageReply(
+        uuid=lease.profile.uuid or "",
+        crawl=failed.crawl,
+        run=failed.run,
+        server_time=failed.server_time,
+        id=failed.id,
+        url=failed.url,
+        reason=failed.reason,
+        attempts=failed.attempts,
+    )
+    return outbound.reply(failed.crawl.appid, replies.page(reply))
 
 
 def lost_spill(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:

@@ -6,7 +6,7 @@ record is deleted from the outbox after Kafka has it; a crash in between repeats
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import structlog
@@ -16,7 +16,7 @@ from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.effects import OutboxRecord, OutboxSchedule
-from crawlstream.model.event import CrawlEvent
+from crawlstream.model.event import CrawlEvent, PageReply
 from crawlstream.model.run_marks import RUNNING, RunMark
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import events, replies, run_marks
@@ -37,6 +37,13 @@ _STATES = {
     "crawl_stopped": "stopped",
     "crawl_expired": "expired",
 }
+
+_UNANSWERED = {
+    "crawl_finished": "no_result",
+    "crawl_stopped": "stopped",
+    "crawl_expired": "expired",
+}
+"""Reasons of the replies to clients that still wait for a page when its run ends."""
 
 log = structlog.get_logger()
 
@@ -110,7 +117,7 @@ class OutboxPublisher:
             )
             return self._outbound.reply(owed.crawl.appid, body)
         if owed.lease is not None:
-            return dead_letter(owed, owed.lease, self._topics)
+            return dead_letter(owed, owed.lease, self._outbound)
         if owed.kind in _LOST:
             return _LOST[owed.kind](owed, self._topics)
         if owed.kind not in _STATES:
@@ -130,7 +137,7 @@ class OutboxPublisher:
         key = f"{FrontierKeys.crawl_field(owed.crawl)}:{owed.run}:{owed.kind}".encode()
         event = Out(self._topics.events, events.encode(ending), key)
         marks = self._coordinators.marks(owed, self._topics) if self._coordinators else ()
-        return [*marks, self._mark(owed), event, *self._expired(owed)]
+        return [*marks, self._mark(owed), event, *self._unanswered(owed), *self._expired(owed)]
 
     def _mark(self, owed: OutboxRecord) -> Out:
         """Return the mark of a run that a new Redis will receive; it precedes the run's ending."""
@@ -144,6 +151,18 @@ class OutboxPublisher:
             seen=owed.seen,
         )
         return Out(self._topics.runs, run_marks.encode(mark), Topics.run_key(mark))
+
+    def _unanswered(self, owed: OutboxRecord) -> Iterator[Out]:
+        """Yield replies for clients that wait for pages which the run has ended without."""
+        for uuid in owed.unanswered:
+            reply = PageReply(
+                uuid=uuid,
+                crawl=owed.crawl,
+                run=owed.run,
+                server_time=owed.server_time,
+                reason=_UNANSWERED[owed.kind],
+            )
+            yield from self._outbound.reply(owed.crawl.appid, replies.page(reply))
 
     def _expired(self, owed: OutboxRecord) -> Sequence[Out]:
         """The predecessor's own message about a crawl that reached its time."""

@@ -114,10 +114,10 @@ BUGS = FETCH_BUGS | {
     ),
     "a failure is settled before it is told": Bug(
         module="crawling.publish.completion",
-        right=('        await self._publisher.event(event)\n        failpoint("after_publish")'),
+        right="        await self._publisher.event(event)\n        if page.is_asked_for:",
         wrong=(
             "        self._leases.settle(page, Outcome.FAILED, reason)\n"
-            "        await self._publisher.event(event)"
+            "        await self._publisher.event(event)\n        if page.is_asked_for:"
         ),
         test="unit/crawler/publish/test_completion.py::told_to_the_world_first",
     ),

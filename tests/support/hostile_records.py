@@ -230,6 +230,7 @@ def _wrong_types() -> Iterator[Hostile]:
         ),
         (("redirects",), ("", "ANY", 1, True, [], {}, None, "none")),
         (("uuid",), ("", 1, True, [], {})),
+        (("answer",), ("", "PAGE", "page", 1, True, [], {}, None)),
         ((*_TEXT_FIELDS, "priority", "maxdepth", "expires"), (None,)),
     )
     for fields, values in wrong:

@@ -25,6 +25,7 @@ from crawling.page.rights import rights_of
 from crawling.page.scrapy_request import PAGE, page_of
 from crawling.parts import Parts
 from crawling.publish.deadlines import page_at_hand, publishing, restore_callback
+from crawling.publish.page_answers import PageAnswers
 from crawling.publish.publisher import Publisher
 from crawling.response.charset import with_charset
 from crawling.response.codings import (
@@ -40,6 +41,7 @@ from crawling.response.outcome import Outcomes
 from crawling.robots.lines import product_token
 from crawling.robots.request import ROBOTS
 from crawlstream.boot.failpoints import failpoint
+from crawlstream.model.crawl import ANSWER_ACCEPTED
 from crawlstream.model.result import CrawlResult
 from crawlstream.model.web.directives import ban_of
 from crawlstream.model.web.guard_mode import GuardMode, guard_mode
@@ -204,8 +206,11 @@ class OutlinksMiddleware:
 class ResultPipeline:
     """Publishes results, and lets an item leave when Kafka has acknowledged it."""
 
-    def __init__(self, leases: Leases, publisher: Publisher, *, is_alone: bool) -> None:
+    def __init__(
+        self, leases: Leases, publisher: Publisher, answers: PageAnswers, *, is_alone: bool
+    ) -> None:
         """``is_alone``: no pipeline of a user is there to take items of another kind."""
+        self._answers = answers
         self._leases = leases
         self._publisher = publisher
         self._is_alone = is_alone
@@ -216,7 +221,7 @@ class ResultPipeline:
         pipelines = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
         enabled = sum(order is not None for order in pipelines.values())
         parts = Parts.of(crawler)
-        return cls(parts.leases, parts.publisher, is_alone=enabled == 1)
+        return cls(parts.leases, parts.publisher, parts.endings.answers, is_alone=enabled == 1)
 
     async def process_item(self, item: Any) -> Any:
         """Publish one; GivenUp only where the worker is about to end."""
@@ -231,7 +236,10 @@ class ResultPipeline:
         if page is None or not page.is_open:
             raise DropItem("the lease of this page was revoked")
         with publishing(page):
-            await self._publisher.result(item)
+            if page.lease.profile.answer != ANSWER_ACCEPTED and page.is_asked_for:
+                await self._answers.publish(page, item)
+            else:
+                await self._publisher.result(item)
         failpoint("after_publish")
         page.body_bytes = len(item.body) if item.body_size is None else item.body_size
         return item

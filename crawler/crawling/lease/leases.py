@@ -315,6 +315,7 @@ def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
         sent_ms=UNSENT if is_unsent else page.sent_ms,
         body_bytes=page.body_bytes,
         charged=price_in(page.payment["charged"] or "") if page.payment else None,
+        answered=page.answered,
         **_kept_back(page, outcome),
     )
 

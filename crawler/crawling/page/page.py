@@ -19,7 +19,7 @@ from crawling.page.directives import NO_DIRECTIVES, Directives
 from crawling.page.guard_notes import GuardNotes
 from crawling.page.rights import SiteSays
 from crawling.quality.traits import Traits
-from crawlstream.model.crawl import Lease
+from crawlstream.model.crawl import ANSWER_PAGE, Lease
 from crawlstream.model.effects import Links
 from crawlstream.model.throttle_table import SiteReaction
 from crawlstream.model.words.price import Price
@@ -131,6 +131,8 @@ class Page:
     """Time and traffic of the browser that rendered it; None: no browser did."""
     refused: SiteReaction | None = None
     """Response of its site to a further request, if that was a refusal (429, 503)."""
+    answered: str | None = None
+    """The ``uuid`` of its client, once Kafka has the reply about it."""
     is_lent: bool = False
     """True if its request was reserved without a lease: nothing is reported to the frontier."""
     body_bytes: int = 0
@@ -141,6 +143,12 @@ class Page:
     def token(self) -> str:
         """Names the lease."""
         return self.lease.token
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Return whether its client still waits for a reply about it: it is where a seed led."""
+        is_wanted = self.lease.profile.answer == ANSWER_PAGE and self.answered is None
+        return is_wanted and self.lease.entry.origin is not None
 
     @property
     def keeps_links(self) -> bool:

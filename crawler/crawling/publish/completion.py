@@ -20,11 +20,13 @@ from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawling.page.scrapy_request import PAGE
 from crawling.publish.deadlines import Deadlines
+from crawling.publish.page_answers import PageAnswers
 from crawling.publish.priced_origins import PricedOrigins
 from crawling.publish.publisher import GivenUp, Publisher
 from crawling.publish.skipping import Skipping
 from crawling.waste.watch import WasteWatch
 from crawlstream.boot.failpoints import failpoint
+from crawlstream.model.crawl import ANSWER_ACCEPTED
 from crawlstream.model.effects import Outcome
 from crawlstream.model.event import DETAIL_LENGTH, PageFailed
 
@@ -50,6 +52,7 @@ class Completion:
         """``retries``: how often a page is tried again whose spider or pipelines did not end."""
         self.deadlines = Deadlines()
         self.priced = PricedOrigins(publisher)
+        self.answers = PageAnswers(publisher)
         self.skipping = Skipping(leases, publisher, tasks)
         """Ends pages before their requests."""
         self.waste: WasteWatch | None = None
@@ -89,6 +92,8 @@ class Completion:
             detail=_readable(detail) if reason in _EXPLAINED else "",
         )
         await self._publisher.event(event)
+        if page.is_asked_for:
+            await self.answers.fail(page, reason)
         failpoint("after_publish")
         detail = detail[:DETAIL_LENGTH]
         log.warning("settle", outcome="failed", reason=reason, url=event.url, detail=detail)
@@ -139,6 +144,9 @@ class Completion:
         if page.failure:
             self.fail_soon(page, page.failure, page.failure_detail)
             return
+        if page.lease.profile.answer != ANSWER_ACCEPTED and page.is_asked_for:
+            self._tasks.spawn(self._answer_without_result(page))
+            return
         log.info(
             "settle",
             outcome="done",
@@ -151,6 +159,11 @@ class Completion:
         if self.waste:
             self.waste.note(page)
         self._leases.settle(page, Outcome.DONE, f"{page.status // 100}xx")
+
+    async def _answer_without_result(self, page: Page) -> None:
+        """Reply to the client of a page of which its spider has made no result, and settle."""
+        await self.answers.fail(page, "no_result")
+        self._settle_if_over(page)
 
 
 def _note(page: Page, reason: str, failure: Failure) -> None:

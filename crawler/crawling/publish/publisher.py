@@ -10,14 +10,22 @@ from typing import TypeVar
 import structlog
 
 from crawlstream.boot.settings import Settings
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out, RecordTooLarge
 from crawlstream.errors import Unavailable
-from crawlstream.model.event import GuardVerdict, PageFailed, PagesSkipped, PaymentRequired
+from crawlstream.model.event import (
+    GuardVerdict,
+    PageFailed,
+    PageReply,
+    PagesSkipped,
+    PaymentRequired,
+    RecordPlace,
+)
 from crawlstream.model.result import CrawlResult, ResultLimits
 from crawlstream.retry import Backoff, until_available
 from crawlstream.store.bodies import BodyStore
-from crawlstream.wire import events
+from crawlstream.wire import events, replies
 from crawlstream.wire.results import encode_page
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
@@ -42,6 +50,7 @@ class Publisher:
         self._sink = sink
         self._topics = settings.topics
         self._to_apps = settings.kafka_appid_topics
+        self._outbound = Outbound(sink, self._topics, per_app=settings.kafka_appid_topics)
         self._limits = ResultLimits(
             max_body_bytes=settings.max_body_bytes,
             max_record_bytes=settings.max_record_bytes - _ROOM_FOR_KEY_AND_HEADERS,
@@ -67,6 +76,15 @@ class Publisher:
 
         A body that has to be cut is in the store, whole, before its record is sent.
         """
+        await self._publish(result, self._send)
+
+    async def placed(self, result: CrawlResult) -> RecordPlace:
+        """Publish a page in the same way; return where Kafka has its record for all clients."""
+        return await self._publish(result, self._place)
+
+    async def _publish(
+        self, result: CrawlResult, send: Callable[[Sequence[Out]], Awaitable[T]]
+    ) -> T:
         limits = self._limits
         while True:
             value, is_cut = encode_page(result, limits)
@@ -74,14 +92,16 @@ class Publisher:
                 result = replace(result, body_ref=await self._keep(self._store, result.body))
                 continue
             try:
-                await self._send(self._records(result, value))
+                return await send(self._records(result, value))
             except RecordTooLarge:
                 limits = replace(limits, max_record_bytes=len(value) // 2)
                 if limits.max_record_bytes < _SMALLEST_RECORD:
                     raise
                 log.warning("publish", outcome="cut", id=result.id, bytes=len(value))
-            else:
-                return
+
+    async def reply(self, reply: PageReply) -> None:
+        """Publish the reply about a page that its client waits for."""
+        await self._send(self._outbound.reply(reply.crawl.appid, replies.page(reply)))
 
     async def event(self, event: PageFailed | PaymentRequired) -> None:
         """Publish that a page will have no result, or that its site wants to be paid."""
@@ -135,6 +155,12 @@ class Publisher:
 
         offsets = await self.insist("kafka", send)
         return offsets if left is records else [NO_OFFSET] * len(records)
+
+    async def _place(self, records: Sequence[Out]) -> RecordPlace:
+        first, *others = records
+        if others:
+            await self._send(others)
+        return await self.insist("kafka", lambda: self._sink.place(first))
 
     async def insist(self, service: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until the service takes it; GivenUp if the worker is to end before."""

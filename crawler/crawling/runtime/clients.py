@@ -105,7 +105,8 @@ class Clients:
         """Wait until Kafka takes records; ConfigError if it refuses the client or a right."""
         topics = settings.topics
         further = [topics.links] if len(self.frontiers) > 1 else []
-        rights = Rights(writes=[topics.crawled, topics.events, topics.overflow, *further])
+        written = [topics.crawled, topics.events, topics.outbound, topics.overflow]
+        rights = Rights(writes=[*written, *further])
         await until_ready("kafka", partial(check_rights, self.kafka, rights))
         await self.sink.start()
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from crawlstream.called import COMMAND
 from crawlstream.keys import FrontierKeys, encode_id
-from crawlstream.model.crawl import Budgets, Profile
+from crawlstream.model.crawl import ANSWER_PAGE, Budgets, Profile
 from crawlstream.model.effects import (
     AppliedSeed,
     Command,
@@ -25,6 +25,9 @@ from crawlstream_frontier.codec.values import none_as, pack
 
 SiteOf = Callable[[Seed], str | None]
 """Returns the site of a seed; None if the site is its domain."""
+
+_WAITS = "\0"
+"""No uuid contains it."""
 
 LATEST_S = 2**40
 """Upper limit of times from clients, in the year 36 812, because Lua uses doubles."""
@@ -86,6 +89,12 @@ def entry_fields(seed: Seed, profiles: Profiles) -> list[object]:
     ]
 
 
+def reply_to(seed: Seed) -> str:
+    """Return the uuid of a seed; with a NUL before it if its client waits for the page."""
+    uuid = seed.profile.uuid or ""
+    return _WAITS + uuid if uuid and seed.profile.answer == ANSWER_PAGE else uuid
+
+
 def due_ms(seed: Seed) -> int:
     """Return the time before which a seed must not be fetched."""
     return int(min(seed.not_before, LATEST_S) * 1000)
@@ -106,7 +115,7 @@ def _pack_seed(seed: Seed, profiles: Profiles, site_of: SiteOf) -> list[object]:
         *entry_fields(seed, profiles),
         min(seed.expires, LATEST_S),
         due_ms(seed),
-        seed.profile.uuid or "",
+        reply_to(seed),
         *more,
     ]
 

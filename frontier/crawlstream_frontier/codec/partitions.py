@@ -22,8 +22,8 @@ from crawlstream.model.partitions.messages import (
     Version,
 )
 from crawlstream.model.statuses import PAGE_ENDS, UNFINISHED
-from crawlstream_frontier.codec.intake import Profiles, SiteOf, due_ms, entry_fields
-from crawlstream_frontier.codec.state import REASONS
+from crawlstream_frontier.codec.intake import Profiles, SiteOf, due_ms, entry_fields, reply_to
+from crawlstream_frontier.codec.state import SUMMED
 from crawlstream_frontier.codec.values import crawl_from, none_as, pack, pairs
 
 
@@ -74,7 +74,7 @@ def _stamped(seed: Seed, stamp: Stamp, profiles: Profiles, site_of: SiteOf) -> l
         stamp.run,
         *entry_fields(seed, profiles),
         due_ms(seed),
-        seed.profile.uuid or "",
+        reply_to(seed),
         site_of(seed) or "",
         stamp.is_again,
     ]
@@ -272,7 +272,7 @@ def _counters(ledger: Sequence[bytes]) -> dict[str, int]:
 
 
 _KEPT = "kept:"
-_BY_REASON = frozenset(f"{letter}:" for letter in REASONS.values())
+_BY_REASON = frozenset(f"{letter}:" for letter in SUMMED)
 _COUNTERS = frozenset({"admitted", *PAGE_ENDS, "bytes", *UNFINISHED})
 
 

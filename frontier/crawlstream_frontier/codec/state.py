@@ -20,6 +20,10 @@ REASONS = {
     "reserved": "r",
 }
 """Letters of the counters by reason of a crawl record."""
+ANSWERS = "a"
+"""Letter of the replies about pages that are to come, by the ``uuid`` of the client."""
+SUMMED = (*REASONS.values(), ANSWERS)
+"""Letters of the counters that are added up over partitions."""
 
 
 def by_reason(fields: Mapping[str, str], kind: str) -> dict[str, int]:

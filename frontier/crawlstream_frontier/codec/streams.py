@@ -15,7 +15,7 @@ from crawlstream.model.statuses import PAGE_ENDS
 from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import profile_from, split_entry
 from crawlstream_frontier.codec.schedules import firing_from, is_of_schedule, unpack_outbox_schedule
-from crawlstream_frontier.codec.state import REASONS, by_reason
+from crawlstream_frontier.codec.state import ANSWERS, REASONS, by_reason
 from crawlstream_frontier.codec.values import crawl_from, pairs, unpack
 
 log = structlog.get_logger()
@@ -75,6 +75,7 @@ def unpack_outbox_record(
         reason=details.get(b"reason", b"").decode(),
         domain=details.get(b"domain", b"").decode(),
         uuid=uuid.decode() if uuid else None,
+        unanswered=[client for client, due in by_reason(record, ANSWERS).items() if due > 0],
     )
 
 

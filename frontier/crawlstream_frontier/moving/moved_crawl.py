@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crawlstream.model.statuses import PAGE_ENDS
-from crawlstream_frontier.codec.state import REASONS
+from crawlstream_frontier.codec.state import SUMMED
 from crawlstream_frontier.codec.values import mapping, pack
 from crawlstream_frontier.moving.unloading import CrawlPart, Fields
 
 _ENDED = tuple(map(str.encode, PAGE_ENDS))
 """Counters of the pages of a run that have ended."""
-_BY_REASON = frozenset(f"{letter}:".encode() for letter in REASONS.values())
+_BY_REASON = frozenset(f"{letter}:".encode() for letter in SUMMED)
 _CARRIED = (
     *(b"expires", b"expires_by", b"budget", b"remember", b"remember_by"),
     *(b"occasion", b"steered", b"recovered"),

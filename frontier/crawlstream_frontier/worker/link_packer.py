@@ -101,7 +101,8 @@ class LinkPacker:
         room, domains = LINKS_PER_CALL, set[tuple[bytes, str]]()
         for settle in settles:
             more = settle.links or settle.filtered or settle.spilled or settle.need
-            if not (more or settle.charged or settle.dropped or settle.is_reserved):
+            is_counted = settle.dropped or settle.is_reserved or settle.answered
+            if not (more or settle.charged or is_counted):
                 plain.append(settle)
                 continue
             links, known = self._leave_out_known(settle)
@@ -186,6 +187,8 @@ def _counts(settle: Settle, known: int) -> list[object]:
         counts += (f"d:{settle.dropped}", 1)
     if settle.is_reserved:
         counts += ("r:reserved", 1)
+    if settle.answered:
+        counts += (f"a:{settle.answered}", -1)
     if settle.charged:
         counts += (f"p:{settle.charged.currency}", settle.charged.millionths)
     return counts

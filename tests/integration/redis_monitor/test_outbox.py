@@ -15,6 +15,7 @@ from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.keys import Topics
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import rejects
+from crawlstream.wire import replies as wire
 from crawlstream_frontier.streams import TAKE_OVER_MS, Streams
 from redis_monitor.outbox import OutboxPublisher
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench
@@ -142,3 +143,20 @@ async def test_no_other_monitor_tells_what_one_is_telling(bench: Bench) -> None:
     await first
     assert (len(slow.events(ENDING)), quick.sent) == (1, [])
     assert await bench.redis.xlen(KEYS.outbox()) == 0
+
+
+async def test_an_ending_answers_the_clients_that_still_wait(bench: Bench) -> None:
+    """With how the run ended; who was answered before has no second reply."""
+    waiting = {"answer": "page"}
+    await bench.feed.seeds("a/1", uuid="u1", **waiting)
+    (lease,) = await bench.worker.lease(5)
+    await bench.worker.settle(lease, answered="u1")
+    await bench.feed.seeds("a/2", uuid="u2", **waiting)
+    await bench.feed.say("stop")
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    sink = Verdicts()
+    await ledger(bench, sink).step()
+    told = [wire.decode_page(r.value) for r in sink.acknowledged if r.topic == TOPICS.outbound]
+    (reply,) = [each for each in told if each]
+    assert (reply.uuid, reply.reason, reply.crawl, reply.run) == ("u2", "stopped", CRAWL, 1)

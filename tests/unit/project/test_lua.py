@@ -22,6 +22,7 @@ GIVEN = frozenset(
             "KEYS",
             "ARGV",
             "bit",
+            "cjson",
             "cmsgpack",
             "struct",
             "math",

@@ -25,6 +25,7 @@ ROUNDING = {
     ("wire/events.py", "decode_page_failed"): OURS,
     ("wire/events.py", "decode_crawl_event"): OURS,
     ("wire/events.py", "decode_notable"): OURS,
+    ("wire/replies.py", "decode_page"): OURS,
     ("dashboard/forms.py", "_told"): "of the answer to a form, a screen shows words and counts",
     ("common/proxy_check.py", "check_all"): "lines of a process of ours",
     ("signing/checks.py", "directory"): "of keys that an agent publishes, texts alone are read",

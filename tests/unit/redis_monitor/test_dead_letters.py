@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64decode
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from crawling.page.page import Page
 from crawling.page.scrapy_request import to_scrapy
 from crawling.spiders.link import LinkSpider
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Record
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
@@ -19,6 +21,7 @@ from crawlstream.model.effects import OutboxRecord, Seed
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.web.priorities import PriorityRule
 from crawlstream.plugins.seeds import seed_fed
+from crawlstream.wire import replies
 from crawlstream.wire.stored import decode_entry
 from redis_monitor.dead_letters import dead_letter
 
@@ -31,6 +34,9 @@ PROFILE = Profile(
     headers={"Authorization": "Bearer secret"},
     site="https://shop.com",
 )
+
+
+OUTBOUND = Outbound(None, Topics("demo"))  # type: ignore[arg-type]
 
 
 def hold_of(entry: Entry, profile: Profile = PROFILE, crawl: CrawlKey = CRAWL) -> Lease:
@@ -60,7 +66,8 @@ def letter_of(lease: Lease, spiderid: str = "") -> dict[str, Any]:
         reason="domain_unreachable",
         spiderid=spiderid,
     )
-    _, rejected = dead_letter(owed, lease, Topics("demo"))
+    _, rejected, *replies = dead_letter(owed, lease, OUTBOUND)
+    assert not replies
     return dict(json.loads(rejected.value))
 
 
@@ -152,3 +159,21 @@ def test_priority_rules_hold_below_a_replayed_page() -> None:
     assert again.priorities == (rules[0], PriorityRule(depth=(0, 2), drop=True))
     above = Profile(maxdepth=9, priorities=rules[2:])
     assert replayed(letter_of(hold_of(page, above))).profile.priorities is None
+
+
+def test_a_client_that_waits_for_the_page_is_answered() -> None:
+    """Only about the page that its seed led to; the request to replay asks for no such reply."""
+    profile = replace(PROFILE, uuid="u1", answer="page")
+    seed = Entry(url="https://shop.com/a", origin="in-0-3")
+    owed = OutboxRecord(
+        id="1", kind="page_failed", crawl=CRAWL, run=4, server_time=1, reason="no_worker"
+    )
+    failed, rejected, told = dead_letter(owed, hold_of(seed, profile), OUTBOUND)
+    reply = replies.decode_page(told.value)
+    assert reply is not None
+    assert (told.topic, reply.uuid, reply.reason) == ("demo.outbound_firehose", "u1", "no_worker")
+    assert (reply.id, reply.url) == (json.loads(failed.value)["id"], seed.url)
+    asked = json.loads(b64decode(json.loads(rejected.value)["raw"]))
+    assert asked.keys().isdisjoint({"uuid", "answer"})
+    below = hold_of(replace(seed, origin=None), profile)
+    assert len(dead_letter(owed, below, OUTBOUND)) == 2

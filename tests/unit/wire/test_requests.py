@@ -92,6 +92,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "redirects": "any",
         "render": {"wait_for": "#a"},
         "uuid": "u-1",
+        "answer": "accepted",
         "occasion": {"schedule": "nightly", "at": 2_000_000_000, "n": 3},
     }
     lists: dict[str, list[str]] = {
@@ -237,6 +238,11 @@ REFUSED = [
     (CRAWL, {"priorities": [{"match": "", "drop": True}]}),
     (CRAWL, {"redirects": None}),
     (CRAWL, {"uuid": ""}),
+    (CRAWL, {"answer": "page"}),
+    (CRAWL, {"answer": "page", "uuid": None}),
+    (CRAWL, {"answer": "result", "uuid": "u"}),
+    (CRAWL, {"answer": None, "uuid": "u"}),
+    (CRAWL, {"answer": "page", "uuid": "u", "occasion": {"schedule": "s", "at": 2, "n": 0}}),
     (CRAWL, {"remember": -1}),
     (CRAWL, {"remember": 2_592_001}),
     (CRAWL, {"remember": 1.5}),

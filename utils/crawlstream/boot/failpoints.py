@@ -25,6 +25,9 @@ where a partition catches up, ``late_enrolled`` and ``late_taken``."""
 PAID_STEPS = ("after_reserve", "before_settlement")
 """Steps of a page that is paid: its price is reserved, and its receipt is not booked yet."""
 
+ANSWERED_STEPS = ("before_reply",)
+"""Steps of a page whose client waits for it: Kafka has its result, but not yet the reply."""
+
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 _step, _action, _left = "", "", 1

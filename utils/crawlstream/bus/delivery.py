@@ -74,3 +74,18 @@ class Delivery:
                 records,
             )
         return None
+
+
+class PlacedDelivery(Delivery):
+    """A list of one record, whose partition matters too."""
+
+    __slots__ = ("partition",)
+
+    def __init__(self, record: Out, finished: Callable[[Delivery], object]) -> None:
+        super().__init__([record], finished)
+        self.partition = -1
+
+    def acknowledged(self, position: int, metadata: Any) -> None:
+        """Note that Kafka has the record, and in which partition."""
+        self.partition = metadata.partition
+        super().acknowledged(position, metadata)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, Self
 
 from crawlstream.bus.records import Batch, Out, OutOfRange
+from crawlstream.model.event import RecordPlace
 
 Locate = Callable[[str, int], Awaitable[int | None]]
 """(topic UUID, partition) -> offset to read from, None: the oldest record there is.
@@ -41,6 +42,9 @@ class Sink(Protocol):
         NotAcknowledged has the records that are not stored: repeat them. RecordTooLarge has the
         records that never will be; all others are stored.
         """
+
+    async def place(self, record: Out) -> RecordPlace:
+        """Return when a record is stored, with its place; the errors are those of ``send``."""
 
 
 class Source(Protocol):

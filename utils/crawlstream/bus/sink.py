@@ -10,11 +10,12 @@ from functools import partial
 from typing import Self
 
 from crawlstream.bus.connect import Kafka
-from crawlstream.bus.delivery import Delivery
+from crawlstream.bus.delivery import Delivery, PlacedDelivery
 from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out
 from crawlstream.bus.topics import TopicMaker
 from crawlstream.bus.writer import DELIVERY_TIMEOUT_S, LINGER_MS, QUEUE_TIMEOUT_S, Writer
 from crawlstream.errors import ConfigError, KafkaRefused
+from crawlstream.model.event import RecordPlace
 
 MAX_BYTES = 32 * 1024 * 1024
 MAX_RECORDS = 10_000
@@ -120,10 +121,26 @@ class KafkaSink:
         if not wanted:
             return [NO_OFFSET] * len(records)
         delivery = Delivery(wanted, self._note_finished)
+        await self._acknowledged(delivery)
+        if len(wanted) == len(records):
+            return delivery.offsets
+        found = dict(zip(map(id, wanted), delivery.offsets, strict=True))
+        return [found.get(id(record), NO_OFFSET) for record in records]
+
+    async def place(self, record: Out) -> RecordPlace:
+        """Return where Kafka has stored a record; raise the errors of ``send``."""
+        delivery = PlacedDelivery(record, self._note_finished)
+        await self._acknowledged(delivery)
+        (offset,) = delivery.offsets
+        topic_id = self._writer.topic_id(record.topic) if self._writer else ""
+        return RecordPlace(topic_id, delivery.partition, None if offset == NO_OFFSET else offset)
+
+    async def _acknowledged(self, delivery: Delivery) -> None:
+        """Hand over a list, and return when Kafka has acknowledged it."""
         await self._room.enter(delivery)
         if self._writer is None:
             self._room.leave(delivery)
-            raise NotAcknowledged("the Kafka producer is not running", wanted)
+            raise NotAcknowledged("the Kafka producer is not running", delivery.records)
         verdict: asyncio.Future[None] = self._loop.create_future()
         self._under_way[delivery] = verdict, self._loop.time() + _VERDICT_TIMEOUT_S
         if not self._is_watched:
@@ -134,10 +151,6 @@ class KafkaSink:
         elif len(self._gathered) == 1:
             self._loop.call_later(self._linger_ms / 4000, self._hand_over_few)
         await verdict
-        if len(wanted) == len(records):
-            return delivery.offsets
-        found = dict(zip(map(id, wanted), delivery.offsets, strict=True))
-        return [found.get(id(record), NO_OFFSET) for record in records]
 
     def _hand_over_few(self) -> None:
         if len(self._gathered) <= FEW:

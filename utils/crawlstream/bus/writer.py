@@ -24,6 +24,7 @@ from crawlstream.bus.connect import (
     open_client,
 )
 from crawlstream.bus.delivery import Delivery
+from crawlstream.bus.records import name_of_topic
 from crawlstream.bus.shape import ENVELOPE_BYTES
 from crawlstream.errors import KafkaRefused, KafkaUnavailable
 from crawlstream.retry import Backoff
@@ -115,6 +116,10 @@ class Writer(threading.Thread):
                 self._write(delivery)
         if self._producer is not None:
             _close(self._producer, patience_s=DELIVERY_TIMEOUT_S + 1)
+
+    def topic_id(self, topic: str) -> str:
+        """Return the UUID of a topic to which a record was written."""
+        return name_of_topic(self._network.cluster.topic_id(topic), topic)
 
     def distrust(self) -> None:
         """Replace the producer before the next list: it has not kept to its own timeout."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from crawlstream.model.web.priorities import PriorityRule
 
+ANSWER_ACCEPTED, ANSWER_PAGE = "accepted", "page"
+"""Values of ``answer``."""
+
 
 @dataclass(frozen=True, slots=True)
 class CrawlKey:
@@ -69,6 +72,8 @@ class Inherited:
     max_price: str | None = None
     """Highest price of a page, as text; None: that of the purse."""
     uuid: str | None = None
+    answer: str = ANSWER_ACCEPTED
+    """Reply to ``uuid``: when the seed is admitted, or when its page is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

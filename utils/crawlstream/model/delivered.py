@@ -78,15 +78,19 @@ class Delivered(PageFields):
 
     @property
     def mime(self) -> str:
-        """Return the media type that the site names, in lower case; empty if it names none.
-
-        If there are several, also in one header that a proxy has merged, it is the last one that
-        can be parsed, as in browsers.
-        """
+        """Return the media type that the site names; see ``mime_of``."""
         headers = self.response_headers.items()
-        said = [",".join(values) for name, values in headers if name.lower() == "content-type"]
-        found = [each for each in _TYPE.findall(",".join(said)) if each != "*/*"]
-        return found[-1].lower() if found else ""
+        return mime_of([",".join(vs) for name, vs in headers if name.lower() == "content-type"])
+
+
+def mime_of(said: Sequence[str]) -> str:
+    """Return the media type of headers ``Content-Type``, in lower case; empty if there is none.
+
+    If there are several, also in one header that a proxy has merged, it is the last one that can be
+    parsed, as in browsers.
+    """
+    found = [each for each in _TYPE.findall(",".join(said)) if each != "*/*"]
+    return found[-1].lower() if found else ""
 
 
 PAGE_FIELDS = page_fields(Delivered)

@@ -86,6 +86,8 @@ class Settle:
     body_bytes: int = 0
     charged: Price | None = None
     """Charge of its site, by the receipt of its response."""
+    answered: str | None = None
+    """``uuid`` of the client that waited for the page, if Kafka has the reply."""
     spilled: Mapping[int, int] = field(default_factory=dict)
     """Number of links that are already in Kafka, by the ``chunk`` of each Spill."""
     need: Mapping[int, int] = field(default_factory=dict)
@@ -375,3 +377,5 @@ class OutboxRecord:
     """Domain of these pages, for ``shelf_lost``."""
     reason: str = ""
     uuid: str | None = None
+    unanswered: Sequence[str] = ()
+    """``uuid`` of each client that waits for a page without a reply; of endings only."""

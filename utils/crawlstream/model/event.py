@@ -1,4 +1,4 @@
-"""Events of crawls and pages, and records that could not take effect."""
+"""Events of crawls and pages, replies about pages, and records that could not take effect."""
 
 from __future__ import annotations
 
@@ -197,3 +197,44 @@ class Undelivered:
         place = self.rejection
         where = f"{place.topic}-{place.partition}-{place.offset}"
         return f"{self.pipeline}:{self.edition}:{where}"
+
+
+class RecordPlace(NamedTuple):
+    """Place of a record in Kafka."""
+
+    topic_id: str
+    """UUID of the topic, as `Batch` names it."""
+    partition: int
+    offset: int | None
+    """None: Kafka has the record, before the present end of the partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageReply:
+    """Reply about the page that a seed led to; it has either a place or a reason."""
+
+    uuid: str
+    crawl: CrawlKey
+    run: int
+    server_time: int
+    """Epoch seconds."""
+    id: str | None = None
+    """Id of the page, and key of its record; None: its run ended before it was fetched."""
+    url: str | None = None
+    """Requested URL: of the seed, or of the end of its redirects; None as above."""
+    status_code: int | None = None
+    mime: str | None = None
+    """Media type by ``Content-Type``, in lower case."""
+    body_size: int | None = None
+    """Bytes of the body; the record may have fewer."""
+    digest: str | None = None
+    place: RecordPlace | None = None
+    """Place of the result on ``<prefix>.crawled_firehose``."""
+    reason: str = ""
+    """Why there is no result: a code of ``page_failed``, or how the run ended."""
+    attempts: int = 0
+
+    @property
+    def is_result(self) -> bool:
+        """Return whether there is a result."""
+        return not self.reason

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
+from crawlstream.model.crawl import ANSWER_ACCEPTED, ANSWER_PAGE
 from crawlstream.model.egress.render import is_lane, render_wish
 from crawlstream.model.egress.tls import refusal
 from crawlstream.model.expressions import MOST, characters
@@ -85,6 +86,11 @@ def _lacking(values: Mapping[str, Any]) -> Iterator[str]:
         yield "$.max_price: needs `purse`: without one, nothing is paid"
     if "reserved" in (values.get("drop") or ()) and not values.get("purpose"):
         yield "$.drop: `reserved` needs `purpose`: pages are reserved for a purpose"
+    if values.get("answer", ANSWER_ACCEPTED) == ANSWER_PAGE:
+        if not values.get("uuid"):
+            yield "$.answer: `page` needs `uuid`: the reply has it"
+        if values.get("occasion"):
+            yield "$.answer: `page` excludes `occasion`: a repetition is not fetched"
 
 
 def _hosts(written: Iterable[str]) -> tuple[str, ...]:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.event import PageReply, RecordPlace
 from crawlstream.model.recurring.schedule import AT, Schedule, ScheduleState
 from crawlstream.model.request import (
     ActionRequest,
@@ -25,6 +28,8 @@ Section = Mapping[str, Any]
 """Part of a stats reply, made by ``wire.stats_reply``."""
 
 _Record = dict[str, Any]
+
+_OF_RESULTS = ("id", "url", "status_code", "mime", "body_size", "digest")
 
 
 def info_app(request: ActionRequest, crawls: Iterable[CrawlState], *, server_time: int) -> bytes:
@@ -237,6 +242,62 @@ def rejected(
     """Return the reply to a refused request, with its readable ids (``requests.readable_ids``)."""
     record = {"reason": reason, "errors": list(errors), "server_time": server_time}
     return jsontext.dumps({"action": "rejected", **ids, **record})
+
+
+def page(reply: PageReply) -> bytes:
+    """Return a reply as UTF-8 JSON: about 500 bytes and the URL."""
+    record: _Record = {
+        "action": "page",
+        "uuid": reply.uuid,
+        "appid": reply.crawl.appid,
+        "crawlid": reply.crawl.crawlid,
+        "spiderid": reply.crawl.spiderid,
+        "run": reply.run,
+    }
+    if reply.place is not None:
+        record |= {name: getattr(reply, name) for name in _OF_RESULTS} | reply.place._asdict()
+    else:
+        named = {"id": reply.id, "url": reply.url, "attempts": reply.attempts}
+        record |= {"reason": reply.reason} | (named if reply.id else {})
+    return jsontext.dumps(record | {"server_time": reply.server_time})
+
+
+def decode_page(raw: bytes) -> PageReply | None:
+    """Return the reply in a record; None for other records of the topic of replies."""
+    if b'"page"' not in raw:
+        return None
+    try:
+        value = orjson.loads(raw)
+        if value["action"] != "page":
+            return None
+        reply = PageReply(
+            uuid=_text(value["uuid"]),
+            crawl=CrawlKey(*(_text(value[name]) for name in ("spiderid", "appid", "crawlid"))),
+            run=int(value["run"]),
+            server_time=int(value["server_time"]),
+            reason=_text(value.get("reason", "")),
+            attempts=int(value.get("attempts", 0)),
+            place=_place(value) if "partition" in value else None,
+            **{name: value.get(name) for name in _OF_RESULTS},
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    return reply if (reply.place is None) == bool(reply.reason) else None
+
+
+def _place(value: _Record) -> RecordPlace:
+    offset = value["offset"]
+    return RecordPlace(
+        topic_id=_text(value["topic_id"]),
+        partition=int(value["partition"]),
+        offset=None if offset is None else int(offset),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected text")
+    return value
 
 
 def _action(request: ActionRequest, server_time: int) -> _Record:

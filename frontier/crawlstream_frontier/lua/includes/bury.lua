@@ -4,6 +4,14 @@
 --   permanently.
 -- Needs: clock, ledger; `take_back` also views, throttle, bands, dedupe, admit, holds.
 local MAX_DEATHS, MAX_REAPS, UNPAUSED_REAPS, LONGEST_PAUSE_MS = 3, 20, 2, 60000
+local VERSION_BYTES = 1  -- Before the JSON of a profile.
+
+-- Count a failed page whose client waits for it as answered: redis-monitor replies with its failure.
+local function note_answered(c, profile)
+  if profile.answer == 'page' and profile.uuid then
+    count(c, 'a:' .. profile.uuid, -1)
+  end
+end
 
 -- Fail an entry; `S` is the spider that the entry was for, under its crawlers' name.
 local function bury(c, S, domain, priority, entry, reason)
@@ -11,6 +19,9 @@ local function bury(c, S, domain, priority, entry, reason)
   count(c, 'f:' .. reason, 1)
   touched[c] = true
   local profile = redis.call('HGET', K.profiles(c), string.match(entry, '^%d+'))
+  if profile and string.find(profile, '"answer":"page"', 1, true) then
+    note_answered(c, cjson.decode(string.sub(profile, VERSION_BYTES + 1)))
+  end
   owe('page_failed', c, { reason = reason, entry = entry, spider = S, domain = domain, priority = priority,
     profile = profile or '' })
 end

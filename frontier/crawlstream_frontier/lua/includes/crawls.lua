@@ -150,7 +150,7 @@ end
 local function begin_run(c, name, run, lost, occasion)
   local key = K.ledger(c)
   for _, field in ipairs(redis.call('HKEYS', key)) do
-    if string.find(field, '^[nfkzpdr]:') or string.find(field, '^from:') or string.find(field, '^to:') then
+    if string.find(field, '^[anfkzpdr]:') or string.find(field, '^from:') or string.find(field, '^to:') then
       redis.call('HDEL', key, field)
     end
   end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from scrapy.http import Response
@@ -18,24 +19,34 @@ from crawling.publish.completion import Completion
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import NotAcknowledged, Out
+from crawlstream.model.crawl import ANSWER_PAGE, Lease
 from crawlstream.model.effects import Outcome
+from crawlstream.model.event import PageReply
+from crawlstream.wire import replies as wire
 from support.crawler.leases import lease
 
 HOLD = lease(issued_at=0.0)
+WANTED = replace(
+    HOLD,
+    profile=replace(HOLD.profile, uuid="u1", answer=ANSWER_PAGE),
+    entry=replace(HOLD.entry, origin="in-0-7"),
+)
+"""The lease of a seed whose client waits for the page."""
 
 
 class Ending:
     """A page in hand, and Kafka as its process sees it."""
 
-    def __init__(self, away: int = 0) -> None:
+    def __init__(self, away: int = 0, hold: Lease = HOLD) -> None:
         self.leases = Leases(4, lambda: None)
-        self.page: Page = self.leases.admit(HOLD)
+        self.page: Page = self.leases.admit(hold)
         self.acknowledged: list[Out] = []
         self.owed_before: list[bool] = []
         """Flags, one for each try to send: does the frontier have the report already?"""
         self._away = away
         self._publisher = Publisher(self, load_settings())  # type: ignore[arg-type]
-        self.endings = Completion(self.leases, self._publisher, Tasks(lambda: None))
+        self.tasks = Tasks(lambda: None)
+        self.endings = Completion(self.leases, self._publisher, self.tasks)
 
     async def send(self, records: Sequence[Out]) -> None:
         """As ``KafkaSink.send``: away at first, and then slow to take the last record."""
@@ -44,6 +55,12 @@ class Ending:
             self._away -= 1
             raise NotAcknowledged("no word", records)
         self.acknowledged += records
+
+    @property
+    def replies(self) -> list[PageReply]:
+        """Replies about pages that Kafka has, in their order."""
+        found = [wire.decode_page(out.value) for out in self.acknowledged]
+        return [reply for reply in found if reply]
 
     def response(self) -> Response:
         """Names of a signal of Scrapy's."""
@@ -103,3 +120,39 @@ async def test_only_pages_that_are_done_vote_for_the_waste_guard() -> None:
         ending.page.status, ending.page.failure = 200, reason
         ending.endings.parsed(ending.page)
     assert [page.failure for page in voted] == [""]
+
+
+async def test_a_client_that_waits_gets_the_failure_before_the_page_ends() -> None:
+    """Event, then reply, then settle; a page that was answered has no second reply."""
+    ending = Ending(hold=WANTED)
+    await ending.endings.fail(ending.page, "dns")
+    assert [out.topic.rpartition(".")[2] for out in ending.acknowledged] == [
+        *("events", "outbound_firehose")
+    ]
+    assert ending.owed_before == [False, False]
+    (reply,) = ending.replies
+    assert (reply.uuid, reply.reason, reply.attempts, reply.place) == ("u1", "dns", 1, None)
+    assert (reply.id, reply.url) == (ending.page.id, HOLD.entry.url)
+    again = Ending(hold=WANTED)
+    again.page.answered = "u1"
+    await again.endings.fail(again.page, "spider_error")
+    assert not again.replies
+
+
+async def test_a_page_without_a_result_is_answered_too() -> None:
+    """A spider need not yield one, and a pipeline may drop it: the client gets `no_result`."""
+    ending = Ending(hold=WANTED)
+    ending.page.status = 200
+    ending.endings.parsed(ending.page)
+    assert not ending.leases.of(0).has_report
+    await ending.tasks.finish(5)
+    assert [reply.reason for reply in ending.replies] == ["no_result"]
+    (settle,) = ending.leases.of(0).take_report().settles
+    assert settle.outcome is Outcome.DONE
+
+
+async def test_pages_below_the_seed_are_not_answered() -> None:
+    """They have its profile, and with it its uuid."""
+    ending = Ending(hold=replace(WANTED, entry=replace(WANTED.entry, origin=None)))
+    await ending.endings.fail(ending.page, "dns")
+    assert not ending.replies

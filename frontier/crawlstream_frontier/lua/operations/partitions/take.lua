@@ -10,7 +10,7 @@
 --         coordinators {coordinator …} whose seeds are left out, offsets {from, to …} of refusals that are being
 --         published}
 --   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
---            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
+--            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'' (see `note_client`), site|'',
 --            does it enter once more, coordinator}: once more: one time, although it is below the position
 -- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} whose seed
 --   waits for credits with all seeds after it}, {'FULL', used, limit in bytes} if a seed must wait,
@@ -70,7 +70,7 @@ local function seed(record)
   if not has_entered then
     refuse(offset, reason)
   elseif uuid ~= '' then
-    owe('accepted', nil, { name = name, run = run, uuid = uuid })
+    note_client(c, uuid, false, { name = name, run = run, uuid = uuid })
   end
 end
 
