@@ -66,6 +66,7 @@ VERBS = {
         "Crawl from URLs, write the results and wait for the end.",
         _CRAWL,
     ),
+    "get": Verb("crawlstream_cli.get.command:get", "Fetch one page and print it.", _CRAWL),
     "feed": Verb("crawlstream_cli.feed:feed", "Send requests, from a file or one by one.", _CRAWL),
     "stop": Verb("crawlstream_cli.steer:stop", "Stop a crawl and drop its queued pages.", _CRAWL),
     "pause": Verb("crawlstream_cli.steer:pause", "Pause a crawl.", _CRAWL),

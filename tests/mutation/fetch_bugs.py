@@ -355,8 +355,20 @@ FETCH_BUGS = {
     ),
     "a reserved page is not counted": Bug(
         module="crawlstream_frontier.worker.link_packer",
-        right="            if not (more or settle.charged or settle.dropped or settle.is_reserved):\n",
-        wrong="            if not (more or settle.charged or settle.dropped):\n",
+        right="is_counted = settle.dropped or settle.is_reserved or settle.answered\n",
+        wrong="is_counted = settle.dropped or settle.answered\n",
         test="integration/frontier/runs/test_endings.py::pages_without_links",
+    ),
+    "an answered client counts as waiting": Bug(
+        module="crawlstream_frontier.worker.link_packer",
+        right='counts += (f"a:{settle.answered}", -1)',
+        wrong='counts += (f"a:{settle.answered}", 0)',
+        test="integration/redis_monitor/test_outbox.py::clients_that_still_wait",
+    ),
+    "a page is settled before its client has the reply": Bug(
+        module="crawling.publish.completion",
+        right="            self._tasks.spawn(self._answer_without_result(page))\n            return\n",
+        wrong="            self._tasks.spawn(self._answer_without_result(page))\n",
+        test="unit/crawler/publish/test_completion.py::without_a_result",
     ),
 }

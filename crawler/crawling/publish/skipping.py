@@ -10,6 +10,7 @@ import structlog
 from crawling.background import Tasks
 from crawling.lease.leases import Leases
 from crawling.page.page import Page
+from crawling.publish.page_answers import PageAnswers
 from crawling.publish.publisher import Publisher
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.bus.records import RecordTooLarge
@@ -36,6 +37,7 @@ class Skipping:
     def __init__(self, leases: Leases, publisher: Publisher, tasks: Tasks) -> None:
         self._leases = leases
         self._publisher = publisher
+        self._answers = PageAnswers(publisher)
         self._tasks = tasks
 
     def skip_soon(self, pages: Iterable[Page], *, reason: str, family: str) -> None:
@@ -68,6 +70,8 @@ class Skipping:
             "settle", outcome="skipped", reason=reason, family=family, site=site, pages=len(pages)
         )
         for page in pages:
+            if page.is_asked_for:
+                await self._answers.fail(page, "skipped")
             self._leases.settle(page, Outcome.SKIPPED, reason)
 
 

@@ -73,7 +73,7 @@ async def test_an_expired_run_answers_who_still_waits(whole: Whole) -> None:
 
 
 async def test_where_a_redirect_leads_the_page_is_answered(whole: Whole) -> None:
-    """In another partition; then nobody is left waiting when the run ends."""
+    """Replies from another partition; no client is left when the run ends."""
     first, second, _ = whole.domains()
     await whole.seeds(f"{first}/", **waiting("u1"))
     (lease,) = await whole.lease()
@@ -115,7 +115,7 @@ async def test_a_dead_letter_is_an_answer(whole: Whole) -> None:
 
 
 async def test_the_next_run_owes_nothing_of_the_last_one(whole: Whole) -> None:
-    """A client that was told is not told again; the crawl goes on under the same name."""
+    """Replies once to each client; the crawl goes on under the same name."""
     first, *_ = whole.domains()
     for run in (1, 2):
         await whole.seeds(f"{first}/", **waiting(f"u{run}"))
@@ -128,7 +128,7 @@ async def test_the_next_run_owes_nothing_of_the_last_one(whole: Whole) -> None:
 
 
 async def test_crawls_do_not_answer_for_each_other(whole: Whole) -> None:
-    """The same uuid in two crawls is two clients."""
+    """Counts the same uuid in two crawls as two clients."""
     other = CrawlKey("link", "app", "other")
     first, *_ = whole.domains()
     for crawl in (CRAWL, other):

@@ -87,7 +87,7 @@ class Settle:
     charged: Price | None = None
     """Charge of its site, by the receipt of its response."""
     answered: str | None = None
-    """``uuid`` of the client that waited for the page, if Kafka has the reply."""
+    """Client that waited for the page, by its ``uuid``, if Kafka has the reply."""
     spilled: Mapping[int, int] = field(default_factory=dict)
     """Number of links that are already in Kafka, by the ``chunk`` of each Spill."""
     need: Mapping[int, int] = field(default_factory=dict)
@@ -378,4 +378,4 @@ class OutboxRecord:
     reason: str = ""
     uuid: str | None = None
     unanswered: Sequence[str] = ()
-    """``uuid`` of each client that waits for a page without a reply; of endings only."""
+    """Clients that wait for a page without a reply, by ``uuid``; of endings only."""

@@ -6,9 +6,9 @@
 --   HSET of its domains; per slab SCARD and SADD; two more commands per domain with sets of its own.
 local gather_seed, flush_seeds, admit_alone
 
--- Note a seed with a uuid for its client's reply: `accepted` now, unless it `is_told` already, or, where a NUL precedes
--- the uuid, when the page is over. Field `a:<uuid>` of the ledger counts the replies of this kind that are to come: what
--- is left when the run ends is answered with its ending.
+-- Note a seed with a uuid for its client's reply: `accepted` now, unless it `is_told` already, or, where a NUL
+-- precedes the uuid, when the page is over. Field `a:<uuid>` of the ledger counts the replies of this kind that are to
+-- come: what is left when the run ends is answered with its ending.
 local function note_client(c, uuid, is_told, details)
   if string.byte(uuid) == 0 then
     count(c, 'a:' .. string.sub(uuid, 2), 1)

@@ -13,8 +13,9 @@
 --   are stops from anywhere behind the position (start and next are 0): they take effect now if Redis
 --   is full, else in their turn
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
---            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'' (see `note_client`) [, site|''
---            [, remember_s|-1, occasion|'', its number [, budgets]]]}; site: set if its domain is split into sites
+--            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'' [, site|''
+--            [, remember_s|-1, occasion|'', its number [, budgets]]]}; site: set if its domain is split into sites;
+--            uuid: see `note_client`
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', the priority of
 --            `reprioritize` or the end of `pause` in epoch s|0 [, occasion, its number]}
 --   schedule {'schedule', offset, timestamp_ms, action, request, field of the schedule, definition,

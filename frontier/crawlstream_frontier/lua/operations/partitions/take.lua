@@ -10,8 +10,9 @@
 --         coordinators {coordinator …} whose seeds are left out, offsets {from, to …} of refusals that are being
 --         published}
 --   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
---            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'' (see `note_client`), site|'',
---            does it enter once more, coordinator}: once more: one time, although it is below the position
+--            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
+--            does it enter once more, coordinator}: once more: one time, although it is below the position; uuid: see
+--            `note_client`
 -- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} whose seed
 --   waits for credits with all seeds after it}, {'FULL', used, limit in bytes} if a seed must wait,
 --   {'OUTDATED'} if the coordinator must stamp it again because its run has expired, or
