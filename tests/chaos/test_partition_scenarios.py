@@ -91,7 +91,7 @@ def _broken(name: str) -> dict[str, str]:
 
 
 async def broken_crawler(name: str, round_: Round) -> None:
-    """One crawler works on a crawl, and no process reads the last links meanwhile."""
+    """A single crawler works on a crawl, and no process reads the last links meanwhile."""
     cluster, module = round_.cluster, {"CRAWLSTREAM_SPIDER_MODULES": "chaos.broken_partitions"}
     async with (
         _asleep(cluster, "crawler"),

@@ -67,7 +67,7 @@ def changed(**changes: Any) -> Facts:
 
 
 def test_what_is_good_is_called_good() -> None:
-    """All pages once, a closed account, a delivery that is told; also where some are filtered."""
+    """All pages once, a closed account, a reported delivery; also where some are filtered."""
     assert audit(with_store()) == []
     none = replace(STORED, statuses=range(300, 400), pages={"a": []}, segments=[NO_PAGES])
     filtered = {"delivered": 0, "filtered": {"where.status": 6}}

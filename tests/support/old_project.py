@@ -1,4 +1,4 @@
-"""A project for Scrapy Cluster as somebody may have one, written for these tests."""
+"""A project for Scrapy Cluster as users may have one, written for these tests."""
 
 from __future__ import annotations
 

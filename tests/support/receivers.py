@@ -24,7 +24,7 @@ class Receiver:
     """Webhooks as (headers, body), mail as the text of the message."""
 
     def takes(self) -> bool:
-        """Whether this one is taken."""
+        """Return whether this message is accepted."""
         self.tried += 1
         self.refusals -= 1
         return self.refusals < 0

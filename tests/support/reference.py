@@ -1,6 +1,6 @@
 """The parts of the documentation that are made from the code, between two marks in their pages.
 
-``UPDATE_DOCS=1 ./crawlstream test -n 0 tests/unit/project/test_docs.py`` writes them anew.
+``UPDATE_DOCS=1 ./crawlstream test -n 0 tests/unit/project/test_docs.py`` writes them again.
 """
 
 from __future__ import annotations

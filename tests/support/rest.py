@@ -20,7 +20,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Answer(NamedTuple):
-    """One HTTP answer."""
+    """An HTTP answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
     @property
     def data(self) -> Any:
-        """What the envelope holds; the answer is a success."""
+        """Return the data of the envelope; the answer must be a success."""
         assert self.value["status"] == "SUCCESS", self.value
         return self.value["data"]
 

@@ -1,4 +1,4 @@
-"""Stand-ins for our own processes: they answer for their health, and end when told to."""
+"""Stand-ins for the processes of crawlstream: they report their health, and end on request."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from support.bus.pipe import Ledger, Pipe
 
 @pytest.fixture
 def sockets_collected(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Have such sockets collected here, where nobody minds; a log record would keep them."""
+    """Collect such sockets here, where it does no harm; a log record would keep them."""
     caplog.set_level(logging.CRITICAL, "kafka")
     yield
     gc.collect()

@@ -63,7 +63,7 @@ class Ledger:
         self.positions[batch.partition] = max(position, batch.next)
 
     async def follow(self, source: KafkaSource) -> None:
-        """Apply whatever comes, for ever."""
+        """Apply all records, without an end."""
         while True:
             for batch in await source.poll(0.5):
                 self.apply(source, batch)

@@ -53,5 +53,5 @@ def _wait_for_markers(
 
 
 def committed(hosts: str, topic: str) -> list[bytes]:
-    """The same, without what was written in a transaction that is open, or was aborted."""
+    """Return the values without those of transactions that are open, or were aborted."""
     return values_of(hosts, topic, isolation_level="read_committed")

@@ -226,7 +226,7 @@ class Whole:
         return [*answer.leases, *(await session.exchange(want=want - len(answer.leases))).leases]
 
     async def urls(self, want: int = 100) -> list[str]:
-        """Lease pages; return them by ``<domain>/<path>``, sorted by name."""
+        """Lease pages; return them as ``<domain>/<path>``, sorted."""
         return sorted(map(url_of, await self.lease(want)))
 
     async def settle(

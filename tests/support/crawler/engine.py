@@ -16,7 +16,7 @@ from support.crawler.visitor import Visitor
 
 @dataclass(slots=True)
 class Engine:
-    """One connection to a gateway."""
+    """A connection to a gateway."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter

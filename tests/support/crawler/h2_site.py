@@ -53,7 +53,7 @@ class H2Site(TlsSite):
         """True: more of a request's body may come than the first 64 KiB."""
         self.bodies: list[bytes] = []
         self.has_left = False
-        """Whether it has said on a connection that it ends."""
+        """True: it has announced the end of a connection."""
         self.most_at_once = 0
         """Maximum number of requests in progress on one connection."""
         self.protocols: Counter[str] = Counter()

@@ -18,7 +18,7 @@ ADDRESSES = (
 
 
 def _disguises(address: str) -> list[str]:
-    """What the system's resolver reads as the same IPv4 address."""
+    """Texts that the system's resolver reads as the same IPv4 address."""
     a, b, c, d = map(int, address.split("."))
     whole = a << 24 | b << 16 | c << 8 | d
     return [

@@ -37,7 +37,7 @@ class Bench:
         await self.routes.known.look()
 
     async def of(self, *urls: str, policy: str = "") -> None:
-        """One pool, ``de``, of these proxies."""
+        """Set a table with a pool, ``de``, of these proxies."""
         lines = ", ".join(f'"{url}"' for url in urls)
         await self.set(f"pools: {{de: {{proxies: [{lines}], {policy}}}}}")
 

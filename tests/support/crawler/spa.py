@@ -37,7 +37,7 @@ def linking(*links: str) -> str:
 
 
 def tree(pages: int) -> Mapping[str, Page]:
-    """So many pages that know of each other by a script alone, which asks an API for the links."""
+    """Pages that are linked by a script alone, which requests the links from an API."""
     shown = html(
         "<!DOCTYPE html><html><head><script src='/app.js'></script></head><body></body></html>"
     )

@@ -63,7 +63,7 @@ class Visitor:
         return await self.fetch_page(self.page(url, proxy=proxy, tls=tls), **request)
 
     async def fetch_page(self, page: Page, **request: Any) -> Response:
-        """The same for a page that was leased before."""
+        """Fetch a page that was leased before."""
         self.latest, url = page, page.lease.entry.url
         asked = Request(url, meta={PAGE: page, **request.pop("meta", {})}, **request)
         response: Response = await self.client.fetch(asked, page)

@@ -38,7 +38,7 @@ def commands_in(data: bytes) -> Iterator[tuple[int, Sequence[bytes]]]:
 
 
 def units_in(data: bytes) -> Iterator[tuple[int, Unit]]:
-    """What Redis loads wholly or not at all, each with the place behind it."""
+    """Units that Redis loads wholly or not at all, each with the position after it."""
     unit: list[Sequence[bytes]] = []
     is_open = False
     for at, command in commands_in(data):

@@ -53,7 +53,7 @@ _PATTERNS: list[re.Pattern[str]] = []
 
 @lru_cache(maxsize=10_000)
 def is_documented(name: str) -> bool:
-    """Whether docs/keys.md lists the key."""
+    """Return whether docs/keys.md lists the key."""
     if not _PATTERNS:
         _PATTERNS.extend(map(_pattern, documented()))
     return any(pattern.fullmatch(name) for pattern in _PATTERNS)

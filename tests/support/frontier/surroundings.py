@@ -74,7 +74,7 @@ class Surroundings(Part):
         assert 0 <= gained <= passed + MOST_GAINED_MS, (gained, passed)
 
     async def limit(self) -> None:
-        """Only so many entries may wait."""
+        """Limit the number of entries that may wait."""
         limits = {"most_queued_of_crawl": self.world.most_of_crawl}
         self.bench.limit(**limits, most_queued=self.world.most_of_all)
         await self.bench.tend()

@@ -33,7 +33,7 @@ _AS_WRITTEN = {
     '"<>`{}?"<>`{}': "/%22%3C%3E%60%7B%7D?%22%3C%3E`{}",
     "日本?日本": "/%E6%97%A5%E6%9C%AC?%E6%97%A5%E6%9C%AC",
 }
-"""What is written on a page, and what the site is asked for."""
+"""Links of a page, and the requests that the site gets."""
 _AGAIN = ["x?a=1&b=2", "%7eu/%c3%bc", "a%7Cb%5Bc%5D?d%7Ce", "?wsdl=", "end", "?wsdl#part"]
 """Other spellings of the same pages; the last one is the same address."""
 _FORBIDDEN = ["/search?sort=1&q=a", "/doc?print", "/index.php?/admin/x"]

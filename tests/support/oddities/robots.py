@@ -9,7 +9,7 @@ from crawlstream_chaos.scripted_site import Answer
 from support.oddities.case import ROBOTS, Case, Said, answer, links, moved, text
 
 AGENT = "oddbot/1.0 (+https://example.com/bot)"
-"""What the crawlers call themselves."""
+"""User agent of the crawlers."""
 
 
 def _says(name: str, robots: Said, forbidden: str = "", allowed: str = "", **more: object) -> Case:

@@ -22,7 +22,7 @@ _HOP = Cluster({"a": 1, "b": 0, "c": 1}, {"a": "b"}, "ac")
 _TWO = Cluster({"a": 0, "b": 1, "c": 0, "d": 1}, {"a": "b", "b": "ca", "d": "c"}, "a")
 """Links to and fro between two partitions."""
 _THREE = Cluster({"a": 1, "b": 2, "c": 1}, {"a": "b", "b": "c"}, "a", partitions=3)
-"""Links to and fro beside the coordinator."""
+"""Links to and fro between partitions other than the coordinator."""
 _RING = Cluster({"a": 2, "b": 1, "c": 0}, {"a": "b", "b": "c", "c": "a"}, "a", partitions=3)
 
 CLUSTERS = {

@@ -28,7 +28,7 @@ def frontiers_in(redis: Redis, partitions: int, name: str, shelf: Shelf | None =
 
 
 async def move(old: Frontiers, new: Frontiers, shelf: Shelf | None = None) -> MoveProgress:
-    """Move all; nothing may be under way."""
+    """Move all; no page may be in flight."""
     withdrawal = Withdrawal(old)
     assert await withdrawal.begin("elsewhere") == {}
     assert await withdrawal.freeze() == (State.FROZEN, {})

@@ -18,7 +18,7 @@ _CALM_AFTER = (0, 40, 100)
 
 
 class Trace(NamedTuple):
-    """What walks came to."""
+    """Results of walks."""
 
     steps: int = 0
     finished: int = 0

@@ -93,7 +93,7 @@ class PipelineCluster:
         producer.close()
 
     def end_run(self, *, done: int) -> None:
-        """Tell that the run of all pages has ended, as the redis-monitor does."""
+        """Report that the run of all pages has ended, as the redis-monitor does."""
         ending = CrawlEvent(
             event="crawl_finished",
             crawl=CrawlKey("link", "app", "job"),

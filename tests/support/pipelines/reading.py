@@ -1,4 +1,4 @@
-"""What is in the files of a pipeline, as readers of each format have it."""
+"""Contents of the files of a pipeline, as readers of each format see them."""
 
 from __future__ import annotations
 

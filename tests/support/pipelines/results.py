@@ -1,4 +1,4 @@
-"""Result records as crawlers make them, for whoever reads them."""
+"""Result records as crawlers make them, for tests of readers."""
 
 from __future__ import annotations
 

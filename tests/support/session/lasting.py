@@ -11,10 +11,10 @@ _LASTS = pytest.StashKey[ExitStack]()
 
 
 def may_share(item: pytest.Item) -> bool:
-    """Whether it is one of those that may work with the cluster."""
+    """Return whether a test may use the shared cluster."""
     return not _FOLDERS.isdisjoint(item.nodeid.split("/")[:2])
 
 
 def lasting(config: pytest.Config) -> ExitStack:
-    """What is closed after the last of them."""
+    """Return the stack that is closed after the last of them."""
     return config.stash.setdefault(_LASTS, ExitStack())

@@ -1,6 +1,6 @@
 """Servers that all workers of a run share: the process that has the workers starts them on demand.
 
-Nobody strikes them: tests that kill or freeze a server have one of their own, see
+Tests that kill or freeze a server have one of their own, see
 :mod:`support.session.own`.
 """
 

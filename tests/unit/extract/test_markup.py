@@ -91,7 +91,7 @@ def test_what_is_no_element_is_not_cut(name: str) -> None:
 
 
 def test_markup_is_what_the_parser_is_to_see() -> None:
-    """Space around it and NUL would hide tags from whoever looks first."""
+    """Space around it and NUL would hide tags from the first check."""
     assert parsable(" <\0p>x\0 ") == ("<p>x", True)
 
 

@@ -57,7 +57,7 @@ def test_links_are_followed_within_the_scope(
 
 @pytest.mark.parametrize("scope", list(Scope))
 def test_further_domains_may_be_added(scope: Scope) -> None:
-    """They are followed besides the scope; beside `any` they are all there is."""
+    """They are followed besides the scope; with `any` only they are followed."""
     assert is_followed(scope, "https://cdn.example.net/a", "example.net")
     assert not is_followed(scope, "https://notexample.net/a", "example.net")
     assert is_followed(scope, DOCS, "example.net") is (scope is not Scope.ANY)

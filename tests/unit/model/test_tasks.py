@@ -1,4 +1,4 @@
-"""The end of tasks that would go on for ever."""
+"""The end of tasks that would not end by themselves."""
 
 from __future__ import annotations
 

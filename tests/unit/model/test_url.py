@@ -80,7 +80,7 @@ def test_a_seed_keeps_its_query_order_and_fragment(text: str, expected: str) -> 
 
 @pytest.mark.parametrize("text", ["", "   ", "mailto:a@example.com", "file:///etc/passwd", "/x"])
 def test_a_seed_that_names_no_site_is_refused(text: str) -> None:
-    """Nothing is made up around text that is no address of a web page."""
+    """A text that is not the address of a web page is not completed."""
     with pytest.raises(InvalidUrl):
         seed_url(text)
 

@@ -1,4 +1,4 @@
-"""What a site is asked with, so that it need not send a page again."""
+"""Headers of a request that let a site answer without sending the page again."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_a_sink_that_cannot_be_meant_is_refused(option: str, sentence: str) -> N
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """With the setting that leads elsewhere; so is one that is no text. A BOM is read over."""
+    """With the setting that leads elsewhere; so is one that is not text. A BOM is read over."""
     with pytest.raises(ConfigError, match=r"cannot be read .* set CRAWLSTREAM_PIPELINES"):
         load(tmp_path / "none.toml", {})
     (tmp_path / "x.toml").write_text(f"[pipeline.a]\n{SINK}", encoding="utf-8-sig")
@@ -178,7 +178,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_pipelines_are_chosen_by_name() -> None:
-    """All where none is named; an unknown name is told with those that are known."""
+    """All where none is named; an unknown name is an error with the known ones."""
     known = read(f"[pipeline.a]\n{SINK}\n[pipeline.b]\n{SINK}", {})
     assert [each.name for each in chosen(known, ())] == ["a", "b"]
     assert [each.name for each in chosen(known, ["b"])] == ["b"]

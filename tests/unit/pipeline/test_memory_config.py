@@ -1,4 +1,4 @@
-"""What the file of the pipelines may say of a memory and its visits, and what it may not."""
+"""Settings of a memory and its visits in the file of the pipelines."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from support.pipelines.results import page_id, record
 
 
 def pipeline(call: str, more: str = "") -> Pipeline:
-    """One with a function of the shop, in a thread."""
+    """Return a pipeline with a function of the shop, in a thread."""
     text = f"""
 [pipeline.a]
 workers = 0
@@ -38,7 +38,7 @@ format = "jsonl"
 async def staged(
     described: Pipeline, bodies: Iterable[tuple[int, bytes]], known: Sequence[int] = ()
 ) -> Sequence[Judged]:
-    """What becomes of pages, by number and body."""
+    """Return the results of pages, by number and body."""
     values = [record(number, body=body) for number, body in bodies]
     records = [Record("t", 0, n, 1, key=None, value=value) for n, value in enumerate(values)]
     ids = {page_id(number) for number in known}

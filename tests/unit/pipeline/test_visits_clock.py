@@ -78,7 +78,7 @@ def urls(claim: VisitClaim | None, at: float) -> Sequence[str]:
 async def test_all_pages_are_visited_as_soon_as_the_clock_is_right_again(
     visits: VisitStore, set_clock: Callable[[float], None], *, is_fed: bool, days: int
 ) -> None:
-    """A clock that was days ahead holds back no page, also by a claim that nobody has fed."""
+    """A clock that was days ahead holds back no page, also by a claim that no process has fed."""
     set_clock(NOW + days * DAY_S)
     wrong = visits.claim("one")
     assert wrong is not None

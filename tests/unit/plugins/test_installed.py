@@ -87,7 +87,7 @@ def test_a_plugin_that_cannot_be_loaded_is_refused(
 
 
 def test_two_packages_with_a_plugin_of_one_name_are_refused(install: Install) -> None:
-    """Nobody could say which of them gets the records."""
+    """Which of them gets the records would be undefined."""
     install("pinger")
     install("ponger")
     told = r"two packages have a plugin .ping. .*: (pinger and ponger|ponger and pinger);"

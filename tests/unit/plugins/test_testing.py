@@ -99,7 +99,7 @@ class Misnamed(Counted):
 
 
 def test_the_documented_tests_pass_as_written(tmp_path: Path) -> None:
-    """Beside the plugin, without any server."""
+    """In the folder of the plugin, without any server."""
     install_example_plugin(tmp_path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_pinger.py"]
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -119,7 +119,7 @@ def test_without_python_nothing_goes(machine: Machine) -> None:
 
 
 def test_everything_that_is_missing_is_said_at_once(machine: Machine) -> None:
-    """Nobody is sent to the administrator twice: each lack is a line, and nothing is begun."""
+    """All missing programs are named at once, a line each, and nothing is begun."""
     machine.has(
         "python3", 'case "$*" in *ensurepip*) exit 1;; *print*) echo python3.11-venv;; esac'
     )
@@ -338,7 +338,7 @@ def test_an_optimised_python_is_preferred(machine: Machine) -> None:
 
 
 def test_what_a_linked_venv_leads_to_is_left_alone(machine: Machine, tmp_path: Path) -> None:
-    """Another checkout's .venv is not emptied for ours."""
+    """The .venv of another checkout is not emptied."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (machine.checkout / ".venv").symlink_to(elsewhere)

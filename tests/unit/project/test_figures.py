@@ -59,7 +59,7 @@ FIGURES = {
 
 @pytest.mark.parametrize("page", FIGURES)
 def test_bounds_in_prose_are_those_of_the_code(page: str) -> None:
-    """Whoever plans with a figure of the documentation plans with what is in force."""
+    """Figures of the documentation are those in force."""
     text = " ".join((_DOCS / page).read_text(encoding="utf-8").split())
     for sentence in FIGURES[page]:
         assert sentence in text, f"docs/{page} should say: {sentence}"

@@ -33,7 +33,7 @@ GIVEN = frozenset(
         *("ipairs", "pairs", "next", "tonumber", "select", "setmetatable"),
     )
 )
-"""What Redis and Lua give a script."""
+"""Names that Redis and Lua give a script."""
 MOST_UPVALUES, MOST_LOCALS = 60, 200
 """Lua's own limits of a function; beyond them Redis takes no script."""
 MOST_PARAMETERS = 6

@@ -22,7 +22,7 @@ def test_no_name_is_given_to_a_third_module() -> None:
 
 
 def test_no_name_is_given_to_a_second_class() -> None:
-    """One class name stands for one thing in the whole product."""
+    """A class name is unique in the whole product."""
     names = Counter(
         node.name
         for path in SOURCES

@@ -13,7 +13,7 @@ from mutation.bugs import BUGS
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 def test_what_a_bug_replaces_stands_in_exactly_one_place(bug: Bug) -> None:
-    """Whoever changes the line changes the bug with it."""
+    """A change of the line needs a change of the bug."""
     spec = find_spec(bug.module)
     assert spec is not None
     assert spec.origin is not None

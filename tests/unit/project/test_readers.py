@@ -34,7 +34,7 @@ ROUNDING = {
     ("demo/access_log.py", "read_visits"): "the access log of the demo's site",
     ("render/cdp.py", "_parsed"): "the browser's words: its numbers are JavaScript's",
 }
-"""Who may read by orjson, by the end of the path and the function, and why."""
+"""Functions that may read by orjson, by the end of the path and the name, and why."""
 
 
 def _places(path: Path) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What is installed from others: the lock keeps what is asked for, and the bill is whole."""
+"""Packages of others: the lock has all that is required, and the bill is whole."""
 
 from __future__ import annotations
 

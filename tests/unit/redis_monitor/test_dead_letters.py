@@ -126,7 +126,7 @@ def test_a_page_below_a_seed_that_has_moved_stays_in_scope() -> None:
 
 
 def test_a_body_that_json_cannot_carry_is_named() -> None:
-    """A replay sends other bytes, which somebody should know before."""
+    """A replay sends other bytes, which the command reports before."""
     entry = Entry(url="https://shop.com/a", method="POST", body=b"\xff\x00")
     (_, loss) = letter_of(hold_of(entry))["errors"]
     assert loss == "$: replayed, it is a seed without the binary body that its page had"

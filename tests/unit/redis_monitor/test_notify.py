@@ -65,7 +65,7 @@ def test_settings_that_cannot_work_are_refused(name: str, value: str, why: str) 
 
 
 def test_a_problem_is_told_when_it_lasts() -> None:
-    """Not what comes and goes; once when it has lasted, once when it has stayed away."""
+    """A short problem is not reported; a lasting one once, and once when it has stayed away."""
     told = ProblemLog(10)
     bad = {"bad": "It is bad."}
     assert told.note(bad, 0) == []
@@ -100,7 +100,7 @@ def test_a_change_is_told_by_the_leader_or_by_its_successor() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "169.254.169.254"])
 async def test_nothing_internal_is_posted_to(host: str) -> None:
-    """Neither by address nor by name, unless its network is allowed."""
+    """Neither by its address nor by its host name, unless its network is allowed."""
     async with web_receiver() as receiver:
         url = f"http://{host}:{receiver.port}/"
         with pytest.raises(NotDelivered, match="CRAWLSTREAM_NOTIFY_NETWORKS allows"):

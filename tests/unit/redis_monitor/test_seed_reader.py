@@ -19,7 +19,7 @@ def schedule(seeds_from: str | None = None, *urls: str) -> Schedule:
 
 
 async def feed_of(folder: Path) -> Feed:
-    """What a file in the operator's folder is to feed."""
+    """A request to feed a file of the operator's folder."""
     return await SeedReader([f"file://{folder}"]).feed_of(schedule(f"file://{folder}/a.txt"))
 
 

@@ -55,7 +55,7 @@ async def _post(at: Gate, path: str, size: int) -> int:
 
 
 async def test_all_bodies_in_progress_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit beside the others is refused with 503; what has ended leaves its room."""
+    """A body that does not fit is refused with 503; one that has ended frees its bytes."""
     monkeypatch.setattr(gate, "BODIES_BYTES", 3 * MIB)
     behind = Behind()
     at = Gate(behind, keyring=Keyring([]), limiter=RateLimiter(0), max_body_bytes=2 * MIB)

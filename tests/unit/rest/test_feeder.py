@@ -53,7 +53,7 @@ async def test_what_comes_meanwhile_is_one_list() -> None:
 async def test_a_failure_concerns_only_its_own_request(
     kind: type[NotAcknowledged | RecordTooLarge],
 ) -> None:
-    """Of two requests in one list, the one whose record failed gets the error, with the record."""
+    """The request whose record failed gets the error, with the record, not others of its list."""
     lists = Lists()
     feeder = ListProducer(lists.send)
     good, bad = _record("same"), _record("same")

@@ -101,7 +101,7 @@ def test_a_file_is_what_its_name_says(name: str, kind: str) -> None:
 
 
 def test_records_are_named_by_their_places() -> None:
-    """What names none is refused, however long it is."""
+    """A text that names none is refused, however long it is."""
     body = records_of(Typed({"record": ["0:7", "1:0"]}))
     assert orjson.loads(body.content)["records"][0] == {"partition": 0, "offset": 7}
     for text in ("", "1", "a:b", "1:-1", "1:2:3", "9" * 5000 + ":1"):

@@ -79,7 +79,7 @@ def test_keys_of_other_forms_are_refused_without_their_secret(text: str) -> None
 
 
 def test_a_key_has_a_rate_of_its_own() -> None:
-    """A key has its own number of requests a second, or the general one."""
+    """A key has a rate of its own, or the general one."""
     limiter = RateLimiter(100, clock=Clock())
     assert [limiter.admit("slow", 1) for _ in range(3)] == [True, True, False]
     assert all(limiter.admit("other") for _ in range(200))

@@ -35,7 +35,7 @@ def test_a_field_is_followed_over_the_runs() -> None:
 
 
 def test_what_a_run_has_missed_is_told_with_its_value() -> None:
-    """Numbers of items as such, shares as shares; what is met is no news."""
+    """Numbers of items as such, shares as shares; expectations that are met are left out."""
     expect = [
         {"items.min": 1000, "value": 1, "met": False},
         {"price.valid": 1.0, "value": 0.5, "met": False},

@@ -53,7 +53,7 @@ def test_counters_that_began_anew_are_no_negative_traffic() -> None:
 
 
 def test_a_crawl_that_just_began_has_its_begin_on_the_chart() -> None:
-    """One that is older when it is first seen has not: nobody knows what was then."""
+    """A source that is older when it is first seen has no earlier samples."""
     young, old = Timeline(), Timeline()
     one = replace(_crawl(3), started_at=100.0)
     young.note(104.0, one)

@@ -22,7 +22,7 @@ TERMS = Terms(agent=AGENT)
 
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Key:
-    """One key for all tests."""
+    """A key for all tests."""
     return new_key(Path(tmp_path_factory.mktemp("key"), "a.pem"))
 
 

@@ -1,4 +1,4 @@
-"""One list of what is wrong with a cluster."""
+"""The list of problems of a cluster."""
 
 from __future__ import annotations
 

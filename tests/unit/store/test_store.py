@@ -71,7 +71,7 @@ def test_of_many_that_create_one_object_one_succeeds(url: str) -> None:
 
 
 def test_a_pinned_folder_is_not_taken_for_another(tmp_path: Path) -> None:
-    """What is there while its disk is not mounted stays empty; the disk may come back."""
+    """A folder whose disk is not mounted stays empty; the disk may come back."""
     folder, away = tmp_path / "disk", tmp_path / "away"
     store = Store.at(str(folder))
     store.pin()
@@ -148,7 +148,7 @@ def test_a_file_system_that_does_not_know_the_mode_is_refused(
 
 
 def test_a_store_that_is_away_is_waited_for(tmp_path: Path) -> None:
-    """A file where the folder should be, as any other trouble, is told with name and place."""
+    """A file where the folder should be, as any other error, is reported with name and place."""
     (tmp_path / "folder").write_text("in the way")
     store = Store.at(f"file://{tmp_path}/folder")
     for ask in (lambda: store.put("x", b""), lambda: store.create("x", b"")):

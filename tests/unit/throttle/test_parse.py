@@ -59,7 +59,7 @@ def test_the_default_of_the_node_replaces_that_of_the_settings() -> None:
 
 
 def test_an_explicitly_empty_table_is_a_table() -> None:
-    """``domains: {}`` is somebody's edit; a missing section is an empty one."""
+    """``domains: {}`` is an edit; a missing section is an empty one."""
     assert parse("domains: {}") == ThrottleTable(default=DEFAULT, czxid=3, mzxid=7)
     assert parse("blacklist: [a.com]").blacklist == {"a.com"}
 
@@ -159,7 +159,7 @@ def aliases_of_aliases() -> bytes:
     ],
 )
 def test_hostile_documents_are_refused_quickly(data: bytes, sentence: str) -> None:
-    """What would eat memory, time or the process' own stack costs next to nothing."""
+    """Texts that aim at memory, time or the stack of the process cost next to nothing."""
     since = time.process_time()
     with pytest.raises(BadTable, match=sentence):
         parse(data)

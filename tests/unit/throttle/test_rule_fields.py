@@ -93,7 +93,7 @@ def test_gentle_may_be_off(value: float, is_valid: bool) -> None:  # noqa: FBT00
 
 
 def test_a_rule_in_words() -> None:
-    """What is allowed, not how it is written."""
+    """Compares values, not spellings."""
     assert str(ThrottleRule(hits=20, window_s=60, scale=0.5)) == "10 per 60 s, evenly, 8 at a time"
     bursts = ThrottleRule(hits=1_000_000, window_s=0.5, moderated=False)
     assert str(bursts) == "1000000 per 0.5 s, in bursts, 8 at a time"

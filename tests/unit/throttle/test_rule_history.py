@@ -1,4 +1,4 @@
-"""What is told of a change of the throttle rules."""
+"""Reports of changes of the throttle rules."""
 
 from __future__ import annotations
 

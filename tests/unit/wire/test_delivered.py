@@ -140,12 +140,12 @@ def test_any_value_of_any_field_is_a_page_or_a_sentence(field: str, value: Any) 
 
 @pytest.mark.parametrize("charset", ["\0", "x" * 99, "undefined", "idna", "rot13", "nonsense", "é"])
 def test_a_charset_that_is_none_leaves_the_text(charset: str) -> None:
-    """As UTF-8: nobody knows any better."""
+    """As UTF-8, since no charset is known."""
     assert decode(changed(body="é", encoding=charset)).body == "é".encode()
 
 
 def test_long_numbers_come_back_exactly() -> None:
-    """Clients may have such in attrs; what goes beyond 64 bits elsewhere is no result."""
+    """Clients may have such in attrs; beyond 64 bits elsewhere, a record is not a result."""
     page = decode(record(1, attrs={"n": 10**40}))
     assert page.attrs == {"n": 10**40}
     bare, _ = without_secrets(record(1, attrs={"n": 10**40}), page)

@@ -43,7 +43,7 @@ def table(kind: RequestKind) -> str:
 
 
 def value(rule: Mapping[str, Any]) -> str:
-    """What a field may hold, in words."""
+    """Return the values of a field, in words."""
     if "enum" in rule:
         named = ", ".join(f"`{choice}`" for choice in rule["enum"] if choice is not None)
         return named + (" or null" if None in rule["enum"] else "")

@@ -45,7 +45,7 @@ def test_what_a_firing_has_fed_says_so() -> None:
 
 @pytest.mark.parametrize("name", ["crawl_finished", "crawl_stopped", "crawl_expired"])
 def test_an_ending_has_the_ledger(name: str) -> None:
-    """One object of counters: the sums, and what was filtered, failed and done by reason."""
+    """An object of counters: the sums, and filtered, failed and done pages by reason."""
     record = ending(
         name,
         started_at=1795251000.5,
@@ -203,7 +203,7 @@ def test_a_rejection_keeps_the_record_whole() -> None:
 
 @pytest.mark.parametrize("raw", [None, b""])
 def test_a_rejection_of_nothing_has_null(raw: bytes | None) -> None:
-    """An empty value is no bytes."""
+    """An empty value has 0 bytes."""
     rejection = Rejection(reason="empty", errors=["$: the record has no value"], raw=raw)
     assert orjson.loads(rejects.encode(rejection))["raw"] is None
 

@@ -1,4 +1,4 @@
-"""Whatever bytes come from outside end in a value or in a refusal of ours, never in anything else.
+"""Any bytes from outside end in a value or in a refusal of this project, never otherwise.
 
 FUZZ_EXAMPLES=100000 looks as long as one likes; CI looks at some hundred of each kind.
 """

@@ -202,7 +202,7 @@ def test_steering_is_answered_with_the_run_that_it_meant(name: str) -> None:
 
 
 def test_info_tells_what_a_person_holds_back() -> None:
-    """All of a paused crawl, or what waits in blocked domains."""
+    """All pages of a paused crawl, or those that wait in blocked domains."""
     asked = replace(STOP, name="info")
     blocked = DomainBacklog(
         domain="b.example", total=2, high_priority=1, low_priority=1, is_blocked=True
@@ -228,7 +228,7 @@ def test_an_action_that_failed_is_answered_by_its_own_uuid() -> None:
 
 
 def test_an_expiry_has_no_uuid() -> None:
-    """Nobody asked for it."""
+    """No client has requested it."""
     assert read(replies.expired(CRAWL, total_expired=3, server_time=NOW)) == {
         "action": "expired",
         "appid": "app",

@@ -27,7 +27,7 @@ SCHEDULE: dict[str, Any] = {
 
 
 def problems(stores: tuple[str, ...] | None = STORES, **fields: Any) -> list[str]:
-    """What is wrong with a schedule."""
+    """Errors of a schedule."""
     try:
         decode(raw(SCHEDULE, **fields), limits=RequestLimits(seed_stores=stores))
     except InvalidRequest as error:

@@ -1,4 +1,4 @@
-"""What programs see of a value: its fields, its names, and that all of it can be JSON."""
+"""Views of values for programs: fields, names, and that all of it can be JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _told(view: views.View) -> dict[str, object]:
 
 
 def test_a_crawl_has_its_ids_beside_its_ledger() -> None:
-    """Every field of the state is told once, and what follows from them, too."""
+    """Every field of the state is shown once, and derived ones, too."""
     told = _told(views.crawl(_CRAWL))
     ids = {"spiderid": "link", "appid": "app", "crawlid": "spring"}
     derived = {
