@@ -89,8 +89,11 @@ def parsable(text: str) -> tuple[str, bool]:
 
 
 def beginning(text: str) -> tuple[str, bool]:
-    """Return the same of the whole elements of a text, as far as its length allows."""
-    end = len(text) if len(text) <= LONGEST_MARKUP else max(text.rfind("<", 0, LONGEST_MARKUP), 0)
+    """Return the same of a text, as far as its length allows: up to a tag, if one is near."""
+    end = len(text)
+    if end > LONGEST_MARKUP:
+        end = text.rfind("<", LONGEST_MARKUP - _FAR, LONGEST_MARKUP)
+        end = LONGEST_MARKUP if end < 0 else end
     markup, is_whole = parsable(text[:end])
     return markup, is_whole and end == len(text)
 

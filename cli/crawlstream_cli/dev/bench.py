@@ -44,6 +44,7 @@ class Name(StrEnum):
     SINK_MEMORY = "sink-memory"
     SINK_COST = "sink-cost"
     STAGE_OVERHEAD = "stage-overhead"
+    STAGES = "stages"
     SCHEDULE_LATE = "schedule-late"
     OCCASION = "occasion"
     PROXIED = "proxied"

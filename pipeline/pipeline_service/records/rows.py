@@ -163,6 +163,11 @@ _MADE: Mapping[str, dict[str, ColumnType]] = {
         n: ColumnType.JSON if n in ("opengraph", "jsonld") else ColumnType.TEXT for n in METADATA
     },
     "text": {"text": ColumnType.TEXT},
+    "markdown": {
+        "markdown": ColumnType.TEXT,
+        "markdown_engine": ColumnType.TEXT,
+        "markdown_truncated": ColumnType.FLAG,
+    },
     "signature": {"signature": ColumnType.TEXT},
 }
 _NUMBER = Column("n", ColumnType.WHOLE, "number of the item on its page", lambda row: row.number)

@@ -12,9 +12,19 @@ from crawlstream.errors import ConfigError
 from crawlstream.wire import jsontext
 from pipeline_service.spec.where import Where
 
-KINDS = ("where", "page", "text", "signature", "fields", "clean", "validate", "python")
+KINDS = ("where", "page", "text", "markdown", "signature", "fields", "clean", "validate", "python")
 RESERVED = frozenset({"id", "n", "_errors", "_extra"})
 """Reserved fields that each row has, and so names that no other field may have."""
+LINKS = ("inline", "reference", "none")
+_MARKDOWN_CHARS = 1_000_000
+_MARKDOWN: Mapping[str, Any] = {
+    "main": True,
+    "links": "inline",
+    "images": False,
+    "hidden": False,
+    "max_chars": _MARKDOWN_CHARS,
+}
+"""Options of the stage ``markdown``, and their defaults."""
 ON_INVALID = ("mark", "drop", "undelivered")
 _FUNCTION = re.compile(r"python:([\w.]+:[\w.]+)\Z")
 _TARGET = re.compile(r"[\w.]+:[\w.]+\Z")
@@ -109,6 +119,19 @@ def _text(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
     return {"format": "txt", "fast": False} | options
 
 
+def _markdown(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
+    _known(options, tuple(_MARKDOWN), where)
+    made = {**_MARKDOWN, **options}
+    for name in ("main", "images", "hidden"):
+        _flag(made, name, where)
+    if made["links"] not in LINKS:
+        raise ConfigError(f"{where}.links: expected one of {', '.join(LINKS)}")
+    most = made["max_chars"]
+    if isinstance(most, bool) or not isinstance(most, int) or not 1000 <= most <= _MARKDOWN_CHARS:
+        raise ConfigError(f"{where}.max_chars: expected a number from 1000 to {_MARKDOWN_CHARS}")
+    return made
+
+
 def _signature(options: dict[str, Any], where: str, _: Path) -> Mapping[str, Any]:
     _known(options, ("simhash", "mask_digits"), where)
     for name in ("simhash", "mask_digits"):
@@ -177,6 +200,7 @@ _OPTIONS: Mapping[str, Callable[[dict[str, Any], str, Path], Mapping[str, Any]]]
     "where": _where,
     "page": _none,
     "text": _text,
+    "markdown": _markdown,
     "signature": _signature,
     "fields": _fields,
     "clean": _none,

@@ -17,6 +17,7 @@ from pipeline_service.stages.fields import Clean, Fields
 from pipeline_service.stages.filter import Filter
 from pipeline_service.stages.function import Function, described
 from pipeline_service.stages.maintext import MainText
+from pipeline_service.stages.markdown import Markdown
 from pipeline_service.stages.metadata import Metadata
 from pipeline_service.stages.page import Page, page_of
 from pipeline_service.stages.signature import Signature
@@ -121,6 +122,7 @@ def _made(spec: StageSpec, counted: Sequence[str]) -> ReadyStage:
         "where": lambda: Filter(spec.options),
         "page": Metadata,
         "text": lambda: MainText(spec.options),
+        "markdown": lambda: Markdown(spec.options),
         "signature": lambda: Signature(spec.options),
         "fields": lambda: Fields(spec.options),
         "clean": Clean,

@@ -109,6 +109,8 @@ def test_long_pages_are_cut_before_they_are_read() -> None:
     """The beginning is there, and it is reported that more was not read."""
     found = extracted(b"<p>begin</p>" + b"<br>" * LONGEST_MARKUP, formats=["text"])
     assert (found.formats["text"], found.truncated) == ("begin", True)
+    found = extracted(b"word " * LONGEST_MARKUP, formats=["text"])
+    assert (len(found.formats["text"]), found.truncated) == (199_999, True)
 
 
 @pytest.mark.parametrize(

@@ -494,3 +494,43 @@ def test_what_needs_a_process_of_its_own_has_one() -> None:
     assert pipeline(stage('use = "where"\nstatus = ["200"]')).worker_count == 0
     assert pipeline(use("page")).worker_count == 1
     assert pipeline(use("page"), more="workers = 0").worker_count == 0
+
+
+def test_markdown_is_added_to_the_page() -> None:
+    """With absolute links, and what has made it; null where the page is not HTML."""
+    page = b"<main><h1>A lamp</h1><p><a href='/x' onclick=x()>more</a><script>x()</script>"
+    (row,) = rows(pipeline(use("markdown")), page)
+    assert row["markdown"] == "# A lamp\n\n[more](http://127.0.0.7:8080/x)"
+    assert (row["markdown_engine"], row["markdown_truncated"]) == ("html-to-markdown", False)
+    (row,) = rows(pipeline(use("markdown")), b"%PDF", encoding="binary")
+    assert row["markdown"] is row["markdown_engine"] is row["markdown_truncated"] is None
+
+
+def test_markdown_has_what_its_options_ask_for() -> None:
+    """The whole page, without links, and only its beginning."""
+    page = b"<nav>menu</nav><main><a href=/x>more</a>" + b"<p>some words</p>" * 200
+    options = 'use = "markdown"\nmain = false\nlinks = "none"\nmax_chars = 1000'
+    (row,) = rows(pipeline(stage(options)), page)
+    assert row["markdown"].startswith("menu\n\nmore\n\nsome words\n\n")
+    assert row["markdown"].endswith("some words")
+    assert row["markdown_truncated"]
+    assert len(row["markdown"]) <= 1000
+    pages = "<div>" * 50_000 + "<p>some words</p>" * 20
+    (row,) = rows(pipeline(use("markdown")), pages.encode())
+    assert (row["markdown_engine"], row["markdown"][:10]) == ("scan", "some words")
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("links = 3", "links: expected one of inline, reference, none"),
+        ("main = 1", "main: expected true or false"),
+        ("max_chars = 1", "max_chars: expected a number from 1000 to 1000000"),
+        ("max_chars = true", "max_chars: expected"),
+        ("tables = true", "unknown key 'tables'; known: main, links, images, hidden, max_chars"),
+    ],
+)
+def test_options_of_markdown_are_checked(option: str, told: str) -> None:
+    """When the file is read."""
+    with pytest.raises(ConfigError, match=told):
+        pipeline(stage(f'use = "markdown"\n{option}'))

@@ -1,0 +1,54 @@
+"""Measure the CPU time of stages for one page: Markdown of pages of documentation.
+
+The least of many turns counts: other processes on the machine make a turn longer, never shorter.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from lib.harness import Benchmark, Figures, Line
+from lib.webs import find_docs
+from redis.asyncio import Redis
+
+from crawlstream_extract.hrefs import Hrefs
+from crawlstream_extract.markdown import MarkdownOptions, markdown_of
+from crawlstream_extract.markup import beginning
+
+SIZES = {"10_kb": 10 * 1024, "71_kb": 71 * 1024}
+TURNS = 60
+URL = "http://127.0.0.1/3/library/page-17.html"
+
+
+def _page_of(size: int) -> str:
+    """The page of the documentation whose size is nearest."""
+    pages = (path for path in Path(find_docs()).rglob("*.html") if path.is_file())
+    return min(pages, key=lambda path: abs(path.stat().st_size - size)).read_text()
+
+
+def _least_ms(page: str) -> float:
+    spent = []
+    for _ in range(TURNS):
+        began = time.process_time()
+        markdown_of(beginning(page)[0], Hrefs(URL, "utf-8"), MarkdownOptions())
+        spent.append(time.process_time() - began)
+    return min(spent) * 1000
+
+
+async def measure(_: Redis) -> Figures:
+    """Markdown of one page of each size."""
+    return {f"markdown_ms_{name}": _least_ms(_page_of(size)) for name, size in SIZES.items()}
+
+
+if __name__ == "__main__":
+    Benchmark(
+        name="stages",
+        about="CPU of the stage markdown for a page of documentation.",
+        measure=measure,
+        lines={
+            "markdown_ms_10_kb": Line(floor=4, goal=1.3, unit="ms"),
+            "markdown_ms_71_kb": Line(floor=20, goal=7, unit="ms"),
+        },
+        repetitions=1,
+    ).main()
