@@ -51,6 +51,7 @@ from rest_service.v2 import (
     records,
     runs,
     schedules,
+    scrape,
     wellknown,
 )
 
@@ -87,7 +88,18 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    of_v2 = (crawls, runs, schedules, pipelines, proxies, purses, cluster, frontier, records)
+    of_v2 = (
+        crawls,
+        runs,
+        schedules,
+        pipelines,
+        proxies,
+        purses,
+        cluster,
+        frontier,
+        scrape,
+        records,
+    )
     for module in (v1, health, wellknown, *_SCREENS, *of_v2):
         # Not included as routers: FastAPI searches those again for every request.
         app.router.routes.extend(module.router.routes)

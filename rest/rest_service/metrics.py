@@ -15,6 +15,21 @@ DIRECTORY_EXPIRES = Gauge(
     "Seconds for which the published directory of signing keys is still valid.",
     ["agent"],
 )
+SCRAPES = Counter(
+    "crawlstream_rest_scrapes",
+    "Answers to scrapes by outcome: done, failed, late (202), refused.",
+    ["outcome"],
+)
+SCRAPE_SECONDS = Histogram(
+    "crawlstream_rest_scrape_seconds",
+    "Duration of scrapes that were answered with their page, without the site's own time.",
+    buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60),
+)
+EXTRACT_WORKERS_LOST = Counter(
+    "crawlstream_rest_extract_workers_lost",
+    "Worker processes that a scraped page has ended, by cause: killed, memory, timeout.",
+    ["cause"],
+)
 WAITING = Gauge(
     "crawlstream_rest_waiting", "Number of requests that are waiting for the cluster's reply."
 )

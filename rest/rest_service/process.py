@@ -39,6 +39,7 @@ from crawlstream_frontier.opening.identity import check_cluster
 from crawlstream_frontier.opening.servers import open_frontiers, shelf_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from rest_service.app import make_app
+from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.connections import KEEP_ALIVE_S, MAX_CONNECTIONS, Connections, allow_files
 from rest_service.http.quota import Quota
 from rest_service.metrics import REQUESTS, WAITING
@@ -74,8 +75,10 @@ async def run(settings: Settings) -> None:
             settings, process.node, kafka=kafka, frontier=frontier, feeder=ListProducer(sink.send)
         )
         stack.push_async_callback(service.records.stop)
+        stack.push_async_callback(service.extraction.close)
+        service.pages_replied.on_arrival = service.flights.end
         wellknown.watch(settings)
-        reader = ReplyReader(kafka, service.topics.outbound, service.replies)
+        reader = ReplyReader(kafka, service.topics.outbound, service.replies, service.pages_replied)
         heartbeat = Heartbeat(
             service.redis,
             service.keys,
@@ -86,6 +89,7 @@ async def run(settings: Settings) -> None:
         helpers = await stack.enter_async_context(
             beside(
                 *(reader.run(), heartbeat.run(), service.sampler.run()),
+                service.flights.report(service.frontier),
                 _or_stop(stop, _sending(service, sink)),
                 _or_stop(stop, _looking(service, reader)),
             )
@@ -131,6 +135,7 @@ def _service(
         sampler=sampler,
         quota=Quota(frontier, sampler),
         records=RecordReader(kafka),
+        scrape_bytes=ByteBudget(settings.scrape_bytes),
         editor=ThrottleEditor(
             settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         ),
@@ -204,9 +209,10 @@ async def _obstacle_in_kafka(service: Service, reader: ReplyReader) -> Crawlstre
 
 def _health(service: Service, reader: ReplyReader, helpers: Sequence[asyncio.Task[None]]) -> Health:
     why = service.reach.obstacle or reader.liveness.waiting_for if service.reach.missing else ""
+    past = "" if reader.has_caught_up else "replies of the last hour"
     return Health(
         alive=not any(helper.done() for helper in helpers),
-        waiting_for=": ".join(filter(None, (", ".join(service.reach.missing), why))),
+        waiting_for=": ".join(filter(None, (", ".join(service.reach.missing), why))) or past,
         details={"kept_bytes": service.replies.kept_bytes + service.once.remembered_bytes},
     )
 

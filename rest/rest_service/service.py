@@ -25,6 +25,7 @@ from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from rest_service.http.access import Client
+from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.envelope import RequestRefused
 from rest_service.http.fair_semaphore import FairSemaphore
 from rest_service.http.gate import CLIENT
@@ -33,14 +34,20 @@ from rest_service.http.quota import Quota
 from rest_service.metrics import WAITING
 from rest_service.rates import DomainRates
 from rest_service.sampler import Sampler
+from rest_service.topics.extraction import Extraction
+from rest_service.topics.flights import Flights
 from rest_service.topics.last_runs import LastRuns
+from rest_service.topics.page_replies import PageReplies
 from rest_service.topics.producer import MAX_RECORDS, ListProducer
 from rest_service.topics.replies import Replies
+from rest_service.topics.scrape_names import ScrapeNames
 
 MAX_STREAMS, MAX_STREAMS_EACH = 20, 10
 """Limit of concurrent streams, in total and per client: each reads Kafka in its own thread."""
 MAX_PAGES, MAX_PAGES_EACH = 8, 4
 """Limit of concurrent reads of records, for the same reason; further ones wait their turn."""
+MAX_PLACES = 64
+"""Limit of scraped pages that are processed at a time."""
 PATIENCE_S = 10.0
 """Seconds to wait for a turn."""
 
@@ -83,9 +90,19 @@ class Service:
     pools: PoolEditor
     quota: Quota
     records: RecordReader
+    scrape_bytes: ByteBudget
     node: str
     """The name of this process, as in its heartbeat."""
     replies: Replies = field(default_factory=Replies)
+    pages_replied: PageReplies = field(default_factory=PageReplies)
+    flights: Flights = field(default_factory=Flights)
+    scrape_names: ScrapeNames = field(default_factory=ScrapeNames)
+    extraction: Extraction = field(default_factory=Extraction)
+    places: FairSemaphore = field(
+        default_factory=lambda: FairSemaphore(
+            most=MAX_PLACES, each=MAX_PLACES // 2, patience_s=PATIENCE_S
+        )
+    )
     reach: Reach = field(default_factory=Reach)
     once: IdempotencyStore = field(default_factory=IdempotencyStore)
     streams: FairSemaphore = field(

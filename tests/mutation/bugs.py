@@ -8,6 +8,7 @@ from mutation.bug import Bug
 from mutation.egress_bugs import EGRESS_BUGS
 from mutation.fetch_bugs import FETCH_BUGS
 from mutation.recurring_bugs import RECURRING_BUGS
+from mutation.scrape_bugs import SCRAPE_BUGS
 from mutation.shelf_bugs import SHELF_BUGS
 from mutation.sink_bugs import SINK_BUGS
 from mutation.stage_bugs import STAGE_BUGS
@@ -464,3 +465,4 @@ BUGS = FETCH_BUGS | {
     ),
 }
 BUGS |= STAGE_BUGS | EGRESS_BUGS | RECURRING_BUGS | SINK_BUGS | VISIT_BUGS | SHELF_BUGS
+BUGS |= SCRAPE_BUGS

@@ -27,6 +27,7 @@ class Name(StrEnum):
     CPU = "cpu"
     INGEST = "ingest"
     LATENCY = "latency"
+    SCRAPE = "scrape"
     PRIORITY = "priority"
     SCALE = "scale"
     OUTPUT = "output"

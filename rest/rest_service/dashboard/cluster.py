@@ -29,6 +29,7 @@ from rest_service.dashboard.render import SHOWN, render, span
 from rest_service.http.access import Client
 from rest_service.sampler import KEPT_S, Point
 from rest_service.service import Service, TheService
+from rest_service.topics.scrape_names import is_scrapes
 from rest_service.v2.living import PATIENCE_S, living_processes, spiders_of, with_lanes
 from rest_service.v2.proxies import states_of_pools
 
@@ -66,7 +67,9 @@ async def _overview(service: Service) -> Values:
     sampler = service.sampler
     await sampler.fresh()
     processes = await living_processes(service)
-    under_way = latest([one for one in sampler.crawls if one.is_under_way])[:SHOWN]
+    under_way = latest(
+        [one for one in sampler.crawls if one.is_under_way and not is_scrapes(one.crawl.crawlid)]
+    )[:SHOWN]
     spiders = spiders_of(processes)
     return {
         "problems": problems_of(service, processes),

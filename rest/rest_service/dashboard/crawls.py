@@ -26,6 +26,7 @@ from rest_service.dashboard.problems import REDIS_AWAY, absences
 from rest_service.dashboard.render import SHOWN, crawl_path, render
 from rest_service.http.access import Client
 from rest_service.service import Service, TheClient, TheCrawl, TheService
+from rest_service.topics.scrape_names import is_scrapes
 from rest_service.v2.crawls import crawl_state
 from rest_service.v2.living import living_spiders, with_lanes
 from rest_service.v2.ordered import Fits, OrderedRecords, read_ordered
@@ -84,6 +85,7 @@ async def crawls(
             if appid in {"", one.crawl.appid}
             and q.strip().casefold() in "\n".join(astuple(one.crawl)).casefold()
             and client.may_see(one.crawl.appid)
+            and (not is_scrapes(one.crawl.crawlid) or q.strip().startswith("scrape"))
         ]
         spiders = await living_spiders(service)
         found, order = ordered(

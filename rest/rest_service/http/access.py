@@ -61,6 +61,8 @@ class Client:
     """Pages that may be waiting when the client feeds more; None: any number."""
     schedules: int | None = None
     """Schedules that may exist when the client adds one; None: any number."""
+    scrapes: int | None = None
+    """Scrapes in progress; None: the default number."""
 
     @property
     def sees_secrets(self) -> bool:
@@ -86,6 +88,7 @@ _NEEDED: Mapping[tuple[str, str], Role] = {
     ("POST", "/feed"): Role.SUBMIT,
     ("POST", "/v2/crawls"): Role.SUBMIT,
     ("POST", "/v2/check"): Role.SUBMIT,
+    ("POST", "/v2/scrape"): Role.SUBMIT,
     # Log lines show more than screens do.
     ("GET", "/ui/process"): Role.OPERATE,
     ("HEAD", "/ui/process"): Role.OPERATE,
@@ -96,14 +99,17 @@ def role_needed(method: str, path: str) -> Role:
     """Return the role that a route needs: by default READ for reading, else OPERATE."""
     if path == "/health" or path.startswith(("/health/", "/static/", "/.well-known/")):
         return Role.ANYONE
+    if method == "DELETE" and path.startswith(_SCRAPES):
+        return Role.SUBMIT
     path = path.removeprefix(FORMS)
     return _NEEDED.get((method, path), Role.READ if method in _SAFE_METHODS else Role.OPERATE)
 
 
+_SCRAPES = "/v2/scrape/"
 _OF_APPLICATIONS = frozenset(
     {
         *("/", "/feed", "/poll", "/v2/openapi.json"),
-        *("/v2/crawls", "/v2/check", "/v2/crawl", "/v2/rejected/replay"),
+        *("/v2/crawls", "/v2/check", "/v2/crawl", "/v2/rejected/replay", "/v2/scrape"),
         *("/v2/crawl/runs", "/v2/crawl/compare", "/ui/crawl/runs", "/ui/crawl/compare"),
         *(f"/v2/crawl/{verb}" for verb in ("stop", "pause", "resume", "reprioritize")),
         *(
@@ -124,7 +130,7 @@ _OF_APPLICATIONS = frozenset(
 def is_of_applications(path: str) -> bool:
     """Return whether a route separates applications; all others are for the whole cluster."""
     path = path.removeprefix(FORMS)
-    return path in _OF_APPLICATIONS or path.startswith("/v2/schedules/")
+    return path in _OF_APPLICATIONS or path.startswith(("/v2/schedules/", _SCRAPES))
 
 
 class Keyring:
@@ -165,6 +171,7 @@ def _client(key: ApiKey) -> Client:
         rate=key.rate,
         waiting=key.waiting,
         schedules=key.schedules,
+        scrapes=key.scrapes,
     )
 
 

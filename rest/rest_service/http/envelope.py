@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from starlette.responses import Response
@@ -28,9 +29,12 @@ class RequestRefused(CrawlstreamError):
         code: str | None = None,
         cause: str | None = None,
         errors: Sequence[str] = (),
+        retry_after_s: float = 1.0,
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.retry_after_s = retry_after_s
+        """Seconds after which to try again, where the status says that it may help."""
         self.details: Mapping[str, object] = {
             name: value
             for name, value in (("code", code), ("cause", cause), ("errors", list(errors)))
@@ -48,7 +52,7 @@ def failure(refused: RequestRefused) -> Response:
     error = {"message": str(refused), **refused.details}
     response = answer({"status": "FAILURE", "data": None, "error": error}, status=refused.status)
     if refused.status in {429, 503}:
-        response.headers["Retry-After"] = "1"
+        response.headers["Retry-After"] = str(max(1, math.ceil(refused.retry_after_s)))
     return response
 
 

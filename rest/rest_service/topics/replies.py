@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -13,9 +14,12 @@ import structlog
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.connect import Kafka
-from crawlstream.bus.tail import end_offsets, read_topic
+from crawlstream.bus.tail import end_offsets, offsets_since, read_topic
+from rest_service.topics.page_replies import PageReplies, page_reply_of
 
 KEPT_S = 3600.0
+_CATCHING_UP_S = 60.0
+"""Seconds after which the last hour counts as read: Kafka may have deleted its end meanwhile."""
 KEPT_REPLIES = 10_000
 KEPT_BYTES = 64 * 1024 * 1024
 """Limits of replies that wait for a poll; above a limit, the oldest are dropped first."""
@@ -106,8 +110,14 @@ class Replies:
 class ReplyReader:
     """The only reader of the outbound topic; it resumes where it was interrupted."""
 
-    def __init__(self, kafka: Kafka, topic: str, replies: Replies) -> None:
+    def __init__(
+        self, kafka: Kafka, topic: str, replies: Replies, pages: PageReplies | None = None
+    ) -> None:
+        """``pages`` gets the replies about pages, also those of the last hour."""
         self.liveness = Liveness("replies")
+        self._pages = PageReplies() if pages is None else pages
+        self._ends: dict[int, int] = {}
+        self._catching_up_until = math.inf
         self.is_reading = False
         """True if the reply to a request sent now would be read."""
         self._kafka = kafka
@@ -115,21 +125,39 @@ class ReplyReader:
         self._replies = replies
         self._offsets: dict[int, int] = {}
 
+    @property
+    def has_caught_up(self) -> bool:
+        """Return whether all replies from before the start are read."""
+        if not self.is_reading:
+            return False
+        is_read = all(self._offsets.get(number, 0) >= end for number, end in self._ends.items())
+        return is_read or time.monotonic() > self._catching_up_until
+
     async def run(self) -> None:
         """Read until cancelled; retry while Kafka is unavailable."""
-        self._offsets = dict(await self.liveness.retry(self._find_end))
+        await self.liveness.retry(self._find_begin)
         self.is_reading = True
+        self._catching_up_until = time.monotonic() + _CATCHING_UP_S
         while True:
             await self.liveness.retry(self._read)
 
-    async def _find_end(self) -> dict[int, int]:
-        return dict(await end_offsets(self._kafka, self._topic))
+    async def _find_begin(self) -> None:
+        self._ends = dict(await end_offsets(self._kafka, self._topic))
+        hour_ago_ms = int((time.time() - KEPT_S) * 1000)
+        self._offsets = dict(await offsets_since(self._kafka, self._topic, hour_ago_ms))
 
     async def _read(self) -> None:
         async for record in read_topic(self._kafka, self._topic, offsets=dict(self._offsets)):
             self._offsets[record.partition] = record.offset + 1
-            if record.value and (uuid := _uuid_of(record.value)):
-                self._replies.arrived(uuid, record.value)
+            is_old = record.offset < self._ends.get(record.partition, 0)
+            if record.value:
+                self._pass_on(record.value, is_old=is_old)
+
+    def _pass_on(self, value: bytes, *, is_old: bool) -> None:
+        if (page := page_reply_of(value)) is not None:
+            self._pages.arrived(page)
+        elif not is_old and (uuid := _uuid_of(value)):
+            self._replies.arrived(uuid, value)
 
 
 def _uuid_of(value: bytes) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 import orjson
@@ -28,6 +28,7 @@ from rest_service.http.inputs import media_type
 from rest_service.http.parameters import StrictRoute
 from rest_service.service import Service, TheClient, TheCrawl, TheService, named_crawl
 from rest_service.topics.pace import pace_of
+from rest_service.topics.scrape_names import is_scrapes
 from rest_service.topics.seeds import CSV, NDJSON, SeedInput, read_seeds
 from rest_service.v2.living import living_spiders, with_lanes
 
@@ -152,11 +153,13 @@ async def crawls(
     spiderid: str | None = None,
     appid: str | None = None,
     state: str | None = None,
+    kind: Annotated[Literal["crawl", "scrape"], Query()] = "crawl",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
     """Remembered crawls, the latest activity first, each with the ledger of its run.
 
+    Those of scrapes are listed with ``kind=scrape`` only: one for each minute and process.
     ``problem`` is a sentence on why a crawl stands, or has ended without a page; null: nothing is
     known. ``waits_for`` are the spiders that a crawler is missing of.
     """
@@ -168,7 +171,12 @@ async def crawls(
         for one in wanted
         for crawl in await service.frontier.queries.crawls(spiderid=spiderid, appid=one)
     ]
-    fitting = [crawl for crawl in found if state in {None, crawl.state}]
+    wants_scrapes = kind == "scrape"
+    fitting = [
+        crawl
+        for crawl in found
+        if state in {None, crawl.state} and is_scrapes(crawl.crawl.crawlid) == wants_scrapes
+    ]
     fitting.sort(key=lambda crawl: crawl.last_activity, reverse=True)
     spiders = await living_spiders(service)
     page = await with_lanes(service, fitting[offset : offset + limit], spiders)

@@ -55,6 +55,9 @@ TABLE = {
     "GET /v2/openapi.json": "read",
     "POST /v2/crawls": "submit",
     "POST /v2/check": "submit",
+    "POST /v2/scrape": "submit",
+    "GET /v2/scrape/{id}": "read",
+    "DELETE /v2/scrape/{id}": "submit",
     "GET /v2/crawls": "read",
     "GET /v2/crawl": "read",
     "GET /v2/crawl/top": "read",
@@ -127,6 +130,7 @@ OF_APPLICATIONS = {
     *("GET /ui/url", "GET /ui/search", "GET /v2/frontier"),
     *("POST /ui/do/v2/crawls", "POST /ui/do/v2/check", "POST /ui/do/v2/rejected/replay"),
     *("POST /ui/do/v2/crawl/{verb}", "POST /ui/do/v2/schedules/{appid}/{name}/{verb}"),
+    *("POST /v2/scrape", "GET /v2/scrape/{id}", "DELETE /v2/scrape/{id}"),
     *("GET /v2/{name}", "GET /v2/{name}/stream", "GET /v2/{name}/export"),
 }
 """Routes for keys of single applications, too: each of them separates applications."""
@@ -162,7 +166,7 @@ async def _status(route: str, secret: str | None) -> int:
     keys.append(ApiKey(role="operate", secret=_BOUND, appids=frozenset({"shop"})))
     gate = Gate(_behind, keyring=Keyring(keys), limiter=RateLimiter(0), max_body_bytes=1024)
     method, _, path = route.partition(" ")
-    named = {"verb": "stop", "domain": "example.com", "name": "results", "pool": "de"}
+    named = {"verb": "stop", "domain": "example.com", "name": "results", "pool": "de", "id": "1"}
     path = path.format(**named, appid="shop")
     path = f"{path}/live.js" if path == "/static" else path
     headers = [(b"host", b"x")] + ([(b"x-api-key", secret.encode())] if secret else [])

@@ -496,12 +496,8 @@ def test_every_field_of_a_crawl_request_can_be_given() -> None:
     values = _values("1")["submit.html"]
     elements = Seen(bytes(render("submit.html", client=OPERATOR, **values).body)).elements
     names = {attributes.get("name") for _, attributes in elements}
-    assert {one.name for one in dataclasses.fields(CrawlRequest)} - names == {
-        "url",
-        "occasion",
-        "etag",
-        "last_modified",
-    }
+    of_programs = {"url", "answer", "occasion", "etag", "last_modified"}
+    assert {one.name for one in dataclasses.fields(CrawlRequest)} - names == of_programs
 
 
 def test_a_repetition_is_filled_with_what_was_fed() -> None:

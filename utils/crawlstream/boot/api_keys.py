@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ConfigDict, Field
 
 _FORM = re.compile(r"([^@/:]*)(?:@([^@/:]*))?((?:/[^/:]*)*):(.*)", re.DOTALL)
-_OPTIONS = ("name", "rate", "waiting", "schedules")
+_OPTIONS = ("name", "rate", "waiting", "schedules", "scrapes")
 
 
 class ApiKey(BaseModel):
@@ -30,6 +30,8 @@ class ApiKey(BaseModel):
     """Pages of its applications that may wait when it feeds more; default: any number."""
     schedules: int | None = Field(default=None, ge=0)
     """Schedules of its applications when it sets one more; default: any number."""
+    scrapes: int | None = Field(default=None, ge=1)
+    """Its scrapes in progress, in each partition of the frontier; default: 20."""
 
 
 def read_keys(value: Any) -> Any:

@@ -22,8 +22,8 @@ class RestSettings(Section):
         (), validation_alias=new("API_KEYS"), repr=False
     )
     """API keys, comma-separated ``role:secret``. To limit a key to applications and quotas:
-    ``role@appid+appid/name=…/rate=…/waiting=…/schedules=…:secret``. Empty: every client that
-    reaches REST has all rights."""
+    ``role@appid+appid/name=…/rate=…/waiting=…/schedules=…/scrapes=…:secret``. Empty: every client
+    that reaches REST has all rights."""
     rest_max_body_bytes: int = Field(
         16 * 1024 * 1024, validation_alias=new("REST_MAX_BODY_BYTES"), ge=1024
     )
@@ -34,5 +34,12 @@ class RestSettings(Section):
     rest_peer_connections: int = Field(500, validation_alias=new("REST_PEER_CONNECTIONS"), ge=1)
     """Maximum number of connections per client address. Raise it if REST is behind a proxy that
     opens more."""
+    scrape_share: float = Field(0.5, validation_alias=new("SCRAPE_SHARE"), ge=0.05, le=1)
+    """Part of a site's rate limit that scrapes may use while pages of crawls wait for the site."""
+    scrape_bytes: int = Field(
+        128 * 1024 * 1024, validation_alias=new("SCRAPE_BYTES"), ge=1024 * 1024
+    )
+    """Bytes of the records of scraped pages that REST processes at a time; it uses some four times
+    as much memory. Further ones wait."""
     wait_for_response_time: float = Field(5, gt=0)
     """Seconds that REST waits for the cluster's reply before it answers with a ``poll_id``."""

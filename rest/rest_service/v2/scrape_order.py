@@ -1,0 +1,144 @@
+"""Fields of a request to scrape a URL, and the seed that is fed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from crawlstream.model.request import CrawlRequest, RequestLimits
+from crawlstream.wire import jsontext, requests
+from rest_service.http.access import Client
+from rest_service.http.envelope import RequestRefused
+from rest_service.topics.scrape_names import ScrapeName
+
+DEFAULT_APPID = "scrape"
+MOST_CHARS = 2_000_000
+_PRIORITY = 100
+_COPIED = ("headers", "cookie", "cookies", "useragent", "proxy", "tls", "obey_robots")
+_PRIVATE = ("headers", "cookie", "cookies")
+_LATER = {"screenshot", "json"}
+
+Format = Literal["markdown", "text", "html", "links", "metadata", "raw", "screenshot", "json"]
+Formats = Annotated[list[Format], Field(min_length=1, max_length=6)]
+
+
+@dataclass(frozen=True, slots=True)
+class PageShape:
+    """How a page is answered."""
+
+    formats: Sequence[str]
+    main: bool
+    """True: only the main content."""
+    max_chars: int
+
+    @classmethod
+    def of(cls, formats: Sequence[str], *, main: bool, max_chars: int) -> PageShape:
+        """Return a shape; RequestRefused (422) names a format that does not exist yet."""
+        if lacking := sorted(_LATER.intersection(formats)):
+            raise RequestRefused(
+                422,
+                f"The format {lacking[0]} is not available yet.",
+                code="format_not_available",
+            )
+        return cls(tuple(dict.fromkeys(formats)), main, max_chars)
+
+
+class ScrapeOrder(BaseModel):
+    """A URL to fetch now, and how to answer it."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"url": "https://example.com/"},
+                {"url": "https://example.com/", "formats": ["links", "metadata"], "wait": 0},
+            ]
+        },
+    )
+
+    url: Annotated[str, Field(min_length=1, max_length=10_000)]
+    """URL, http or https."""
+    appid: Annotated[str, Field(min_length=3, max_length=40)] | None = None
+    """Application; default: that of the API key, if it has one, otherwise ``scrape``."""
+    formats: Formats = ["markdown", "metadata"]
+    """``raw``: the body as in a result. ``screenshot`` and ``json`` are not available yet."""
+    main: bool = True
+    """Only the main content of a page in ``markdown``, ``text`` and ``html``."""
+    max_chars: Annotated[int, Field(ge=1000, le=MOST_CHARS)] = 200_000
+    """Maximum length of each text; a longer one is cut at the end of a block."""
+    wait: Annotated[float, Field(ge=0, le=60)] = 20
+    """Seconds that the call waits for the page; 0: it returns the id at once."""
+    deadline: Annotated[int, Field(ge=30, le=3600)] = 120
+    """Seconds after which the page is not fetched any more, rounded up to 2, 15 or 60 minutes."""
+    render: bool | dict[str, Any] = False
+    """True, or options: in a browser, as for a crawl."""
+    max_age: Annotated[int, Field(ge=0, le=2_592_000)] = 0
+    """Only 0, for now: the page is always fetched."""
+    actions: Any = None
+    """Not available yet."""
+    headers: Any = None
+    """This field and the next ones: as for a crawl."""
+    cookie: Any = None
+    cookies: Any = None
+    useragent: Any = None
+    proxy: Any = None
+    tls: Any = None
+    obey_robots: Any = None
+
+    @property
+    def shape(self) -> PageShape:
+        """How the page is answered; RequestRefused (422)."""
+        return PageShape.of(self.formats, main=self.main, max_chars=self.max_chars)
+
+    def check(self) -> None:
+        """Raise RequestRefused (422) for what no process can do yet."""
+        for name in ("actions", "max_age"):
+            if getattr(self, name):
+                raise RequestRefused(
+                    422, f"`{name}` is not available yet: leave it out.", code="not_available"
+                )
+        PageShape.of(self.formats, main=self.main, max_chars=self.max_chars)
+
+    def appid_for(self, client: Client) -> str:
+        """Return the application; RequestRefused (403) if the client may not access it."""
+        appid = self.appid or DEFAULT_APPID
+        if self.appid is None and len(client.appids) == 1:
+            (appid,) = client.appids
+        client.check(appid)
+        return appid
+
+    def seed(self, appid: str, name: ScrapeName) -> Mapping[str, Any]:
+        """Return the crawl request that is fed for it."""
+        copied = {each: getattr(self, each) for each in _COPIED if getattr(self, each) is not None}
+        return {
+            **copied,
+            "url": self.url,
+            "appid": appid,
+            "crawlid": name.crawlid,
+            "spiderid": "link",
+            "priority": _PRIORITY,
+            "maxdepth": 0,
+            "remember": 0,
+            "expires": name.expires,
+            "uuid": name.id,
+            "answer": "page",
+            **({"render": self.render} if self.render else {}),
+        }
+
+    def equal(self, seed: CrawlRequest, name: ScrapeName) -> Hashable:
+        """Return a value that is equal for scrapes that one page answers; None: it is private."""
+        if any(getattr(self, each) for each in _PRIVATE):
+            return None
+        copied = (self.render, *(getattr(self, each) for each in _COPIED))
+        class_ = name.crawlid.rpartition("-")[2]
+        return (seed.appid, seed.url, class_, jsontext.dumps(copied))
+
+
+def as_crawl(seed: Mapping[str, Any], limits: RequestLimits) -> CrawlRequest:
+    """Return the request in a seed; InvalidRequest says what is wrong with it."""
+    request = requests.decode(jsontext.dumps(seed), limits=limits)
+    assert isinstance(request, CrawlRequest)
+    return request

@@ -1,0 +1,154 @@
+"""The answer to a scrape: the page that a reply names, in the formats that its client wants."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from crawlstream.bus.record_reader import WantedRecord
+from crawlstream.bus.records import Record
+from crawlstream.model.delivered import Delivered
+from crawlstream.model.event import PageReply, RecordPlace
+from crawlstream.wire import delivered
+from crawlstream_extract.extract import Extracted, ExtractRequest
+from rest_service.http.access import Client
+from rest_service.service import Service
+from rest_service.v2.scrape_order import PageShape
+
+_ENVELOPE_BYTES = 64 * 1024
+"""Bytes of a record besides its body, mostly links."""
+_TEXTS = frozenset({"markdown", "text", "html", "links", "metadata"})
+
+
+async def scraped(
+    service: Service, client: Client, reply: PageReply, shape: PageShape
+) -> dict[str, Any]:
+    """Return the data of an answer; RequestRefused (503) if too many are made at the same time."""
+    told = {"id": reply.uuid, "state": "failed" if reply.reason else "done"}
+    if reply.reason or reply.place is None:
+        return {**told, "reason": reply.reason, "attempts": reply.attempts, "url": reply.url}
+    size = (reply.body_size or 0) * 4 // 3 + _ENVELOPE_BYTES
+    async with service.places.of(client.name), service.scrape_bytes.of(size):
+        started = time.monotonic()
+        record = await _record(service, reply, reply.place)
+        read_ms = _ms_since(started)
+        if record is None:
+            return {**told, **_without_record(reply, reply.place)}
+        page = await _decoded(record)
+        if page is None:
+            return {**told, **_without_record(reply, reply.place, problem="unreadable")}
+        started = time.monotonic()
+        made = await _extracted(service, page, shape)
+        timings = {"site": page.latency_ms, "read": read_ms, "extract": _ms_since(started)}
+        return {**told, **_with_page(page, record, made, shape), "timings_ms": timings}
+
+
+async def _record(service: Service, reply: PageReply, place: RecordPlace) -> Record | None:
+    key = reply.id.encode() if reply.id else None
+    topic = service.topics.crawled
+    return await service.records.read(WantedRecord(topic, place.partition, place.offset, key))
+
+
+async def _decoded(record: Record) -> Delivered | None:
+    """Return the page of a record; large ones are decoded in a thread."""
+    try:
+        return await asyncio.to_thread(delivered.decode, record.value)
+    except delivered.NotAResult:
+        return None
+
+
+async def _extracted(service: Service, page: Delivered, shape: PageShape) -> Extracted:
+    """Return the formats of a page; always with its metadata, where its title is."""
+    wanted = [name for name in shape.formats if name in _TEXTS]
+    if not page.body:
+        return Extracted(formats=dict.fromkeys(wanted, ""), problems=("body: empty",))
+    return await service.extraction.run(
+        ExtractRequest(
+            body=page.body,
+            encoding=page.encoding,
+            mime=page.mime,
+            url=page.response_url,
+            formats=list(dict.fromkeys([*wanted, "metadata"])),
+            main=shape.main,
+            max_chars=shape.max_chars,
+        )
+    )
+
+
+def _with_page(
+    page: Delivered, record: Record, made: Extracted, shape: PageShape
+) -> dict[str, Any]:
+    metadata = made.formats.get("metadata") or {}
+    formats: dict[str, Any] = {
+        name: made.formats.get(name) for name in shape.formats if name in _TEXTS
+    }
+    if "raw" in shape.formats:
+        formats["raw"] = _raw(page)
+    return {
+        "source": "fetched",
+        "age_s": max(0, round(time.time() - page.timestamp.timestamp())),
+        "page": {
+            "url": page.url,
+            "response_url": page.response_url,
+            "status_code": page.status_code,
+            "mime": page.mime,
+            "timestamp": page.timestamp.isoformat(),
+            "digest": page.digest,
+            "title": metadata.get("title"),
+            "lang": metadata.get("lang"),
+            "id": page.id,
+            "partition": record.partition,
+            "offset": record.offset,
+            "body_size": page.body_size,
+            "body_ref": page.body_ref,
+        },
+        **formats,
+        "truncated": made.truncated or page.body_truncated,
+        "problems": _problems(made, shape),
+        "untrusted": True,
+    }
+
+
+def _problems(made: Extracted, shape: PageShape) -> list[str]:
+    """Return the problems of the formats that the client wants."""
+    is_wanted = "metadata" in shape.formats
+    return [one for one in made.problems if is_wanted or not one.startswith("metadata:")]
+
+
+def _raw(page: Delivered) -> Mapping[str, str]:
+    """Return the body as in a result: text, or base64."""
+    if page.encoding and page.encoding != "binary":
+        try:
+            return {"body": page.body.decode(page.encoding), "body_encoding": "text"}
+        except (LookupError, ValueError):
+            pass
+    return {"body": base64.b64encode(page.body).decode(), "body_encoding": "base64"}
+
+
+def _without_record(
+    reply: PageReply, place: RecordPlace, *, problem: str = "gone_from_kafka"
+) -> dict[str, Any]:
+    """Return what a reply says of its page, whose record Kafka has deleted."""
+    return {
+        "source": "fetched",
+        "page": {
+            "url": reply.url,
+            "status_code": reply.status_code,
+            "mime": reply.mime,
+            "digest": reply.digest,
+            "id": reply.id,
+            "partition": place.partition,
+            "offset": place.offset,
+            "body_size": reply.body_size,
+        },
+        "truncated": False,
+        "problems": [problem],
+        "untrusted": True,
+    }
+
+
+def _ms_since(started: float) -> int:
+    return round(1000 * (time.monotonic() - started))

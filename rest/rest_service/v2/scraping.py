@@ -1,0 +1,136 @@
+"""The beginning of a scrape: its seed is checked, admitted at the door of its site, and fed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from crawlstream.errors import KafkaUnavailable, RedisUnavailable
+from crawlstream.model.egress.render import lane_of
+from crawlstream.model.request import CrawlRequest
+from crawlstream.model.throttle_table import ThrottleTable, site_of
+from crawlstream.model.url import domain_key, host_of
+from crawlstream.model.words.condition import absence
+from crawlstream.wire import jsontext
+from crawlstream_frontier.scrapes.door import Admission, DoorAnswer, DoorBounds, ScrapeTicket
+from rest_service.http.access import Client
+from rest_service.http.audit import audited
+from rest_service.http.envelope import RequestRefused
+from rest_service.service import Service
+from rest_service.topics.flights import Flight
+from rest_service.topics.scrape_names import ScrapeName
+from rest_service.v2.living import living_spiders
+from rest_service.v2.scrape_order import ScrapeOrder, as_crawl
+
+MOST_SCRAPES = 20
+"""Scrapes in progress of a client whose key has no limit of its own."""
+_URL_LOGGED = 200
+
+
+async def begin(order: ScrapeOrder, service: Service, client: Client) -> Flight:
+    """Feed the seed of a scrape, or join an equal one that is in progress.
+
+    RequestRefused gives the reason if it is not fed; it has taken nothing then. InvalidRequest,
+    KafkaUnavailable, RedisUnavailable.
+    """
+    order.check()
+    appid = order.appid_for(client)
+    name = service.scrape_names.new(order.deadline)
+    seed = order.seed(appid, name)
+    request = as_crawl(seed, service.limits)
+    equal = order.equal(request, name)
+    async with service.flights.turn(equal):
+        if flight := service.flights.join(equal):
+            return flight
+        await _check_workers(service, request)
+        service.extraction.warm()
+        with audited(client, "scrape", appid=appid, url=request.url[:_URL_LOGGED]):
+            if not service.reach.kafka:
+                raise KafkaUnavailable
+            await service.quota.admit(client, 1)
+            partition, ticket = await _ticket(service, client, request, name)
+            answer = await _admitted(service, client, order, partition=partition, ticket=ticket)
+            times = name.expires, answer.earliest
+            flight = Flight(name.id, appid, partition, ticket, *times, equal=equal)
+            service.flights.add(flight)
+            await _feed(service, flight, seed, answer.not_before)
+    return flight
+
+
+async def _feed(
+    service: Service, flight: Flight, seed: Mapping[str, Any], not_before: float
+) -> None:
+    delayed = {"not_before": not_before} if not_before else {}
+    try:
+        await service.feed([jsontext.dumps({**seed, **delayed})])
+    except BaseException:
+        service.flights.end(flight.id)
+        raise
+
+
+async def _check_workers(service: Service, request: CrawlRequest) -> None:
+    """Raise RequestRefused (409) if no crawler that runs would fetch the page."""
+    spiders = await living_spiders(service)
+    if spiders is None:
+        raise RedisUnavailable("Redis does not answer")
+    renders = request.render is not None
+    lane = lane_of(request.spiderid, renders=renders)
+    if lane not in spiders:
+        code = "no_renderer" if renders else "no_worker"
+        raise RequestRefused(409, f"{absence(lane, spiders=spiders)}.", code=code)
+
+
+async def _ticket(
+    service: Service, client: Client, request: CrawlRequest, name: ScrapeName
+) -> tuple[int, ScrapeTicket]:
+    """Return the partition of the page's site, and the name of the scrape there."""
+    table: ThrottleTable | None = await service.sampler.shared(
+        "rules", service.frontier.rules.table
+    )
+    partition = service.frontier.partitions.of(domain_key(host_of(request.url)))
+    return partition, ScrapeTicket(client.name, site_of(table, request.url), name.id)
+
+
+async def _admitted(
+    service: Service, client: Client, order: ScrapeOrder, *, partition: int, ticket: ScrapeTicket
+) -> DoorAnswer:
+    """Return the door's answer if it admits the scrape; RequestRefused otherwise."""
+    bounds = DoorBounds(
+        share=service.settings.scrape_share,
+        latest_s=min(order.wait or order.deadline, order.deadline),
+        forgotten_s=order.deadline + 60,
+        most=client.scrapes or MOST_SCRAPES,
+    )
+    ended = service.flights.take_ended(partition)
+    answer = await service.frontier[partition].door.enter(ticket, bounds, ended)
+    if refused := _refusal(answer, bounds):
+        raise refused
+    return replace(answer, earliest=round(max(answer.earliest, time.time()), 3))
+
+
+def _refusal(answer: DoorAnswer, bounds: DoorBounds) -> RequestRefused | None:
+    match answer.admission:
+        case Admission.OK:
+            return None
+        case Admission.BUSY:
+            return RequestRefused(
+                429,
+                "The site's rule allows no further scrape to start within the time that this one"
+                " waits.",
+                code="site_busy",
+                retry_after_s=answer.wait_s,
+            )
+        case Admission.TOO_MANY:
+            return RequestRefused(
+                429,
+                f"Too many scrapes in progress; the maximum for this client is {bounds.most}.",
+                code="too_many_scrapes",
+            )
+        case Admission.BLOCKED:
+            return RequestRefused(
+                409, "The site is blocked: its rule allows no requests.", code="site_blocked"
+            )
+        case Admission.UNKNOWN:
+            return RequestRefused(503, "There are no throttle rules yet.", code="unavailable")

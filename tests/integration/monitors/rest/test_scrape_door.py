@@ -1,0 +1,110 @@
+"""``/v2/scrape`` without a crawler, and between real servers: refusals, and replies of others."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.records import Out
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.model.process import Process
+from crawlstream.stats.heartbeat import Heartbeat, Work
+from rest_service.topics.scrape_names import ScrapeNames
+from support.monitors import MonitorCluster
+from support.rest import Answer, RestProcess, rest_beside_monitors, running_rest
+from support.waiting import WaitUntil
+
+KEYS = "submit@agents/name=me/scrapes=2:secret-of-me-0123456789,operate:secret-of-all-0123456789"
+ME, ALL = {"X-API-Key": "secret-of-me-0123456789"}, {"X-API-Key": "secret-of-all-0123456789"}
+
+
+@pytest.fixture(scope="module")
+def rest(
+    cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RestProcess]:
+    """Return a service with keys; both monitors run."""
+    folder = tmp_path_factory.mktemp("rest")
+    with rest_beside_monitors(cluster, folder, wait_s=5, CRAWLSTREAM_API_KEYS=KEYS) as service:
+        yield service
+
+
+async def pretend_crawler(redis: Redis, cluster: MonitorCluster) -> None:
+    """Let a heartbeat of a crawler be there for a while."""
+    process = Process(kind="crawler", spider="link")
+    await Heartbeat(redis, cluster.keys, process, work=lambda: Work(0, 0)).join()
+
+
+async def test_without_a_crawler_nothing_is_fed(rest: RestProcess) -> None:
+    """The page would wait, perhaps without a limit: the client learns it at once."""
+    answer = await rest.post("/v2/scrape", {"url": "http://a.example/"}, **ME)
+    assert (answer.status, answer.error["code"]) == (409, "no_worker")
+    assert "link" in answer.error["message"]
+
+
+async def test_a_client_has_its_number_of_scrapes(
+    rest: RestProcess, redis: Redis, cluster: MonitorCluster, wait_until: WaitUntil
+) -> None:
+    """Two, by its key; each is a seed that is wanted with its place, and can be given up."""
+    await pretend_crawler(redis, cluster)
+
+    urls = [f"http://{name}.example/" for name in "abc"]
+    answers = list[Answer]()
+
+    async def is_fed() -> bool:
+        answer = await rest.post("/v2/scrape", {"url": urls[0], "wait": 0}, **ME)
+        answers.append(answer)
+        return answer.status == 202
+
+    assert await wait_until(is_fed), answers[-1].body
+    answers = answers[-1:] + [
+        await rest.post("/v2/scrape", {"url": url, "wait": 0}, **ME) for url in urls[1:]
+    ]
+    assert [answer.status for answer in answers] == [202, 202, 429], answers
+    assert answers[2].error["code"] == "too_many_scrapes"
+    path = answers[0].headers["location"]
+    assert (await rest.get(path, **ME)).status == 202
+    assert (await rest.call("DELETE", path, None, **ME)).status == 200
+    assert (await rest.get(path, **ME)).error["code"] == "no_such_scrape"
+    again = await rest.post("/v2/scrape", {"url": urls[2], "wait": 0}, **ME)
+    assert again.status == 202
+    id_ = again.data["id"]
+    fed = [json.loads(raw) for raw in cluster.read_all(cluster.topics.incoming)]
+    (seed,) = [one for one in fed if one["uuid"] == id_]
+    assert (seed["answer"], seed["priority"], seed["appid"]) == ("page", 100, "agents")
+
+
+async def test_a_key_reads_the_scrapes_of_its_applications(
+    rest: RestProcess, cluster: MonitorCluster, wait_until: WaitUntil, tmp_path: Path
+) -> None:
+    """An id of another application does not exist for it; a new process knows the last hour's."""
+    id_ = ScrapeNames().new(60).id
+    reply = {
+        "action": "page",
+        "uuid": id_,
+        "appid": "others",
+        "crawlid": "scrape",
+        "spiderid": "link",
+        "run": 1,
+        "reason": "dns",
+        "attempts": 3,
+        "id": "f" * 32,
+        "url": "http://a.example/",
+        "server_time": int(time.time()),
+    }
+    async with KafkaSink(Kafka([cluster.kafka_hosts])) as sink:
+        await sink.send([Out(cluster.topics.outbound, json.dumps(reply).encode())])
+
+    async def is_there() -> bool:
+        return (await rest.get(f"/v2/scrape/{id_}", **ALL)).status == 200
+
+    assert await wait_until(is_there)
+    assert (await rest.get(f"/v2/scrape/{id_}", **ME)).status == 404
+    with running_rest(cluster, tmp_path, CRAWLSTREAM_API_KEYS=KEYS) as fresh:
+        found = await fresh.get(f"/v2/scrape/{id_}", **ALL)
+        assert (found.data["state"], found.data["reason"]) == ("failed", "dns")

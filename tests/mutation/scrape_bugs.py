@@ -1,0 +1,39 @@
+"""Bugs in the scrapes of REST: their bounds, their secrets, and what is given back."""
+
+from __future__ import annotations
+
+from mutation.bug import Bug
+
+SCRAPE_BUGS = {
+    "a page that was fetched with a login is shared": Bug(
+        module="rest_service.v2.scrape_order",
+        right='_PRIVATE = ("headers", "cookie", "cookies")',
+        wrong='_PRIVATE = ("headers",)',
+        test="unit/rest/test_scrapes.py::without_secrets",
+    ),
+    "the bytes of a cancelled request are lost": Bug(
+        module="rest_service.http.byte_budget",
+        right="            if not future.done():\n                if size",
+        wrong="            if True:\n                if size",
+        test="unit/rest/test_scrapes.py::cancelled",
+        red_by=("AssertionError", "InvalidStateError"),
+    ),
+    "the end of a scrape is not reported": Bug(
+        module="rest_service.topics.flights",
+        right="        self.release(flight.partition, flight.ticket)\n",
+        wrong="",
+        test="unit/rest/test_scrapes.py::share_a_flight",
+    ),
+    "a reply that was given up is kept": Bug(
+        module="rest_service.topics.page_replies",
+        right="        if reply.uuid not in self._dropped:\n",
+        wrong="        if True:\n",
+        test="unit/rest/test_scrapes.py::given_up",
+    ),
+    "the page of another application is shown": Bug(
+        module="rest_service.v2.scrape",
+        right="    if not client.may_see(reply.crawl.appid):\n        raise _unknown()\n    return",
+        wrong="    return",
+        test="integration/monitors/rest/test_scrape_door.py::a_key_reads",
+    ),
+}

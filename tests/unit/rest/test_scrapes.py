@@ -1,0 +1,257 @@
+"""Scrapes in a REST process: names, replies, flights, the bytes of pages, and requests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.event import PageReply, RecordPlace
+from crawlstream.model.request import RequestLimits
+from crawlstream_frontier.scrapes.door import ScrapeTicket
+from rest_service.http.access import Client, Role
+from rest_service.http.byte_budget import ByteBudget
+from rest_service.http.envelope import RequestRefused, failure
+from rest_service.topics.flights import Flight, Flights
+from rest_service.topics.page_replies import PageReplies
+from rest_service.topics.scrape_names import ScrapeNames, is_scrapes, may_come
+from rest_service.v2.scrape_order import PageShape, ScrapeOrder, as_crawl
+
+URL = "https://www.example.com/a"
+NAMES = ScrapeNames()
+
+
+def reply(uuid: str, **fields: Any) -> PageReply:
+    """Return a reply about a page that was fetched now."""
+    place = RecordPlace("topic", 3, 812)
+    crawl = CrawlKey("link", "agents", "scrape")
+    told = {"uuid": uuid, "crawl": crawl, "run": 1, "server_time": int(time.time())}
+    return PageReply(**{**told, "id": "f" * 32, "url": URL, "place": place, **fields})
+
+
+def client(**fields: Any) -> Client:
+    """Return a client that may submit."""
+    return Client("me", Role.SUBMIT, **fields)
+
+
+@pytest.mark.parametrize(("deadline", "minutes"), [(30, 2), (120, 2), (121, 15), (3600, 60)])
+def test_a_name_says_until_when_its_page_may_come(deadline: int, minutes: int) -> None:
+    """Any process can say it; ids of a minute and class share a crawl that is known as theirs."""
+    names = ScrapeNames()
+    first, second = names.new(deadline), names.new(deadline)
+    assert first.id != second.id
+    assert may_come(first.id)
+    assert max(len(first.id), len(first.crawlid)) <= 40
+    assert is_scrapes(first.crawlid)
+    assert 60 * minutes <= first.expires - time.time() <= 60 * (minutes + 1)
+    assert ScrapeNames().new(deadline).crawlid != first.crawlid
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "scrape-1", "2611291030-zzzzzz-2-9f1c27d05b6e4a83", f"9913991099-abcdef-2-{16 * 'a'}"],
+)
+def test_other_ids_are_of_no_scrape(text: str) -> None:
+    """So are those of an hour that is over, and of one to come."""
+    assert not may_come(text)
+    assert not may_come(f"2001010000-abcdef-2-{16 * 'a'}")
+    assert not may_come(f"9901010000-abcdef-2-{16 * 'a'}")
+    assert not is_scrapes("scrape-of-mine")
+
+
+async def test_replies_wake_those_who_wait_and_are_kept_for_an_hour() -> None:
+    """The latest of several with an id, as after a crash, counts; others are not kept."""
+    now = time.time()
+    kept = PageReplies(clock=lambda: now)
+    seen = list[str]()
+    kept.on_arrival = seen.append
+    id_ = NAMES.new(30).id
+    waiting = [asyncio.create_task(kept.wait(id_, 5)) for _ in range(2)]
+    await asyncio.sleep(0)
+    kept.arrived(reply(id_))
+    kept.arrived(reply("somebody's own"))
+    assert [one.uuid for one in await asyncio.gather(*waiting) if one] == [id_, id_]
+    kept.arrived(reply(id_, place=RecordPlace("topic", 3, 900)))
+    again = await kept.wait(id_, 0)
+    assert again is not None
+    assert again.place == RecordPlace("topic", 3, 900)
+    assert seen == [id_, id_]
+    assert await kept.wait("somebody's own", 0) is None
+    now += 3_700
+    assert await kept.wait(id_, 0) is None
+
+
+async def test_a_reply_that_was_given_up_is_dropped_when_it_comes() -> None:
+    """The client is not woken by it, and does not get it later."""
+    kept = PageReplies()
+    id_ = NAMES.new(30).id
+    assert await kept.wait(id_, 0.01) is None
+    kept.drop(id_)
+    kept.arrived(reply(id_))
+    assert kept.is_dropped(id_)
+    assert await kept.wait(id_, 5) is None
+
+
+def flight(name: str, equal: object = None) -> Flight:
+    """Return a flight to one site."""
+    ticket = ScrapeTicket("me", "example.com", name)
+    return Flight(name, "agents", 0, ticket, int(time.time()) + 120, 0.0, equal=equal)
+
+
+def test_equal_scrapes_share_a_flight_until_its_page_comes() -> None:
+    """Its end is reported to the door, once."""
+    flights = Flights()
+    flights.add(one := flight("1", ("same",)))
+    flights.add(flight("2"))
+    assert flights.join(("same",)) is one
+    assert one.callers == 2
+    assert flights.join(("other",)) is None
+    assert flights.join(None) is None
+    flights.end("1")
+    flights.end("1")
+    assert flights.join(("same",)) is None
+    assert [ticket.id for ticket in flights.take_ended(0)] == ["1"]
+    assert not flights.take_ended(0)
+
+
+def test_a_flight_whose_reply_was_lost_ends_at_its_deadline() -> None:
+    """Neither memory nor the client's bound is used by it for longer."""
+    flights = Flights()
+    flights.add(replace_expiry(flight("1", ("same",)), -100))
+    assert flights.join(("same",)) is None
+    flights.add(flight("2"))
+    assert len(flights) == 1
+
+
+def replace_expiry(one: Flight, seconds: int) -> Flight:
+    """Return a flight that expires in this many seconds."""
+    return replace(one, expires=int(time.time()) + seconds)
+
+
+async def test_pages_in_work_have_so_many_bytes_at_a_time() -> None:
+    """Others wait in order of arrival; a page larger than all has all of them."""
+    budget = ByteBudget(100, patience_s=0.05)
+    async with budget.of(60):
+        async with budget.of(40):
+            assert budget.left == 0
+            with pytest.raises(RequestRefused) as refused:
+                async with budget.of(1):
+                    pass
+            assert refused.value.status == 503
+        order = list[int]()
+
+        async def take(size: int) -> None:
+            async with budget.of(size):
+                order.append(size)
+
+        waiting = [asyncio.create_task(take(size)) for size in (1000, 10)]
+        await asyncio.sleep(0.01)
+        assert not order
+    await asyncio.gather(*waiting)
+    assert order == [1000, 10]
+    assert budget.left == 100
+
+
+async def test_bytes_of_a_cancelled_request_are_free_again() -> None:
+    """While it waits, and while it works."""
+    budget = ByteBudget(10)
+    async with budget.of(10):
+        waiting = asyncio.create_task(budget.of(5).__aenter__())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert budget.left == 10
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"actions": [{"click": "a"}]}, "not_available"),
+        ({"max_age": 60}, "not_available"),
+        ({"formats": ["screenshot"]}, "format_not_available"),
+        ({"formats": ["markdown", "json"]}, "format_not_available"),
+    ],
+)
+def test_what_comes_later_is_refused_by_name(fields: dict[str, Any], code: str) -> None:
+    """Nothing is fed: a client that relies on it would get another answer than it wants."""
+    with pytest.raises(RequestRefused) as refused:
+        ScrapeOrder(url=URL, **fields).check()
+    assert (refused.value.status, refused.value.details["code"]) == (422, code)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"formats": []},
+        {"formats": ["pdf"]},
+        {"wait": 61},
+        {"deadline": 5},
+        {"max_chars": 10},
+        {"maxdepth": 1},
+        {"appid": "x"},
+    ],
+)
+def test_values_outside_of_their_bounds_are_refused(fields: dict[str, Any]) -> None:
+    """And fields that a scrape does not have."""
+    with pytest.raises(ValidationError):
+        ScrapeOrder.model_validate({"url": URL, **fields})
+
+
+def test_a_scrape_is_a_seed_of_the_highest_priority() -> None:
+    """It goes no deeper, remembers nothing, and wants a reply with the place of its page."""
+    order = ScrapeOrder(url="WWW.example.com/a", render=True, headers={"a": "b"})
+    name = NAMES.new(order.deadline)
+    seed = as_crawl(order.seed("agents", name), RequestLimits())
+    assert (seed.priority, seed.maxdepth, seed.remember) == (100, 0, 0)
+    assert (seed.crawlid, seed.expires, seed.uuid) == (name.crawlid, name.expires, name.id)
+    assert seed.render is not None
+    assert seed.headers == {"a": "b"}
+    with pytest.raises(InvalidRequest):
+        as_crawl(ScrapeOrder(url="file:///etc/passwd").seed("agents", name), RequestLimits())
+
+
+def test_only_scrapes_without_secrets_are_shared() -> None:
+    """A page that was fetched with a login is for its client alone."""
+
+    def equal(**fields: Any) -> object:
+        order = ScrapeOrder(url=URL, **fields)
+        name = NAMES.new(order.deadline)
+        appid = fields.get("appid", "agents")
+        return order.equal(as_crawl(order.seed(appid, name), RequestLimits()), name)
+
+    assert equal() == equal(formats=["links"], wait=0) is not None
+    assert equal(headers={"Authorization": "x"}) is None
+    assert equal(cookie="a=1") is None
+    different = [equal(), equal(render=True), equal(appid="other"), equal(useragent="mine")]
+    assert len(set(different)) == 4
+
+
+def test_the_application_is_the_keys() -> None:
+    """A key that has one needs not name it, and may name no other."""
+    order = ScrapeOrder(url=URL)
+    assert order.appid_for(client()) == "scrape"
+    assert order.appid_for(client(appids=frozenset({"shop"}))) == "shop"
+    with pytest.raises(RequestRefused):
+        order.appid_for(client(appids=frozenset({"shop", "news"})))
+    with pytest.raises(RequestRefused):
+        ScrapeOrder(url=URL, appid="other").appid_for(client(appids=frozenset({"shop"})))
+
+
+def test_formats_are_made_once_each() -> None:
+    """In the order in which they were named."""
+    shape = PageShape.of(["links", "text", "links"], main=True, max_chars=1000)
+    assert shape.formats == ("links", "text")
+
+
+def test_a_refusal_says_when_to_come_again() -> None:
+    """In whole seconds, rounded up."""
+    refused = RequestRefused(429, "Busy.", code="site_busy", retry_after_s=2.2)
+    assert failure(refused).headers["Retry-After"] == "3"
+    assert failure(RequestRefused(503, "Busy.")).headers["Retry-After"] == "1"
