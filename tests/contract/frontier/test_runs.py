@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crawlstream.model.crawl import CrawlKey, Lease
+from crawlstream.model.effects import UNSENT, Outcome
 from crawlstream.model.words.price import Price
 from support.contract.whole import Whole
 from support.frontier.bench import CRAWL, links, url_of
@@ -54,6 +55,26 @@ async def test_charges_of_a_run_are_added_up_by_currency(whole: Whole) -> None:
     assert ending.reasons["charged"] == {"USD": 3 * most.millionths, "EUR": 1}
     await whole.seeds(f"{domains[0]}/")
     assert (await whole.state()).charged == {}
+
+
+async def test_skipped_pages_of_a_run_are_added_up_by_reason(whole: Whole) -> None:
+    """They are those of all partitions; the next run begins with none."""
+    domains = whole.domains()
+    await whole.seeds(*(f"{domain}/" for domain in domains))
+    reasons = ("guard_path", "guard_host", "guard_path")
+    for lease, reason in zip(await whole.lease(), reasons, strict=True):
+        await whole.settle(lease, outcome=Outcome.SKIPPED, reason=reason, sent_ms=UNSENT)
+    skipped = {"guard_path": 2, "guard_host": 1}
+    state = await whole.state()
+    assert (state.skipped, state.skipped_by_reason, state.residual) == (3, skipped, 0)
+    for _ in range(2):
+        await whole.finish()
+    (ending,) = [one for one in await whole.owed() if one.kind == "crawl_finished"]
+    assert (ending.counters["admitted"], ending.counters["skipped"]) == (3, 3)
+    assert ending.reasons["skipped"] == skipped
+    await whole.seeds(f"{domains[0]}/")
+    state = await whole.state()
+    assert (state.skipped, state.skipped_by_reason) == (0, {})
 
 
 async def test_a_run_is_open_while_a_link_is_on_its_way(whole: Whole) -> None:

@@ -12,8 +12,13 @@ from typing import Any
 import pytest
 
 from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream_chaos.processes import RunningServer
 from crawlstream_chaos.scripted_site import CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster
+from support.session.own import own_redis_server
+from support.waiting import WaitUntil
+
+__all__ = ["own_redis_server"]
 
 pytest_plugins = ["support.crawler.fixtures"]
 
@@ -74,6 +79,32 @@ async def test_a_skipped_page_is_an_event_and_no_request(
     assert (state.done, state.skipped, state.skipped_by_reason) == (1, 40, {"guard_path": 40})
     assert sorted(url for _, url in told(cluster)) == sorted(map(site.url, skipped))
     assert site.paths() == ["/"]
+
+
+async def test_redis_killed_among_skips_costs_no_page(
+    cluster: CrawlerCluster,
+    site: CrawlerSite,
+    users: Mapping[str, str],
+    redis_server: RunningServer,
+    wait_until: WaitUntil,
+) -> None:
+    """The crawler reports the ends again; every page has an event, under one id."""
+    await cluster.set_rules(ThrottleRule(hits=20, window_s=1, moderated=False), {})
+    skipped = [site.url(f"/skip/{n}") for n in range(150)]
+    crawl = await cluster.feed(*skipped, spiderid="skipped")
+    with cluster.worker("skipped", **users):
+
+        async def has_begun() -> bool:
+            return (await cluster.state_of(crawl)).skipped > 20
+
+        await wait_until(has_begun)
+        redis_server.kill()
+        redis_server.start()
+        state = await cluster.end_of(crawl, timeout_s=60)
+    assert (state.skipped, state.done, state.failed) == (150, 0, 0)
+    pages = {*told(cluster)}
+    assert len(pages) == 150 == len({url for _, url in pages})
+    assert not site.paths()
 
 
 @pytest.mark.parametrize("step", ["after_publish", "before_settle", "after_settle"])

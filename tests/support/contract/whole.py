@@ -246,10 +246,8 @@ class Whole:
                 assert origin
                 self._logs[of(group.domain)] += pack_links(origin, [group])
         need = {q: len(log) for q, log in enumerate(self._logs) if log}
-        reason = {Outcome.DONE: "2xx", Outcome.FAILED: "dns"}.get(outcome, "")
-        settle = Settle(
-            token=lease.token, outcome=outcome, reason=reason, links=own, need=need, **more
-        )
+        more.setdefault("reason", {Outcome.DONE: "2xx", Outcome.FAILED: "dns"}.get(outcome, ""))
+        settle = Settle(token=lease.token, outcome=outcome, links=own, need=need, **more)
         return await session.exchange(settles=[settle])
 
     async def release(self, lease: Lease, **how: Any) -> None:
