@@ -25,7 +25,7 @@ from crawlstream_frontier.throttle_rules import ThrottleRules
 log = structlog.get_logger()
 
 HAS_GATES = b" ="
-"""End of a version since there have been groups; see ``lua/includes/gates.lua``."""
+"""Begins the end of a version since there have been groups; see ``lua/includes/gates.lua``."""
 
 
 class HostSites:
@@ -46,7 +46,7 @@ class HostSites:
 
         Without a version no table of this Redis has ever split a domain.
         """
-        version = version.removesuffix(HAS_GATES)
+        version = version.partition(HAS_GATES)[0]
         if version == self._version:
             return
         if not version:

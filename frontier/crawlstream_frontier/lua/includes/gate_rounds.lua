@@ -5,100 +5,89 @@
 if gates then
 local MOST_ENTERED, entered = 512, 0
 
--- Move domains that are ready into their gates, and note these and the gates that are ready. Return the other domains,
--- the scores of all, and the number of those that were moved.
-local function enter_gates(V, members, opened)
-  local domains, scores = {}, {}
-  for i = 1, #members, 2 do
-    domains[#domains + 1], scores[members[i]] = members[i], tonumber(members[i + 1])
-  end
-  local gate_of = gates.of(domains)
-  local rest, arrived, args_of = {}, {}, {}
-  for _, domain in ipairs(domains) do
-    local gate = gate_of[domain]
-    if string.sub(domain, 1, 1) == '=' then
-      opened[domain] = true
-    elseif gate then
-      local args = args_of[gate] or {}
-      local n = #args
-      args[n + 1], args[n + 2], args_of[gate] = int(scores[domain]), domain, args
-      arrived[#arrived + 1], opened[gate] = domain, true
-    else
-      rest[#rest + 1] = domain
-    end
-  end
-  for gate, args in pairs(args_of) do
-    redis.call('ZADD', K.at_gate(V, gate), 'NX', unpack(args))
-  end
-  if #arrived > 0 then
-    redis.call('ZREM', K.ready(V), unpack(arrived))
-  end
-  return rest, scores, #arrived
-end
-
--- Make due domains ready, or let them wait in their gates; return these gates, and those that are due.
-local function ready_due(V, limit)
-  local due = redis.call('ZRANGE', K.waiting(V), '-inf', int(now), 'BYSCORE', 'LIMIT', 0,
-    math.max(2 * limit, PROMOTE_AT_LEAST))
-  local opened, domains = {}, {}
-  for _, member in ipairs(due) do
-    if string.sub(member, 1, 1) == '=' then
+-- Return the gates among members of an index, or of domains there: note them in `opened`. Split the others.
+local function split(members, opened)
+  local gate_of, direct, gated = gates.of(members), {}, {}
+  for i = 1, #members do
+    local member = members[i]
+    local gate = gate_of[member]
+    if gate then
+      opened[gate], gated[#gated + 1] = true, member
+    elseif gate == nil then
       opened[member] = true
     else
-      domains[#domains + 1] = member
+      direct[#direct + 1] = member
     end
   end
-  local o, gate_of = tags_of(V, K.waiting(V), domains), gates.of(domains)
-  local direct, direct_o, args_of, arrived = {}, {}, {}, {}
-  for i, domain in ipairs(domains) do
-    local gate = gate_of[domain]
-    if gate then
-      local args = args_of[gate] or {}
-      local n = #args
-      args[n + 1], args[n + 2], args_of[gate] = rank(top_of(V, domain, o[i])), domain, args
-      arrived[#arrived + 1], opened[gate] = domain, true
-    else
-      direct[#direct + 1], direct_o[#direct_o + 1] = domain, o[i]
-    end
+  return direct, gated, gate_of
+end
+
+-- Let domains wait in their gates, with these scores; remove them from an index.
+local function enter_gates(V, index, gated, scores)
+  local gate_of, args_of = gates.of(gated), {}
+  for i = 1, #gated do
+    local gate = gate_of[gated[i]]
+    local args = args_of[gate] or {}
+    local n = #args
+    args[n + 1], args[n + 2], args_of[gate] = scores[i], gated[i], args
   end
   for gate, args in pairs(args_of) do
     redis.call('ZADD', K.at_gate(V, gate), 'NX', unpack(args))
   end
-  if #arrived > 0 then
-    redis.call('ZREM', K.waiting(V), unpack(arrived))
-  end
-  if #direct > 0 then
-    promote(V, direct, direct_o)
-  end
-  return opened
+  redis.call('ZREM', index, unpack(gated))
 end
 
--- Add the domains of a gate that it allows now, at most `limit`; those that have another gate by now become ready.
-local function add_waiting(V, gate, limit, found)
-  local allowed = allowance(gate.state, limit)
-  local members = allowed > 0
-    and redis.call('ZRANGE', K.at_gate(V, gate.name), 0, math.min(allowed, limit) - 1, 'WITHSCORES') or {}
-  local domains, scores, args = {}, {}, {}
-  for i = 1, #members, 2 do
-    domains[#domains + 1], scores[members[i]] = members[i], tonumber(members[i + 1])
+-- Make due domains ready, or let them wait in their gates; note the gates.
+local function ready_due(V, due, opened)
+  local domains, gated = split(due, opened)
+  local o = tags_of(V, K.waiting(V), domains)
+  if #domains > 0 then
+    promote(V, domains, o)
   end
-  local gate_of = gates.of(domains)
-  local others = {}
-  for i = #domains, 1, -1 do
-    if gate_of[domains[i]] ~= gate.name then
-      local domain = table.remove(domains, i)
-      args[#args + 1], args[#args + 2] = int(scores[domain]), domain
-      others[#others + 1] = domain
+  o = tags_of(V, K.waiting(V), gated)
+  local ranks, scores = {}, {}
+  for i = 1, #gated do
+    local top = top_of(V, gated[i], o[i])
+    ranks[top] = ranks[top] or rank(top)
+    scores[i] = ranks[top]
+  end
+  if #gated > 0 then
+    enter_gates(V, K.waiting(V), gated, scores)
+  end
+end
+
+-- Return up to `limit` ready domains without a gate; let the others that come before them wait in their gates.
+local function ready_ones(V, limit, opened)
+  local members, direct, gated = {}, nil, {}
+  repeat
+    members = redis.call('ZRANGE', K.ready(V), 0, (#gated > 0 and math.max(limit, PROMOTE_AT_LEAST) or limit) - 1)
+    direct, gated = split(members, opened)
+    if #gated > 0 then
+      enter_gates(V, K.ready(V), gated, redis.call('ZMSCORE', K.ready(V), unpack(gated)))
     end
+    entered = entered + #gated
+  until #gated == 0 or entered > MOST_ENTERED
+  return direct, #members - #gated
+end
+
+-- Return the domains of a gate that it allows now, at most `limit`; those that have another gate by now become ready.
+local function allowed_ones(V, gate, limit)
+  local allowed = allowance(gate.state, limit)
+  local members = allowed > 0 and redis.call('ZRANGE', gate.key, 0, math.min(allowed, limit) - 1) or {}
+  local gate_of, domains, others = gates.of(members), {}, {}
+  for i = 1, #members do
+    local list = gate_of[members[i]] == gate.name and domains or others
+    list[#list + 1] = members[i]
   end
   if #others > 0 then
+    local scores, args = redis.call('ZMSCORE', gate.key, unpack(others)), {}
+    for i = 1, #others do
+      args[2 * i - 1], args[2 * i] = scores[i], others[i]
+    end
     redis.call('ZADD', K.ready(V), unpack(args))
-    redis.call('ZREM', K.at_gate(V, gate.name), unpack(others))
+    redis.call('ZREM', gate.key, unpack(others))
   end
-  local o = tags_of(V, K.at_gate(V, gate.name), domains)
-  for i, domain in ipairs(domains) do
-    found[#found + 1] = { domain = domain, score = scores[domain], o = o[i], gate = gate }
-  end
+  return domains
 end
 
 -- Return the gates of a round with their states.
@@ -115,34 +104,69 @@ local function open_gates(V, opened)
   return list
 end
 
--- Return a round of the domains that are next, at most `limit` of each gate and of those without one.
-function gates.candidates(V, limit)
-  local opened = ready_due(V, limit)
-  local members, arrived, domains, scores = nil, 0, nil, nil
-  repeat
-    -- Domains with a gate that have become ready: many at once, so that others need not wait for them.
-    members = redis.call('ZRANGE', K.ready(V), 0, (arrived > 0 and math.max(limit, PROMOTE_AT_LEAST) or limit) - 1,
-      'WITHSCORES')
-    domains, scores, arrived = enter_gates(V, members, opened)
-    entered = entered + arrived
-  until arrived == 0 or entered > MOST_ENTERED
-  local before = #domains
-  local o, found = tags_of(V, K.ready(V), domains), {}
-  for i, domain in ipairs(domains) do
-    found[i] = { domain = domain, score = scores[domain], o = o[i] }
+-- Add the domains of one index, `r` or a gate, to the sources of a round.
+local function add_source(sources, key, domains, o, gate)
+  local n = #domains
+  if n > 0 then
+    local ends = redis.call('ZMSCORE', key, domains[1], domains[n])
+    sources[#sources + 1] = { key = key, domains = domains, o = o, gate = gate, first = tonumber(ends[1]),
+      is_equal = priority_of(ends[1]) == priority_of(ends[2]) }
   end
-  local round = round_of(false, {}, {})
-  round.behind, round.gates, round.gate_of = #members / 2 + #domains - before, open_gates(V, opened), {}
+end
+
+-- Return sources of one domain each, in their order: the priorities in the given ones differ.
+local function singles_of(sources)
+  local singles = {}
+  for _, source in ipairs(sources) do
+    local scores = redis.call('ZMSCORE', source.key, unpack(source.domains))
+    for i, domain in ipairs(source.domains) do
+      singles[#singles + 1] = { domains = { domain }, o = { source.o[i] }, gate = source.gate, first = tonumber(scores[i]) }
+    end
+  end
+  return singles
+end
+
+-- Add the domains of sources to a round, best first. Scores are expensive to read: if all priorities are equal, each
+-- source is one block.
+local function merge(round, sources)
+  local are_equal = true
+  for _, source in ipairs(sources) do
+    are_equal = are_equal and source.is_equal and priority_of(source.first) == priority_of(sources[1].first)
+  end
+  if not are_equal then
+    sources = singles_of(sources)
+  end
+  table.sort(sources, function(a, b) return a.first < b.first end)
+  for _, source in ipairs(sources) do
+    for i, domain in ipairs(source.domains) do
+      local n = #round.domains + 1
+      round.domains[n], round.o[n], round.gate_of[domain] = domain, source.o[i], source.gate
+      gates.paid[domain] = source.gate and source.gate.name
+    end
+    add_claim(round, priority_of(source.first), #source.domains)
+  end
+end
+
+-- Return a round of the domains that are next, at most `limit` of each gate and of those without one; nil if none of
+-- them has a gate. `due`: the first members of `w` that are due.
+function gates.round(V, limit, due)
+  local opened, ready = {}, redis.call('ZRANGE', K.ready(V), 0, limit - 1)
+  split(due, opened)
+  split(ready, opened)
+  if not next(opened) then
+    return nil
+  end
+  ready_due(V, due, opened)
+  local round, sources = round_of(false, {}, {}), {}
+  local direct, behind = ready_ones(V, limit, opened)
+  local known = #direct
+  add_source(sources, K.ready(V), direct, tags_of(V, K.ready(V), direct), nil)
+  round.behind, round.gates, round.gate_of = behind + #direct - known, open_gates(V, opened), {}
   for _, gate in ipairs(round.gates) do
-    add_waiting(V, gate, limit, found)
+    local domains = allowed_ones(V, gate, limit)
+    add_source(sources, gate.key, domains, tags_of(V, gate.key, domains), gate)
   end
-  table.sort(found, function(a, b) return a.score < b.score end)
-  for i, one in ipairs(found) do
-    round.domains[i], round.o[i], round.gate_of[one.domain] = one.domain, one.o, one.gate
-    gates.paid[one.domain] = one.gate and one.gate.name
-    add_claim(round, priority_of(one.score), 1)
-  end
-  round.has_any = #members > 0 or #round.gates > 0
+  merge(round, sources)
   return round
 end
 
@@ -188,7 +212,7 @@ local function place_gates(V, round)
       redis.call('ZREM', K.ready(V), gate.name)
       redis.call('ZREM', K.waiting(V), gate.name)
     elseif allowed > 0 then
-      ready[#ready + 1], ready[#ready + 2], open[#open + 1] = int(tonumber(first[2])), gate.name, gate.name
+      ready[#ready + 1], ready[#ready + 2], open[#open + 1] = first[2], gate.name, gate.name
       redis.call('ZREM', K.waiting(V), gate.name)
     else
       waiting[#waiting + 1], waiting[#waiting + 2], open[#open + 1] = int(later), gate.name, gate.name
@@ -206,7 +230,7 @@ local function place_gates(V, round)
   end
 end
 
--- Put the domains of a round where they belong, and its gates. Return whether there were any.
+-- Put the domains of a round where they belong, and its gates. Return that there were any.
 function gates.finish(V, round)
   apply(V, round, 'ZREM', round.gone, 1)
   apply(V, round, 'ZADD', round.ready, 2)
@@ -214,6 +238,6 @@ function gates.finish(V, round)
     redis.call('ZADD', K.waiting(V), unpack(round.waiting))
   end
   place_gates(V, round)
-  return round.has_any
+  return true
 end
 end

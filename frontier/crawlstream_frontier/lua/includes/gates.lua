@@ -6,56 +6,64 @@
 -- Domains that have to wait for their gate wait in it: `a:<V>:<gate>` ZSET, ranked as `r:<V>`. The gate is in their
 --   place in `w:<V>`, due when its allowance is, or in `r:<V>` with the rank of its best domain. `gates:<V>` SET: the
 --   gates with such domains.
--- Mark: `sites` of `m` ends with `=` from the first table with groups on, permanently, as leases may name gates.
+-- Mark: `sites` of `m` ends with ` =` from the first table with groups on, permanently, as leases may name gates. The
+--   numbers of labels that members have follow, the largest first: `=3.2`.
 -- Needs: clock, views, throttle (which includes it). Cost: without groups none at all.
 local gates = false
 
-if sites and string.sub(sites, -1) == '=' then
+local member_labels = sites and string.match(sites, ' =([%d.]*)$')
+
+if member_labels then
 gates = { paid = {} }
-local MOST_NAMES, MOST_LABELS = 4000, 10
-local gate_cache = {}
-
--- Return the host name and those above it, at most MOST_LABELS, the shortest ones last.
-local function names_above(domain)
-  local names, name = {}, domain
-  while name and #names < MOST_LABELS do
-    names[#names + 1] = name
-    name = string.match(name, '%.(.+)$')
-  end
-  return names
+local MOST_NAMES, GATE_SIGN = 4000, 61
+local gate_cache, sizes_of_members = {}, {}
+for labels in string.gmatch(member_labels, '%d+') do
+  sizes_of_members[#sizes_of_members + 1] = tonumber(labels)
 end
 
-local function look_up(domains, names, sizes)
-  local at, found = 0, redis.call('HMGET', K.members, unpack(names))
-  for i = 1, #domains do
-    local gate = false
-    for place = at + sizes[i], at + 1, -1 do
-      gate = found[place] or gate
+-- Add the names that a domain may be a member by, the longest first: itself or one above, with as many labels as some
+-- member has.
+local function add_names(domain, names, domains)
+  local starts, at = { 1 }, 1
+  repeat
+    at = string.find(domain, '.', at, true)
+    if at then
+      at = at + 1
+      starts[#starts + 1] = at
     end
-    gate_cache[domains[i]], at = gate, at + sizes[i]
+  until not at
+  for i = 1, #sizes_of_members do
+    local labels = sizes_of_members[i]
+    if labels <= #starts then
+      local n = #names + 1
+      names[n], domains[n] = labels == #starts and domain or string.sub(domain, starts[#starts - labels + 1]), domain
+    end
   end
 end
 
--- Return the gate of each of these domains, false where it has none: by domain.
+local function look_up(names, domains)
+  local found = redis.call('HMGET', K.members, unpack(names))
+  for i = 1, #names do
+    gate_cache[domains[i]] = gate_cache[domains[i]] or found[i] or false
+  end
+end
+
+-- Return the gate of each of these domains, false where it has none, nil for a gate: by domain.
 function gates.of(domains)
-  local asked, names, sizes = {}, {}, {}
+  local names, domain_of_name = {}, {}
   for i = 1, #domains do
     local domain = domains[i]
-    if gate_cache[domain] == nil then
+    if gate_cache[domain] == nil and string.byte(domain) ~= GATE_SIGN then
       gate_cache[domain] = false
-      local above = names_above(domain)
-      asked[#asked + 1], sizes[#sizes + 1] = domain, #above
-      for place = 1, #above do
-        names[#names + 1] = above[place]
-      end
+      add_names(domain, names, domain_of_name)
       if #names > MOST_NAMES then
-        look_up(asked, names, sizes)
-        asked, names, sizes = {}, {}, {}
+        look_up(names, domain_of_name)
+        names, domain_of_name = {}, {}
       end
     end
   end
-  if #asked > 0 then
-    look_up(asked, names, sizes)
+  if #names > 0 then
+    look_up(names, domain_of_name)
   end
   return gate_cache
 end
@@ -74,9 +82,10 @@ end
 
 -- Split the domain of a lease from the gate that it used.
 function gates.note_paid(hold)
-  local domain, gate = string.match(hold.domain, '^(.-)(=.*)$')
-  if gate then
-    hold.domain, hold.gate = domain, { domain = gate, lot = hold.lot }
+  local at = string.find(hold.domain, '=', 1, true)
+  if at then
+    hold.gate = { domain = string.sub(hold.domain, at), lot = hold.lot }
+    hold.domain = string.sub(hold.domain, 1, at - 1)
   end
 end
 

@@ -2,8 +2,7 @@
 -- Guarantee: a higher priority always wins, within a domain and (by claims, see `bands`) across them; equal
 --   crawls of a domain and equal domains take turns; no domain gets more than its allowance. Nothing is popped without
 --   a lease: each entry gets one in the same script. A turn is one entry, or several if the
---   rule allows them and a large batch is requested. An answer has up to 4 MiB, plus a portion of at most
---   16 entries.
+--   rule allows them and a large batch is requested. An answer has up to 4 MiB, plus up to 16 entries.
 -- Needs: clock, ledger, views, throttle, bands, holds, grants. Cost: O(log D) per granted entry.
 local lease
 local unconfirmed = {}  -- Contexts that have entries, and need a label from their coordinator.
@@ -118,11 +117,16 @@ local function ready_round(V, limit)
   return round
 end
 
--- Return the next domains to serve, at most `limit`, best claim first: due ones directly while nothing else
--- is ready.
+--- include: gate_rounds
+
+-- Return the next domains to serve, at most `limit`, best claim first: due ones directly while no other is ready.
 local function candidates(V, limit)
   local due = redis.call('ZRANGE', K.waiting(V), '-inf', int(now), 'BYSCORE', 'LIMIT', 0,
     math.max(2 * limit, PROMOTE_AT_LEAST))
+  local gated = gates and gates.round(V, limit, due)
+  if gated then
+    return gated
+  end
   local o = tags_of(V, K.waiting(V), due)
   if #due > 0 and #due <= limit and redis.call('ZCARD', K.ready(V)) == 0 then
     return due_round(V, due, o)
@@ -131,8 +135,6 @@ local function candidates(V, limit)
   end
   return ready_round(V, limit)
 end
-
---- include: gate_rounds
 
 -- Return true if another domain has a better claim than a domain whose claim is out of date: the
 -- next one of the round, or of the index behind it.
@@ -311,7 +313,7 @@ end
 -- Serve the best candidates once, at most `limit`; return the number of granted entries,
 -- and whether there were any candidates.
 local function serve_pass(V, want, limit)
-  local round = (gates and gates.candidates or candidates)(V, limit)
+  local round = candidates(V, limit)
   if #round.domains == 0 then
     return 0, round.gates and gates.finish(V, round) or false
   end

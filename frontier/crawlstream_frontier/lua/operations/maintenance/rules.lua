@@ -4,7 +4,7 @@
 --   when it is adopted. From the next lease on no grant is made by the former rules. After the first
 --   table that splits a domain into sites, every exchange returns the version of the map by which
 --   the worker must look up the site of its new leases; `sites` in `m` is never removed, because entries
---   may still wait under the name of a former site; it ends with `=` from the first table with groups on, see
+--   may still wait under the name of a former site; it ends with ` =` from the first table with groups on, see
 --   `gates`. A partition whose work is moved away gets no rules (see `withdraw`).
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it split a
@@ -95,6 +95,19 @@ end
 
 local spiders = redis.call('SMEMBERS', K.spiders)
 
+-- Return the end of `sites`: the numbers of labels that members have, the largest first.
+local function member_sizes()
+  local sizes, is_there = {}, {}
+  for i = 1, #members, 2 do
+    local labels = select(2, string.gsub(members[i], '%.', '')) + 1
+    if not is_there[labels] then
+      sizes[#sizes + 1], is_there[labels] = labels, true
+    end
+  end
+  table.sort(sizes, function(a, b) return a > b end)
+  return ' =' .. table.concat(sizes, '.')
+end
+
 -- Replace the members of gates; domains that wait in a gate whose members change are looked at again.
 local function copy_members()
   local former, is_changed, gone = redis.call('HGETALL', K.members), {}, {}
@@ -152,7 +165,7 @@ end
 redis.call('SET', K.table, blob)
 redis.call('HSET', K.meta, 'czxid', czxid, 'mzxid', mzxid)
 if sites or parts or has_groups then
-  redis.call('HSET', K.meta, 'sites', czxid .. ' ' .. mzxid .. ((gates or has_groups) and ' =' or ''))
+  redis.call('HSET', K.meta, 'sites', czxid .. ' ' .. mzxid .. ((gates or has_groups) and member_sizes() or ''))
 end
 finish()
 return 1
