@@ -120,7 +120,8 @@ local function singles_of(sources)
   for _, source in ipairs(sources) do
     local scores = redis.call('ZMSCORE', source.key, unpack(source.domains))
     for i, domain in ipairs(source.domains) do
-      singles[#singles + 1] = { domains = { domain }, o = { source.o[i] }, gate = source.gate, first = tonumber(scores[i]) }
+      singles[#singles + 1] = { domains = { domain }, o = { source.o[i] }, gate = source.gate,
+        first = tonumber(scores[i]) }
     end
   end
   return singles
@@ -159,9 +160,9 @@ function gates.round(V, limit, due)
   ready_due(V, due, opened)
   local round, sources = round_of(false, {}, {}), {}
   local direct, behind = ready_ones(V, limit, opened)
-  local known = #direct
+  local before = #direct
   add_source(sources, K.ready(V), direct, tags_of(V, K.ready(V), direct), nil)
-  round.behind, round.gates, round.gate_of = behind + #direct - known, open_gates(V, opened), {}
+  round.behind, round.gates, round.gate_of = behind + #direct - before, open_gates(V, opened), {}
   for _, gate in ipairs(round.gates) do
     local domains = allowed_ones(V, gate, limit)
     add_source(sources, gate.key, domains, tags_of(V, gate.key, domains), gate)
