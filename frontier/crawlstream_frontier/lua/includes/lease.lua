@@ -136,8 +136,7 @@ local function candidates(V, limit)
   return ready_round(V, limit)
 end
 
--- Return true if another domain has a better claim than a domain whose claim is out of date: the
--- next one of the round, or of the index behind it.
+-- Return true if another domain, the next of the round or of `r`, has a better claim than one whose claim changed.
 local function is_outranked(V, round, group, left, top)
   local claim = left > 1 and round.claims[group] or round.claims[group + 1]
   if claim then
