@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +16,7 @@ from crawlstream.model.event import PageReply
 from crawlstream.model.url import seed_url
 from crawlstream.wire.delivered import decode
 from crawlstream_cli.common.console import print_line, stderr_console
+from crawlstream_cli.common.option_sets import has_options_of
 from crawlstream_cli.common.words import in_words
 from crawlstream_cli.crawl.ending import REMEDIES
 from crawlstream_cli.crawl.interruption import until_signal
@@ -26,15 +28,35 @@ OTHER_STATUS, FAILED, LATE = 3, 4, 5
 _OK = range(200, 300)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatOptions:
+    """Options that name a format; one at most."""
+
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Main content as Markdown (default).")
+    ] = False
+    text: Annotated[bool, typer.Option("--text", help="Main content as plain text.")] = False
+    html: Annotated[bool, typer.Option("--html", help="Body as the site sent it.")] = False
+    links: Annotated[bool, typer.Option("--links", help="URLs of its links, one in a line.")] = (
+        False
+    )
+    json: Annotated[
+        bool, typer.Option("--json", help="Record of the result topic, as a line of JSON.")
+    ] = False
+
+    @property
+    def chosen(self) -> Format:
+        """Return the format; raise ConfigError if there are several."""
+        chosen = [each for each in Format if getattr(self, each)]
+        if len(chosen) > 1:
+            raise ConfigError(f"{' and '.join(f'--{each}' for each in chosen)}: choose one")
+        return chosen[0] if chosen else Format.MARKDOWN
+
+
+@has_options_of(FormatOptions)
 def get(
     url: Annotated[str, typer.Argument(metavar="URL", help="Page to fetch.")],
     *,
-    html: Annotated[
-        bool, typer.Option("--html", help="Body as the site sent it (default).")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Record of the result topic, as a line of JSON.")
-    ] = False,
     render: Annotated[
         bool, typer.Option("--render", help="Render the page in a browser first.")
     ] = False,
@@ -42,6 +64,7 @@ def get(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write to; it is replaced.")
     ] = None,
+    **flags: Any,
 ) -> None:
     """Fetch one page through the cluster and print it.
 
@@ -53,9 +76,7 @@ def get(
 
     Example: crawlstream get https://example.com/
     """
-    if html and as_json:
-        raise ConfigError("--html and --json: choose one")
-    how = Format.JSON if as_json else Format.HTML
+    how = FormatOptions(**flags).chosen
     wanted = GetRequest.of(_checked(url), wait, render=render)
     raise typer.Exit(until_signal(_get(load_settings(), wanted, how, output)))
 
@@ -83,7 +104,7 @@ async def _get(settings: Settings, wanted: GetRequest, how: Format, output: Path
     if reply.place is None or reply.id is None:
         return _say(_why_not(reply), FAILED)
     record = await record_at(settings, reply.place, reply.id)
-    _write(shown(how, decode(record), record), output)
+    _write(await shown(how, decode(record), record), output)
     if reply.status_code in _OK:
         return 0
     return _say(f"{reply.url}: status {reply.status_code}", OTHER_STATUS)

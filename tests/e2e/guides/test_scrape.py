@@ -18,9 +18,7 @@ from e2e.cluster import Cluster, Done
 from support.waiting import WaitUntil
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "scrape.md").read_text(encoding="utf-8")
-COMMANDS = [
-    line for text in re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL) for line in text.splitlines()
-]
+COMMANDS = re.findall(r"^\./crawlstream get .*$", GUIDE, re.MULTILINE)
 
 
 async def typed(cluster: Cluster, command: str, site: CrawlerSite, folder: Path) -> Done:
@@ -31,17 +29,27 @@ async def typed(cluster: Cluster, command: str, site: CrawlerSite, folder: Path)
 
 
 async def test_each_command_of_the_page_works(cluster: Cluster, tmp_path: Path) -> None:
-    """The body, the record, and the end of a redirect in a file."""
-    body = "<html><title>Shop</title><p>Grüße</p></html>".encode()
+    """Markdown, links, the record, and the end of a redirect in a file."""
+    body = (
+        "<html><title>Shop</title><body><main><h1>Lamps</h1><p>Grüße an <a href=/new>alle</a>, die"
+        " heute Lampen suchen und hier welche finden.</p></main></body></html>"
+    ).encode()
     pages = {
         "/": Answer(body, headers={"Content-Type": "text/html; charset=utf-8"}),
         "/old": Answer(status=301, headers={"Location": "/"}),
     }
     with serving(pages) as site:
-        plain, record, to_file = [
+        plain, links, record, to_file = [
             await typed(cluster, command, site, tmp_path) for command in COMMANDS
         ]
-    assert (plain.status, plain.out) == (0, body.decode()), plain.err
+        text = await cluster.run("get", site.url("/"), "--text")
+        both = await cluster.run("get", site.url("/"), "--text", "--links")
+    assert plain.status == 0, plain.err
+    assert plain.out.startswith("# Lamps\n")
+    assert f"Grüße an [alle]({site.url('/new')})" in plain.out
+    assert links.out == f"{site.url('/new')}\n"
+    assert "Grüße an alle, die heute" in text.out
+    assert (both.status, "--text and --links: choose one" in both.err) == (2, True)
     told = json.loads(record.out)
     assert (told["url"], told["status_code"], told["body"]) == (site.url("/"), 200, body.decode())
     assert (to_file.status, to_file.out) == (0, "")
