@@ -14,7 +14,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.words.condition import pace
 from crawlstream.model.words.price import amounts
-from crawlstream.model.words.quantities import by_reason, duration
+from crawlstream.model.words.quantities import by_reason, duration, size
 from crawlstream.wire import jsontext
 from crawlstream_cli.common.cluster_requests import refusal, request_reply
 from crawlstream_cli.common.console import print_line
@@ -97,6 +97,7 @@ def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterato
         yield "filtered", by_reason(reply["filtered"])
     if paid := reply.get("charged"):
         yield "charged", amounts({currency: int(sum_) for currency, sum_ in paid.items()})
+    yield from _budgets(reply, now)
     yield "pace", _pace(reply, ended, now=now)
     yield "started", moment(reply["started"], now=now)
     yield "active", moment(reply["last_activity"], now=now)
@@ -115,6 +116,15 @@ def _bar(ended: int, admitted: int) -> str:
     filled = int(share * _BAR)
     pages = counted(admitted, "admitted page")
     return f"{'█' * filled}{'░' * (_BAR - filled)} {int(share * 100)}% of {pages}"
+
+
+def _budgets(reply: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
+    """Yield what the run has spent of each budget, and when it ends at the latest."""
+    for name, told in reply.get("budgets", {}).items():
+        show = size if name == "max_bytes" else "{:.0%}".format
+        yield "budget", f"{name}: {show(told['spent'])} of {show(told['budget'])}"
+    if reply["state"] in {"running", "paused"} and reply.get("expires"):
+        yield "ends", until(int(reply["expires"]), now=now).removeprefix("until ")
 
 
 def _pace(reply: Mapping[str, Any], ended: int, *, now: float) -> str:

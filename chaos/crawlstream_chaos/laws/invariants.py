@@ -223,6 +223,8 @@ def _check_queues(state: Dump) -> None:
             continue
         if 0 < int(state.get(f"x:{c}").get(b"expires", 0)) < time.time():
             continue
+        if float(state.get("expiry").get(c.encode(), 1)) == 0:
+            continue  # An operation has found that it is over.
         if b"paused" in state.get(f"x:{c}") or c.encode() in state.get("revisit"):
             continue
         if _waits_for_a_run(state, c):

@@ -18,6 +18,7 @@ from crawlstream.model.web.directives import BodyBan
 from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.model.web.purposes import Purpose
 from crawlstream_cli.common.times import seconds_of
+from crawlstream_cli.crawl.budget_texts import bytes_of
 
 _Texts = list[str] | None
 
@@ -31,6 +32,23 @@ class RequestOptions:
     ] = 0
     max_pages: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of pages of the crawl.")
+    ] = None
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(
+            parser=bytes_of,
+            metavar="BYTES",
+            help="Most bytes of pages: 500M, 10G. Then the crawl ends, as expired.",
+        ),
+    ] = None
+    max_failed_share: Annotated[
+        float | None,
+        typer.Option(
+            min=0.05,
+            max=1,
+            metavar="SHARE",
+            help="End the crawl at this share of failed pages, from 100 pages on: 0.5 is half.",
+        ),
     ] = None
     max_time: Annotated[
         int | None,
@@ -189,6 +207,8 @@ class RequestOptions:
         wished = {
             "max_pages": self.max_pages,
             "max_seconds": self.max_time,
+            "max_bytes": self.max_bytes,
+            "max_failed_share": self.max_failed_share,
             "priority": self.priority,
             "proxy": self.proxy,
             "tls": self.tls,

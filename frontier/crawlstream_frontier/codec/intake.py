@@ -122,7 +122,9 @@ def _pack_seed(seed: Seed, profiles: Profiles, site_of: SiteOf) -> list[object]:
 
 def pack_budgets(budgets: Budgets | None) -> list[object]:
     """Return the budgets of a seed as one field, or no field."""
-    return [[budgets.max_seconds or 0]] if budgets else []
+    if budgets is None:
+        return []
+    return [[budgets.max_seconds or 0, budgets.max_bytes or 0, budgets.max_failed_share or 0]]
 
 
 def pack_occasion(appid: str, occasion: Occasion) -> list[object]:

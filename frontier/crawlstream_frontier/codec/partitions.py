@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import Budgets, CrawlKey
 from crawlstream.model.effects import IntakeBatch, Seed
 from crawlstream.model.partitions.messages import (
     ChangeAnswer,
@@ -18,12 +18,13 @@ from crawlstream.model.partitions.messages import (
     Question,
     RegisteredRun,
     SeedsOf,
+    Spent,
     Stamp,
     Version,
 )
 from crawlstream.model.statuses import PAGE_ENDS, UNFINISHED
 from crawlstream_frontier.codec.intake import Profiles, SiteOf, due_ms, entry_fields, reply_to
-from crawlstream_frontier.codec.state import SUMMED
+from crawlstream_frontier.codec.state import BUDGETS, SUMMED
 from crawlstream_frontier.codec.values import crawl_from, none_as, pack, pairs
 
 
@@ -39,6 +40,7 @@ def unpack_registered_runs(
             expires=run[3],
             remember=None if run[4] < 0 else run[4],
             generation=run[5],
+            budgets={name: most for name, most in zip(BUDGETS, run[6:], strict=True) if most},
         )
         for crawl, run in zip(crawls, packed, strict=True)
         if run
@@ -225,6 +227,30 @@ def unpack_runs(redis_epoch: int, runs: Sequence[Any]) -> list[OpenRun]:
             offsets_in(seeds),
         )
         for name, generation, number, run, seeds in runs
+    ]
+
+
+def pack_spent(spent: Sequence[Spent]) -> bytes:
+    """Pack the runs that have spent a budget."""
+    return pack(
+        [
+            [FrontierKeys.crawl_field(each.context.crawl), each.context.generation, *each[1:]]
+            for each in spent
+        ]
+    )
+
+
+def unpack_budgeted(redis_epoch: int, runs: Sequence[Any]) -> list[OpenRun]:
+    """Return the open runs that have budgets, without their seeds."""
+    return [
+        OpenRun(
+            ContextKey(crawl_from(name), generation),
+            Version(redis_epoch, number),
+            run,
+            {},
+            Budgets(max_bytes=max_bytes, max_failed_share=share),
+        )
+        for name, generation, number, run, max_bytes, share in runs
     ]
 
 

@@ -26,6 +26,10 @@ SUMMED = (*REASONS.values(), ANSWERS)
 """Letters of the counters that are added up over partitions."""
 
 
+BUDGETS = ("max_bytes", "max_failed_share")
+"""Budgets that a crawl record has, in their order."""
+
+
 def by_reason(fields: Mapping[str, str], kind: str) -> dict[str, int]:
     """Return the counters ``<kind>:<reason>`` of a crawl record, by reason."""
     prefix = kind + ":"
@@ -84,6 +88,12 @@ def frontier_state(answer: Sequence[Any]) -> FrontierState:
     )
 
 
+def _budgets(text: str) -> dict[str, float]:
+    """Return the budgets of a crawl record, without those that are not set."""
+    values = map(float, text.split())
+    return {name: value for name, value in zip(BUDGETS, values, strict=False) if value}
+
+
 def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> CrawlState:
     """Return the record of a crawl and its domains as a value."""
 
@@ -99,6 +109,7 @@ def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> 
         last_activity=number("active") / 1000,
         expires=number("expires"),
         remember=number("remember") if "remember" in fields else None,
+        budgets=_budgets(fields.get("budgets", "")),
         counted=number("counted"),
         admitted=number("admitted"),
         queued=number("queued"),

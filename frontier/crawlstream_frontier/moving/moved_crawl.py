@@ -18,12 +18,18 @@ _ENDED = tuple(map(str.encode, PAGE_ENDS))
 _BY_REASON = frozenset(f"{letter}:".encode() for letter in SUMMED)
 _CARRIED = (
     *(b"expires", b"expires_by", b"budget", b"remember", b"remember_by"),
+    *(b"budgets", b"budgets_by"),
     *(b"occasion", b"steered", b"recovered"),
 )
 """Further fields of a run that move from one partition to one partition."""
-_KEPT_BY_COORDINATOR = ("expires", "remember", "budget", "occasion", "ending", "is_bare", "started")
-"""Further fields of a crawl in its coordinator; the first two with the place of their seed."""
+_KEPT_BY_COORDINATOR = (
+    *("expires", "remember", "budgets"),
+    *("budget", "occasion", "ending", "is_bare", "started"),
+)
+"""Further fields of a crawl in its coordinator; the first three with the place of their seed."""
 _SLAB_IS_FULL = b"32"
+_HAS_BUDGETS = b"2"
+"""Mark of a ledger, as of ``includes/budgets.lua``."""
 _PROFILE_OF = b"#"
 
 Positions = dict[bytes, int]
@@ -105,13 +111,7 @@ class MovedCrawl:
         own = {b"run": b"%d" % self.run, b"state": b"running" if self.is_open else b"finished"}
         for context in self.contexts:
             own |= {name: context.ledger[name] for name in _CARRIED if name in context.ledger}
-        for name in ("expires", "remember") if self.is_open else ("remember",):
-            if name in self.at_coordinator:
-                value, (at, place, offset) = self.at_coordinator[name]
-                own[name.encode()] = b"%d" % value
-                own[name.encode() + b"_by"] = b"%d %d %d" % (at, place, offset)
-        if self.is_open and "budget" in self.at_coordinator:
-            own[b"budget"] = self.at_coordinator["budget"]
+        own |= self._said()
         if self.top is not None:
             own[b"top"] = b"%d" % self.top
         if self.paused_until is not None:
@@ -120,6 +120,21 @@ class MovedCrawl:
                 own[b"paused_until"] = b"%d" % self.paused_until
         own |= {b"from:" + place: b"0 0" for place in self.seeds}
         return _flat(own | self._shared(slabs) | self._past())
+
+    def _said(self) -> Fields:
+        """Return what seeds say of the crawl and its run, for a ledger of one partition."""
+        own = dict[bytes, bytes]()
+        for name in ("expires", "remember", "budgets") if self.is_open else ("remember",):
+            if name in self.at_coordinator:
+                value, (at, place, offset) = self.at_coordinator[name]
+                is_one = isinstance(value, int)
+                own[name.encode()] = b"%d" % value if is_one else b"%d %.6g" % (*value[1:],)
+                own[name.encode() + b"_by"] = b"%d %d %d" % (at, place, offset)
+        if self.is_open and "budget" in self.at_coordinator:
+            own[b"budget"] = self.at_coordinator["budget"]
+        if b"budgets" in own and own[b"budgets"] != b"0 0":
+            own[b"recovered"] = _HAS_BUDGETS
+        return own
 
     def context(self, slabs: int, clock: int, *, is_coordinator: bool) -> list[bytes]:
         """Return its ledger for one of several partitions; the coordinator counts ended pages."""
@@ -217,6 +232,10 @@ def _of_ledger(ledger: Fields, *, is_open: bool) -> dict[str, Any]:
     }
     if b"occasion" in ledger:
         found["occasion"] = ledger[b"occasion"]
+    if is_open and b"budgets_by" in ledger:
+        most, share = ledger[b"budgets"].split()
+        place = [*map(int, ledger[b"budgets_by"].split())]
+        found["budgets"] = [[0, int(most), float(share)], place]
     if is_open and b"budget" in ledger:
         found["budget"] = ledger[b"budget"]
     if is_open and b"started" in ledger:

@@ -21,6 +21,7 @@ from crawlstream.model.partitions.messages import (
     Overdue,
     Question,
     RegisteredRun,
+    Spent,
     ToNote,
 )
 from crawlstream_frontier.codec.coordinator import (
@@ -36,6 +37,8 @@ from crawlstream_frontier.codec.partitions import (
     pack_change_answers,
     pack_finish,
     pack_questions,
+    pack_spent,
+    unpack_budgeted,
     unpack_changes,
     unpack_labels,
     unpack_registered_runs,
@@ -136,6 +139,14 @@ class Coordinator:
         """
         _, redis_epoch, runs, passed = await self._ask("quiet", grace_ms, start, most)
         return unpack_runs(redis_epoch, runs), passed
+
+    async def spend(self, spent: Sequence[Spent]) -> list[OpenRun]:
+        """End runs that have spent a budget; return the open runs that have budgets.
+
+        ``overdue`` then answers the ended ones.
+        """
+        _, redis_epoch, runs = await self._ask("spend", pack_spent(spent))
+        return unpack_budgeted(redis_epoch, runs)
 
     async def overdue(self, grace_ms: int, dedupe_ms: int, *, most: int = 50) -> Overdue:
         """Return the ends that its clock says are due, for Kafka and then for ``lapse``.

@@ -83,6 +83,7 @@ def with_latest_run(state: CrawlState | None, crawl: CrawlKey, said: RegisteredR
         paused_until=said.paused_until or 0,
         expires=said.expires,
         remember=said.remember,
+        budgets=said.budgets,
     )
 
 

@@ -27,6 +27,7 @@ from crawlstream_frontier.partitions.confirm import is_over, summed
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.partitions.labelling import Labelling
 from crawlstream_frontier.wake import Sleeper
+from redis_monitor.partitions.spending import BudgetLooks
 
 IDLE_S, BUSY_S = 1.0, 0.1
 """Pause between two looks of a coordinator: with no run that might be over, and with one."""
@@ -86,6 +87,7 @@ class Endings:
         self._partition = partition
         self._frontiers = frontiers
         self._coordinator = frontiers[partition].coordinator
+        self._spending = BudgetLooks(frontiers, self._coordinator)
         self._labelling = labelling
         self._sleeper = sleeper
         self._grace_ms = grace_ms
@@ -108,6 +110,7 @@ class Endings:
         )
         await self._look(await self._perhaps_over(runs))
         self._go_on(passed)
+        await self._spending.look()
         next_s = await self._lapse()
         if not (runs or told):
             return min(next_s, IDLE_S)

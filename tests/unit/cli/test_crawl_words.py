@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from rich.console import Console
 
 from crawlstream.boot.settings import load_settings
@@ -19,6 +20,7 @@ from crawlstream.model.words.quantities import by_reason, size
 from crawlstream_cli.common.follow import CrawlProgress
 from crawlstream_cli.common.words import counted
 from crawlstream_cli.crawl import watch as watching
+from crawlstream_cli.crawl.budget_texts import bytes_of
 from crawlstream_cli.crawl.ending import Summary, exit_code, print_result
 from crawlstream_cli.crawl.line import progress_text
 from crawlstream_cli.crawl.watch import SILENCE_S, CrawlWatch
@@ -185,3 +187,25 @@ def test_numbers_are_read_as_words() -> None:
         "5.0 TB",
     ]
     assert by_reason({"a": 1, "b": 2, "c": 2}) == "b 2, c 2, a 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("500", 500),
+        ("10G", 10**10),
+        ("1.5T", 1_500_000_000_000),
+        ("7 kb", 7_000),
+        ("2MB", 2 * 10**6),
+    ],
+)
+def test_bytes_have_decimal_units(text: str, most: int) -> None:
+    """As sizes are shown: 1 GB is 10^9 bytes."""
+    assert bytes_of(text) == most
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1G", "ten", "1G5", "1001T", "1GiB"])
+def test_other_texts_are_refused(text: str) -> None:
+    """With an example of what is meant."""
+    with pytest.raises(typer.BadParameter, match="10G"):
+        bytes_of(text)

@@ -71,6 +71,8 @@ def test_a_crawl_request_carries_every_field() -> None:
         "expires": 2_000_000_000,
         "remember": 86_400,
         "max_seconds": 7_200,
+        "max_bytes": 10**10,
+        "max_failed_share": 0.5,
         "not_before": 1.5,
         "useragent": "test-agent",
         "cookie": "a=b; c=d",
@@ -115,16 +117,20 @@ def test_a_crawl_request_carries_every_field() -> None:
 
 def test_a_seed_without_budgets_says_nothing_of_them() -> None:
     """It leaves those of the crawl as they are; one with a budget sets them all."""
-    for seconds, budgets in ((0, None), (9, Budgets(max_seconds=9))):
-        request = decode(raw(CRAWL, max_seconds=seconds))
+    told: list[dict[str, Any]] = [{"max_seconds": 9}, {"max_bytes": 1}, {"max_failed_share": 0.05}]
+    for said in ({}, *told):
+        request = decode(raw(CRAWL, **said))
         assert isinstance(request, CrawlRequest)
-        assert request.budgets == budgets
+        assert request.budgets == (Budgets(**said) if said else None)
+    request = decode(raw(CRAWL, max_seconds=0, max_bytes=0, max_failed_share=None))
+    assert isinstance(request, CrawlRequest)
+    assert request.budgets is None
 
 
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 30
+    assert len(nulls) == 32
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))

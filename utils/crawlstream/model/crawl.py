@@ -76,12 +76,32 @@ class Inherited:
     """Reply to ``uuid``: when the seed is admitted, or when its page is there."""
 
 
+LEAST_PAGES = 100
+"""Pages that a run has at least when its share of failed pages is looked at."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
     """Budgets of a crawl, as one seed sets them, all together; ``None`` means "no such budget"."""
 
     max_seconds: int | None = None
     """Longest time between the beginning of a run and its end."""
+    max_bytes: int | None = None
+    """Bytes of bodies, as the ledger of the run counts them."""
+    max_failed_share: float | None = None
+    """Failed pages of those that are done or failed, once these are ``LEAST_PAGES``."""
+
+    def spent_by(self, counters: Mapping[str, int]) -> str:
+        """Return a budget that the counters of a run have spent, or "".
+
+        ``includes/budgets.lua`` has the same rule. Time is not looked at.
+        """
+        failed = counters.get("failed", 0)
+        pages = counters.get("done", 0) + failed
+        if self.max_bytes and counters.get("bytes", 0) >= self.max_bytes:
+            return "max_bytes"
+        share = self.max_failed_share if pages >= LEAST_PAGES else None
+        return "max_failed_share" if share and failed >= share * pages else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

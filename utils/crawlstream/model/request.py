@@ -120,6 +120,8 @@ class CrawlRequest(Inherited):
     """Seconds for which the dedupe set outlives a finished run; None: keep the value set before."""
     expires: int = 0
     max_seconds: int | None = None
+    max_bytes: int | None = None
+    max_failed_share: float | None = None
     not_before: float = 0
     method: str = "GET"
     body: str | None = None

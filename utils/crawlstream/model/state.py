@@ -47,6 +47,8 @@ class CrawlState:
     """Pages that the waste guard ended before they were requested."""
     remember: int | None = None
     """Seconds for which its seen pages outlive a finished run; None: the operator's setting."""
+    budgets: Mapping[str, float] = field(default_factory=dict)
+    """``max_bytes`` and ``max_failed_share`` of the run, if it has them."""
     counted: int = 0
     """Pages of all of its runs that count against page limits while its data is kept."""
     spilled: int = 0
@@ -73,6 +75,15 @@ class CrawlState:
     in_transit: int = 0
     """Records of links that partitions must read before the run can end; only in the state of a
     single crawl."""
+
+    @property
+    def spending(self) -> Mapping[str, Mapping[str, float]]:
+        """Return ``budget`` and ``spent`` of each budget of the run."""
+        share = self.failed / max(self.done + self.failed, 1)
+        spent = {"max_bytes": self.body_bytes, "max_failed_share": round(share, 4)}
+        return {
+            name: {"budget": budget, "spent": spent[name]} for name, budget in self.budgets.items()
+        }
 
     @property
     def is_under_way(self) -> bool:

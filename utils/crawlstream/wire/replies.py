@@ -364,4 +364,5 @@ def _ledger(state: CrawlState) -> _Record:
         "last_activity": int(state.last_activity),
         "remember": state.remember,
         "counted": state.counted,
+        **({"budgets": state.spending} if state.budgets else {}),
     }

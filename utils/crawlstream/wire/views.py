@@ -87,6 +87,7 @@ def crawl(state: CrawlState, spiders: condition.Spiders = None) -> View:
         **fields.pop("crawl"),
         **fields,
         "charged": charged_as_texts(state.charged),
+        "budgets": dict(state.spending),
         "pending": state.pending,
         "held_back": dict(state.held_back),
         **condition_of(state, spiders),

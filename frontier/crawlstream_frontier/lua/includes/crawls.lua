@@ -107,8 +107,8 @@ local function is_meant_by_stop(seeds, place, timestamp)
 end
 
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
-  'skipped', 'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'budget', 'top', 'recovered', 'steered',
-  'occasion' }
+  'skipped', 'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'budget', 'budgets', 'budgets_by',
+  'top', 'recovered', 'steered', 'occasion' }
 
 -- End the pause of a run; return true if it was paused.
 local function forget_pause(c)
@@ -206,6 +206,12 @@ local function close_run(name, state)
   local queued, delayed = tonumber(waiting[1] or 0), tonumber(waiting[2] or 0)
   local spilled = tonumber(waiting[3] or 0)
   redis.call('HSET', K.ledger(record.c), 'state', state)
+  if crawl.budgets then
+    redis.call('SREM', K.spending, record.c)
+  end
+  if crawl.spent and state == 'expiring' then
+    redis.call('HSET', K.ledger(record.c), 'budget', crawl.spent)
+  end
   forget_steering(record.c)
   redis.call('ZREM', K.idle, record.c)
   redis.call('HINCRBY', K.totals, 'running', -1)
@@ -286,6 +292,9 @@ local function end_run(c, remember_ms)
   redis.call('HSET', K.ledger(c), 'state', ending)
   forget_steering(c)
   redis.call('ZREM', K.expiry, c)
+  if crawl.budgets then
+    redis.call('SREM', K.spending, c)
+  end
   redis.call('ZADD', K.forget, int(now + remember_ms), c)
   if crawl.state == 'running' then
     redis.call('HINCRBY', K.totals, 'running', -1)

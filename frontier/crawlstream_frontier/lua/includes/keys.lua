@@ -33,6 +33,7 @@ function K.views(S) return P .. 'views:' .. S end
 K.names = P .. 'names'
 K.idle = P .. 'idle'
 K.expiry = P .. 'expiry'
+K.spending = P .. 'spending'
 K.forget = P .. 'forget'
 K.shifts = P .. 'shifts'
 K.pauses = P .. 'pauses'
@@ -61,6 +62,7 @@ K.closed = P .. 'closed'
 K.enrolled = P .. 'enrolled'
 K.taken = P .. 'taken'
 K.late = P .. 'late'
+K.budgeted = P .. 'budgeted'
 K.credits = P .. 'credits'
 function K.home_profiles(name) return P .. 'profiles:' .. name end
 function K.need(c) return P .. 'need:' .. c end

@@ -22,17 +22,25 @@ local crawl_cache, crawl_of = {}, nil
 
 --- include: standings
 
+local wake_tend_by
+
+--- include: budgets
+
 -- Return {state, run, name, expires, paused, recovered, occasion, parts, context} of crawl c; state is nil for an
--- unknown crawl.
+-- unknown crawl. With budgets, `budgets` has them and what the run has spent; `spent` names one
+-- that it has reached.
 function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
     local x = redis.call('HMGET', K.ledger(c), 'state', 'run', 'name', 'expires', 'paused',
       'recovered', 'occasion', 'parts', 'label')
     record = { state = x[1] or nil, run = x[2], name = x[3], expires = tonumber(x[4] or 0),
-      paused = x[5] and true or nil, recovered = x[6] and true or nil, occasion = x[7] or nil,
+      paused = x[5] and true or nil, recovered = x[6] and x[6] ~= '2' or nil, occasion = x[7] or nil,
       parts = x[8] and true or nil, context = x[9] and standings().read(x[9]) or nil }
     crawl_cache[c] = record
+    if x[6] and x[6] ~= '1' then
+      budgets().load(c, record)
+    end
   end
   return record
 end
@@ -55,7 +63,7 @@ local function owe(kind, c, details)
 end
 
 -- Note that `tend` has work at `at`: wake its callers if their next call is later.
-local function wake_tend_by(at)
+function wake_tend_by(at)
   local tend_at = tonumber(redis.call('HGET', K.meta, 'tend_at') or FOREVER)
   if at < tend_at then
     redis.call('HSET', K.meta, 'tend_at', int(at))
@@ -93,6 +101,9 @@ local function save_ledger()
       end
     end
     redis.call('HSET', key, 'active', int(wall))
+    if crawl_cache[c] and crawl_cache[c].budgets then
+      budgets().add(c, of)
+    end
   end
   for field, amount in pairs(totals) do
     redis.call('HINCRBY', K.totals, field, int(amount))

@@ -3,22 +3,22 @@
 --   if the coordinator goes back: its epoch is another one then. In a new epoch of the coordinator nothing is reported
 --   or changed before `recover` has restored the reports of earlier ones.
 -- `reg` HASH name -> packed {g, run, is_open, number, is_published, `owed`, over {place -> offset}, seeds {place ->
---   offset}, first {place -> {ms, offset}}, latest {place -> ms}, passed {place -> {from, behind …}}, paused,
---   until_s, shift, top, started, expires, budget, remember, occasion, ending, lapsed, forget_at, is_bare, is_unsaid,
+--   offset}, first {place -> {ms, offset}}, latest {place -> ms}, passed {place -> {from, behind …}}, paused, until_s,
+--   shift, top, started, expires, budget, budgets, remember, occasion, ending, lapsed, forget_at, is_bare, is_unsaid,
 --   is_new}. is_published: Kafka has the ending of the run before; `owed`: the run whose ending it lacks. over: seeds
---   below belong to runs that are over; seeds: behind the last enrolled seed; first, latest: of the open run's
---   seeds; passed: repetitions among them. g: generation; a stop ends it, and so does the coordinator's clock: `lapsed`
+--   below belong to runs that are over; seeds: behind the last enrolled seed; first, latest: of the open run's seeds;
+--   passed: repetitions among them. g: generation; a stop ends it, and so does the coordinator's clock: `lapsed`
 --   (expired, forgotten) marks a generation that is about to end by the clock; nothing enters meanwhile. started: wall
---   ms at which the open run began. expires, remember: {value, place in time of its record}, as of `told` in a
---   frontier of one partition. ending: how the latest run ended. is_bare: its generation has had no run. is_unsaid:
+--   ms at which the open run began. expires, budgets, remember: {value, place in time of its record}, as of `told` in
+--   a frontier of one partition. ending: how the latest run ended. is_bare: its generation has had no run. is_unsaid:
 --   Kafka does not have its numbers yet. is_new: it has not begun, but its numbers are known from Kafka.
 -- `tell` SET "<name> <generation> <life> <number> <partition> <what>": changes to deliver to partitions; what: ended
 --   or expired, or changed, after which they request the label. `closing` HASH "<name> <generation>" -> packed {how,
 --   run, request, started, occasion, budget, purged {partition -> pages}, fields {field -> sum}, drained}: the
 --   partitions' answers about a stopped or expired run; drained: number of partitions without a page of it in flight.
---   `open` ZSET name -> frontier ms of the last seed of its open run. `expiring` ZSET name -> epoch s at which its open
---   run expires. `forgetting` ZSET name -> frontier ms at which a crawl without a run forgets its pages, and is then
---   forgotten itself.
+--   `budgeted` SET of names whose open runs have budgets. `open` ZSET name -> frontier ms of the last seed of its
+--   open run. `expiring` ZSET name -> epoch s at which its open run expires. `forgetting` ZSET name -> frontier ms at
+--   which a crawl without a run forgets its pages, and is then forgotten itself.
 -- Needs: clock, ledger. Cost: four commands per crawl and call, and one per partition if something ends.
 local REMEMBER_BARE_MS, DEDUPE_MS = 3600 * 1000, 600 * 1000
 local registry_cache, changed_crawls = {}, {}
@@ -68,6 +68,9 @@ local function save_registry()
     end
     index(K.expiring, name, crawl.is_open and crawl.expires and crawl.expires[1])
     index(K.forgetting, name, not crawl.is_open and crawl.forget_at)
+    if crawl.budgets then
+      redis.call('SADD', K.budgeted, name)
+    end
   end
   changed_crawls = {}
 end
@@ -106,6 +109,10 @@ local function close(name, crawl)
     cover(crawl, place, passed[#passed])
   end
   crawl.is_open, crawl.paused, crawl.until_s, crawl.shift, crawl.top = false, nil, nil, nil, nil
+  if crawl.budgets then
+    redis.call('SREM', K.budgeted, name)
+    crawl.budgets = nil
+  end
   crawl.expires, crawl.passed, crawl.first, crawl.latest, crawl.started, crawl.budget = nil, nil, nil, nil, nil, nil
   local remember_ms = crawl.remember and crawl.remember[1] * 1000
   crawl.forget_at = now + (remember_ms or tonumber(redis.call('HGET', K.meta, 'dedupe') or DEDUPE_MS))

@@ -1,10 +1,11 @@
--- Settings of a crawl that come with its seeds: the firing that feeds them, and how long it remembers its pages.
+-- Settings of a crawl that come with its seeds: the firing that feeds them, how long it remembers its pages, and the
+--   budgets of its run.
 -- Guarantee: regardless of the order in which partitions are read, the latest seed with a setting decides how long
---   a crawl remembers its pages; by the time of its record, then by partition and offset. The occasion of a
---   run is the latest that a seed of it names.
+--   a crawl remembers its pages, or its budgets; by the time of its record, then by partition and offset. A run has
+--   the latest occasion that a seed of it names.
 -- A place in time is {timestamp, partition, offset} of a record.
 -- Needs: clock, ledger. Cost: two commands per crawl and call; nothing for seeds without these settings.
-local remember_of, occasion_of = {}, {}
+local remember_of, budgets_of, occasion_of = {}, {}, {}
 
 local function as_text(place_in_time)
   return int(place_in_time[1]) .. ' ' .. int(place_in_time[2]) .. ' ' .. int(place_in_time[3])
@@ -32,11 +33,28 @@ local function note_occasion_of(c, occasion)
   end
 end
 
--- Seeds of one partition come in the order of their offsets.
-local function note_remember(c, remember, place_in_time)
-  local former = remember_of[c]
+-- Note what a seed says in `remember_of` or `budgets_of`. Seeds of one partition come in the order of their offsets.
+local function note_latest(said_of, c, said, place_in_time)
+  local former = said_of[c]
   if not former or place_in_time[1] >= former[2][1] then
-    remember_of[c] = { remember, place_in_time }
+    said_of[c] = { said, place_in_time }
+  end
+end
+
+-- Set the budgets of a run, {max_seconds, max_bytes, max_failed_share}.
+local function set_budgets(c, said, by)
+  local RECOVERED, BUDGETED = 1, 2
+  local flags = (crawl_of(c).recovered and RECOVERED or 0) + ((said[2] > 0 or said[3] > 0) and BUDGETED or 0)
+  redis.call('HSET', K.ledger(c), 'budgets', string.format('%.0f %.6g', said[2], said[3]), 'budgets_by', by)
+  redis.call(flags < BUDGETED and 'SREM' or 'SADD', K.spending, c)
+  if flags > 0 then
+    redis.call('HSET', K.ledger(c), 'recovered', int(flags))
+  else
+    redis.call('HDEL', K.ledger(c), 'recovered')
+  end
+  crawl_cache[c] = nil
+  if flags >= BUDGETED then
+    budgets().add(c, {})
   end
 end
 
@@ -53,5 +71,10 @@ local function save_told()
       redis.call('HSET', K.ledger(c), 'remember', int(of[1]), 'remember_by', as_text(of[2]))
     end
   end
-  remember_of, occasion_of = {}, {}
+  for c, of in pairs(budgets_of) do
+    if is_latest(c, 'budgets_by', of[2]) then
+      set_budgets(c, of[1], as_text(of[2]))
+    end
+  end
+  remember_of, budgets_of, occasion_of = {}, {}, {}
 end

@@ -9,7 +9,9 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.model.crawl import Budgets
-from crawlstream.model.effects import OutboxRecord, Seed
+from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
+from crawlstream.model.partitions.messages import Spent
+from crawlstream_frontier.partitions.confirm import summed
 from crawlstream_frontier.streams import Streams
 from support.partitions.two import Two, open_two
 from support.waiting import wait_until
@@ -63,3 +65,58 @@ async def test_a_budget_of_time_ends_a_run_everywhere(two: Two, redis: Redis) ->
     (ended,) = await endings(two, redis)
     assert (ended.kind, ended.budget) == ("crawl_expired", "max_seconds")
     assert ended.counters["expired"] == 2
+
+
+async def spent_in(two: Two) -> list[str]:
+    """Budgets that the runs have spent by a look at both partitions, as redis-monitors take it."""
+    coordinator = two.parts[0].coordinator
+    runs = await coordinator.spend([])
+    looks = [await part.contexts.look([run.context for run in runs]) for part in two.parts]
+    spent = [
+        Spent(run.context, run.run, budget)
+        for n, run in enumerate(runs)
+        if (budget := run.budgets.spent_by(summed(run, looks, n)))
+    ]
+    await coordinator.spend(spent)
+    return [each.budget for each in spent]
+
+
+async def test_bytes_of_all_partitions_end_a_run(two: Two, redis: Redis) -> None:
+    """Neither has spent the budget alone; once the coordinator knows, it takes no seed any more."""
+    budgeted(two, Budgets(max_bytes=1_000))
+    await two.feed()
+    for place in (0, 1):
+        await two.confirm(place)
+        found = await two.lease(place)
+        assert found
+        settle = Settle(
+            token=found[0].lease.token, outcome=Outcome.DONE, reason="2xx", body_bytes=600 - place
+        )
+        assert await spent_in(two) == []
+        await found[0].session.exchange(settles=[settle])
+    assert await spent_in(two) == ["max_bytes"]
+    assert await spent_in(two) == []
+    coordinator = two.parts[0].coordinator
+    assert (await coordinator.quiet(0))[0] == []
+    (note,) = (await coordinator.overdue(0, DEDUPE_MS)).to_note
+    assert await coordinator.lapse(note)
+    assert await two.tell() == 0
+    (ended,) = await endings(two, redis)
+    assert (ended.kind, ended.budget) == ("crawl_expired", "max_bytes")
+    assert (ended.counters["bytes"], ended.counters["done"]) == (1_199, 2)
+    assert await spent_in(two) == []
+
+
+async def test_a_coordinator_ends_only_the_run_that_was_looked_at(two: Two) -> None:
+    """Another run has a budget of its own."""
+    budgeted(two, Budgets(max_bytes=1_000))
+    await two.feed()
+    coordinator = two.parts[0].coordinator
+    (run,) = await coordinator.spend([])
+    assert run.budgets.max_bytes == 1_000
+    known = await coordinator.runs([two.crawl])
+    assert known[two.crawl].budgets == {"max_bytes": 1_000}
+    await coordinator.spend([Spent(run.context, run.run + 1, "max_bytes")])
+    later = run.context._replace(generation=run.context.generation + 1)
+    await coordinator.spend([Spent(later, run.run, "max_bytes")])
+    assert (await coordinator.overdue(0, DEDUPE_MS)).to_note == []

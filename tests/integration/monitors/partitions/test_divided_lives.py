@@ -101,6 +101,23 @@ async def test_a_run_expires_in_all_partitions(witness: Witness, site: CrawlerSi
 
 
 @pytest.mark.usefixtures("cluster")
+async def test_a_budget_of_bytes_counts_all_partitions(witness: Witness, site: CrawlerSite) -> None:
+    """The run ends seconds after they have it together, and its ending names the budget."""
+    first = site.pages[HOSTS[0] + "/0"]
+    assert isinstance(first, Answer)
+    budget = len(first.body) + 3 * 8
+    witness.feed(request(site, "spent", max_bytes=budget))
+    ending = await witness.ended("spent")
+    assert (ending["event"], ending["by"]) == ("crawl_expired", "max_bytes")
+    counters = ending["counters"]
+    assert counters["bytes"] >= budget
+    assert counters["expired"] > 0
+    assert counters["admitted"] == counters["done"] + counters["expired"] == ALL
+    (message,) = witness.records("outbound_firehose", crawlid="spent", action="expired")
+    assert message.value["by"] == "max_bytes"
+
+
+@pytest.mark.usefixtures("cluster")
 async def test_a_time_that_has_passed_expires_at_once(witness: Witness, site: CrawlerSite) -> None:
     """As with one partition: its seeds are admitted, and counted as expired."""
     urls = [site.url("/1", host) for host in HOSTS]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import Budgets, CrawlKey
 
 
 class Version(NamedTuple):
@@ -199,6 +199,16 @@ class OpenRun(NamedTuple):
     run: int
     seeds: Mapping[tuple[str, int], int]
     """Offset after the last seed, by topic UUID and Kafka partition."""
+    budgets: Budgets = Budgets()
+    """Only from ``spend``."""
+
+
+class Spent(NamedTuple):
+    """Run that has spent a budget in all partitions together."""
+
+    context: ContextKey
+    run: int
+    budget: str
 
 
 class ContextReport(NamedTuple):
@@ -330,3 +340,5 @@ class RegisteredRun(NamedTuple):
     """Seconds for which its seen pages outlive it; None: no seed sets it."""
     generation: int
     """Current generation; it may have had no run yet."""
+    budgets: Mapping[str, float] = MappingProxyType({})
+    """As of ``CrawlState``."""

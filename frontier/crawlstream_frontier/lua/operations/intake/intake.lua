@@ -44,7 +44,7 @@
 --- include: schedules
 --- include: occasions
 --- include: told
---- include: budgets
+--- include: run_end
 
 local topic, kafka_partition, start, next_offset, profiles, records, are_ahead, epoch =
   unpack(cmsgpack.unpack(ARGV[1]))
@@ -122,7 +122,7 @@ do
 
   function seed(record)
     local offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
-      domain_cap, crawl_cap, expires, not_before, uuid, site, remember, occasion, n, budgets = unpack(record, 2)
+      domain_cap, crawl_cap, expires, not_before, uuid, site, remember, occasion, n, told = unpack(record, 2)
     if was_stopped_after(name, place, timestamp, offset) then
       local crawl = load_name(name)
       if crawl then
@@ -139,12 +139,15 @@ do
     if occasion and occasion_of[c] ~= occasion then
       note_occasion_of(c, occasion)
     end
-    local max_seconds = budgets and budgets[1] or 0
+    local max_seconds = told and told[1] or 0
     if expires ~= 0 or max_seconds > 0 then
       set_expiry(c, expires, max_seconds, { timestamp, kafka_partition, offset })
     end
     if remember and remember >= 0 then
-      note_remember(c, remember, { timestamp, kafka_partition, offset })
+      note_latest(remember_of, c, remember, { timestamp, kafka_partition, offset })
+    end
+    if told then
+      note_latest(budgets_of, c, told, { timestamp, kafka_partition, offset })
     end
     local entry = profile_number(c, unpack(profiles[profile])) .. ',' .. body
     touched[c] = true

@@ -35,6 +35,11 @@ end
 -- While the frontier is being moved no run ends, and nothing is forgotten (see `withdraw`).
 local is_moving = redis.call('HEXISTS', K.meta, 'moving') == 1
 
+for _, c in ipairs(redis.call('SMEMBERS', K.spending)) do
+  if crawl_of(c).spent then
+    redis.call('ZADD', K.expiry, '0', c)
+  end
+end
 local expired_by, trusted_from = trusted(wall)
 for _, c in ipairs(is_moving and {} or due_in(K.expiry, math.floor(expired_by / 1000))) do
   redis.call('ZREM', K.expiry, c)

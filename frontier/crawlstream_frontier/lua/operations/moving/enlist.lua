@@ -36,9 +36,12 @@ function enlist.crawl(name, text, c, ledger, profiles, steered)
   redis.call('HSET', K.names, name, text)
   write(K.ledger(c), ledger)
   write(K.profiles(c), profiles)
-  local state, expires = unpack(redis.call('HMGET', K.ledger(c), 'state', 'expires'))
+  local state, expires, recovered = unpack(redis.call('HMGET', K.ledger(c), 'state', 'expires', 'recovered'))
   if state == 'running' then
     redis.call('HINCRBY', K.totals, 'running', 1)
+    if recovered == '2' or recovered == '3' then
+      redis.call('SADD', K.spending, c)
+    end
     if tonumber(expires or 0) > 0 then
       redis.call('ZADD', K.expiry, expires, c)
     end
@@ -61,6 +64,9 @@ function enlist.home(name, packed, is_open, profiles)
     redis.call('ZADD', K.open, clock, name)
     if crawl.expires then
       redis.call('ZADD', K.expiring, crawl.expires[1], name)
+    end
+    if crawl.budgets then
+      redis.call('SADD', K.budgeted, name)
     end
   else
     crawl.forget_at = clock + (crawl.remember and crawl.remember[1] * 1000 or FORGET_AFTER_MS)

@@ -32,7 +32,7 @@
 --- include: crawls
 --- include: again
 --- include: registry
---- include: budgets
+--- include: run_end
 --- include: schedules
 --- include: occasions
 
@@ -119,6 +119,9 @@ do
       if was_open and before ~= at then
         retimed[name] = crawl
       end
+    end
+    if record[BUDGETS] and is_latest(crawl.budgets, place_in_time) then
+      crawl.budgets = { record[BUDGETS], place_in_time }
     end
     if remember >= 0 and is_latest(crawl.remember, place_in_time) then
       crawl.remember = { remember, place_in_time }

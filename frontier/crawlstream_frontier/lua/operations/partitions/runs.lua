@@ -3,7 +3,8 @@
 -- Guarantee: nothing is changed.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: names of crawls.
--- Returns: packed {{run, state, paused until|-1, expires_s|0, remember_s|-1, generation} or {} …}; state: running,
+-- Returns: packed {{run, state, paused until|-1, expires_s|0, remember_s|-1, generation, max_bytes|0,
+--   max_failed_share|0} or {} …}; state: running,
 --   paused, stopping, expiring, finished, stopped, expired; {}: the coordinator knows no run; paused until 0: until
 --   resumed
 -- Cost: two commands per crawl.
@@ -30,7 +31,8 @@ for i = 1, #ARGV - 2 do
   local crawl = registered(ARGV[i])
   local state = not crawl.is_new and state_of(ARGV[i], crawl)
   runs[i] = state and { crawl.run, state, is_paused(crawl) and crawl.until_s or -1,
-    crawl.expires and crawl.expires[1] or 0, crawl.remember and crawl.remember[1] or -1, crawl.g } or {}
+    crawl.expires and crawl.expires[1] or 0, crawl.remember and crawl.remember[1] or -1, crawl.g,
+    crawl.budgets and crawl.budgets[1][2] or 0, crawl.budgets and crawl.budgets[1][3] or 0 } or {}
 end
 save_clock()
 return cmsgpack.pack(runs)
