@@ -9,13 +9,21 @@ import os
 
 import pytest
 
+from crawlstream_chaos.waste_sites.honest import HONEST, Forum, ManyStubs, News, Shop, Wiki
+from crawlstream_chaos.waste_sites.site import Site
+from crawlstream_chaos.waste_sites.traps import (
+    TRAPS,
+    AnyHost,
+    Calendar,
+    GrowingPaths,
+    Orders,
+    Sessions,
+    SoftErrors,
+)
 from crawlstream_frontier.waste.families import FamilyTable
 from crawlstream_frontier.waste.packing import MOST_BYTES, pack, unpack
 from support.waste.crawling import ModelCrawl
-from support.waste.honest import HONEST, Forum, ManyStubs, News, Shop, Wiki
 from support.waste.model import YIELDS, GuardModel
-from support.waste.site import Site
-from support.waste.traps import TRAPS, AnyHost, Calendar, GrowingPaths, Orders, Sessions, SoftErrors
 
 SEEDS = range(1, 1 + int(os.environ.get("WASTE_SEEDS", "3")))
 BUDGET = 3000

@@ -61,6 +61,7 @@ class Name(StrEnum):
     PARTITIONS = "partitions"
     LINKS = "links"
     QUALITY_CPU = "quality-cpu"
+    WASTE = "waste"
     ENDINGS = "endings"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace
 
 import pytest
 from redis.asyncio import Redis
@@ -18,6 +17,10 @@ from crawlstream.model.crawl import Entry
 from crawlstream.model.event import GuardVerdict
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import serving
+from crawlstream_chaos.waste_sites.honest import Shop, Wiki
+from crawlstream_chaos.waste_sites.served import ManySites
+from crawlstream_chaos.waste_sites.site import Site
+from crawlstream_chaos.waste_sites.traps import Calendar, Orders, Sessions
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.waste.packing import unpack
 from support.crawler.cluster import CrawlerCluster
@@ -25,10 +28,7 @@ from support.crawler.leases import lease
 from support.session.own import own_redis_server
 from support.waiting import wait_until
 from support.waste.crawling import ModelCrawl
-from support.waste.honest import Shop, Wiki
-from support.waste.served import ManySites
-from support.waste.site import Site, SitePage, Url
-from support.waste.traps import Calendar, Orders, Sessions
+from support.waste.small import SmallShop
 
 __all__ = ["own_redis_server"]
 
@@ -205,14 +205,3 @@ async def _spoil(redis: Redis) -> None:
             await redis.delete(key)
         else:
             await redis.set(key, rng.randbytes(rng.randrange(2100)))
-
-
-class SmallShop(Shop):
-    """The first two categories of a shop."""
-
-    def core(self, at: Url) -> SitePage | None:
-        """Return a page of these categories."""
-        page = super().core(at)
-        if page and at.path == "/":
-            return replace(page, links=page.links[:2])
-        return page

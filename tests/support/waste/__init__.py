@@ -1,1 +1,1 @@
-"""Generated sites with and without traps, a model of the waste guard, and a crawl of them."""
+"""A model of the waste guard, and a crawl of generated sites."""

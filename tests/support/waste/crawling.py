@@ -8,9 +8,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 from crawling.quality.address_parts import pairs_of, place_of
+from crawlstream_chaos.waste_sites.site import Site, SitePage, Url, url
 from crawlstream_frontier.waste.votes import PageVote
 from support.waste.model import GuardModel
-from support.waste.site import Site, SitePage, Url, url
 
 BATCH = 16
 

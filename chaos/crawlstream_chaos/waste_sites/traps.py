@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from zlib import crc32
 
-from support.waste.site import GONE, Site, SitePage, Url, number, page, story, url
+from crawlstream_chaos.waste_sites.site import GONE, Site, SitePage, Url, number, page, story, url
 
 _FIRST_MONTH, _MONTHS = 2026 * 12, 24
 

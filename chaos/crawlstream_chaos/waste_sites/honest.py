@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from support.waste.site import GONE, Site, SitePage, Url, number, page, url
+from crawlstream_chaos.waste_sites.site import GONE, Site, SitePage, Url, number, page, url
 
 
 def _spread(text: str, buckets: int) -> int:
