@@ -30,18 +30,18 @@ from crawlstream.wire.stored import encode_entry
 from crawlstream_chaos.scripted_site import serving
 from crawlstream_chaos.waste_sites.honest import HONEST
 from crawlstream_chaos.waste_sites.served import ManySites, SiteLog
-from crawlstream_chaos.waste_sites.site import Site
+from crawlstream_chaos.waste_sites.site import GeneratedSite
 from crawlstream_chaos.waste_sites.traps import (
     Calendar,
     GrowingPaths,
     Orders,
     Searches,
-    Sessions,
+    SessionIds,
     SoftErrors,
 )
 from crawlstream_frontier.frontier import Frontier
 
-TRAPS = (Calendar, Sessions, Orders, GrowingPaths, SoftErrors, Searches)
+TRAPS = (Calendar, SessionIds, Orders, GrowingPaths, SoftErrors, Searches)
 BUDGET = 3_000
 RULE = ThrottleRule(hits=50, window_s=1, concurrency=8)
 WORKERS = 2
@@ -81,9 +81,12 @@ async def _is_over(frontier: Frontier, log: SiteLog, host: str) -> bool:
 
 
 async def _crawl(
-    redis: Redis, kafka: str, folder: str, kinds: Sequence[type[Site]], guard: str
+    redis: Redis, kafka: str, folder: str, kinds: Sequence[type[GeneratedSite]], guard: str
 ) -> Mapping[str, SiteLog]:
-    """Crawl sites until each has ended, or has had its budget; return their logs by name."""
+    """Crawl sites until each has ended, or has had its budget.
+
+    Return their logs, keyed by the name of the site.
+    """
     ManySites.host({f"127.0.1.{n}": kind() for n, kind in enumerate(kinds, 1)})
     with serving({}, ManySites) as web, ExitStack() as workers:
         urls = {host: web.url("/", host) for host in ManySites.logs}

@@ -10,14 +10,14 @@ import os
 import pytest
 
 from crawlstream_chaos.waste_sites.honest import HONEST, Forum, ManyStubs, News, Shop, Wiki
-from crawlstream_chaos.waste_sites.site import Site
+from crawlstream_chaos.waste_sites.site import GeneratedSite
 from crawlstream_chaos.waste_sites.traps import (
     TRAPS,
     AnyHost,
     Calendar,
     GrowingPaths,
     Orders,
-    Sessions,
+    SessionIds,
     SoftErrors,
 )
 from crawlstream_frontier.waste.families import FamilyTable
@@ -29,9 +29,9 @@ SEEDS = range(1, 1 + int(os.environ.get("WASTE_SEEDS", "3")))
 BUDGET = 3000
 NOW = 1_700_000_000
 
-LEARNED: dict[type[Site], dict[str, str]] = {
+LEARNED: dict[type[GeneratedSite], dict[str, str]] = {
     Calendar: {"/events/#/#/#": "last"},
-    Sessions: {"?s_id9": "dropped"},
+    SessionIds: {"?s_id9": "dropped"},
     Orders: {"?sort": "dropped", "?view": "dropped"},
     GrowingPaths: {"/a/*": "open", "/a/*/*/*": "last"},
     SoftErrors: {"/a/*": "last"},
@@ -44,7 +44,7 @@ LEARNED: dict[type[Site], dict[str, str]] = {
 """Verdicts on some families after 3 000 fetches that change no link."""
 
 
-def _cases(kinds: tuple[type[Site], ...]) -> list[object]:
+def _cases(kinds: tuple[type[GeneratedSite], ...]) -> list[object]:
     return [
         pytest.param(kind, seed, id=f"{kind.name} {seed}")
         for kind in kinds
@@ -68,7 +68,7 @@ def _model_table(model: GuardModel) -> dict[int, tuple[object, ...]]:
 
 @pytest.mark.parametrize("acts", [False, True], ids=["watch", "on"])
 @pytest.mark.parametrize(("kind", "seed"), _cases((*TRAPS, *HONEST)))
-def test_sketch_judges_as_the_model(kind: type[Site], seed: int, *, acts: bool) -> None:
+def test_sketch_judges_as_the_model(kind: type[GeneratedSite], seed: int, *, acts: bool) -> None:
     """A sketch that is packed after each batch has all counters and verdicts of the model."""
     crawl, raw = ModelCrawl(kind(seed), BUDGET, acts=acts), b""
     for votes in crawl.batches():
@@ -80,7 +80,7 @@ def test_sketch_judges_as_the_model(kind: type[Site], seed: int, *, acts: bool) 
 
 
 @pytest.mark.parametrize("kind", LEARNED, ids=lambda kind: kind.name)
-def test_model_learns_the_traps_and_spares_what_is_honest(kind: type[Site]) -> None:
+def test_model_learns_the_traps_and_spares_what_is_honest(kind: type[GeneratedSite]) -> None:
     """The model itself comes to the verdicts that a reader of the site expects."""
     crawl = ModelCrawl(kind(), BUDGET, acts=False)
     for _ in crawl.batches():
@@ -90,7 +90,7 @@ def test_model_learns_the_traps_and_spares_what_is_honest(kind: type[Site]) -> N
 
 
 @pytest.mark.parametrize("kind", [Shop, Forum, Wiki, ManyStubs, News], ids=lambda kind: kind.name)
-def test_verdicts_lose_no_page_of_an_honest_site(kind: type[Site]) -> None:
+def test_verdicts_lose_no_page_of_an_honest_site(kind: type[GeneratedSite]) -> None:
     """A crawl that acts on all verdicts fetches every page that is worth having."""
     crawl = ModelCrawl(kind(), 12_000, acts=True)
     for _ in crawl.batches():

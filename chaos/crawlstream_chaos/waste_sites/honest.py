@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from crawlstream_chaos.waste_sites.site import GONE, Site, SitePage, Url, number, page, url
+from crawlstream_chaos.waste_sites.site import (
+    GONE,
+    GeneratedPage,
+    GeneratedSite,
+    Url,
+    number,
+    page,
+    url,
+)
 
 
 def _spread(text: str, buckets: int) -> int:
     return crc32(text.encode()) % buckets
 
 
-class Shop(Site):
+class Shop(GeneratedSite):
     """Categories that show 60 of their 100 products; the others are behind brand and colour."""
 
     name, is_honest = "shop with facets", True
     size = 2001
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of the site."""
         if at.path == "/":
             return page("home", "home", [url(f"/c/{c}") for c in range(20)])
@@ -32,7 +40,7 @@ class Shop(Site):
     def _product(self, n: int) -> Url:
         return url(f"/p/{n}-{_spread(str(n), 9973)}")
 
-    def _category(self, at: Url) -> SitePage:
+    def _category(self, at: Url) -> GeneratedPage:
         category, params = number(at.path[3:]), at.params
         if not 0 <= category < 20:
             return GONE
@@ -58,7 +66,7 @@ class Shop(Site):
         return page("listing", None, links)
 
 
-class Forum(Site):
+class Forum(GeneratedSite):
     """300 threads of 1 to 12 pages; each post has an address that shows its page again."""
 
     name, is_honest = "forum", True
@@ -71,7 +79,7 @@ class Forum(Site):
     def _pages(self, thread: int) -> int:
         return 1 + _spread(f"t{thread}", 12)
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of the site."""
         if at.path == "/":
             return page("home", "home", [url("/f")])
@@ -84,7 +92,7 @@ class Forum(Site):
         thread = number(at.params.get("id"))
         return self._thread(thread, n, at) if at.path == "/t" and 0 <= thread < 300 else None
 
-    def _thread(self, thread: int, n: int, at: Url) -> SitePage:
+    def _thread(self, thread: int, n: int, at: Url) -> GeneratedPage:
         if "post" in at.params:
             n = 1 + max(number(at.params["post"]), 0) // 10
         if not 1 <= n <= self._pages(thread):
@@ -95,13 +103,13 @@ class Forum(Site):
         return page(f"thread {thread} {n}", f"t{thread}.{n}", links)
 
 
-class Wiki(Site):
+class Wiki(GeneratedSite):
     """500 articles, and 2 000 stubs whose text is the same but for their name."""
 
     name, is_honest = "wiki of stubs", True
     size = 2501
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of the site."""
         if at.path == "/":
             return page("home", "home", [self._page(n) for n in range(0, 500, 10)])
@@ -130,7 +138,7 @@ class ManyStubs(Wiki):
         return super()._related(n) + [self._page(2500 + n * 16 + k) for k in range(16)]
 
 
-class News(Site):
+class News(GeneratedSite):
     """Stories below dates, and an archive by day in which one day of three is empty."""
 
     name, is_honest = "news by date", True
@@ -142,7 +150,7 @@ class News(Site):
         days = (f"{y}/{m}/{d}" for y in self._YEARS for m in range(1, 13) for d in range(1, 29))
         return 1 + sum(_spread(day, 3) for day in days)
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of the site."""
         if at.path == "/":
             return page(
@@ -164,7 +172,7 @@ class News(Site):
         return page(f"story {at.path}", at.path, [url("/")]) if is_story else None
 
 
-class Versions(Site):
+class Versions(GeneratedSite):
     """300 pages in eight versions; most are the same in all."""
 
     name, is_honest = "docs in versions", True
@@ -182,7 +190,7 @@ class Versions(Site):
     def _has(self, version: int, n: int) -> bool:
         return n % 10 != 9 or version <= 3
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of the site."""
         if at.path == "/":
             return page("home", "home", [url(f"/v{version}/p0") for version in range(8)])
@@ -195,7 +203,7 @@ class Versions(Site):
         return page(text, text, [*links, url(f"/v{(version + 1) % 8}/p{n}")])
 
 
-class Languages(Site):
+class Languages(GeneratedSite):
     """200 pages in twelve languages; what is not translated is shown in English."""
 
     name, is_honest = "languages", True
@@ -208,7 +216,7 @@ class Languages(Site):
     def _shown(self, n: int, language: int) -> int:
         return language if 0 <= language < 12 and _spread(f"{n}.{language}", 3) == 0 else 0
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of the site."""
         if at.path == "/":
             return page("home", "home", [url("/p/0", lang=k) for k in range(12)])

@@ -8,19 +8,19 @@ from typing import ClassVar
 from zlib import crc32
 
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite
-from crawlstream_chaos.waste_sites.site import Site, SitePage, Url
+from crawlstream_chaos.waste_sites.site import GeneratedPage, GeneratedSite, Url
 
 
 @dataclass(slots=True)
 class SiteLog:
     """Fetches of one site."""
 
-    site: Site
+    site: GeneratedSite
     fetches: int = 0
     found: dict[str, int] = field(default_factory=dict)
     """Number of fetches until each content that is worth having was fetched."""
 
-    def note(self, page: SitePage) -> None:
+    def note(self, page: GeneratedPage) -> None:
         """Note a fetch."""
         self.fetches += 1
         if page.truth is not None and page.status == 200:
@@ -49,7 +49,7 @@ class ManySites(CrawlerSite):
     _lock = threading.Lock()
 
     @classmethod
-    def host(cls, sites: dict[str, Site]) -> None:
+    def host(cls, sites: dict[str, GeneratedSite]) -> None:
         """Serve these sites, by address, of which nothing has been fetched."""
         cls.logs = {host: SiteLog(site) for host, site in sites.items()}
 
@@ -69,7 +69,7 @@ def _words(text: str) -> str:
     return " ".join(chr(97 + int(digit, 16)) for digit in f"{crc32(text.encode()):x}")
 
 
-def _markup(page: SitePage) -> str:
+def _markup(page: GeneratedPage) -> str:
     names = "".join(f"<li>{_words(name)}</li>" for name in page.names)
     links = "".join(f'<a href="{link.target}">more</a>' for link in page.links)
     return f"<html><body><p>{_words(page.text)}</p>{names}{links}</body></html>"

@@ -62,7 +62,7 @@ def url(path: str, label: str = "", **params: object) -> Url:
 
 
 @dataclass(frozen=True)
-class SitePage:
+class GeneratedPage:
     """Response of a site."""
 
     text: str
@@ -79,17 +79,17 @@ class SitePage:
         return crc32(" ".join((self.text, *self.names)).encode())
 
 
-GONE = SitePage("not here", status=404)
+GONE = GeneratedPage("not here", status=404)
 
 
 def page(
     text: str, truth: str | None = None, links: Iterable[Url] = (), named: str = "/a/ /p/"
-) -> SitePage:
+) -> GeneratedPage:
     """Return a page; links below the paths ``named`` have names of things as their text."""
     links = list(links)
     starts = tuple(named.split())
     names = sorted({link.path for link in links if starts and link.path.startswith(starts)})
-    return SitePage(text, truth, links, tuple(names))
+    return GeneratedPage(text, truth, links, tuple(names))
 
 
 def number(text: str | None) -> int:
@@ -97,7 +97,7 @@ def number(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() else -1
 
 
-class Site:
+class GeneratedSite:
     """Articles behind lists; subclasses add links and pages."""
 
     name: ClassVar[str] = "core"
@@ -113,12 +113,12 @@ class Site:
         """Return the number of pages that are worth having."""
         return self.articles + self.articles // self.per_list + 1
 
-    def fetch(self, at: Url) -> SitePage:
+    def fetch(self, at: Url) -> GeneratedPage:
         """Return the page of a URL."""
         found = self.core(at) or self.further(at) or GONE
         return replace(found, links=self.changed(list(found.links), at))
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of the honest core, None if it is none."""
         if at.path == "/":
             return page("home", "home", [url("/list"), *self.more(-1)])
@@ -128,7 +128,7 @@ class Site:
             return self._article(at.path)
         return None
 
-    def _list(self, at: int) -> SitePage:
+    def _list(self, at: int) -> GeneratedPage:
         lists = self.articles // self.per_list
         if not 1 <= at <= lists:
             return GONE
@@ -138,7 +138,7 @@ class Site:
             links.append(url("/list", page=at + 1))
         return page("list", f"list {at}", [*links, *self.more(at)])
 
-    def _article(self, path: str) -> SitePage | None:
+    def _article(self, path: str) -> GeneratedPage | None:
         n = number(path.split("-")[1])
         if not 0 <= n < self.articles or path != story(n).path:
             return None
@@ -150,7 +150,7 @@ class Site:
         """Return further links of the n-th list or article; -1: of the front page."""
         return []
 
-    def further(self, at: Url) -> SitePage | None:
+    def further(self, at: Url) -> GeneratedPage | None:
         """Return a page outside of the core, None if there is none."""
         return None
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from zlib import crc32
 
-from crawlstream_chaos.waste_sites.site import GONE, Site, SitePage, Url, number, page, story, url
+from crawlstream_chaos.waste_sites.site import (
+    GONE,
+    GeneratedPage,
+    GeneratedSite,
+    Url,
+    number,
+    page,
+    story,
+    url,
+)
 
 _FIRST_MONTH, _MONTHS = 2026 * 12, 24
 
 
-class Calendar(Site):
+class Calendar(GeneratedSite):
     """Months without an end, with 48 events in two years."""
 
     name = "calendar"
@@ -24,7 +33,7 @@ class Calendar(Site):
         """Return links into the trap."""
         return [url("/events/2026/11")]
 
-    def further(self, at: Url) -> SitePage | None:
+    def further(self, at: Url) -> GeneratedPage | None:
         """Return a page of the trap."""
         first, *rest = at.path.strip("/").split("/")
         date = [number(part) for part in rest]
@@ -44,7 +53,7 @@ class Calendar(Site):
         return page("no events", None, steps)
 
 
-class Sessions(Site):
+class SessionIds(GeneratedSite):
     """Each link has a session id of its own, under an unknown name."""
 
     name = "session id"
@@ -55,12 +64,12 @@ class Sessions(Site):
         session = f"{self.random.getrandbits(40):x}"
         return [link.with_(**{self._NAME: session}) for link in links]
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of the site."""
         return super().core(at.without(self._NAME))
 
 
-class Orders(Site):
+class Orders(GeneratedSite):
     """Lists by order, view, size and filter: other addresses of known articles."""
 
     name = "orders and filters"
@@ -75,7 +84,7 @@ class Orders(Site):
     )
     _FILTERS = frozenset({"colour", "size", "stock"})
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of the site."""
         names = [name for name, _ in self._OPTIONS]
         found = super().core(at.without(*names))
@@ -94,13 +103,13 @@ class Orders(Site):
         return replace(found, truth=truth, links=links + options)
 
 
-class GrowingPaths(Site):
+class GrowingPaths(GeneratedSite):
     """Relative links that each add two segments to the path."""
 
     name = "growing paths"
     _WORDS = ("de", "more", "info", "x", "view", "all")
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of the site."""
         if at.path.count("/a/") > 1:
             at = at._replace(path="/a/" + at.path.rsplit("/a/", 1)[1])
@@ -116,7 +125,7 @@ class GrowingPaths(Site):
         return links + [url(f"{base}/{word}/a/{name}") for name in names[:3]]
 
 
-class SoftErrors(Site):
+class SoftErrors(GeneratedSite):
     """Broken links, for which the site answers 200 with further broken links."""
 
     name = "soft 404"
@@ -130,14 +139,14 @@ class SoftErrors(Site):
         """Return links into the trap."""
         return [self._broken()]
 
-    def further(self, at: Url) -> SitePage | None:
+    def further(self, at: Url) -> GeneratedPage | None:
         """Return a page of the trap."""
         if not at.path.startswith("/a/"):
             return None
         return page("not found", None, [*(self._broken() for _ in range(4)), url("/list")], "")
 
 
-class AnyHost(Site):
+class AnyHost(GeneratedSite):
     """Each host label shows the whole site."""
 
     name = "any host name"
@@ -149,7 +158,7 @@ class AnyHost(Site):
         return here + [link._replace(label=label) for link in links[:4]]
 
 
-class Searches(Site):
+class Searches(GeneratedSite):
     """A search for any two words, whose pages show snippets: each text is new."""
 
     name = "searches"
@@ -164,7 +173,7 @@ class Searches(Site):
         """Return links into the trap."""
         return self._queries(3)
 
-    def further(self, at: Url) -> SitePage | None:
+    def further(self, at: Url) -> GeneratedPage | None:
         """Return a page of the trap."""
         query = at.params.get("q")
         if at.path != "/search" or query is None:
@@ -173,7 +182,7 @@ class Searches(Site):
         return page(f"snippets {query}", None, found + self._queries(6))
 
 
-class Maze(Site):
+class Maze(GeneratedSite):
     """Random text, as tarpits serve it."""
 
     name = "maze"
@@ -185,11 +194,11 @@ class Maze(Site):
         """Return links into the trap."""
         return [self._door()] if n % 10 == 0 else []
 
-    def further(self, at: Url) -> SitePage | None:
+    def further(self, at: Url) -> GeneratedPage | None:
         """Return a page of the trap."""
         if not at.path.startswith("/maze/"):
             return None
         return page(f"noise {at.path}", None, [self._door() for _ in range(8)])
 
 
-TRAPS = (Calendar, Sessions, Orders, GrowingPaths, SoftErrors, AnyHost, Searches, Maze)
+TRAPS = (Calendar, SessionIds, Orders, GrowingPaths, SoftErrors, AnyHost, Searches, Maze)

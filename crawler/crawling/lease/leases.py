@@ -228,7 +228,7 @@ class Leases:
 
     def release(self, page: Page, **how: Any) -> None:
         """Give the page back, unmarked; ``how``: fields of a ``Release``."""
-        self._end(page, Release(token=page.token, sent_ms=page.sent_ms, **how))
+        self._end(page, Release(token=page.token, **{"sent_ms": page.sent_ms, **how}))
 
     def release_buyer(self, page: Page, crawl_delay_ms: int) -> None:
         """Release a page whose grant has been spent on a robots.txt."""

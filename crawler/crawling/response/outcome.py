@@ -149,10 +149,11 @@ class Outcomes:
         else:
             self.move(page, target)
 
-    def move(self, page: Page, target: Entry) -> None:
-        """End a page in favour of another."""
+    def move(self, page: Page, target: Entry, priority: int | None = None) -> None:
+        """End a page in favour of another, with its own priority or another one."""
         children = Children(page)
-        children.add(target, page.lease.priority, counts=False)
+        own = page.lease.priority if priority is None else priority
+        children.add(target, own, counts=False)
         page.links = children.groups
         log.info("settle", url=page.lease.entry.url, outcome="redirected", to=target.url)
         self.leases.settle(page, Outcome.REDIRECTED, "")

@@ -34,6 +34,7 @@ from crawling.robots.rights_files import RightsFiles
 from crawling.robots.robots import Robots
 from crawling.robots.screen import Screening
 from crawling.runtime.clients import Clients
+from crawling.runtime.lease_guard import LeaseGuard
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions
 from crawling.runtime.way import Way
@@ -88,7 +89,7 @@ def assemble(
     sessions = Sessions.of(
         clients,
         leases,
-        screen,
+        LeaseGuard(screen, endings.waste, outcomes) if endings.waste else screen,
         endings.deadlines,
         meter=meter,
         may_lease=lambda: not publisher.waits_for and way.has_room,

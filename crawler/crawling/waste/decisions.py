@@ -31,6 +31,8 @@ class LinkDecision(NamedTuple):
     """True if it waits until nothing else of its domain waits."""
     refused: str | None = None
     """Reason under ``filtered``; None: it is followed."""
+    family: str = ""
+    """Name of the refused family."""
 
 
 def decide(url: str, verdicts: SiteVerdicts | None, main_host: str) -> LinkDecision:
@@ -44,7 +46,7 @@ def decide(url: str, verdicts: SiteVerdicts | None, main_host: str) -> LinkDecis
     clean = _without_waste(url, verdicts, main_host, sample)
     state, family = verdicts.worst(place_of(clean))
     if state is FamilyState.REFUSED and sample % _TRIED != _TRIED_AT:
-        return LinkDecision(clean, refused=reason_of(family))
+        return LinkDecision(clean, refused=reason_of(family), family=family)
     return LinkDecision(clean, is_last=state > FamilyState.OPEN or _is_search(clean))
 
 

@@ -9,16 +9,37 @@ from crawling.quality.address_parts import pairs_of, place_of
 from crawlstream.model.web.last_band import is_last
 from crawlstream_frontier.waste.votes import PageVote
 
+_HARMLESS = frozenset(
+    {
+        "domain",
+        "duplicate",
+        "extension",
+        "guard_host",
+        "guard_parameter",
+        "guard_path",
+        "path_depth",
+        "path_repeats",
+        "scheme",
+        "url",
+    }
+)
+"""Reasons to leave out links that would be left out by other crawls as well, or add no page."""
+
 
 def may_vote(page: Page) -> bool:
-    """Return whether a page shows what its site shows to everybody.
+    """Return whether a page is watched, and shows what its site shows to everybody."""
+    return page.is_watched and is_plain(page)
+
+
+def is_plain(page: Page) -> bool:
+    """Return whether a page is requested like anybody would.
 
     Pages of crawls with a login, or with headers of their own, may differ from those of others.
     """
     entry, profile = page.lease.entry, page.lease.profile
-    is_plain = entry.method == "GET" and not (entry.body or entry.headers or entry.cookies)
-    has_own = profile.headers or profile.cookie or profile.cookies or profile.useragent
-    return page.is_watched and is_plain and not has_own
+    if entry.method != "GET" or entry.body or entry.headers or entry.cookies:
+        return False
+    return not (profile.headers or profile.cookie or profile.cookies or profile.useragent)
 
 
 def vote_of(page: Page, is_of_site: Callable[[str], bool]) -> PageVote:
@@ -31,5 +52,20 @@ def vote_of(page: Page, is_of_site: Callable[[str], bool]) -> PageVote:
         is_there=200 <= page.status < 300,
         text=text.text if text else None,
         pairs=pairs_of(url),
-        from_last=page.guard is not None and is_last(page.lease.priority),
+        from_last=is_last(page.lease.priority) and _has_led_on(page),
+    )
+
+
+def _has_led_on(page: Page) -> bool:
+    """Return whether all that a page led to was followed, as by a crawl without limits.
+
+    A family that leads to nothing in this crawl may lead to new pages in others.
+    """
+    entry, profile = page.lease.entry, page.lease.profile
+    is_limited = profile.max_pages or profile.domain_max_pages
+    return (
+        page.guard is not None
+        and not is_limited
+        and entry.depth < profile.maxdepth
+        and page.filtered.keys() <= _HARMLESS
     )

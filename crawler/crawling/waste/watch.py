@@ -83,6 +83,12 @@ class WasteWatch:
 
         return judge
 
+    def decision_on(self, page: Page) -> LinkDecision:
+        """Return the decision on a leased page of a crawl in mode ``on``, as on a link to it."""
+        ballot = self._ballots.of(_site_of(page))
+        ballot.guarded_at = time.monotonic()
+        return decide(page.lease.entry.url, ballot.verdicts, ballot.main_host)
+
     def _is_of_site(self, page: Page) -> Callable[[str], bool]:
         """Return whether a URL is of the site of a page."""
         lease, own = page.lease, host_of(page.lease.entry.url)

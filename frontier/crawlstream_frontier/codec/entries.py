@@ -34,6 +34,12 @@ def header_of(entry: bytes) -> bytes:
     return header[0] if header else b""
 
 
+def is_marked(entry: bytes) -> bool:
+    """Return whether a stored entry was retried, or reaped from a worker."""
+    header = _HEADER.match(entry)
+    return header is not None and header[2] is not None
+
+
 def split_entry(entry: bytes) -> tuple[int, int, bytes]:
     """Return header and body of a stored entry: retries, profile number, body."""
     header = _HEADER.match(entry)

@@ -11,7 +11,12 @@ from crawlstream.model.crawl import CrawlKey, Lease, Profile
 from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
 from crawlstream.wire import stored
-from crawlstream_frontier.codec.entries import hash_of_profile, profile_from, split_entry
+from crawlstream_frontier.codec.entries import (
+    hash_of_profile,
+    is_marked,
+    profile_from,
+    split_entry,
+)
 from crawlstream_frontier.codec.links import Inheritance
 from crawlstream_frontier.codec.schedules import firing_from
 from crawlstream_frontier.codec.values import crawl_from, mapping, none_as, unpack
@@ -124,6 +129,7 @@ def unpack_leases(
                 recovered=recovered,
                 firing=firing,
                 is_gentle=domain in gentle,
+                is_marked=is_marked(entry),
             )
         )
     return LeaseResult(leases, inherited)
@@ -172,4 +178,5 @@ def pack_requeue(requeue: Requeue) -> list[object]:
 def pack_release(release: Release) -> list[object]:
     """Pack the release of a page."""
     sent_ms, pauses = none_as(release.sent_ms), (release.crawl_delay_ms, release.rest_ms)
-    return [release.token, release.delay_ms, sent_ms, release.robots, *pauses]
+    packed = [release.token, release.delay_ms, sent_ms, release.robots, *pauses]
+    return packed if release.priority is None else [*packed, "", release.priority]

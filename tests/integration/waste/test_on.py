@@ -90,3 +90,41 @@ async def test_a_crawl_that_watches_follows_all_links(cluster: CrawlerCluster) -
     paths, links = await _crawl(cluster, "watch")
     assert sorted(paths) == sorted(["/", "/list", *links, "/further"])
     assert all("guard" not in each for each in cluster.results())
+
+
+async def test_pages_that_were_queued_before_a_verdict_are_judged_when_they_are_leased(
+    cluster: CrawlerCluster,
+) -> None:
+    """The refused one is skipped and reported, one goes on in its clean form, two are put last."""
+    await cluster.set_rules(ONE_BY_ONE, {})
+    await cluster.frontier.sketches.replace([SketchWrite(HOST, None, _sketch())])
+    with serving({"/slow": Answer(page("/p/3").body, after_s=2.5)}) as web, cluster.worker():
+        _with_id, view, sort, search, plain = links = _links(web)
+        web.pages["/"] = page("/slow", *links)
+        crawl = await cluster.feed(web.url("/"), maxdepth=9, guard="on")
+        state = await cluster.end_of(crawl, timeout_s=60)
+    paths = web.paths()
+    assert paths[:2] == ["/", "/slow"]
+    assert set(paths[2:5]) == {"/p/1", plain, "/p/3"}
+    assert set(paths[5:]) == {view, search}
+    assert (state.skipped_by_reason, state.redirected) == ({"guard_parameter": 1}, 1)
+    events = cluster.records(cluster.topics.events)
+    (skipped,) = [event for event in events if event["event"] == "pages_skipped"]
+    assert (skipped["family"], skipped["pages"][0]["url"]) == ("?sort", web.url(sort))
+    assert {each["attempt"] for each in cluster.results()} == {1}
+
+
+async def test_seeds_and_targets_of_redirects_are_fetched_as_they_are(
+    cluster: CrawlerCluster,
+) -> None:
+    """A client, or the site, has named just this URL."""
+    await cluster.set_rules(ONE_BY_ONE, {})
+    await cluster.frontier.sketches.replace([SketchWrite(HOST, None, _sketch())])
+    moved = Answer(status=302, headers={"Location": "/c?sort=2"})
+    pages = {"/": page("/slow", "/moved"), "/slow": Answer(after_s=2.5), "/moved": moved}
+    with serving(pages) as web, cluster.worker():
+        seeds = [web.url(path) for path in ("/", "/c?sort=1", "/p?sid=1")]
+        crawl = await cluster.feed(*seeds, maxdepth=9, guard="on")
+        state = await cluster.end_of(crawl, timeout_s=60)
+    assert {"/c?sort=1", "/p?sid=1", "/c?sort=2"} <= set(web.paths())
+    assert state.skipped == 0

@@ -19,8 +19,8 @@ from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_chaos.scripted_site import serving
 from crawlstream_chaos.waste_sites.honest import Shop, Wiki
 from crawlstream_chaos.waste_sites.served import ManySites
-from crawlstream_chaos.waste_sites.site import Site
-from crawlstream_chaos.waste_sites.traps import Calendar, Orders, Sessions
+from crawlstream_chaos.waste_sites.site import GeneratedSite
+from crawlstream_chaos.waste_sites.traps import Calendar, Orders, SessionIds
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.waste.packing import unpack
 from support.crawler.cluster import CrawlerCluster
@@ -131,9 +131,9 @@ async def test_a_lost_sketch_is_written_again(watched: Watched, redis: Redis) ->
         assert [event.after for event in each.events] == ["last", "dropped"]
 
 
-LEARNED: dict[str, tuple[type[Site], str, set[str]]] = {
+LEARNED: dict[str, tuple[type[GeneratedSite], str, set[str]]] = {
     "127.0.0.1": (Calendar, "/events/#/#/#", {"last"}),
-    "127.0.0.2": (Sessions, "?s_id9", {"dropped"}),
+    "127.0.0.2": (SessionIds, "?s_id9", {"dropped"}),
     "127.0.0.4": (Orders, "?sort", {"last"}),
     "127.0.0.5": (Shop, "/p/*", set()),
     "127.0.0.6": (Wiki, "/wiki/*", set()),
@@ -144,7 +144,7 @@ SLOW_ENOUGH = ThrottleRule(hits=100, window_s=1, concurrency=16)
 """Pages vote up to some hundreds a second of a site; of more, not all do."""
 
 
-def _of_the_model(kind: type[Site], family: str) -> set[str]:
+def _of_the_model(kind: type[GeneratedSite], family: str) -> set[str]:
     """Return all verdicts of the model on a family."""
     crawl, seen = ModelCrawl(kind(), PAGES, acts=False), set[str]()
     for _ in crawl.batches():

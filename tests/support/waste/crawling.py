@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from crawling.quality.address_parts import pairs_of, place_of
-from crawlstream_chaos.waste_sites.site import Site, SitePage, Url, url
+from crawlstream_chaos.waste_sites.site import GeneratedPage, GeneratedSite, Url, url
 from crawlstream_frontier.waste.votes import PageVote
 from support.waste.model import GuardModel
 
@@ -25,7 +25,7 @@ class Waiting(NamedTuple):
 class ModelCrawl:
     """A crawl of a site with at most ``budget`` fetches."""
 
-    def __init__(self, site: Site, budget: int, *, acts: bool) -> None:
+    def __init__(self, site: GeneratedSite, budget: int, *, acts: bool) -> None:
         """``acts``: links are dropped, refused and put last by the model's verdicts."""
         self.model = GuardModel()
         self.truths = set[str]()
@@ -104,7 +104,7 @@ class ModelCrawl:
         return at, "last" if "last" in found else "open"
 
 
-def vote_of(waiting: Waiting, page: SitePage, *, from_last: bool = False) -> PageVote:
+def vote_of(waiting: Waiting, page: GeneratedPage, *, from_last: bool = False) -> PageVote:
     """Return the vote of a page."""
     return PageVote(
         place=place_of(waiting.url.text),

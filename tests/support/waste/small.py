@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from crawlstream_chaos.waste_sites.honest import Shop
-from crawlstream_chaos.waste_sites.site import SitePage, Url
-from crawlstream_chaos.waste_sites.traps import Orders, Sessions
+from crawlstream_chaos.waste_sites.site import GeneratedPage, Url
+from crawlstream_chaos.waste_sites.traps import Orders, SessionIds
 
 
-class FewSessions(Sessions):
+class FewSessions(SessionIds):
     """Articles whose links have a session id of their own."""
 
     articles = 100
@@ -26,7 +26,7 @@ class SmallShop(Shop):
 
     size = 201
 
-    def core(self, at: Url) -> SitePage | None:
+    def core(self, at: Url) -> GeneratedPage | None:
         """Return a page of these categories."""
         page = super().core(at)
         if page and at.path == "/":

@@ -166,6 +166,8 @@ class Lease:
     """Latest firing that fed the run."""
     partition: int = 0
     """Partition of the frontier that granted it."""
+    is_marked: bool = False
+    """True if the entry was retried, or reaped: its result may be published already."""
     is_gentle: bool = False
     """True if the rule of its site is gentle: the time to the first byte must be reported."""
 

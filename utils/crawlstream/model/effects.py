@@ -122,7 +122,8 @@ class Release:
     ``delay_ms`` delays the entry. ``robots`` means that the grant was used for the robots.txt of
     the host; a domain that was never visited before then gets one more grant at once.
     ``crawl_delay_ms`` is the time between two requests that the file requests (0: none).
-    ``rest_ms``: its site wants no requests for so long, at this time of day.
+    ``rest_ms``: its site wants no requests for so long, at this time of day. ``priority``: the
+    entry goes to the end of the band of this priority instead.
     """
 
     token: str
@@ -131,6 +132,7 @@ class Release:
     robots: bool = False
     crawl_delay_ms: int = 0
     rest_ms: int = 0
+    priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

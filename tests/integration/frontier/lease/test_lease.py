@@ -127,6 +127,21 @@ async def test_a_released_entry_keeps_its_place_and_is_unmarked(bench: Bench) ->
     assert [(url_of(h), h.attempt) for h in await bench.worker.lease(2)] == [("a/1", 1), ("a/2", 1)]
 
 
+async def test_a_released_entry_goes_to_another_band_unmarked(bench: Bench) -> None:
+    """Its grant is free again at once, and it comes after the entries there, as a first attempt."""
+    await bench.rule(SPACED)
+    await bench.feed.seeds("a/1", "a/2", "b/1")
+    leases = {url_of(lease): lease for lease in await bench.worker.lease(3)}
+    await bench.worker.release(leases["a/1"], priority=-7_900, sent_ms=UNSENT)
+    (second,) = await bench.worker.lease(3)
+    assert url_of(second) == "a/2"
+    await bench.worker.release(second, priority=-7_900, sent_ms=UNSENT)
+    (first,) = await bench.worker.lease(3)
+    assert (url_of(first), first.priority, first.attempt) == ("a/1", -7_900, 1)
+    assert not first.is_marked
+    assert (await bench.state()).residual == 0
+
+
 async def test_a_delayed_requeue_waits(bench: Bench) -> None:
     """A retry with a delay counts as delayed until its time."""
     await bench.feed.seeds("a/1")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from crawling.page.guard_notes import GuardNotes
 from crawling.page.page import Page
 from crawling.quality.page_text import PageText
 from crawling.quality.traits import Traits
 from crawling.waste.evidence import may_vote, vote_of
 from crawlstream.model.crawl import Entry, Profile
+from crawlstream.model.web.last_band import last_of
 from support.crawler.leases import lease
 
 URL = "http://a.example/list?page=2"
@@ -67,3 +70,38 @@ def test_a_page_without_text_says_so() -> None:
     page.status, page.traits = 404, None
     vote = vote_of(page, lambda _: True)
     assert (vote.text, vote.is_there) == (None, False)
+
+
+def _of_last(profile: dict[str, Any] | None = None, **entry: Any) -> Page:
+    page = _page(profile={"maxdepth": 9, **(profile or {})}, **entry)
+    page.guard, page.lease = GuardNotes(), replace(page.lease, priority=last_of(0))
+    return page
+
+
+def test_pages_of_the_last_band_speak_against_their_family() -> None:
+    """Links that any crawl would leave out do not matter."""
+    page = _of_last()
+    page.filtered.update({"duplicate": 9, "domain": 1, "guard_parameter": 2})
+    assert vote_of(page, lambda _: True).from_last
+    page.lease = replace(page.lease, priority=0)
+    assert not vote_of(page, lambda _: True).from_last
+
+
+@pytest.mark.parametrize(
+    ("profile", "entry", "filtered"),
+    [
+        ({"max_pages": 1000}, {}, ""),
+        ({"domain_max_pages": 1000}, {}, ""),
+        ({}, {"depth": 9}, ""),
+        ({}, {}, "regex"),
+        ({}, {}, "nofollow"),
+        ({}, {}, "rule"),
+    ],
+)
+def test_a_crawl_that_does_not_follow_all_links_speaks_against_no_family(
+    profile: dict[str, Any], entry: dict[str, Any], filtered: str
+) -> None:
+    """Other crawls may find new pages behind what it leaves out."""
+    page = _of_last(profile, **entry)
+    page.filtered.update([filtered] if filtered else [])
+    assert not vote_of(page, lambda _: True).from_last

@@ -15,9 +15,9 @@
 --            epoch in which links were put ahead, or left out because they were known; need: offsets up
 --            to which other partitions must read their links
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
---   release {token, delay_ms, sent_ms|-1, is robots, Crawl-delay in ms, rest in ms [, site]}; rest: until its site
---           may be visited; site: where the entry belongs if it was granted under another site; it goes to
---           the back of its queue there
+--   release {token, delay_ms, sent_ms|-1|-2, is robots, Crawl-delay in ms, rest in ms [, site|'' [, priority]]};
+--           rest: until its site may be visited; site: where the entry belongs if it was granted under another
+--           site; priority: the band that it goes to. It goes to the back of its queue there
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
 --   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed, wall [, gentle]}; crowded is 1 or 0,
 --   -1 if it was not checked
@@ -178,7 +178,7 @@ for _, requeue in ipairs(requeues) do
 end
 
 for _, release in ipairs(releases) do
-  local token, delay_ms, sent_ms, is_robots, crawl_delay_ms, rest_ms, site = unpack(release)
+  local token, delay_ms, sent_ms, is_robots, crawl_delay_ms, rest_ms, site, priority = unpack(release)
   local hold = holds[token]
   if hold then
     end_once(hold, sent_ms)
@@ -186,10 +186,11 @@ for _, release in ipairs(releases) do
       note_change(hold)  -- An earlier call may have reported its response.
       note_robots(hold.state, crawl_delay_ms, rest_ms)
     end
-    if site then
+    if site and site ~= '' then
       hold.domain, hold.is_moved = site, true
     end
-    put_back(hold, entry_of(hold), hold.lot.priority, not hold.is_moved, delay_ms)
+    local in_front = not (hold.is_moved or priority)
+    put_back(hold, entry_of(hold), priority or hold.lot.priority, in_front, delay_ms)
   end
 end
 
