@@ -16,11 +16,11 @@ from typing import TypeVar
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
-from crawlstream.model.egress.purse import Purse, PurseState
 from crawlstream.tasks import wait_until
 from crawlstream_chaos.facts.facts import RoundFailed
 from crawlstream_chaos.facts.spending import PurseSample, Spending, charged
 from crawlstream_cli.demo.access_log import LoggedRequest
+from crawlstream_frontier.egress.purse import Purse, PurseState
 from crawlstream_frontier.egress.purses import OK, Purses
 
 T = TypeVar("T")

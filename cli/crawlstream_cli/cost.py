@@ -22,12 +22,12 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.called import COMMAND
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.model.egress.pools import PoolTable
-from crawlstream.runs.charges import read_charges
 from crawlstream.stats.proxies import bytes_over
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.cluster_requests import APPID, refusal, request_reply
 from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.prices import EXAMPLE, Prices, read_prices
+from rest_service.runs.charges import read_charges
 
 HOURS_A_MONTH = 730
 _MONITORS = ("kafka-monitor", "redis-monitor", "rest")

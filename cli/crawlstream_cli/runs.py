@@ -18,13 +18,13 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, RunHistory
 from crawlstream.model.words.price import amounts
 from crawlstream.model.words.quantities import duration
-from crawlstream.runs.compare import compare as compare_runs
-from crawlstream.runs.history import read_history
 from crawlstream.wire import views
 from crawlstream_cli.common.cluster_requests import ends_of
 from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.times import moment
 from crawlstream_cli.common.which import AppId, Spider, which_crawl
+from rest_service.runs.compare import compare as compare_runs
+from rest_service.runs.history import read_history
 
 _PATIENCE_S = 600.0
 _MOST = 1_000_000

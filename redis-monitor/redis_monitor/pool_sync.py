@@ -10,8 +10,8 @@ from crawlstream.egress.edit import PoolEditor
 from crawlstream.egress.parse import node_of
 from crawlstream.errors import ZooKeeperUnavailable
 from crawlstream.model.egress.pools import UNREADABLE, PoolTable
-from crawlstream.zoo.node_watch import NodeWatch
 from crawlstream_frontier.egress.proxy_pools import ProxyPools
+from redis_monitor.node_watch import NodeWatch
 from redis_monitor.table_sync import TableSync
 
 _READ_WITHIN_S = 5.0

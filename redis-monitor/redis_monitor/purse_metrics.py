@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlstream.errors import NoFrontier
-from crawlstream.model.egress.purse_report import today
+from crawlstream_frontier.egress.purse_report import today
 from crawlstream_frontier.egress.purses import Purses
 from redis_monitor import metrics
 

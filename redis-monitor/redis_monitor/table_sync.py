@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 
 from crawlstream.errors import BadTable
-from crawlstream.zoo.node_watch import NodeWatch
+from redis_monitor.node_watch import NodeWatch
 
 CHECK_EVERY_S = 2.0
 """How soon a Redis that lost its tables is given them again."""

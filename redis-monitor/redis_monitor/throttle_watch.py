@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from crawlstream.errors import BadTable
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.throttle.parse import node_of
-from crawlstream.zoo.node_watch import NodeWatch
+from redis_monitor.node_watch import NodeWatch
 
 OnTable = Callable[[ThrottleTable], Awaitable[None]]
 OnAlarm = Callable[[BadTable], Awaitable[None]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crawlstream.model.egress.purse import OpenPayment, PurseState
 from crawlstream.model.words.price import price_in
 from crawlstream_cli.demo.access_log import LoggedRequest
+from crawlstream_frontier.egress.purse import OpenPayment, PurseState
 
 
 def charged(visit: LoggedRequest) -> int:

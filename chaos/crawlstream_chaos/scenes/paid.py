@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from crawlstream.model.egress.purse import Purse
 from crawlstream.model.words.price import price_in
 from crawlstream.tasks import beside
 from crawlstream_chaos.facts.facts import APP
@@ -12,6 +11,7 @@ from crawlstream_chaos.purse_watch import LATE_S, PurseWatch
 from crawlstream_chaos.rounds import Round, RoundResult, rate_for
 from crawlstream_cli.demo.access_log import LoggedRequest
 from crawlstream_cli.demo.web import Web
+from crawlstream_frontier.egress.purse import Purse
 
 Script = Callable[[Round], Awaitable[None]]
 

@@ -12,8 +12,8 @@ from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent, PageFailed
 from crawlstream.model.run_history import CrawlRun
-from crawlstream.runs.history import MOST_EVENTS, with_event
 from crawlstream.wire import events
+from rest_service.runs.history import MOST_EVENTS, with_event
 
 
 @dataclass(slots=True)

@@ -25,7 +25,6 @@ from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
 from crawlstream.model.words.condition import IF_MISSPELT, no_crawler_of
 from crawlstream.model.words.quantities import ago, duration
-from crawlstream.runs.deliveries import Run, last_runs
 from crawlstream.stats.heartbeat import living_in
 from crawlstream.wire import views
 from crawlstream_cli.common.console import print_line, stdout_console
@@ -37,6 +36,7 @@ from crawlstream_cli.local.supervisor import ProcessInfo
 from crawlstream_frontier.opening.redis_check import redis_warnings
 from crawlstream_frontier.opening.servers import open_frontiers
 from crawlstream_frontier.partitions.frontiers import Frontiers
+from rest_service.runs.deliveries import Run, last_runs
 
 _NOT_RUNNING = 3
 """As service managers say it."""

@@ -13,8 +13,12 @@ import typer
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, InvalidUrl
-from crawlstream.model.egress.purse import OTHER_ORIGINS, Purse, PurseDetails, PurseState
-from crawlstream.model.egress.purse_report import (
+from crawlstream.model.url import domain_key, host_name, origin_of, seed_url
+from crawlstream.model.words.price import Price, price_in
+from crawlstream_cli.common.client import cluster_frontier
+from crawlstream_cli.common.console import print_line
+from crawlstream_frontier.egress.purse import OTHER_ORIGINS, Purse, PurseDetails, PurseState
+from crawlstream_frontier.egress.purse_report import (
     amount_of,
     latest,
     purse_json,
@@ -22,10 +26,6 @@ from crawlstream.model.egress.purse_report import (
     spent_by_date,
     today,
 )
-from crawlstream.model.url import domain_key, host_name, origin_of, seed_url
-from crawlstream.model.words.price import Price, price_in
-from crawlstream_cli.common.client import cluster_frontier
-from crawlstream_cli.common.console import print_line
 from crawlstream_frontier.egress.purses import OK, Purses
 
 purse = typer.Typer(

@@ -14,7 +14,7 @@ from crawling.egress.ranking import Ranking
 from crawling.egress.route import Route
 from crawling.page.page import Page
 from crawlstream.model.egress.pools import Pool, Proxy
-from crawlstream.model.egress.ranking import ranked
+from crawlstream_frontier.egress.proxy_ranking import ranked
 
 PANIC_EVERY_S = 30.0
 """Seconds between tries of the best proxy of a pool that has no fit one, whatever its state."""

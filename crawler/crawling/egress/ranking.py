@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawlstream.model.egress.pools import Pool, Proxy
-from crawlstream.model.egress.ranking import ranked
+from crawlstream_frontier.egress.proxy_ranking import ranked
 
 _REMEMBERED = 10_000
 _BEST = 16

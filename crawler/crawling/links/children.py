@@ -28,8 +28,8 @@ from crawlstream.model.effects import Links
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import domain_key, fingerprint, host_of, link_url, look_up_link
-from crawlstream.model.web.last_band import LOWEST, last_of, lifted
 from crawlstream.wire.stored import LinkEncoder, encode_entry, encode_version, short_extras
+from crawlstream_frontier.waste.last_band import LOWEST, last_of, lifted
 
 LEVEL_STEP = -10
 """Priority that each level of depth costs: breadth comes first within a domain."""

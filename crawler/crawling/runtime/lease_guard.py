@@ -14,8 +14,8 @@ from crawling.waste.decisions import LinkDecision
 from crawling.waste.evidence import is_plain
 from crawlstream.model.effects import UNSENT
 from crawlstream.model.web.guard_mode import GuardMode, guard_mode
-from crawlstream.model.web.last_band import is_last, last_of, lifted
 from crawlstream_frontier.waste.families import label_of
+from crawlstream_frontier.waste.last_band import is_last, last_of, lifted
 
 _REMEMBERED = 20_000
 _LISTS_PAGES = "sitemap"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from crawling.page.page import Page
 from crawling.quality.address_parts import pairs_of, place_of
-from crawlstream.model.web.last_band import is_last
+from crawlstream_frontier.waste.last_band import is_last
 from crawlstream_frontier.waste.votes import PageVote
 
 _HARMLESS = frozenset(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
 from crawlstream.model.egress.proxy_reports import ALL_SITES, PoolSpend, ProxyHealth, ProxyNews
-from crawlstream.model.egress.ranking import ranked
+from crawlstream_frontier.egress.proxy_ranking import ranked
 
 State = Literal["ok", "trial", "out", "banned", "disabled"]
 """State of a proxy; ``trial``: it was out, and no site has answered through it since."""

@@ -9,16 +9,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from crawlstream.model.egress.purse import (
+from crawlstream.model.words.price import Price
+from crawlstream_frontier.codec.values import none_as, pairs, unpack
+from crawlstream_frontier.codec.values import pack as packed
+from crawlstream_frontier.egress.purse import (
     OTHER_ORIGINS,
     OpenPayment,
     Purse,
     PurseDetails,
     PurseState,
 )
-from crawlstream.model.words.price import Price
-from crawlstream_frontier.codec.values import none_as, pairs, unpack
-from crawlstream_frontier.codec.values import pack as packed
 from crawlstream_frontier.scripts import Scripts
 
 OK = "ok"

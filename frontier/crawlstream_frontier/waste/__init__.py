@@ -6,5 +6,7 @@ without one parameter (``pairs``); and counters of at most 20 families (``famili
 their verdicts follow (``judging``). ``packing`` has its format. Everything here is pure: the same
 votes in the same order give the same sketch.
 
+``last_band`` has the priorities of pages that wait for all others of their domain.
+
 A sketch is a hint. Losing it costs requests, never pages.
 """

@@ -13,7 +13,6 @@ from fastapi import APIRouter, Query, Request, Response
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
-from crawlstream.model.egress.purse_report import purse_json
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
@@ -21,6 +20,7 @@ from crawlstream.model.words.quantities import size
 from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.rule_history import read_changes
 from crawlstream.stats.wishes import Wish, wish
+from crawlstream_frontier.egress.purse_report import purse_json
 from rest_service.dashboard.domain_rows import DomainRow, Waits
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.errors import KafkaUnavailable
-from crawlstream.runs.deliveries import Run, last_runs
+from rest_service.runs.deliveries import Run, last_runs
 
 _KNOWN_FOR_S = 15.0
 _WITHIN_S = 3.0

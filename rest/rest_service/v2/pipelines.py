@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 
 from crawlstream.errors import KafkaUnavailable
-from crawlstream.runs.deliveries import Deliveries, Run, read_deliveries
 from crawlstream.stats.heartbeat import living_in
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused, success
+from rest_service.runs.deliveries import Deliveries, Run, read_deliveries
 from rest_service.service import Service, TheClient, TheService
 from rest_service.v2.pipeline_states import states_of
 

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.errors import InvalidUrl
-from crawlstream.model.egress.purse import Purse
-from crawlstream.model.egress.purse_report import latest, purse_json, report_json
 from crawlstream.model.url import domain_key, host_name, origin_of, seed_url
 from crawlstream.model.words.price import price_in
+from crawlstream_frontier.egress.purse import Purse
+from crawlstream_frontier.egress.purse_report import latest, purse_json, report_json
 from crawlstream_frontier.egress.purses import OK, Purses
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success

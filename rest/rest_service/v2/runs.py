@@ -10,11 +10,11 @@ from fastapi import APIRouter, Depends, Query, Response
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.run_history import Comparison, CrawlRun, RunHistory
-from crawlstream.runs.compare import compare
-from crawlstream.runs.history import read_history
 from crawlstream.wire import views
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused, success
+from rest_service.runs.compare import compare
+from rest_service.runs.history import read_history
 from rest_service.service import Service, TheClient, TheCrawl, TheService
 
 router = APIRouter(prefix="/v2", tags=["runs"])

@@ -12,7 +12,6 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.egress.purse import Purse
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.tasks import beside
 from crawlstream_chaos.facts.facts import APP, Facts, FedCrawl, Strike
@@ -27,6 +26,7 @@ from crawlstream_cli.demo.site import Site
 from crawlstream_cli.demo.truth import FollowRules, expected_pages
 from crawlstream_cli.demo.web import Web
 from crawlstream_cli.local.ports import free_block
+from crawlstream_frontier.egress.purse import Purse
 from support.crawler.cluster import CrawlerCluster
 from support.waiting import wait_until
 

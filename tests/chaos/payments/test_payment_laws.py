@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from crawlstream.model.egress.purse import OpenPayment, Purse, PurseState
 from crawlstream_chaos.facts.facts import Facts, FedCrawl, Strike, TopicRecord
 from crawlstream_chaos.facts.spending import PurseSample, Spending
 from crawlstream_chaos.laws.auditor import nothing_lost
 from crawlstream_chaos.laws.payments import LAWS
 from crawlstream_cli.demo.access_log import LoggedRequest
+from crawlstream_frontier.egress.purse import OpenPayment, Purse, PurseState
 
 CENT = 10_000
 URLS = [f"http://127.0.0.1:1/{n}" for n in range(3)]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from crawlstream.model.egress.purse import Purse, PurseState
 from crawlstream.model.words.price import Price
 from crawlstream.signing.keys import new_key
 from crawlstream.tasks import wait_until
 from crawlstream_chaos.laws.signatures import Verifier
 from crawlstream_chaos.scripted_site import Answer, Page, page, serving
+from crawlstream_frontier.egress.purse import Purse, PurseState
 from crawlstream_frontier.egress.purses import OK, Purses
 from support.crawler.charging import ChargingSite
 from support.crawler.cluster import CrawlerCluster

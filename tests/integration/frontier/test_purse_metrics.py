@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from prometheus_client import Gauge
 
-from crawlstream.model.egress.purse import Purse
 from crawlstream.model.words.price import Price
+from crawlstream_frontier.egress.purse import Purse
 from crawlstream_frontier.egress.purses import OK, Buyer
 from redis_monitor import metrics
 from redis_monitor.purse_metrics import note_purses

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from crawlstream.model.egress.purse import OTHER_ORIGINS, Purse
-from crawlstream.model.egress.purse_report import latest, today
 from crawlstream.model.words.price import Price
+from crawlstream_frontier.egress.purse import OTHER_ORIGINS, Purse
+from crawlstream_frontier.egress.purse_report import latest, today
 from crawlstream_frontier.egress.purses import OK, Buyer, Purses
 from support.frontier.bench import KEYS, Bench
 

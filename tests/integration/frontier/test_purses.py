@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from crawlstream.model.egress.purse import Purse, PurseState
 from crawlstream.model.words.price import Price
+from crawlstream_frontier.egress.purse import Purse, PurseState
 from crawlstream_frontier.egress.purses import OK, Buyer, Purses
 from support.frontier.bench import KEYS, Bench
 

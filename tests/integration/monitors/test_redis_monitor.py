@@ -22,12 +22,12 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.tail import end_offsets
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Outcome, Settle
-from crawlstream.model.egress.purse import Purse
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, living
 from crawlstream.stats.tally import Tally
 from crawlstream_chaos.witness import Witness
 from crawlstream_cli.local.ports import free_block
+from crawlstream_frontier.egress.purse import Purse
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.streams import GROUP
 from redis_monitor.actions.counter_history import CounterHistory

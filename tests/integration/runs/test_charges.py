@@ -15,9 +15,9 @@ from crawlstream.bus.topics import ensure_topics
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent
-from crawlstream.runs.charges import RunCharges, read_charges
 from crawlstream.wire import events
 from crawlstream_cli.app import run
+from rest_service.runs.charges import RunCharges, read_charges
 
 pytest_plugins = ["support.bus.fixtures"]
 

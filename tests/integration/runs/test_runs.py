@@ -19,10 +19,10 @@ from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent, PageFailed
 from crawlstream.model.run_history import CHANGES, CrawlRun, RunHistory
-from crawlstream.runs.compare import compare
-from crawlstream.runs.history import read_history
 from crawlstream.wire import events
 from crawlstream_cli.app import run
+from rest_service.runs.compare import compare
+from rest_service.runs.history import read_history
 
 pytest_plugins = ["support.bus.fixtures"]
 

@@ -24,11 +24,11 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyRest,
     ProxyUse,
 )
-from crawlstream.model.egress.purse import Purse
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.run_marks import RunMark
 from crawlstream.model.words.price import Price
 from crawlstream_frontier import sources
+from crawlstream_frontier.egress.purse import Purse
 from crawlstream_frontier.egress.purses import Buyer, Purses
 from crawlstream_frontier.layout import create_partitions
 from crawlstream_frontier.moving.filling import Filling

@@ -15,7 +15,7 @@ from crawlstream.model.crawl import CrawlKey, Lease
 from crawlstream.model.effects import UNSENT, Command
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle_table import ThrottleRule
-from crawlstream.model.web.last_band import lifted
+from crawlstream_frontier.waste.last_band import lifted
 from support.frontier.bench import GRACE_MS, url_of
 from support.frontier.values import (
     UNHEARD_MS,

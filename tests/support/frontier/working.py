@@ -17,7 +17,7 @@ from crawlstream.model.effects import (
     SentRequest,
     Settle,
 )
-from crawlstream.model.web.last_band import last_of, lifted
+from crawlstream_frontier.waste.last_band import last_of, lifted
 from support.frontier import bench as support
 from support.frontier.bench import Worker
 from support.frontier.life import Life, Part

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from crawlstream.errors import ConfigError
-from crawlstream.runs.charges import RunCharges
 from crawlstream_cli.app import run
 from crawlstream_cli.common.prices import KINDS, Prices, read_prices
 from crawlstream_cli.cost import _shown, cost_of, counted
+from rest_service.runs.charges import RunCharges
 
 REPLY = {
     "kafka-monitor": {"nodes": {"a": ["1"], "b": ["2"]}},

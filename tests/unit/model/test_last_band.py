@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlstream.model.web.last_band import LOWEST, is_last, last_of, lifted
+from crawlstream_frontier.waste.last_band import LOWEST, is_last, last_of, lifted
 
 PRIORITIES = st.integers(LOWEST, 8_000)
 

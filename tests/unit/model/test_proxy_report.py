@@ -7,7 +7,7 @@ import pytest
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy, Secret
 from crawlstream.model.egress.proxy_reports import PoolSpend, ProxyHealth, ProxyNews
-from crawlstream.model.egress.ranking import ranked
+from crawlstream_frontier.egress.proxy_ranking import ranked
 from crawlstream_frontier.egress.proxy_states import pool_json, pool_named, states_of, why
 
 PROXIES = tuple(

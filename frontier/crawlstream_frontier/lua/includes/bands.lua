@@ -14,7 +14,7 @@
 -- `shifts` HASH crawl number -> shift of its priorities; reprioritized runs only.
 -- `v` ZSET: domains that ran empty, by the time when their throttle state may be spent; `tend`
 --   deletes it.
--- The last band of a domain has the priorities up to LAST_BAND (`crawlstream.model.web.last_band`): they are leased
+-- The last band of a domain has the priorities up to LAST_BAND (`waste.last_band`): they are leased
 --   when nothing else waits there. Among domains it ranks by its *claim*, the priority that its entries had before.
 -- Sleepers `z:<V>` ZSET worker by the time of its next call without a wake-up.
 -- Needs: clock, ledger, views, throttle.

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crawlstream.model.effects import UNSENT, Outcome, Settle
-from crawlstream.model.web.last_band import LOWEST, is_last, last_of, lifted
+from crawlstream_frontier.waste.last_band import LOWEST, is_last, last_of, lifted
 from support.frontier.bench import CRAWL, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]

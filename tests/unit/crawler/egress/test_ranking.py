@@ -10,7 +10,7 @@ import pytest
 from crawling.egress.ranking import Ranking
 from crawlstream.egress.url import read_line
 from crawlstream.model.egress.pools import Pool, Proxy
-from crawlstream.model.egress.ranking import ranked
+from crawlstream_frontier.egress.proxy_ranking import ranked
 
 PROXIES = [read_line(f"http://h{number}.test:80") for number in range(20)]
 SITES = [f"site{number}.test" for number in range(4000)]

@@ -13,8 +13,8 @@ from crawling.page.page import Page
 from crawling.quality.address_parts import host_hash
 from crawling.waste.decisions import LinkDecision, decide
 from crawlstream.model.url import host_of
-from crawlstream.model.web.last_band import is_last, last_of
 from crawlstream_frontier.waste.families import FamilyState, family_hash
+from crawlstream_frontier.waste.last_band import is_last, last_of
 from crawlstream_frontier.waste.verdicts import SiteVerdicts
 from support.pages import answer, page_at
 

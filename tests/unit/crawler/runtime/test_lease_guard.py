@@ -15,7 +15,7 @@ from crawling.waste.decisions import LinkDecision
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import UNSENT
 from crawlstream.model.web.guard_mode import GuardMode
-from crawlstream.model.web.last_band import last_of
+from crawlstream_frontier.waste.last_band import last_of
 from support.crawler.leases import lease
 
 URL = "http://a.example/c?sort=1"

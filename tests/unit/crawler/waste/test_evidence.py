@@ -13,7 +13,7 @@ from crawling.quality.page_text import PageText
 from crawling.quality.traits import Traits
 from crawling.waste.evidence import may_vote, vote_of
 from crawlstream.model.crawl import Entry, Profile
-from crawlstream.model.web.last_band import last_of
+from crawlstream_frontier.waste.last_band import last_of
 from support.crawler.leases import lease
 
 URL = "http://a.example/list?page=2"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from crawlstream.model.egress.purse import PurseDetails, PurseState
 from crawlstream.model.words.price import Price
+from crawlstream_frontier.egress.purse import PurseDetails, PurseState
 
 _DAY_S = 86_400
 
