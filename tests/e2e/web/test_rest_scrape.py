@@ -8,24 +8,20 @@ import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from itertools import count
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.topics import forget_records
-from crawlstream_chaos.scripted_site import Answer, CrawlerSite, Page, SeenRequest, serving
+from crawlstream_chaos.scripted_site import Answer, Page, SeenRequest
 from crawlstream_chaos.witness import Witness
-from crawlstream_cli.local.ports import free_block
 from e2e.cluster import Cluster
-from support.monitors import MonitorProcess
-from support.rest import Answer as HttpAnswer
+from e2e.web.scrapes import another, rest_fixture, scrape, site_of
 from support.rest import RestProcess
 from support.waiting import WaitUntil
+
+__all__ = ["rest_fixture"]
 
 ARTICLE = (
     b"<html lang=en><head><title>Tides</title></head><body><nav><a href=/menu>Menu</a></nav>"
@@ -33,57 +29,6 @@ ARTICLE = (
     b"<p>See the <a href='/moon'>moon</a>.</p></main></body></html>"
 )
 HOSTILE = b"<p " + b" ".join(b"a%d=1" % n for n in range(40_000)) + b">x" + b"<div>" * 50_000
-_blocks = count(1)
-
-
-@contextmanager
-def site_of(pages: Mapping[str, Page]) -> Iterator[tuple[CrawlerSite, str]]:
-    """Serve pages on a host that no other test uses."""
-    with serving({"/robots.txt": Answer(status=404), **pages}) as site:
-        yield site, f"127.77.{next(_blocks)}.1"
-
-
-@pytest.fixture
-async def rest(cluster: Cluster, tmp_path: Path) -> AsyncIterator[RestProcess]:
-    """Return a REST process of this test's own."""
-    async with another(cluster, tmp_path) as process:
-        yield process
-
-
-@asynccontextmanager
-async def another(cluster: Cluster, folder: Path, **extra: str) -> AsyncIterator[RestProcess]:
-    """Run one more REST process."""
-    port = free_block(2)
-    env = {
-        **cluster.environment,
-        "CRAWLSTREAM_REST_PORT": str(port),
-        "CRAWLSTREAM_METRICS_PORT": str(port + 1),
-        "CRAWLSTREAM_METRICS_OFFSET": "0",
-        **extra,
-    }
-    process = MonitorProcess("rest_service", env=env, log=folder / f"rest-{port}.log")
-    service = RestProcess(process, port)
-    with process.running():
-        await until_ready(service)
-        yield service
-
-
-async def until_ready(rest: RestProcess) -> None:
-    """Wait until a process has read the replies of the last hour."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            if (await rest.get("/health/ready")).status == 200:
-                return
-        except OSError:
-            assert rest.process.is_running(), rest.process.logged()
-        await asyncio.sleep(0.1)
-    raise AssertionError(rest.process.logged())
-
-
-async def scrape(rest: RestProcess, url: str, **fields: Any) -> HttpAnswer:
-    """Scrape a URL; it is waited for long enough for a busy machine."""
-    return await rest.post("/v2/scrape", {"url": url, "wait": 60, **fields})
 
 
 async def test_a_page_comes_as_markdown_in_one_call(rest: RestProcess, witness: Witness) -> None:
