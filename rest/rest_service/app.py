@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from fastapi import Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse
+from starlette.routing import Match, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -159,7 +161,22 @@ async def _on_http(request: Request, error: Exception) -> Response:
     response = failure(RequestRefused(status, str(error.detail), code="not_possible"))
     for name, value in (error.headers or {}).items():
         response.headers[name] = value
+    if status == 405:
+        response.headers["Allow"] = ", ".join(_methods_at(request))
     return response
+
+
+def _methods_at(request: Request) -> Sequence[str]:
+    """Return the methods of a path, sorted; Starlette knows those of its first route."""
+    routes = [
+        route
+        for route in cast(FastAPI, request.app).routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+    ]
+    # `/v2/crawl/runs` is not the path of a route whose parameter could be `runs`.
+    path = min((route.path for route in routes), key=lambda path: path.count("{"))
+    found = {method for route in routes if route.path == path for method in route.methods or ()}
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
 
 
 def _nothing_there(request: Request) -> Response:

@@ -24,6 +24,7 @@ from crawlstream.model.request import RequestLimits
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
 from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.scrapes.scrape_names import ScrapeNames
 from rest_service.http.access import Client
 from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.envelope import RequestRefused
@@ -40,7 +41,6 @@ from rest_service.topics.last_runs import LastRuns
 from rest_service.topics.page_replies import PageReplies
 from rest_service.topics.producer import MAX_RECORDS, ListProducer
 from rest_service.topics.replies import Replies
-from rest_service.topics.scrape_names import ScrapeNames
 
 MAX_STREAMS, MAX_STREAMS_EACH = 20, 10
 """Limit of concurrent streams, in total and per client: each reads Kafka in its own thread."""

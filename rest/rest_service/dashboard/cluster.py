@@ -21,6 +21,7 @@ from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.rule_history import read_changes
 from crawlstream.stats.wishes import Wish, wish
 from crawlstream_frontier.egress.purse_report import purse_json
+from crawlstream_frontier.scrapes.scrape_names import is_scrapes
 from rest_service.dashboard.domain_rows import DomainRow, Waits
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
@@ -29,7 +30,6 @@ from rest_service.dashboard.render import SHOWN, render, span
 from rest_service.http.access import Client
 from rest_service.sampler import KEPT_S, Point
 from rest_service.service import Service, TheService
-from rest_service.topics.scrape_names import is_scrapes
 from rest_service.v2.living import PATIENCE_S, living_processes, spiders_of, with_lanes
 from rest_service.v2.proxies import states_of_pools
 

@@ -19,6 +19,7 @@ from crawlstream.model.statuses import ENDED, PAGE_ENDS, UNDER_WAY
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.model.words.condition import pace, waits_for
 from crawlstream.stats.domains import read_domains
+from crawlstream_frontier.scrapes.scrape_names import is_scrapes
 from rest_service.dashboard.domain_rows import limited_by
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
@@ -26,7 +27,6 @@ from rest_service.dashboard.problems import REDIS_AWAY, absences
 from rest_service.dashboard.render import SHOWN, crawl_path, render
 from rest_service.http.access import Client
 from rest_service.service import Service, TheClient, TheCrawl, TheService
-from rest_service.topics.scrape_names import is_scrapes
 from rest_service.v2.crawls import crawl_state
 from rest_service.v2.living import living_spiders, with_lanes
 from rest_service.v2.ordered import Fits, OrderedRecords, read_ordered

@@ -196,7 +196,7 @@ _READ: Mapping[str, Any] = {
 }
 _KINDS: Mapping[str, str] = {
     **{one.name: one.kind for one in MORE},
-    **dict.fromkeys(("maxdepth", "max_pages", "priority"), "number"),
+    **dict.fromkeys(("maxdepth", "max_pages", "priority", "for_s"), "number"),
     **{
         one.name: "truth" if one.is_truth else "ahead" if one.is_time else "number"
         for one in RULE_FIELDS

@@ -40,6 +40,13 @@ _FAILURE = {
         "error": {"message": "Too many requests.", "code": "too_many_requests"},
     },
 }
+_SUCCESS = {
+    "type": "object",
+    "required": ["status", "data", "error"],
+    "properties": {"status": {"const": "SUCCESS"}, "data": {}, "error": {"type": "null"}},
+    "additionalProperties": False,
+}
+_ENVELOPE = {"application/json": {"schema": {"$ref": "#/components/schemas/Success"}}}
 _REFUSED = {
     "description": "Refused; docs/rest.md lists the statuses and codes.",
     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
@@ -50,6 +57,11 @@ _KEYS = {
     "password": {"type": "http", "scheme": "basic"},
 }
 _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
+_WITHOUT_ENVELOPE = "/"
+_ANYTHING: dict[str, Any] = {"application/json": {"schema": {}}}
+"""Content that FastAPI describes for a route whose handler returns a response."""
+
+Responses = dict[int | str, dict[str, Any]]
 
 
 class DocumentedAPI(FastAPI):
@@ -65,14 +77,34 @@ class DocumentedAPI(FastAPI):
         schemas = parts.setdefault("schemas", {})
         for name in _FRAMEWORKS_OWN:
             schemas.pop(name, None)
-        schemas["Failure"] = _FAILURE
+        schemas |= {"Failure": _FAILURE, "Success": _SUCCESS}
         parts["securitySchemes"] = _KEYS
         told["security"] = [{name: []} for name in _KEYS]
-        for path in told["paths"].values():
-            for operation in path.values():
-                operation["responses"].pop("422", None)
-                operation["responses"]["default"] = _REFUSED
+        for path, operations in told["paths"].items():
+            for operation in operations.values():
+                responses = operation["responses"]
+                responses.pop("422", None)
+                for each in responses.values():
+                    if path != _WITHOUT_ENVELOPE and each.get("content") == _ANYTHING:
+                        each["content"] = _ENVELOPE
+                responses["default"] = _REFUSED
         return told
+
+
+def later(description: str) -> Responses:
+    """Return the OpenAPI extras of a route that may answer 202, in the envelope."""
+    return {202: {"description": description, "content": _ENVELOPE}}
+
+
+def polled() -> Responses:
+    """Return the OpenAPI extras of a route that waits for a reply of the cluster."""
+    return later("The reply has not come yet: `POST /poll` returns it by its `poll_id`.")
+
+
+def files(*media_types: str) -> Responses:
+    """Return the OpenAPI extras of a route whose answer is not JSON."""
+    content = {name: {"schema": {"type": "string"}} for name in media_types}
+    return {200: {"description": "Successful Response", "content": content}}
 
 
 def body(**examples: object) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import PageReply
 from crawlstream.wire import replies, requests
-from rest_service.topics.scrape_names import KEPT_S, is_scrape_id
+from crawlstream_frontier.scrapes.scrape_names import KEPT_S, is_scrape_id
 
 KEPT_REPLIES = 10_000
 """Most replies that are kept, and most scrapes that clients have given up."""

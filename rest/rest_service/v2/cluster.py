@@ -31,7 +31,9 @@ log = structlog.get_logger()
 
 router = APIRouter(prefix="/v2", tags=["cluster"], route_class=StrictRoute)
 
-ProcessName = Annotated[str, Path(max_length=300, examples=["crawler:host-1:7f3a9c0b12de"])]
+ProcessName = Annotated[
+    str, Path(min_length=1, max_length=300, examples=["crawler:host-1:7f3a9c0b12de"])
+]
 Domain = Annotated[str, Path(min_length=1, max_length=255, examples=["example.com"])]
 
 
@@ -48,7 +50,7 @@ class Rule(_RuleFields):  # type: ignore[misc]  # made from a rule's fields
     """Fields of a rule to change; absent ones stay as they are."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"hits": 2, "window": 1}}
+        extra="forbid", strict=True, json_schema_extra={"example": {"hits": 2, "window": 1}}
     )
 
 

@@ -21,14 +21,15 @@ from crawlstream.model.url import host_of, unlikely_host
 from crawlstream.model.words.condition import Spiders, absence
 from crawlstream.wire import requests, views
 from crawlstream_frontier.queries import MOST_NEXT
+from crawlstream_frontier.scrapes.scrape_names import is_scrapes
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.http.inputs import media_type
+from rest_service.http.openapi import polled
 from rest_service.http.parameters import StrictRoute
 from rest_service.service import Service, TheClient, TheCrawl, TheService, named_crawl
 from rest_service.topics.pace import pace_of
-from rest_service.topics.scrape_names import is_scrapes
 from rest_service.topics.seeds import CSV, NDJSON, SeedInput, read_seeds
 from rest_service.v2.living import living_spiders, with_lanes
 
@@ -57,6 +58,7 @@ class Target(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "example": {"appid": "myapp", "crawlid": "spring-1", "spiderid": "link"}
         },
@@ -210,7 +212,11 @@ async def top(
     return success(views.next_pages(found, with_times=not client.appids))
 
 
-@router.post("/crawl/{verb}", summary="Stop, pause, resume or reprioritize a crawl")
+@router.post(
+    "/crawl/{verb}",
+    summary="Stop, pause, resume or reprioritize a crawl",
+    responses=polled(),
+)
 async def steer(
     verb: Steering,
     target: Target,

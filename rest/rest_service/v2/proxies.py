@@ -27,7 +27,7 @@ Name = Annotated[str, Path(min_length=1, max_length=64, examples=["de"])]
 class Unban(BaseModel):
     """A proxy, and the domain that a ban is for; without a domain it is for all."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     id: str = Field(min_length=1, max_length=20, examples=["p-5f3a9c01d2"])
     site: str | None = Field(None, min_length=1, max_length=255, examples=["example.com"])

@@ -33,7 +33,7 @@ _CONFLICTS = {
 class PurseLimits(BaseModel):
     """Limits of a purse; those that are absent are none."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     currency: str = Field(pattern=r"^[A-Z]{3}$", examples=["USD"])
     day: Amount
@@ -46,7 +46,7 @@ class PurseLimits(BaseModel):
 class ForgivenSite(BaseModel):
     """A site that has charged more than its price."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     origin: str = Field(min_length=1, max_length=2083, examples=["https://shop.example.com"])
 

@@ -228,23 +228,30 @@ async def records_at(
     service: Service, name: Name, places: Mapping[int, Collection[int]]
 ) -> list[Record]:
     """Return the records at these offsets; RequestRefused (404) names one that is missing."""
-    if not service.reach.kafka:
-        raise KafkaUnavailable
+    # A consumer waits for a partition that does not exist.
+    ends = await ends_of(service, name)
     topic = topic_of(service, name)
     wanted = [
         WantedRecord(topic, number, offset)
         for number, offsets in places.items()
         for offset in sorted(offsets)
     ]
+    for place in wanted:
+        if place.partition not in ends:
+            raise _no_record(place)
     found = await asyncio.gather(*map(service.records.read, wanted))
     for place, record in zip(wanted, found, strict=True):
         if record is None:
-            raise RequestRefused(
-                404,
-                f"Partition {place.partition} has no record at offset {place.offset}.",
-                code="no_record",
-            )
+            raise _no_record(place)
     return [record for record in found if record is not None]
+
+
+def _no_record(place: WantedRecord) -> RequestRefused:
+    return RequestRefused(
+        404,
+        f"Partition {place.partition} has no record at offset {place.offset}.",
+        code="no_record",
+    )
 
 
 async def one_record(

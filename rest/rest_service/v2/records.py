@@ -21,6 +21,7 @@ from crawlstream.wire import jsontext, rejects, requests
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
+from rest_service.http.openapi import files
 from rest_service.http.parameters import StrictRoute
 from rest_service.service import (
     MAX_STREAMS,
@@ -101,6 +102,8 @@ Chosen = Annotated[RecordFilter, Depends(_wanted)]
 class Place(BaseModel):
     """Partition and offset of a record in its topic."""
 
+    model_config = ConfigDict(strict=True)
+
     partition: int = Field(ge=0, le=999_999)
     offset: int = Field(ge=0, lt=2**63)
 
@@ -109,7 +112,9 @@ class Places(BaseModel):
     """Records of the topic of rejected records."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"records": [{"partition": 0, "offset": 7}]}}
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"example": {"records": [{"partition": 0, "offset": 7}]}},
     )
 
     records: list[Place] = Field(min_length=1, max_length=1000)
@@ -169,7 +174,12 @@ async def page(
     return success({"records": found.records, "cursor": found.cursor, "at_end": is_at_end})
 
 
-@router.get("/{name}/stream", summary="Stream of results, events or rejected records")
+@router.get(
+    "/{name}/stream",
+    summary="Stream of results, events or rejected records",
+    response_class=Response,
+    responses=files("text/event-stream"),
+)
 async def stream(
     name: Name,
     service: TheService,
@@ -190,7 +200,12 @@ async def stream(
     )
 
 
-@router.get("/{name}/export", summary="All records as a file")
+@router.get(
+    "/{name}/export",
+    summary="All records as a file",
+    response_class=Response,
+    responses=files("application/x-ndjson", "text/csv"),
+)
 async def export(
     name: Name,
     service: TheService,

@@ -17,6 +17,7 @@ from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.http.hiding import hide_seeds
+from rest_service.http.openapi import polled
 from rest_service.http.parameters import StrictRoute
 from rest_service.service import Service, TheClient, TheService
 
@@ -64,7 +65,7 @@ def _shown(state: ScheduleState, client: Client, now: int) -> views.View:
     return view if client.sees_secrets else hide_seeds(view)
 
 
-@router.put("/schedules/{appid}/{name}", summary="Create or replace a schedule")
+@router.put("/schedules/{appid}/{name}", summary="Create or replace a schedule", responses=polled())
 async def put(
     service: TheService, client: TheClient, appid: AppId, name: Name, *, definition: Definition
 ) -> Response:
@@ -80,14 +81,18 @@ async def put(
         )
 
 
-@router.delete("/schedules/{appid}/{name}", summary="Remove a schedule")
+@router.delete("/schedules/{appid}/{name}", summary="Remove a schedule", responses=polled())
 async def remove(service: TheService, client: TheClient, appid: AppId, name: Name) -> Response:
     """Remove a schedule; the crawls that it has fed continue."""
     with audited(client, "remove-schedule", appid=appid, schedule=name):
         return await _ask(service, client, {"appid": appid, "schedule": name, "do": "remove"}, {})
 
 
-@router.post("/schedules/{appid}/{name}/{verb}", summary="Pause, resume or fire a schedule")
+@router.post(
+    "/schedules/{appid}/{name}/{verb}",
+    summary="Pause, resume or fire a schedule",
+    responses=polled(),
+)
 async def steer(
     service: TheService, client: TheClient, appid: AppId, name: Name, *, verb: Steering
 ) -> Response:

@@ -11,25 +11,28 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from crawlstream.errors import CrawlstreamError, Unavailable
+from crawlstream_frontier.scrapes.scrape_names import may_come
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
+from rest_service.http.openapi import later
 from rest_service.http.parameters import StrictRoute
 from rest_service.metrics import SCRAPE_SECONDS, SCRAPES, WAITING
 from rest_service.service import Service, TheClient, TheService
 from rest_service.topics.flights import Flight
-from rest_service.topics.scrape_names import may_come
 from rest_service.v2.scrape_order import MOST_CHARS, PageShape, ScrapeOrder
 from rest_service.v2.scraped import scraped
 from rest_service.v2.scraping import begin
 
 router = APIRouter(prefix="/v2", tags=["scrape"], route_class=StrictRoute)
 
-Id = Annotated[str, Path(max_length=40, examples=["2611291030-a3f19c-2-9f1c27d05b6e4a83"])]
+Id = Annotated[
+    str, Path(min_length=1, max_length=40, examples=["2611291030-a3f19c-2-9f1c27d05b6e4a83"])
+]
 Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait for the page.")]
 Named = Annotated[str, Query(max_length=100, description="Formats, separated by commas.")]
 MaxChars = Annotated[int, Query(ge=1000, le=MOST_CHARS)]
 
-_LATER: dict[int | str, dict[str, Any]] = {202: {"description": "The page has not come yet."}}
+_LATER = later("The page has not come yet.")
 
 
 @router.post("/scrape", summary="Scrape a URL", responses=_LATER)
@@ -65,7 +68,7 @@ async def scrape(
 
 
 @router.get("/scrape/{id}", summary="The page of a scrape", responses=_LATER)
-async def later(
+async def page_of(
     service: TheService,
     client: TheClient,
     *,

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.model.request import CrawlRequest, RequestLimits
 from crawlstream.wire import jsontext, requests
+from crawlstream_frontier.scrapes.scrape_names import ScrapeName
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
-from rest_service.topics.scrape_names import ScrapeName
 
 DEFAULT_APPID = "scrape"
 MOST_CHARS = 2_000_000
@@ -51,6 +51,7 @@ class ScrapeOrder(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "examples": [
                 {"url": "https://example.com/"},

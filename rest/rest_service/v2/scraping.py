@@ -15,12 +15,12 @@ from crawlstream.model.url import domain_key, host_of
 from crawlstream.model.words.condition import absence
 from crawlstream.wire import jsontext
 from crawlstream_frontier.scrapes.door import Admission, DoorAnswer, DoorBounds, ScrapeTicket
+from crawlstream_frontier.scrapes.scrape_names import ScrapeName
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused
 from rest_service.service import Service
 from rest_service.topics.flights import Flight
-from rest_service.topics.scrape_names import ScrapeName
 from rest_service.v2.living import living_spiders
 from rest_service.v2.scrape_order import ScrapeOrder, as_crawl
 

@@ -15,12 +15,12 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import PageReply, RecordPlace
 from crawlstream.model.request import RequestLimits
 from crawlstream_frontier.scrapes.door import ScrapeTicket
+from crawlstream_frontier.scrapes.scrape_names import ScrapeNames, is_scrapes, may_come
 from rest_service.http.access import Client, Role
 from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.envelope import RequestRefused, failure
 from rest_service.topics.flights import Flight, Flights
 from rest_service.topics.page_replies import PageReplies
-from rest_service.topics.scrape_names import ScrapeNames, is_scrapes, may_come
 from rest_service.v2.scrape_order import PageShape, ScrapeOrder, as_crawl
 
 URL = "https://www.example.com/a"

@@ -15,7 +15,7 @@ from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
-from rest_service.topics.scrape_names import ScrapeNames
+from crawlstream_frontier.scrapes.scrape_names import ScrapeNames
 from support.monitors import MonitorCluster
 from support.rest import Answer, RestProcess, rest_beside_monitors, running_rest
 from support.waiting import WaitUntil
