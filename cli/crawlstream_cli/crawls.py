@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Iterator, Sequence
+from enum import StrEnum
 from typing import Annotated
 
 import orjson
@@ -20,10 +21,18 @@ from crawlstream_cli.common.columns import TableColumn, cell, print_columns
 from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.times import moment, until
 from crawlstream_cli.common.which import with_crawlers
+from crawlstream_frontier.scrapes.scrape_names import is_scrapes
 
 _COLOURS = {"running": "green", "paused": "yellow", "stopping": "yellow", "expiring": "yellow"}
 _LONG_NAME, _NARROW = 24, 14
 """Characters from which on names are wrapped, and states and times may be."""
+
+
+class ListedCrawls(StrEnum):
+    """Crawls that are listed: those of clients, or those that REST makes for scrapes."""
+
+    CRAWL = "crawl"
+    SCRAPE = "scrape"
 
 
 def crawls(
@@ -34,9 +43,14 @@ def crawls(
     state: Annotated[
         str | None, typer.Option(help="Only crawls in this state: running, paused, finished ...")
     ] = None,
+    *,
     under_way: Annotated[
         bool, typer.Option("--under-way", "-u", help="Only crawls that have not ended.")
     ] = False,
+    kind: Annotated[
+        ListedCrawls,
+        typer.Option(help="scrape: crawls of scrapes; one for each minute and REST process."),
+    ] = ListedCrawls.CRAWL,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List current crawls and those that ended recently.
@@ -51,7 +65,9 @@ def crawls(
     fitting = [
         crawl
         for crawl in found
-        if state in (None, crawl.state) and (crawl.is_under_way or not under_way)
+        if state in (None, crawl.state)
+        and (crawl.is_under_way or not under_way)
+        and is_scrapes(crawl.crawl.crawlid) == (kind is ListedCrawls.SCRAPE)
     ]
     show_crawls(*asyncio.run(with_crawlers(settings, fitting)), as_json=as_json)
 

@@ -16,6 +16,7 @@ from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream_cli.app import run
 from crawlstream_cli.common.which import condition_of, which_crawl
+from crawlstream_frontier.scrapes.scrape_names import ScrapeNames
 from support.frontier.bench import KEYS, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -70,6 +71,24 @@ async def test_a_crawl_that_lacks_a_crawler_is_shown_as_waiting(
     await Heartbeat(redis, KEYS, Process(kind="crawler", spider="shop")).beat()
     assert await asyncio.to_thread(run, ["crawls"]) == 0
     assert "waiting" not in capsys.readouterr().out.splitlines()[1]
+
+
+@pytest.mark.usefixtures("here")
+async def test_crawls_of_scrapes_are_listed_if_they_are_asked_for(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--kind scrape`` lists them alone; a crawl of a client may have a similar name."""
+
+    async def listed(*options: str) -> set[str]:
+        assert await asyncio.to_thread(run, ["crawls", "--json", *options]) == 0
+        return {one["crawlid"] for one in json.loads(capsys.readouterr().out)}
+
+    of_scrapes = ScrapeNames().new(60).crawlid
+    for name in (of_scrapes, "scrape-of-mine", "docs"):
+        await bench.feed.seeds("a/1", crawl=CrawlKey("link", "scrape", name))
+    assert await listed() == {"scrape-of-mine", "docs"}
+    assert await listed("--kind", "scrape") == {of_scrapes}
+    assert await asyncio.to_thread(run, ["crawls", "--kind", "page"]) == 2
 
 
 @pytest.mark.usefixtures("here")
