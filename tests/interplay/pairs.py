@@ -29,6 +29,8 @@ NO_SENSE: Mapping[frozenset[str], str] = {
     frozenset({"expiry", "second feed"}): "what is fed after the expiry belongs to the next run",
     frozenset({"stop", "pause"}): "a run that is stopped is not resumed",
     frozenset({"expiry", "pause"}): "a run that has expired is not resumed",
+    frozenset({"answer", "schedule"}): "a seed of an occasion has no such reply",
+    frozenset({"answer", "second feed"}): "it waits for `accepted`, which is not sent then",
     frozenset({"HEAD", "pause"}): "its only page is in flight, and ends the run amid the pause",
 }
 
