@@ -10,7 +10,8 @@ from crawlstream.model.inspection import NextPage, NextPages, NextReason
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream.model.web.priorities import PriorityRule
 from crawlstream.wire.stored import encode_entry
-from support.frontier.bench import CRAWL, Bench, links
+from support.frontier.bench import CRAWL, WIDE_OPEN, Bench, links
+from support.windows import bursts, group
 
 pytest_plugins = ["support.frontier.fixtures"]
 
@@ -59,6 +60,26 @@ async def test_domains_follow_each_other_by_their_rules(bench: Bench) -> None:
     fast, after, slow, last = (page.due_ms or 0 for page in found.pages[:-1])
     assert (after - fast, last - slow) == (100, 1000)
     assert 1000 < slow <= 2000
+
+
+async def test_domains_that_wait_in_a_gate_are_due_with_it(bench: Bench) -> None:
+    """They are not held back, but wait for the limit of their group; the best priority is first."""
+    await bench.rule(WIDE_OPEN, groups={"hoster": group(bursts(1, 10), "example")})
+    await bench.feed.seeds("a.example/1", "b.example/1")
+    await bench.feed.seeds("c.example/1", priority=20)
+    (lease,) = await bench.worker.lease(5)
+    await bench.worker.settle(lease, sent_ms=0)
+    assert await bench.worker.lease(5) == []
+    await bench.feed.seeds("c.example/2", priority=90)
+    found = await report(bench)
+    assert places(found.pages) == ["c.example/2", "b.example/1", "c.example/1"]
+    assert all(9_000 < (page.due_ms or 0) <= 10_001 for page in found.pages)
+    await bench.feed.seeds(*(f"{n}.example/1" for n in range(40)))
+    assert await bench.worker.lease(5) == []
+    many = await report(bench, 50)
+    assert not many.is_complete
+    assert many.pages
+    assert all(page.due_ms is not None for page in many.pages)
 
 
 async def test_a_page_says_why_it_has_its_priority(bench: Bench) -> None:

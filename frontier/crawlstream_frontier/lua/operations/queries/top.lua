@@ -9,8 +9,9 @@
 --            `ahead`: entries of other crawls that come before those of the band
 --   delayed  {spider, domain, due_ms from now, standing, entry}
 --   profiles number -> bytes, of some entries
--- Cost: about 40 commands, 0.3 to 1.7 million instructions, whatever the size of the crawl. If it has up to
---   MOST_DOMAINS domains, all are examined; else the first of the spider's indexes, which belong to any crawl.
+-- Cost: about 40 commands, 0.3 to 1.7 million instructions, whatever the size of the crawl; with groups, up to five
+--   more for each domain that waits in a gate. If the crawl has up to MOST_DOMAINS domains, all are examined; else the
+--   first of the spider's indexes, which belong to any crawl.
 --- include: present
 local name, most = ARGV[1], tonumber(ARGV[2])
 local c, run, live = string.match(redis.call('HGET', K.names, name) or '', '^(%d+) (%d+) (%d)$')
@@ -18,8 +19,9 @@ if not c then
   return cmsgpack.pack({})
 end
 -- The forms of `bands`, `views` and `clock`, whose includes cost more than all else here.
-local SEVERAL, PADDING, FOREVER, TAG = '*', '#', 9e15, '^(%d+)/(-?%d+)$'
-local clock, wall, scope = unpack(redis.call('HMGET', K.meta, 'clock', 'wall', 'scope'))
+local SEVERAL, PADDING, GATE, FOREVER, TAG = '*', '#', '=', 9e15, '^(%d+)/(-?%d+)$'
+local clock, wall, scope, sites = unpack(redis.call('HMGET', K.meta, 'clock', 'wall', 'scope', 'sites'))
+local has_groups = string.find(sites or '', ' =', 1, true) ~= nil
 local time = redis.call('TIME')
 local now = tonumber(clock or 0) + math.max(time[1] * 1000 + math.floor(time[2] / 1000) - tonumber(wall or 0), 0)
 local is_by_group = string.find(scope or '', 'group', 1, true) ~= nil
@@ -31,9 +33,11 @@ local is_complete, reads, numbers, profiles = true, 0, 0, {}
 -- Return the domains of the crawl, or those that are next for a spider if the crawl has many.
 local function domains_of(views)
   local domains, is_listed = {}, {}
-  local function list(names)
+  local function list(names, V)
     for _, domain in ipairs(names) do
-      if string.sub(domain, 1, 1) ~= PADDING and not is_listed[domain] and #domains < 2 * MOST_DOMAINS then
+      if string.sub(domain, 1, 1) == GATE then
+        list(redis.call('ZRANGE', K.at_gate(V, domain), 0, MOST_DOMAINS - 1))
+      elseif string.sub(domain, 1, 1) ~= PADDING and not is_listed[domain] and #domains < 2 * MOST_DOMAINS then
         domains[#domains + 1], is_listed[domain] = domain, true
       end
     end
@@ -44,10 +48,31 @@ local function domains_of(views)
   end
   is_complete = false
   for _, V in ipairs(views) do
-    list(redis.call('ZRANGE', K.ready(V), 0, MOST_DOMAINS - 1))
-    list(redis.call('ZRANGE', K.waiting(V), 0, MOST_DOMAINS - 1))
+    list(redis.call('ZRANGE', K.ready(V), 0, MOST_DOMAINS - 1), V)
+    list(redis.call('ZRANGE', K.waiting(V), 0, MOST_DOMAINS - 1), V)
   end
   return domains
+end
+
+-- Return the gate in which a domain waits in a view, with its rank there; nil if it waits in none (see `gates`).
+local function gate_around(V, domain)
+  local names = { domain }
+  repeat
+    names[#names + 1] = string.match(names[#names], '%.(.+)$')
+  until not string.find(names[#names], '.', 1, true)
+  for _, gate in ipairs(redis.call('HMGET', K.members, unpack(names))) do
+    local score = gate and redis.call('ZSCORE', K.at_gate(V, gate), domain)
+    if score then
+      return gate, score
+    end
+  end
+end
+
+-- Return the time when the gate is due in which a domain of a view waits, and the domain's rank there; nil without one.
+local function place_in_gate(V, domain)
+  local gate, score = gate_around(V, domain)
+  local is_ready = gate and redis.call('ZSCORE', K.ready(V), gate)
+  return is_ready and now or gate and redis.call('ZSCORE', K.waiting(V), gate), score
 end
 
 -- Note for each domain the first time when one of the views may take it, and its rank then.
@@ -57,9 +82,13 @@ local function places_of(views, domains)
     local ready = redis.call('ZMSCORE', K.ready(V), unpack(domains))
     local waiting = redis.call('ZMSCORE', K.waiting(V), unpack(domains))
     for i = 1, #domains do
+      local in_gate
+      if has_groups and not ready[i] and not waiting[i] then
+        waiting[i], in_gate = place_in_gate(V, domains[i])
+      end
       local at = ready[i] and 0 or waiting[i] and math.max(tonumber(waiting[i]) - now, 0)
       if at and at < (due[i] or FOREVER) then
-        due[i], ranks[i] = at, tonumber(ready[i] or 0)
+        due[i], ranks[i] = at, tonumber(ready[i] or in_gate or 0)
       end
     end
   end
