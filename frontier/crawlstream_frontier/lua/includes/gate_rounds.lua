@@ -3,30 +3,42 @@
 --   other, however many domains wait there, because a turn takes no more of them than the gate allows.
 -- Part of `lease`. Cost: up to five more commands for each gate of a round.
 if gates then
-local MOST_ENTERED, entered = 512, 0
+local MOST_ENTERED, NONE, entered = 512, {}, 0
 
--- Return the gates among members of an index, or of domains there: note them in `opened`. Split the others.
+-- Split members of an index into domains without a gate and those with one; return both lists, and the gates of the
+-- latter. Note all gates in `opened`, also those among the members.
 local function split(members, opened)
-  local gate_of, direct, gated = gates.of(members), {}, {}
+  local found, with, without = gates.of(members), 0, 0
   for i = 1, #members do
-    local member = members[i]
-    local gate = gate_of[member]
-    if gate then
-      opened[gate], gated[#gated + 1] = true, member
-    elseif gate == nil then
-      opened[member] = true
+    local gate = found[i]
+    if not gate then
+      without = without + 1
     else
+      opened[gate], with = true, with + (gate ~= members[i] and 1 or 0)
+    end
+  end
+  if without == #members then
+    return members, NONE, NONE
+  elseif with == #members then
+    return NONE, members, found
+  end
+  local direct, gated, gate_of = {}, {}, {}
+  for i = 1, #members do
+    local member, gate = members[i], found[i]
+    if not gate then
       direct[#direct + 1] = member
+    elseif gate ~= member then
+      gated[#gated + 1], gate_of[#gated + 1] = member, gate
     end
   end
   return direct, gated, gate_of
 end
 
--- Let domains wait in their gates, with these scores; remove them from an index.
-local function enter_gates(V, index, gated, scores)
-  local gate_of, args_of = gates.of(gated), {}
+-- Let domains wait in these gates, with these scores; remove them from an index.
+local function enter_gates(V, index, gated, gate_of, scores)
+  local args_of = {}
   for i = 1, #gated do
-    local gate = gate_of[gated[i]]
+    local gate = gate_of[i]
     local args = args_of[gate] or {}
     local n = #args
     args[n + 1], args[n + 2], args_of[gate] = scores[i], gated[i], args
@@ -37,57 +49,53 @@ local function enter_gates(V, index, gated, scores)
   redis.call('ZREM', index, unpack(gated))
 end
 
--- Make due domains ready, or let them wait in their gates; note the gates.
-local function ready_due(V, due, opened)
-  local domains, gated = split(due, opened)
-  local o = tags_of(V, K.waiting(V), domains)
-  if #domains > 0 then
-    promote(V, domains, o)
+-- Let due domains wait in these gates.
+local function enter_due(V, gated, gate_of)
+  local before, o = #gated, tags_of(V, K.waiting(V), gated)
+  if #gated == 0 then
+    return
+  elseif #gated < before then
+    gate_of = gates.of(gated)
   end
-  o = tags_of(V, K.waiting(V), gated)
   local ranks, scores = {}, {}
   for i = 1, #gated do
     local top = top_of(V, gated[i], o[i])
     ranks[top] = ranks[top] or rank(top)
     scores[i] = ranks[top]
   end
-  if #gated > 0 then
-    enter_gates(V, K.waiting(V), gated, scores)
+  enter_gates(V, K.waiting(V), gated, gate_of, scores)
+end
+
+-- Make due domains without a gate ready.
+local function ready_due(V, domains)
+  local o = tags_of(V, K.waiting(V), domains)
+  if #domains > 0 then
+    promote(V, domains, o)
   end
 end
 
 -- Return up to `limit` ready domains without a gate; let the others that come before them wait in their gates.
 local function ready_ones(V, limit, opened)
-  local members, direct, gated = {}, nil, {}
+  local members, direct, gated, gate_of = nil, nil, NONE, nil
   repeat
     members = redis.call('ZRANGE', K.ready(V), 0, (#gated > 0 and math.max(limit, PROMOTE_AT_LEAST) or limit) - 1)
-    direct, gated = split(members, opened)
+    if #members == 0 then
+      return members, 0
+    end
+    direct, gated, gate_of = split(members, opened)
     if #gated > 0 then
-      enter_gates(V, K.ready(V), gated, redis.call('ZMSCORE', K.ready(V), unpack(gated)))
+      enter_gates(V, K.ready(V), gated, gate_of, redis.call('ZMSCORE', K.ready(V), unpack(gated)))
     end
     entered = entered + #gated
   until #gated == 0 or entered > MOST_ENTERED
   return direct, #members - #gated
 end
 
--- Return the domains of a gate that it allows now, at most `limit`; those that have another gate by now become ready.
-local function allowed_ones(V, gate, limit)
-  local allowed = allowance(gate.state, limit)
-  local members = allowed > 0 and redis.call('ZRANGE', gate.key, 0, math.min(allowed, limit) - 1) or {}
-  local gate_of, domains, others = gates.of(members), {}, {}
-  for i = 1, #members do
-    local list = gate_of[members[i]] == gate.name and domains or others
-    list[#list + 1] = members[i]
-  end
-  if #others > 0 then
-    local scores, args = redis.call('ZMSCORE', gate.key, unpack(others)), {}
-    for i = 1, #others do
-      args[2 * i - 1], args[2 * i] = scores[i], others[i]
-    end
-    redis.call('ZADD', K.ready(V), unpack(args))
-    redis.call('ZREM', gate.key, unpack(others))
-  end
-  return domains
+-- Return the domains of a gate that it allows now, at most `limit`. Nothing waits in a gate that is not its own (see
+-- `rules`).
+local function allowed_ones(gate, limit)
+  gate.left = allowance(gate.state)
+  return gate.left > 0 and redis.call('ZRANGE', gate.key, 0, math.min(gate.left, limit) - 1) or {}
 end
 
 -- Return the gates of a round with their states.
@@ -99,7 +107,7 @@ local function open_gates(V, opened)
   table.sort(names)
   local states = #names > 0 and gates.states(V, names) or {}
   for i, name in ipairs(names) do
-    list[i] = { name = name, state = states[i], key = K.at_gate(V, name) }
+    list[i] = { name = name, state = states[i], key = K.at_gate(V, name), left = 0, granted = 0 }
   end
   return list
 end
@@ -127,9 +135,27 @@ local function singles_of(sources)
   return singles
 end
 
+-- Add the domains of a single source to a round, in their order.
+local function add_only(round, source)
+  round.domains, round.o, round.only_key = source.domains, source.o, source.key
+  for i = 1, #source.domains do
+    gates.paid[source.domains[i]] = source.gate
+  end
+  if source.is_equal then
+    add_claim(round, priority_of(source.first), #source.domains)
+    return
+  end
+  for _, score in ipairs(redis.call('ZMSCORE', source.key, unpack(source.domains))) do
+    add_claim(round, priority_of(score), 1)
+  end
+end
+
 -- Add the domains of sources to a round, best first. Scores are expensive to read: if all priorities are equal, each
 -- source is one block.
 local function merge(round, sources)
+  if #sources == 1 then
+    return add_only(round, sources[1])
+  end
   local are_equal = true
   for _, source in ipairs(sources) do
     are_equal = are_equal and source.is_equal and priority_of(source.first) == priority_of(sources[1].first)
@@ -141,57 +167,66 @@ local function merge(round, sources)
   for _, source in ipairs(sources) do
     for i, domain in ipairs(source.domains) do
       local n = #round.domains + 1
-      round.domains[n], round.o[n], round.gate_of[domain] = domain, source.o[i], source.gate
-      gates.paid[domain] = source.gate and source.gate.name
+      round.domains[n], round.o[n], gates.paid[domain] = domain, source.o[i], source.gate
     end
     add_claim(round, priority_of(source.first), #source.domains)
   end
 end
 
--- Return a round of the domains that are next, at most `limit` of each gate and of those without one; nil if none of
--- them has a gate. `due`: the first members of `w` that are due.
+-- Return a round of the domains that are next, at most `limit` of each gate and of those without one; nil if due ones
+-- are to be served directly. `due`: the first members of `w` that are due.
 function gates.round(V, limit, due)
-  local opened, ready = {}, redis.call('ZRANGE', K.ready(V), 0, limit - 1)
-  split(due, opened)
-  split(ready, opened)
-  if not next(opened) then
+  local opened, domains, gated, gate_of = {}, due, NONE, nil
+  if #due > 0 then
+    domains, gated, gate_of = split(due, opened)
+  end
+  if #due <= limit and not next(opened) and redis.call('EXISTS', K.ready(V)) == 0 then
     return nil
   end
-  ready_due(V, due, opened)
-  local round, sources = round_of(false, {}, {}), {}
+  ready_due(V, domains)
+  enter_due(V, gated, gate_of)
   local direct, behind = ready_ones(V, limit, opened)
+  if not next(opened) then
+    return ready_round(V, direct)
+  end
+  local round, sources = round_of(false, {}, {}), {}
   local before = #direct
   add_source(sources, K.ready(V), direct, tags_of(V, K.ready(V), direct), nil)
-  round.behind, round.gates, round.gate_of = behind + #direct - before, open_gates(V, opened), {}
+  round.behind, round.gates = behind + #direct - before, open_gates(V, opened)
   for _, gate in ipairs(round.gates) do
-    local domains = allowed_ones(V, gate, limit)
-    add_source(sources, gate.key, domains, tags_of(V, gate.key, domains), gate)
+    local inside = allowed_ones(gate, limit)
+    add_source(sources, gate.key, inside, tags_of(V, gate.key, inside), gate)
   end
   merge(round, sources)
   return round
 end
 
 -- Return what both a domain, which has `allowed`, and its gate allow; 0: it keeps waiting in the gate.
-function gates.limit(round, domain, allowed, enough)
-  local gate = round.gate_of[domain]
-  return gate and math.min(allowed, (allowance(gate.state, enough))) or allowed
+function gates.limit(domain, allowed)
+  local gate = gates.paid[domain]
+  return gate and gate.left < allowed and gate.left or allowed
 end
 
--- Let the gate of a domain, if it has one, account for grants.
-function gates.pay(round, domain, amount)
-  local gate = round.gate_of[domain]
+-- Note grants to a domain: `account` uses the allowance of its gate, if it has one.
+function gates.pay(domain, amount)
+  local gate = gates.paid[domain]
   if gate then
-    grant(gate.state, amount, 1)
-    redis.call('ZADD', K.spent, 'NX', int(now + RECHECK_STATE_MS), gate.state.key)
+    gate.left, gate.granted = gate.left - amount, gate.granted + amount
   end
 end
 
 -- Apply a change of an index to domains, given as a flat list of `step` values each with the domain last: those with a
 -- gate are in the gate, the others in `r`.
 local function apply(V, round, command, values, step)
+  if round.only_key then
+    if #values > 0 then
+      redis.call(command, round.only_key, unpack(values))
+    end
+    return
+  end
   local args_of = {}
   for i = step, #values, step do
-    local gate = round.gate_of[values[i]]
+    local gate = gates.paid[values[i]]
     local key = gate and gate.key or K.ready(V)
     local args = args_of[key] or {}
     local n = #args
@@ -231,8 +266,19 @@ local function place_gates(V, round)
   end
 end
 
+-- Use the allowances of the gates of a round for its grants, and let `tend` look at their states.
+local function account(round)
+  for _, gate in ipairs(round.gates) do
+    if gate.granted > 0 then
+      grant(gate.state, gate.granted, gate.left)
+      redis.call('ZADD', K.spent, 'NX', int(now + RECHECK_STATE_MS), gate.state.key)
+    end
+  end
+end
+
 -- Put the domains of a round where they belong, and its gates. Return that there were any.
 function gates.finish(V, round)
+  account(round)
   apply(V, round, 'ZREM', round.gone, 1)
   apply(V, round, 'ZADD', round.ready, 2)
   if #round.waiting > 0 then

@@ -2,76 +2,89 @@
 -- Guarantee: a grant to a domain of a gate needs and uses an allowance of both; the lease names the gate that it
 --   used, and its reports count there, whatever the table says by then. A gate only ever delays requests.
 -- Gate `=<group>`: its rule is in `rules`, its throttle state in `t`, in the form of every other; it has no care.
--- `members` HASH host name -> gate of this name and of all names below it; the most specific counts.
+-- `members` HASH host name -> gate of this name and of all names below it; the most specific counts. Gate -> itself.
 -- Domains that have to wait for their gate wait in it: `a:<V>:<gate>` ZSET, ranked as `r:<V>`. The gate is in their
 --   place in `w:<V>`, due when its allowance is, or in `r:<V>` with the rank of its best domain. `gates:<V>` SET: the
 --   gates with such domains.
 -- Mark: `sites` of `m` ends with ` =` from the first table with groups on, permanently, as leases may name gates. The
---   numbers of labels that members have follow, the largest first: `=3.2`.
+--   numbers of labels that members have follow, the largest first, and the number of gates with a rule: `=3.2+1`.
 -- Needs: clock, views, throttle (which includes it). Cost: without groups none at all.
 local gates = false
 
-local member_labels = sites and string.match(sites, ' =([%d.]*)$')
+local member_labels = sites and string.match(sites, ' =([%d.]*)')
 
 if member_labels then
-gates = { paid = {} }
-local MOST_NAMES, GATE_SIGN = 4000, 61
-local gate_cache, sizes_of_members = {}, {}
+gates = { paid = {} }  -- `paid`: the gate of each domain of a round (see `gate_rounds`).
+local MOST_NAMES = 4000
+local find, sub = string.find, string.sub
+local sizes_of_members, starts, gate_above, paid_by, unloaded = {}, { 1 }, {}, {}, {}
 for labels in string.gmatch(member_labels, '%d+') do
   sizes_of_members[#sizes_of_members + 1] = tonumber(labels)
 end
+local fewest_labels = sizes_of_members[#sizes_of_members] or FOREVER
 
--- Add the names that a domain may be a member by, the longest first: itself or one above, with as many labels as some
--- member has.
-local function add_names(domain, names, domains)
-  local starts, at = { 1 }, 1
-  repeat
-    at = string.find(domain, '.', at, true)
-    if at then
-      at = at + 1
-      starts[#starts + 1] = at
-    end
-  until not at
+-- Note where the labels of a name start; return their number.
+local function labels_of(name)
+  local all, at = 1, find(name, '.', 1, true)
+  while at do
+    all = all + 1
+    starts[all] = at + 1
+    at = find(name, '.', at + 1, true)
+  end
+  return all
+end
+
+-- Add the names above a domain that members may have, the longest first; `place` is that of the domain.
+local function add_above(above, places, labels, domain, place)
   for i = 1, #sizes_of_members do
-    local labels = sizes_of_members[i]
-    if labels <= #starts then
-      local n = #names + 1
-      names[n], domains[n] = labels == #starts and domain or string.sub(domain, starts[#starts - labels + 1]), domain
+    local size = sizes_of_members[i]
+    if size < labels then
+      local n = #above + 1
+      above[n], places[n] = sub(domain, starts[labels - size + 1]), place
     end
   end
 end
 
-local function look_up(names, domains)
-  local found = redis.call('HMGET', K.members, unpack(names))
+-- Look up the gates of names that are not known yet. Names above domains recur.
+local function know(names)
+  local missing = {}
   for i = 1, #names do
-    gate_cache[domains[i]] = gate_cache[domains[i]] or found[i] or false
+    if gate_above[names[i]] == nil then
+      gate_above[names[i]], missing[#missing + 1] = false, names[i]
+    end
+  end
+  for from = 1, #missing, MOST_NAMES do
+    local to = math.min(from + MOST_NAMES - 1, #missing)
+    for i, gate in ipairs(redis.call('HMGET', K.members, unpack(missing, from, to))) do
+      gate_above[missing[from + i - 1]] = gate
+    end
   end
 end
 
--- Return the gate of each of these domains, false where it has none, nil for a gate: by domain.
+-- Return the gate of each of these domains, in their order: false where it has none; of a gate, itself. A list in Lua
+-- costs as much as its look-ups: there is none but the answer, unless domains are longer than members.
 function gates.of(domains)
-  local names, domain_of_name = {}, {}
+  local found, above, places = redis.call('HMGET', K.members, unpack(domains)), nil, nil
   for i = 1, #domains do
-    local domain = domains[i]
-    if gate_cache[domain] == nil and string.byte(domain) ~= GATE_SIGN then
-      gate_cache[domain] = false
-      add_names(domain, names, domain_of_name)
-      if #names > MOST_NAMES then
-        look_up(names, domain_of_name)
-        names, domain_of_name = {}, {}
-      end
+    local labels = not found[i] and labels_of(domains[i]) or 0
+    if labels > fewest_labels then
+      above, places = above or {}, places or {}
+      add_above(above, places, labels, domains[i], i)
     end
   end
-  if #names > 0 then
-    look_up(names, domain_of_name)
+  if above then
+    know(above)
+    for i = 1, #above do
+      found[places[i]] = found[places[i]] or gate_above[above[i]]
+    end
   end
-  return gate_cache
+  return found
 end
 
 -- Return the throttle states of gates, with their rules.
 function gates.states(V, names)
   local states = load_states(keys_of(V, names))
-  join_rules(names, states)
+  join_rules(names, states, true)
   return states
 end
 
@@ -80,39 +93,45 @@ function gates.rule_text(gate)
   return redis.call('HGET', K.rules, gate) or ''
 end
 
+-- Return the gate of this name that leases of a view have used: one for all of them.
+local function used_gate(name, lot)
+  local of_view = paid_by[lot.view] or {}
+  local gate = of_view[name]
+  if not gate then
+    gate = { domain = name, lot = lot }
+    paid_by[lot.view], of_view[name], unloaded[#unloaded + 1] = of_view, gate, gate
+  end
+  return gate
+end
+
 -- Split the domain of a lease from the gate that it used.
 function gates.note_paid(hold)
-  local at = string.find(hold.domain, '=', 1, true)
+  local at = find(hold.domain, '=', 1, true)
   if at then
-    hold.gate = { domain = string.sub(hold.domain, at), lot = hold.lot }
-    hold.domain = string.sub(hold.domain, 1, at - 1)
+    hold.gate = used_gate(sub(hold.domain, at), hold.lot)
+    hold.domain = sub(hold.domain, 1, at - 1)
   end
 end
 
--- Add the throttle states of their gates to leases of one worker.
-function gates.join(holds)
-  local names, place = {}, {}
-  for i = 1, #holds do
-    local gate = holds[i].gate
-    if gate and not place[gate.domain] then
-      names[#names + 1], place[gate.domain] = gate.domain, #names + 1
+-- Add their throttle states to the gates that leases have used.
+function gates.join()
+  local names_of = {}
+  for _, gate in ipairs(unloaded) do
+    local V = gate.lot.view
+    local names = names_of[V] or {}
+    names[#names + 1], names_of[V] = gate.domain, names
+  end
+  for V, names in pairs(names_of) do
+    for i, state in ipairs(gates.states(V, names)) do
+      paid_by[V][names[i]].state = state
     end
   end
-  if #names == 0 then
-    return
-  end
-  local states = gates.states(holds[1].lot.view, names)
-  for i = 1, #holds do
-    local gate = holds[i].gate
-    if gate then
-      gate.state = states[place[gate.domain]]
-    end
-  end
+  unloaded = {}
 end
 
 -- Rank a domain that waits in its gate by a better priority; the gate has the rank of its best domain.
 function gates.raise(V, domain, score)
-  local gate = gates.of({ domain })[domain]
+  local gate = gates.of({ domain })[1]
   if gate and redis.call('ZADD', K.at_gate(V, gate), 'XX', 'LT', 'CH', score, domain) == 1 then
     redis.call('ZADD', K.ready(V), 'XX', 'LT', score, gate)
   end
@@ -128,8 +147,8 @@ end
 -- Remove domains without entries from their gates.
 function gates.leave(V, domains)
   local gate_of = gates.of(domains)
-  for _, domain in ipairs(domains) do
-    local gate = gate_of[domain]
+  for i, domain in ipairs(domains) do
+    local gate = gate_of[i]
     local key = gate and K.at_gate(V, gate)
     if gate and redis.call('ZREM', key, domain) == 1 and redis.call('EXISTS', key) == 0 then
       close(V, gate)

@@ -49,7 +49,8 @@ end
 -- Grant entries that were taken from a band.
 function take(lot, domain, entries)
   lot.head = lot.head or hold_head(now, lot)
-  local head = hold_beginning(lot.head, gates and domain .. (gates.paid[domain] or '') or domain)
+  local gate = gates and gates.paid[domain]
+  local head = hold_beginning(lot.head, gate and domain .. gate.name or domain)
   for i = 1, #entries do
     local entry = entries[i]
     answer(lot, amount + 1, domain, entry)

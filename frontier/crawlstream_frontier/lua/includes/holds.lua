@@ -130,7 +130,7 @@ local function join_throttle(holds)
     hold.state = states[n]
   end
   if gates then
-    gates.join(holds)
+    gates.join()
   end
 end
 
@@ -180,7 +180,7 @@ end
 local function end_hold(hold, sent_ms, is_unsent)
   local lot, state, gate, flags = hold.lot, hold.state, hold.gate, hold.flags
   if flags < 2 then
-    if gate or not is_seen[state] then
+    if not is_seen[state] or gate and not is_seen[gate.state] then
       note_change(hold)
     end
     local at = not is_unsent and (sent_ms and hold.since + sent_ms or now)

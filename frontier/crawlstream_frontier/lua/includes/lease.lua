@@ -97,10 +97,9 @@ local function promote(V, due, o)
   redis.call('ZREM', K.waiting(V), unpack(due))
 end
 
--- Return a round of the first ready domains, at most `limit`. Scores are long numbers, expensive to read: if the
--- first and the last have one priority, all have.
-local function ready_round(V, limit)
-  local domains = redis.call('ZRANGE', K.ready(V), 0, limit - 1)
+-- Return a round of the first ready domains. Scores are long numbers, expensive to read: if the first and the last
+-- have one priority, all have.
+local function ready_round(V, domains)
   local round = round_of(false, domains, tags_of(V, K.ready(V), domains))
   local n = #domains
   if n == 0 then
@@ -133,7 +132,7 @@ local function candidates(V, limit)
   elseif #due > 0 then
     promote(V, due, o)
   end
-  return ready_round(V, limit)
+  return ready_round(V, redis.call('ZRANGE', K.ready(V), 0, limit - 1))
 end
 
 -- Return true if another domain, the next of the round or of `r`, has a better claim than one whose claim changed.
@@ -254,7 +253,7 @@ local function serve(V, round, i, lot, limit)
     wait_until(round, domain, later)
     return 0
   end
-  allowed = round.gates and gates.limit(round, domain, allowed, limit + 1) or allowed
+  allowed = round.gates and gates.limit(domain, allowed) or allowed
   if allowed == 0 then
     return 0
   end
@@ -265,7 +264,7 @@ local function serve(V, round, i, lot, limit)
   if granted > 0 then
     later = grant(state, granted, allowed - granted)
     if round.gates then
-      gates.pay(round, domain, granted)
+      gates.pay(domain, granted)
     end
     if is_by_group then
       -- If another group empties the domain, no other code would delete this state.

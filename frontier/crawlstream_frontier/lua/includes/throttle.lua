@@ -66,16 +66,18 @@ end
 function table_rule_of(domain)
   if not default_rule then
     default_rule = parse_rule(redis.call('HGET', K.rules, DEFAULT_RULE))
-    has_own_rules = redis.call('HLEN', K.rules) > FIELDS_WITHOUT_DOMAIN
+    local rules_of_gates = sites and string.match(sites, '%+(%d+)$') or 0
+    has_own_rules = redis.call('HLEN', K.rules) > FIELDS_WITHOUT_DOMAIN + rules_of_gates
   end
   local text = has_own_rules and domain ~= DEFAULT_RULE and redis.call('HGET', K.rules, domain)
   return text and parse_rule(text) or default_rule
 end
 
--- Add their rules to the states of these domains: one HMGET if any has a rule of its own. Return true if any is gentle.
-function join_rules(domains, states)
+-- Add their rules to the states of these domains, or gates: one HMGET if any has a rule of its own. Return true if any
+-- is gentle.
+function join_rules(domains, states, are_gates)
   local default = table_rule_of(DEFAULT_RULE)
-  local texts = has_own_rules and redis.call('HMGET', K.rules, unpack(domains))
+  local texts = (has_own_rules or are_gates) and redis.call('HMGET', K.rules, unpack(domains))
   for i = 1, #domains do
     local state, rule = states[i], texts and texts[i] and parse_rule(texts[i]) or default
     state.rule = state[NOT_BEFORE] ~= 0 and slowed(state, rule) or rule

@@ -195,6 +195,31 @@ async def test_a_domain_moves_to_another_group(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("still")
+async def test_a_domain_leaves_for_a_group_that_names_it(bench: Bench) -> None:
+    """The group that it waits in names a domain above it, and does not change."""
+    one = group(bursts(1, 1_000), "example")
+    await bench.rule(WIDE_OPEN, groups={"one": one})
+    await bench.feed.seeds("a.example/1", "b.example/1", "c.example/1")
+    await finish(bench.worker, *await bench.worker.lease(5))
+    assert await due_ms(bench.worker) == 1_000_001
+    await bench.rule(WIDE_OPEN, groups={"two": group(bursts(5, 1), "c.example"), "one": one})
+    assert await bench.worker.urls() == ["c.example/1"]
+    assert "c.example" not in (await in_gates(bench.redis))["=one"]
+
+
+@pytest.mark.usefixtures("still")
+async def test_what_a_gate_has_used_is_kept_for_its_own_window(bench: Bench) -> None:
+    """Also where no domain has a rule of its own, and the rule of all domains has a short one."""
+    await one_group(bench, bursts(1, 1_000), "example")
+    await bench.feed.seeds(*(f"{shop}/1" for shop in shops(3)))
+    await finish(bench.worker, *await bench.worker.lease(5))
+    for _ in range(3):
+        await bench.advance(61_000)
+        await bench.tend()
+        assert await bench.worker.lease(5) == []
+
+
+@pytest.mark.usefixtures("still")
 async def test_a_faster_rule_takes_effect_at_once(bench: Bench) -> None:
     """The gate is looked at again, with everything that waits in it."""
     await one_group(bench, bursts(1, 1_000), "example")

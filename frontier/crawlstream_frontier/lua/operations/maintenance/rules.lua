@@ -60,7 +60,12 @@ redis.call('DEL', K.rules)
 redis.call('HSET', K.rules, DEFAULT_RULE, default)
 pad(K.rules)
 pad(K.states)
-local ruled = {}
+local ruled, rules_of_gates = {}, 0
+
+local function is_gate(name)
+  return string.sub(name, 1, 1) == '='
+end
+
 for i = 1, #rules, 2 do
   ruled[rules[i]] = rules[i + 1]
   redis.call('HSET', K.rules, rules[i], rules[i + 1])
@@ -68,6 +73,7 @@ for i = 1, #rules, 2 do
     changed[#changed + 1] = rules[i]
   end
   before[rules[i]] = nil
+  rules_of_gates = rules_of_gates + (is_gate(rules[i]) and 1 or 0)
 end
 local is_default_new = before[DEFAULT_RULE] ~= default
 before[DEFAULT_RULE], before[PAD] = nil, nil
@@ -95,7 +101,7 @@ end
 
 local spiders = redis.call('SMEMBERS', K.spiders)
 
--- Return the end of `sites`: the numbers of labels that members have, the largest first.
+-- Return the end of `sites`: the numbers of labels that members have, the largest first, and the number of gates.
 local function member_sizes()
   local sizes, is_there = {}, {}
   for i = 1, #members, 2 do
@@ -105,25 +111,42 @@ local function member_sizes()
     end
   end
   table.sort(sizes, function(a, b) return a > b end)
-  return ' =' .. table.concat(sizes, '.')
+  return ' =' .. table.concat(sizes, '.') .. '+' .. rules_of_gates
 end
 
--- Replace the members of gates; domains that wait in a gate whose members change are looked at again.
-local function copy_members()
-  local former, is_changed, gone = redis.call('HGETALL', K.members), {}, {}
-  for i = 1, #former, 2 do
-    gone[former[i]] = former[i + 1]
+-- Return the gate that the members of a former table have for a name.
+local function gate_by(former, name)
+  local above = name
+  while above and not former[above] do
+    above = string.match(above, '%.(.+)$')
   end
+  return former[above or PAD]
+end
+
+-- Replace the members of gates; domains that wait in a gate whose members change are looked at again: leases do not
+-- look up whether a domain belongs to the gate in which it waits.
+local function copy_members()
+  local all_before, is_changed, former, gone = redis.call('HGETALL', K.members), {}, {}, {}
+  for i = 1, #all_before, 2 do
+    former[all_before[i]], gone[all_before[i]] = all_before[i + 1], all_before[i + 1]
+  end
+  former[PAD], gone[PAD] = nil, nil
   redis.call('DEL', K.members)
+  for name in pairs(ruled) do
+    if is_gate(name) then
+      redis.call('HSET', K.members, name, name)
+      gone[name] = nil
+    end
+  end
   for i = 1, #members, 2 do
     local name, gate = members[i], members[i + 1]
     redis.call('HSET', K.members, name, gate)
-    if gone[name] ~= gate then
-      is_changed[gate], is_changed[gone[name] or gate] = true, true
+    local before_it = gate_by(former, name)
+    if before_it ~= gate then
+      is_changed[gate], is_changed[before_it or gate] = true, true
     end
     gone[name] = nil
   end
-  gone[PAD] = nil
   for _, gate in pairs(gone) do
     is_changed[gate] = true
   end

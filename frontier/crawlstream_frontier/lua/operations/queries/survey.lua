@@ -35,7 +35,7 @@ if made_gentle then
 end
 
 -- The gate, the domains of the view that wait in it, and the time of its next request.
-local gate, in_gate, gate_at, gate_unreported, gate_concurrent = gates and gates.of({ domain })[domain], 0, now, 0, 0
+local gate, in_gate, gate_at, gate_unreported, gate_concurrent = gates and gates.of({ domain })[1], 0, now, 0, 0
 if gate then
   local gate_state = gates.states(view, { gate })[1]
   for _, S in ipairs(redis.call('SMEMBERS', K.spiders)) do

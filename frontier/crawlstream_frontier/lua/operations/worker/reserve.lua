@@ -57,7 +57,7 @@ local function reserved()
   local keys = keys_of(V, { site })
   local states = load_states(keys)
   join_rules({ site }, states)
-  local gate = gates and gates.of({ site })[site]
+  local gate = gates and gates.of({ site })[1]
   states[2] = gate and gates.states(V, { gate })[1] or nil
   local at = now
   for _, state in ipairs(states) do
