@@ -163,6 +163,12 @@ GUARD_PAGES = Counter(
     " (known, or not 2xx), `fresh` (in the sample, and new), `maybe` (outside of the sample).",
     ["kind"],
 )
+GUARD_LINKS = Counter(
+    "crawlstream_guard_links",
+    "Number of links that the waste guard has held back on completed pages: `last` (put last), or"
+    " refused, by the reason under `filtered`.",
+    ["decision"],
+)
 GUARD_SITES = Gauge(
     "crawlstream_guard_sites",
     "Number of sites of which this crawler knows a sketch, by the worst verdict on a family of"

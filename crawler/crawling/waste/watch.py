@@ -14,7 +14,8 @@ from zlib import crc32
 
 import structlog
 
-from crawling.metrics import GUARD_CONFLICTS, GUARD_PAGES, GUARD_SITES
+from crawling.metrics import GUARD_CONFLICTS, GUARD_LINKS, GUARD_PAGES, GUARD_SITES
+from crawling.page.guard_notes import GuardNotes
 from crawling.page.page import Page
 from crawling.waste.ballots import Ballot, Ballots, SiteName
 from crawling.waste.decisions import LinkDecision, decide
@@ -64,6 +65,7 @@ class WasteWatch:
         ballot.note_end(page.admitted_at, now)
         if page.guard is not None:
             ballot.note_guarded(page.lease.entry.url, page.status, now)
+            _count_links(page.guard)
         if ballot.is_calm and crc32(page.id.encode()) % _CALM_SHARE:
             return
         self._ballots.add(site, vote_of(page, self._is_of_site(page)), now)
@@ -166,6 +168,14 @@ class WasteWatch:
 
 def _site_of(page: Page) -> SiteName:
     return SiteName(page.lease.partition, page.lease.domain)
+
+
+def _count_links(guard: GuardNotes) -> None:
+    """Count the links of a page that were held back."""
+    for reason, links in guard.refused.items():
+        GUARD_LINKS.labels(reason).inc(links)
+    if guard.last:
+        GUARD_LINKS.labels("last").inc(guard.last)
 
 
 def _see(ballot: Ballot, raw: bytes | None, sketch: Sketch) -> None:
