@@ -39,6 +39,7 @@ from crawlstream_chaos.laws.payments import shown_status
 from crawlstream_chaos.laws.pipeline_stores import LAWS as OF_PIPELINES
 from crawlstream_chaos.laws.scenes import LAWS as OF_PROXIES
 from crawlstream_chaos.laws.signatures import LAWS as OF_SIGNATURES
+from crawlstream_chaos.laws.skips import LAWS as OF_SKIPS
 from crawlstream_chaos.witness import ENDINGS
 from crawlstream_cli.demo.access_log import STAMP_TOLERANCE_S
 
@@ -375,6 +376,7 @@ LAWS: Mapping[str, Law] = {
     "robots.txt is obeyed": robots_obeyed,
     "an application's topic has all": own_topic_has_all,
     **OF_FIRINGS,
+    **OF_SKIPS,
     **OF_PROXIES,
     **OF_SIGNATURES,
     **OF_BODIES,

@@ -1,0 +1,92 @@
+"""Laws of pages that the waste guard ends before their requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from chaos.test_auditor import EVENTS, GOOD, ending, event, instead, more, result
+from crawlstream_chaos.facts.facts import Facts, TopicRecord
+from crawlstream_chaos.laws.auditor import audit
+from crawlstream_chaos.laws.skips import LAWS
+
+(LAW,) = LAWS
+TRAP = "http://127.0.0.1:1/list?sort="
+
+
+def skips(at: float, *numbers: int, count: int | None = None) -> TopicRecord:
+    """An event that names some pages of the trap."""
+    pages = [{"id": f"trap-{n}", "url": f"{TRAP}{n}"} for n in numbers]
+    told = event(
+        "pages_skipped",
+        at,
+        reason="guard_parameter",
+        family="?sort",
+        site="127.0.0.1",
+        pages=pages,
+        count=len(pages) if count is None else count,
+    )
+    return replace(told, key="trap-1")
+
+
+def facts_of(skipped: int, *events: TopicRecord) -> Facts:
+    """Return a crawl that counts some pages as skipped, and the events that name them."""
+    counted = ending(skipped=skipped, admitted=8 + skipped)
+    return more(*events)(instead(EVENTS[-1], counted)(GOOD))
+
+
+def broken(facts: Facts) -> list[str]:
+    """Return how the law of skipped pages is broken."""
+    return [each.what for each in audit(facts) if each.law == LAW]
+
+
+FIRST = skips(3_000, 1, 2)
+
+
+def test_named_pages_are_counted_once() -> None:
+    """Also if a crawler has died between event and end: they are named again."""
+    assert audit(facts_of(2, FIRST)) == []
+    assert audit(facts_of(3, FIRST, skips(3_500, 1, 3))) == []
+
+
+def test_a_page_that_was_named_may_come_after_a_fault() -> None:
+    """Its verdict was taken back; or a stop, or its clean form, has ended it."""
+    late = result(9, 4_000, id="trap-1", key="trap-1", url=f"{TRAP}1")
+    assert broken(facts_of(1, FIRST, late)) == []
+    assert broken(facts_of(1, FIRST)) == []
+    unstruck = replace(facts_of(1, FIRST), strikes=[])
+    assert broken(unstruck) == ["crawl: 1 counted as skipped, at least 2 of those named were"]
+
+
+EARLY = result(9, 1_500, id="trap-1", key="trap-1", url=f"{TRAP}1")
+PLANTED: dict[str, tuple[Callable[[], Facts], str]] = {
+    "counted without a name": (lambda: facts_of(3, FIRST), "3 counted as skipped, 2 named"),
+    "counted twice": (
+        lambda: facts_of(4, FIRST, skips(3_500, 1, 2)),
+        "4 counted as skipped, 2 named",
+    ),
+    "named and lost": (
+        lambda: facts_of(0, FIRST, skips(3_500, 1, 3, 4)),
+        "0 counted as skipped, at least 3 of those named were",
+    ),
+    "named and delivered": (
+        lambda: facts_of(1, FIRST, EARLY),
+        f"skipped and delivered, before any fault: {TRAP}1",
+    ),
+    "another count": (
+        lambda: facts_of(2, skips(3_000, 1, 2, count=3)),
+        "key trap-1 and count 3 of an event with 2 skipped pages",
+    ),
+    "another key": (
+        lambda: facts_of(2, skips(3_000, 2, 1)),
+        "key trap-1 and count 2 of an event with 2 skipped pages",
+    ),
+}
+
+
+@pytest.mark.parametrize(("plant", "words"), PLANTED.values(), ids=PLANTED)
+def test_every_planted_violation_is_found_and_named(plant: Callable[[], Facts], words: str) -> None:
+    """Events name the pages, and the ledger counts them."""
+    assert any(words in each for each in broken(plant())), audit(plant())
