@@ -23,6 +23,7 @@ from crawlstream_chaos.scenes.poison import eat_poison
 from crawlstream_chaos.scenes.proxied import play_proxied
 from crawlstream_chaos.scenes.rendered import play_rendered
 from crawlstream_chaos.scenes.rolling import roll
+from crawlstream_chaos.scenes.skipped import skip_beside
 from crawlstream_chaos.scripts import (
     ask_much,
     die_at_each_step,
@@ -280,6 +281,16 @@ SCENARIOS: Mapping[str, Scenario] = {
             ),
             shortest_s=150,
             beside=(retire_beside,),
+        ),
+        Scenario(
+            "skips",
+            "pages that the waste guard skips while crawlers die between event and end",
+            _in_turn(
+                *("die-at-step", "kill-crawler", "freeze-crawler", "end-crawler", "kill-redis"),
+                *("power-cut", "kill-kafka", "kill-redis-monitor"),
+            ),
+            shortest_s=20,
+            beside=(skip_beside,),
         ),
         Scenario("poison", "a page that kills its worker", eat_poison),
         Scenario(

@@ -53,6 +53,13 @@ async def test_a_scenario_breaks_no_law(chaos_cluster: ChaosCluster, name: str) 
     assert outcome.landed.total() > 0
 
 
+async def test_pages_are_skipped_while_crawlers_die(chaos_cluster: ChaosCluster) -> None:
+    """Each is named by an event, and counted; all other pages come."""
+    outcome = await play(chaos_cluster, replace(SCENARIOS["skips"], rate=4))
+    assert not outcome.violations
+    assert any(each.value.get("event") == "pages_skipped" for each in outcome.facts.records)
+
+
 async def test_whatever_strikes_in_turn_breaks_no_law(chaos_cluster: ChaosCluster) -> None:
     """All pages come, repeats are few and under their id, the accounts close, limits are kept."""
     faults = [FAULTS[name] for name in IN_TURN]

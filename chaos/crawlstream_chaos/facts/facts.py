@@ -56,6 +56,8 @@ class FedCrawl:
     """URL of each page that must come -> its HTTP status."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """URL of each page that must fail -> the reason."""
+    may_be_skipped: frozenset[str] = frozenset()
+    """URLs of pages that the waste guard may skip or leave out; else they come with status 200."""
     redirected: int = 0
     """How many pages only lead to others."""
     is_stopped: bool = False
@@ -234,6 +236,16 @@ def may_forget(facts: Facts, fed: FedCrawl) -> bool:
 def endings_of(facts: Facts, fed: FedCrawl) -> Sequence[TopicRecord]:
     """The endings of a crawl's runs, in the order in which they were read."""
     return [r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] in ENDINGS]
+
+
+def named_as_skipped(facts: Facts, fed: FedCrawl, run: int) -> Mapping[str, str]:
+    """Return the URLs of the pages that events of a run name as skipped, by id."""
+    return {
+        page["id"]: page["url"]
+        for record in facts.on(EVENTS, fed.crawlid)
+        if record.value["event"] == "pages_skipped" and record.value["run"] == run
+        for page in record.value["pages"]
+    }
 
 
 class RoundFailed(CrawlstreamError):

@@ -18,6 +18,7 @@ from crawlstream_chaos.facts.facts import (
     has_gone_back,
     may_forget,
     may_miss,
+    named_as_skipped,
     times_fed,
 )
 
@@ -52,6 +53,9 @@ def _last_account(facts: Facts, fed: FedCrawl, ending: TopicRecord) -> Iterator[
         count = len(ids) + lost
         is_forgotten = counters[name] < count and may_forget(facts, fed)
         fewest = count - _left_over(facts, records, ending)
+        if has_gone_back(facts):
+            # It has forgotten that a page was leased, which was skipped when it was leased again.
+            fewest -= len(ids & named_as_skipped(facts, fed, run).keys())
         if not (fewest <= counters[name] <= count or is_forgotten):
             yield f"{fed.crawlid}: {counters[name]} counted as {name}, {count} to be seen"
 

@@ -12,6 +12,7 @@ from crawlstream_chaos.facts.facts import (
     TopicRecord,
     endings_of,
     may_forget,
+    named_as_skipped,
 )
 
 _OTHER_ENDS = ("redirected", "stopped", "expired")
@@ -19,7 +20,7 @@ _OTHER_ENDS = ("redirected", "stopped", "expired")
 
 
 def skipped_pages_are_named(facts: Facts) -> Iterator[str]:
-    """Each page that is counted as skipped was named in an event, and each named one has ended.
+    """Only pages that may be are skipped: each is named in an event, and counted.
 
     If its crawler dies in between, or Redis forgets that it was skipped, a named page comes again:
     it is named again, or fetched if the verdict was taken back meanwhile.
@@ -30,23 +31,39 @@ def skipped_pages_are_named(facts: Facts) -> Iterator[str]:
 
 
 def _of_run(facts: Facts, fed: FedCrawl, ending: TopicRecord) -> Iterator[str]:
-    run, counters = ending.value["run"], ending.value["counters"]
-    named: dict[str, str] = {}
-    for record in facts.on(EVENTS, fed.crawlid):
-        if record.value["event"] == "pages_skipped" and record.value["run"] == run:
-            yield from _of_event(record)
-            named |= {page["id"]: page["url"] for page in record.value["pages"]}
+    run = ending.value["run"]
+    named = named_as_skipped(facts, fed, run)
+    for record in _events(facts, fed, run, "pages_skipped"):
+        yield from _of_event(record)
+    for url in sorted(set(named.values()) - fed.may_be_skipped):
+        yield f"{fed.crawlid}: skipped but should not be: {url}"
     came = {r.value["id"]: r.at for r in facts.on(RESULTS, fed.crawlid) if r.value["run"] == run}
     struck = min((strike.at for strike in facts.strikes), default=float("inf"))
     for name in sorted(named.keys() & came.keys()):
         if came[name] < struck:
             yield f"{fed.crawlid}: skipped and delivered, before any fault: {named[name]}"
+    failed = {record.value["id"] for record in _events(facts, fed, run, "page_failed")}
+    fewest = len(named.keys() - came.keys() - failed)
+    yield from _counted(facts, fed, ending, fewest, most=len(named))
+
+
+def _events(facts: Facts, fed: FedCrawl, run: int, name: str) -> Iterator[TopicRecord]:
+    """Yield the events of a run under a name."""
+    for record in facts.on(EVENTS, fed.crawlid):
+        if record.value["event"] == name and record.value["run"] == run:
+            yield record
+
+
+def _counted(
+    facts: Facts, fed: FedCrawl, ending: TopicRecord, fewest: int, *, most: int
+) -> Iterator[str]:
+    """Compare the counter; after a fault, a named page may have ended without a record."""
+    counters = ending.value["counters"]
     skipped = counters["skipped"]
-    if skipped > len(named):
-        yield f"{fed.crawlid}: {skipped} counted as skipped, {len(named)} named"
-    fewest = len(named.keys() - came.keys() - _failed(facts, fed, run))
     if facts.strikes:
         fewest -= sum(counters[end] for end in _OTHER_ENDS)
+    if skipped > most:
+        yield f"{fed.crawlid}: {skipped} counted as skipped, {most} named"
     if skipped < fewest and not may_forget(facts, fed):
         yield f"{fed.crawlid}: {skipped} counted as skipped, at least {fewest} of those named were"
 
@@ -55,14 +72,6 @@ def _of_event(record: TopicRecord) -> Iterator[str]:
     pages, count = record.value["pages"], record.value["count"]
     if not pages or count != len(pages) or record.key != pages[0]["id"]:
         yield f"key {record.key} and count {count} of an event with {len(pages)} skipped pages"
-
-
-def _failed(facts: Facts, fed: FedCrawl, run: int) -> frozenset[str]:
-    return frozenset(
-        r.value["id"]
-        for r in facts.on(EVENTS, fed.crawlid)
-        if r.value["event"] == "page_failed" and r.value["run"] == run
-    )
 
 
 LAWS: Mapping[str, Callable[[Facts], Iterator[str]]] = {
