@@ -232,12 +232,11 @@ def unpack_runs(redis_epoch: int, runs: Sequence[Any]) -> list[OpenRun]:
 
 def pack_spent(spent: Sequence[Spent]) -> bytes:
     """Pack the runs that have spent a budget."""
-    return pack(
-        [
-            [FrontierKeys.crawl_field(each.context.crawl), each.context.generation, *each[1:]]
-            for each in spent
-        ]
-    )
+    runs = [
+        [FrontierKeys.crawl_field(each.context.crawl), each.context.generation, *each[1:]]
+        for each in spent
+    ]
+    return pack([runs])
 
 
 def unpack_budgeted(redis_epoch: int, runs: Sequence[Any]) -> list[OpenRun]:

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from crawling.robots.robots_book import RobotsBook, RobotsNote
 from crawlstream.boot.settings import Settings
 from crawlstream.keys import Partitions
-from crawlstream.model.crawl import FiringKey
+from crawlstream.model.crawl import Budgets, FiringKey
 from crawlstream.model.effects import Seed
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.egress.proxy_reports import (
@@ -24,6 +24,7 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyRest,
     ProxyUse,
 )
+from crawlstream.model.partitions.messages import Spent
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.run_marks import RunMark
 from crawlstream.model.words.price import Price
@@ -94,9 +95,11 @@ async def note_calls(port: int) -> Sequence[Call]:
 async def _expire(redis: Redis) -> None:
     """What the clock of a home does, and what it is asked."""
     two = await open_two(redis)
-    two.records = [replace(seed, expires=1) for seed in two.records if isinstance(seed, Seed)]
+    seeds = [seed for seed in two.records if isinstance(seed, Seed)]
+    two.records = [replace(seed, expires=1, budgets=Budgets(max_bytes=1)) for seed in seeds]
     await two.feed()
     home = two.parts[0].coordinator
+    await home.spend([Spent(run.context, run.run, "max_bytes") for run in await home.spend([])])
     for note in (await home.overdue(0, 0)).to_note:
         await home.lapse(note)
     await home.runs([two.crawl])

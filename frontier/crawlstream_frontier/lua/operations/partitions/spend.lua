@@ -3,7 +3,8 @@
 -- Guarantee: safe to repeat. A run that ends here takes no seed from then on, and is answered by `overdue` until Kafka
 --   has its end. Nothing ends while the frontier moves.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {{name, generation, run, budget} …}
+-- ARGV: 1 packed {spent}
+--   spent   {{name, generation, run, budget} …}
 -- Returns: packed {'OK', life, runs}, or {'RESTORE', life}
 --   run     {name, generation, number, run, max_bytes|0, max_failed_share|0}
 -- Cost: one command per run, two more if it ends.
@@ -11,6 +12,7 @@
 --- include: ledger
 --- include: registry
 
+local spent = unpack(cmsgpack.unpack(ARGV[1]))
 local is_ready = is_restored()
 
 local function spend(name, generation, run, budget)
@@ -23,7 +25,7 @@ local function spend(name, generation, run, budget)
 end
 
 if is_ready and redis.call('HEXISTS', K.meta, 'moving') == 0 then
-  for _, each in ipairs(cmsgpack.unpack(ARGV[1])) do
+  for _, each in ipairs(spent) do
     spend(unpack(each))
   end
   save_registry()
