@@ -99,6 +99,9 @@ local function may_lease(c)
   end
   if crawl.state == 'running' and not crawl.is_late then
     crawl.is_late = true
+    if crawl.budgets then
+      look_at_budgets(c, crawl, {})
+    end
     redis.call('ZADD', K.expiry, '0', c)
     wake_tend_by(now)
   end

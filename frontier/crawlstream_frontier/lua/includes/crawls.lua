@@ -194,6 +194,9 @@ local function close_run(name, state)
     return nil
   end
   local crawl = crawl_of(record.c)
+  if crawl.budgets and state == 'expiring' then
+    look_at_budgets(record.c, crawl, {})
+  end
   record.live = false
   save_name(name, record)
   redis.call('SADD', K.sweep, record.c)
@@ -208,9 +211,9 @@ local function close_run(name, state)
   redis.call('HSET', K.ledger(record.c), 'state', state)
   if crawl.budgets then
     redis.call('SREM', K.spending, record.c)
-  end
-  if crawl.spent and state == 'expiring' then
-    redis.call('HSET', K.ledger(record.c), 'budget', crawl.spent)
+    if crawl.expires == OVER_S then
+      redis.call('HSET', K.ledger(record.c), 'expires', int(math.floor(wall / 1000)))
+    end
   end
   forget_steering(record.c)
   redis.call('ZREM', K.idle, record.c)

@@ -27,8 +27,7 @@ local wake_tend_by
 --- include: budgets
 
 -- Return {state, run, name, expires, paused, recovered, occasion, parts, context} of crawl c; state is nil for an
--- unknown crawl. With budgets, `budgets` has them and what the run has spent; `spent` names one
--- that it has reached.
+-- unknown crawl. `budgets`: those of its run, and what it has spent of them.
 function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
@@ -39,7 +38,7 @@ function crawl_of(c)
       parts = x[8] and true or nil, context = x[9] and standings().read(x[9]) or nil }
     crawl_cache[c] = record
     if x[6] and x[6] ~= '1' then
-      budgets().load(c, record)
+      look_at_budgets(c, record)
     end
   end
   return record
@@ -102,7 +101,7 @@ local function save_ledger()
     end
     redis.call('HSET', key, 'active', int(wall))
     if crawl_cache[c] and crawl_cache[c].budgets then
-      budgets().add(c, of)
+      look_at_budgets(c, crawl_cache[c], of)
     end
   end
   for field, amount in pairs(totals) do

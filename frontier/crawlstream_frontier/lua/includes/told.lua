@@ -54,7 +54,7 @@ local function set_budgets(c, said, by)
   end
   crawl_cache[c] = nil
   if flags >= BUDGETED then
-    budgets().add(c, {})
+    look_at_budgets(c, crawl_of(c), {})
   end
 end
 

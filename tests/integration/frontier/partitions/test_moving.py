@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.errors import FrontierMoved, NoFrontier
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import Budgets, CrawlKey
 from crawlstream.model.effects import Outcome
 from crawlstream.model.throttle_table import ThrottleRule
 from crawlstream_frontier.layout import create_frontier
@@ -16,7 +16,16 @@ from crawlstream_frontier.moving import filling
 from crawlstream_frontier.moving.withdrawal import State, Withdrawal
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.streams import Streams
-from support.frontier.bench import CRAWL, Bench, Feed, Worker, links, open_bench, position_of
+from support.frontier.bench import (
+    CRAWL,
+    Bench,
+    Feed,
+    Worker,
+    endings,
+    links,
+    open_bench,
+    position_of,
+)
 from support.partitions.moving import (
     delayed_in,
     frontiers_in,
@@ -123,6 +132,33 @@ async def test_what_was_moved_is_crawled(redis: Redis) -> None:
     assert len(crawled) == len(set(crawled)) > 1_800
     fed = await other.feed.put(other.feed.seed("x.example/", crawl=STOPPED))
     assert fed.runs == {other.feed.next - 1: 2}
+
+
+async def test_a_run_takes_its_budgets_along(redis: Redis) -> None:
+    """And what it has spent of them, in whatever number of partitions."""
+    bench = await open_bench(redis)
+    await bench.feed.seeds(*(f"{name}/" for name in SMALL[:4]), budgets=Budgets(max_bytes=1_000))
+    await redis.hset("{cs0}x:1", "recovered", "3")
+    (lease,) = await bench.worker.lease()
+    await bench.worker.settle(lease, body_bytes=600)
+    await at_rest(bench)
+    old = frontiers_in(redis, 1, "cs")
+    for partitions, name in ((1, "a"), (3, "b"), (1, "c")):
+        new = frontiers_in(redis, partitions, name)
+        await move(old, new)
+        if name == "a":
+            (lease,) = await (await bench_of(new)).worker.lease()
+            assert lease.recovered
+            await new.root.session("w1", CRAWL.spiderid).retire()
+        old = new
+    last = await bench_of(old)
+    assert (await last.state()).spending == {"max_bytes": {"budget": 1_000, "spent": 600}}
+    (lease,) = await last.worker.lease()
+    await last.worker.settle(lease, body_bytes=400)
+    assert not await last.worker.lease()
+    await last.tend()
+    await last.tend()
+    assert [one.budget for one in await endings(last)] == ["max_bytes"]
 
 
 async def test_a_frozen_frontier_does_nothing(bench: Bench, redis: Redis) -> None:

@@ -224,3 +224,44 @@ async def test_a_run_that_began_again_keeps_its_budgets(bench: Bench) -> None:
     assert again.recovered
     await bench.worker.settle(lease, body_bytes=10)
     assert not await bench.worker.lease()
+
+
+async def test_a_run_that_has_spent_a_budget_stays_over(bench: Bench) -> None:
+    """A page in flight lowers the share of the failed ones again: the run still ends by it."""
+    await bench.feed.seeds(*(f"a/{n}" for n in range(150)), budgets=Budgets(max_failed_share=0.5))
+    last, *leases = await bench.worker.lease(101)
+    await bench.worker.settle(*leases[:50])
+    await bench.worker.settle(*leases[50:], outcome=Outcome.FAILED)
+    assert not await bench.worker.lease()
+    await bench.worker.settle(last)
+    assert not await bench.worker.lease()
+    await bench.tend()
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert (ending.kind, ending.budget) == ("crawl_expired", "max_failed_share")
+    assert [ending.counters[name] for name in ("done", "failed")] == [51, 50]
+
+
+async def test_a_run_is_shown_with_the_time_at_which_its_budget_was_spent(bench: Bench) -> None:
+    """Not with the mark that it is over."""
+    await bench.feed.seeds("a/1", "a/2", "a/3", budgets=Budgets(max_bytes=10))
+    first, _ = await bench.worker.lease(2)
+    await bench.worker.settle(first, body_bytes=10)
+    await bench.tend()
+    state = await bench.state()
+    assert state.state == "expiring"
+    assert abs(state.expires - time.time()) < HOUR_S
+
+
+async def test_a_restart_of_redis_keeps_what_was_spent(bench: Bench) -> None:
+    """The bytes before and after it are one sum."""
+    await bench.feed.seeds("a/1", "a/2", "a/3", budgets=Budgets(max_bytes=1_000))
+    first, second = await bench.worker.lease(2)
+    await bench.worker.settle(first, body_bytes=600)
+    await bench.pretend_restart()
+    assert (await bench.state()).spending == {"max_bytes": {"budget": 1_000, "spent": 600}}
+    await bench.worker.settle(second, body_bytes=400)
+    await bench.tend()
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert (ending.budget, ending.counters["bytes"]) == ("max_bytes", 1_000)

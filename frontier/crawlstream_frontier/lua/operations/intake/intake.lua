@@ -97,9 +97,9 @@ do
     return c, found[2]
   end
 
-  -- Set when a run ends, by what a seed says: a time, a budget of time, or both.
+  -- Set when a run ends, by what a seed says: a time, a budget of time, or both. A run that is over stays over.
   local function set_expiry(c, expires, max_seconds, place_in_time)
-    if not is_latest(c, 'expires_by', place_in_time) then
+    if not is_open(c) or not is_latest(c, 'expires_by', place_in_time) then
       return
     end
     local key = K.ledger(c)

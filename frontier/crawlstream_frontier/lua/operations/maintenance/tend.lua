@@ -36,9 +36,7 @@ end
 local is_moving = redis.call('HEXISTS', K.meta, 'moving') == 1
 
 for _, c in ipairs(redis.call('SMEMBERS', K.spending)) do
-  if crawl_of(c).spent then
-    redis.call('ZADD', K.expiry, '0', c)
-  end
+  look_at_budgets(c, crawl_of(c), {})
 end
 local expired_by, trusted_from = trusted(wall)
 for _, c in ipairs(is_moving and {} or due_in(K.expiry, math.floor(expired_by / 1000))) do
