@@ -64,7 +64,7 @@ def _compare_ledger(record: dict[bytes, bytes], generation: Generation) -> None:
     assert fields.get("remember") == _text_of(generation.remember), (fields, generation)
     assert fields.get("occasion", b"").decode() == (generation.occasion or ""), (fields, generation)
     assert ("paused" in fields) == generation.is_paused, (fields, generation)
-    for name in LEDGER:
+    for name in (*LEDGER, "bytes"):
         assert int(fields.get(name, 0)) == generation.ledger[name], (name, fields)
     filtered = {name[2:]: int(n) for name, n in fields.items() if name[:2] == "z:"}
     assert filtered == +generation.filtered, (fields, generation)

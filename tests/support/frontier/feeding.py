@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from random import Random
 
+from crawlstream.model.crawl import Budgets
 from crawlstream.model.effects import Command, Effect, Seed
 from crawlstream.model.recurring.schedule import Occasion
 from support.frontier import bench as support
@@ -17,6 +18,15 @@ from support.frontier.world import COMMANDS
 AT = int(time.time())
 REMEMBER = (None, None, None, None, 0, 30, 5_400)
 """Seconds; nothing said, less and more than the frontier of these tests has by itself."""
+BUDGETS = (
+    *(None,) * 8,
+    Budgets(max_bytes=300),
+    Budgets(max_bytes=1_000, max_failed_share=0.05),
+    Budgets(max_seconds=4_000_000),
+    Budgets(max_seconds=4_000_000, max_bytes=600),
+    Budgets(max_failed_share=0.3),
+)
+"""Most seeds set none; time is far from being spent."""
 
 
 class Feeding(Part):
@@ -29,6 +39,7 @@ class Feeding(Part):
         self._repeated = 0
         self._remembering = Random(repr(self.random.getstate()))
         """Of its own, so that lives are what they were before seeds could say this."""
+        self._budgeting = Random(repr(self.random.getstate()) + "budgets")
         self._refused: dict[int, dict[int, str]] = {feed.partition: {} for feed in self._feeds}
         """Reason by offset of what was refused and may not be told yet, by partition."""
 
@@ -127,6 +138,7 @@ class Feeding(Part):
             timestamp_ms=at,
             occasion=self._occasion(),
             remember=self._remembering.choice(REMEMBER),
+            budgets=self._budgeting.choice(BUDGETS),
             domain_max_pages=domain_cap,
             max_pages=crawl_cap,
         )
@@ -145,6 +157,7 @@ class Feeding(Part):
         elif is_new and isinstance(record, Seed | Command) and not self._is_first(record):
             return None, None
         if isinstance(record, Command):
+            model.look_at_budgets()
             if record.name == "stop" and record.crawl:
                 positions = {feed.partition: feed.next for feed in self._feeds}
                 model.stop(record.crawl, place, positions)
@@ -163,6 +176,7 @@ class Feeding(Part):
             place=place,
             remember=record.remember,
             occasion=record.occasion,
+            budgets=record.budgets,
         )
         if isinstance(entered, str):
             return None, entered

@@ -40,6 +40,7 @@ class Life:
     async def settle_up(self) -> None:
         """Runs are idle or not; what is owed is as expected, with the right counters."""
         now = self.redis.now
+        self.model.look_at_budgets()
         self.model.note_idle(now)
         for owed in await self.bench.owed() if self.redis.owed else ():
             if owed.kind in ENDINGS:
@@ -64,6 +65,9 @@ class Life:
             assert owed.counters[name] == generation.ledger[name], (name, owed, generation)
         assert dict(owed.reasons["filtered"]) == +generation.filtered, (owed, generation)
         assert dict(owed.reasons["skipped"]) == generation.skipped, (owed, generation)
+        assert owed.counters["bytes"] == generation.ledger["bytes"], (owed, generation)
+        if generation.state == "expiring":
+            assert owed.budget == generation.ended_by, (owed, generation)
         bodies = {
             **{f"d:{word}": n for word, n in owed.reasons["dropped"].items()},
             **{f"r:{word}": n for word, n in owed.reasons["reserved"].items()},

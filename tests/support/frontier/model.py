@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from crawlstream.keys import encode_id
-from crawlstream.model.crawl import CrawlKey, Lease
+from crawlstream.model.crawl import Budgets, CrawlKey, Lease
 from crawlstream.model.effects import UNSENT, Command
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle_table import ThrottleRule
@@ -105,6 +105,7 @@ class Model:
         place: Place,
         remember: int | None = None,
         occasion: Occasion | None = None,
+        budgets: Budgets | None = None,
     ) -> str | int:
         """A seed: the run it enters, or "stopped"."""
         if self.was_stopped(crawl, place):
@@ -120,8 +121,7 @@ class Model:
         latest = generation.latest_seeds.get(partition, 0)
         generation.latest_seeds[partition] = max(latest, place.at)
         order = (place.at, partition, place.offset)
-        if expires and order > generation.expires_by:
-            generation.over_time, generation.expires_by = expires == 1, order
+        generation.set_end(expires, budgets, order)
         if remember is not None and order > generation.remember_by:
             generation.remember, generation.remember_by = remember, order
         if occasion is not None:
@@ -150,6 +150,7 @@ class Model:
         latest.ledger, latest.filtered = Counter(), Counter()
         latest.skipped, latest.bodies = Counter(), Counter()
         latest.first_seeds, latest.latest_seeds, latest.expires_by = {}, {}, (0, 0, 0)
+        latest.budgets, latest.budgets_by, latest.ended_by = Budgets(), (0, 0, 0), ""
         latest.idle_since = latest.occasion = None
         self.owed["crawl_started", crawl, latest.run] += 1
         return latest
@@ -490,6 +491,11 @@ class Model:
             self.put_back(self.end(worker, token, now, None), now, 0, in_front=True)
 
     # Endings.
+
+    def look_at_budgets(self) -> None:
+        """Find the runs that have spent one."""
+        for generation in self.generations:
+            generation.look_at_budgets()
 
     def note_idle(self, now: int) -> None:
         """Runs that have just lost their last entry are idle from now on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import Budgets, CrawlKey
 from crawlstream.model.throttle_table import ThrottleRule
 
 UNHEARD_MS = 1_000
@@ -67,6 +67,26 @@ class Generation:
     """Seconds for which its dedupe outlives a finished run, as seeds have said."""
     remember_by: tuple[int, int, int] = (0, 0, 0)
     """Time, partition and offset of the seed that says so."""
+    budgets: Budgets = field(default_factory=Budgets)
+    budgets_by: tuple[int, int, int] = (0, 0, 0)
+    """Time, partition and offset of the seed that sets them."""
+    ended_by: str = ""
+    """The budget that has set its end; empty: a time of a seed."""
+
+    def set_end(self, expires: int, budgets: Budgets | None, by: tuple[int, int, int]) -> None:
+        """Let a seed say when it ends: 1 has come, everything else of these tests is far."""
+        max_seconds = budgets and budgets.max_seconds
+        if (expires or max_seconds) and self.is_open and by > self.expires_by:
+            self.over_time, self.expires_by = expires == 1, by
+            self.ended_by = "max_seconds" if max_seconds and expires != 1 else ""
+        if budgets and by > self.budgets_by:
+            self.budgets, self.budgets_by = budgets, by
+
+    def look_at_budgets(self) -> None:
+        """Its time is over once it has spent a budget."""
+        spent = self.budgets.spent_by(self.ledger)
+        if spent and self.is_open:
+            self.over_time, self.ended_by = True, spent
 
     @property
     def is_open(self) -> bool:

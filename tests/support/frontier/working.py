@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 from crawlstream.model.crawl import Lease
@@ -36,6 +37,7 @@ class Working(Part):
         self._spilling = spilling
         self._shelving = shelving
         self._born = 0
+        self._sizes = Random(repr(self.random.getstate()) + "sizes")
         self._left_out: dict[str, int] = {}
         """How many links of a settle its worker has left out as known, by token."""
         self._repeated: set[str] = set()
@@ -125,6 +127,7 @@ class Working(Part):
             filtered=self.random.choice(({}, {"depth": 3, "regex": 1})),
             dropped=self.random.choice((None, None, "noindex", "reserved")),
             is_reserved=self.random.random() < 0.2,
+            body_bytes=self._sizes.choice((0, 50, 100, 250)),
         )
 
     def _links(self, held: Held) -> Links:
@@ -155,6 +158,7 @@ class Working(Part):
         if want:
             model.promote_delayed(worker.spiderid, now)
         self._check_grants(worker, answer, want, now)
+        model.look_at_budgets()
         self._apply_told(name, Told(settles=again), now)
         await self.settle_up()
 
@@ -187,6 +191,7 @@ class Working(Part):
         generation.bodies.update(["r:reserved"] if settle.is_reserved else ())
         self.model.end(worker, settle.token, now, settle.sent_ms)
         generation.ledger[settle.outcome.value] += 1
+        generation.ledger["bytes"] += settle.body_bytes
         if settle.outcome is Outcome.SKIPPED and settle.reason:
             generation.skipped[settle.reason] += 1
 
