@@ -63,8 +63,8 @@ BUGS = {
         first=43,
     ),
     "what is given back goes to the end of its band": Bug(
-        right="put_back(hold, entry_of(hold), hold.lot.priority, not hold.is_moved, delay_ms)",
-        wrong="put_back(hold, entry_of(hold), hold.lot.priority, false, delay_ms)",
+        right="put_back(hold, entry_of(hold), priority or hold.lot.priority, in_front, delay_ms)",
+        wrong="put_back(hold, entry_of(hold), priority or hold.lot.priority, false, delay_ms)",
     ),
     "what a dead worker held comes back in another order": Bug(
         right="table.sort(holds, is_newer)",
