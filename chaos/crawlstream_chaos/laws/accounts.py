@@ -39,7 +39,7 @@ def last_accounts(facts: Facts, fed: FedCrawl) -> Iterator[str]:
 
 def _last_account(facts: Facts, fed: FedCrawl, ending: TopicRecord) -> Iterator[str]:
     counters = ending.value["counters"]
-    ended = sum(counters[end] for end in ENDS)
+    ended = sum(counters.get(end, 0) for end in ENDS)  # The version before counts none as skipped.
     if counters["admitted"] != ended:
         yield f"{fed.crawlid}: {counters['admitted']} admitted, {ended} ended"
     failures = [r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] == "page_failed"]

@@ -59,7 +59,7 @@ def _counted(
 ) -> Iterator[str]:
     """Compare the counter; after a fault, a named page may have ended without a record."""
     counters = ending.value["counters"]
-    skipped = counters["skipped"]
+    skipped = counters.get("skipped", 0)  # The version before counts none.
     if facts.strikes:
         fewest -= sum(counters[end] for end in _OTHER_ENDS)
     if skipped > most:

@@ -60,6 +60,12 @@ def test_named_pages_are_counted_once() -> None:
     assert audit(facts_of(3, FIRST, skips(3_500, 1, 3))) == []
 
 
+def test_an_ending_by_the_version_before_counts_no_skipped_pages() -> None:
+    """Its redis-monitor does not know them."""
+    counters = {name: n for name, n in EVENTS[-1].value["counters"].items() if name != "skipped"}
+    assert audit(instead(EVENTS[-1], event("crawl_finished", 9_000, counters=counters))(GOOD)) == []
+
+
 def test_a_page_that_was_named_may_come_after_a_fault() -> None:
     """Its verdict was taken back; or a stop, or its clean form, has ended it."""
     late = result(9, 4_000, **FIRST_PAGE)
