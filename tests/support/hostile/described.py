@@ -26,6 +26,7 @@ ANY_JSON: SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=8,
 )
+_OTHER_TYPES: SearchStrategy[Any] = st.sampled_from([True, False, "1", 1, 1.5, None, [], {}])
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class Description:
             if isinstance(value, dict) and value:
                 name = draw(st.sampled_from(sorted(value)))
                 if draw(st.booleans()):
-                    value[name] = draw(ANY_JSON)
+                    value[name] = draw(_OTHER_TYPES | ANY_JSON)
                 else:
                     del value[name]
             return value
