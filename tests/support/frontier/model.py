@@ -384,6 +384,11 @@ class Model:
         best = max(queues, key=lambda key: key[1] + key[0].shift, default=None)
         return best and lifted(best[1]) + best[0].shift
 
+    def has_last_only(self, spider: str, domain: str) -> bool:
+        """Return whether only last bands wait in a domain: its claim may be above what it had."""
+        priorities = {priority for _, priority in self.open_bands(spider, domain)}
+        return bool(priorities) and all(lifted(one) != one for one in priorities)
+
     def top_priority(self, spider: str, domain: str) -> int | None:
         """Best priority that waits in a domain, as it stands now."""
         queues = self.open_bands(spider, domain)

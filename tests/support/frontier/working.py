@@ -204,7 +204,9 @@ class Working(Part):
             held = self.model.leases[worker.name]
             items = [held[lease.token].item for lease in answer.leases]
             worst = min(lifted(item.priority) + item.of.shift for item in items)
-            self.model.check_nothing_better(worker.spiderid, names, now, worst)
+            served = {lease.domain for lease in answer.leases}
+            risen = {name for name in served if self.model.has_last_only(worker.spiderid, name)}
+            self.model.check_nothing_better(worker.spiderid, names - risen, now, worst)
         elif want and answer.next_due_ms != 0:
             self.model.check_nothing_better(worker.spiderid, names, now, -1_000)
 
