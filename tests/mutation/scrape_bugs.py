@@ -34,6 +34,6 @@ SCRAPE_BUGS = {
         module="rest_service.v2.scrape",
         right="    if not client.may_see(reply.crawl.appid):\n        raise _unknown()\n    return",
         wrong="    return",
-        test="integration/monitors/rest/test_scrape_door.py::a_key_reads",
+        test="unit/rest/test_scrapes.py::another_application",
     ),
 }

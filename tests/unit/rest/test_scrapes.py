@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
@@ -19,8 +20,10 @@ from crawlstream_frontier.scrapes.scrape_names import ScrapeNames, is_scrapes, m
 from rest_service.http.access import Client, Role
 from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.envelope import RequestRefused, failure
+from rest_service.service import Service
 from rest_service.topics.flights import Flight, Flights
 from rest_service.topics.page_replies import PageReplies
+from rest_service.v2.scrape import page_of
 from rest_service.v2.scrape_order import PageShape, ScrapeOrder, as_crawl
 
 URL = "https://www.example.com/a"
@@ -96,6 +99,19 @@ async def test_a_reply_that_was_given_up_is_dropped_when_it_comes() -> None:
     kept.arrived(reply(id_))
     assert kept.is_dropped(id_)
     assert await kept.wait(id_, 5) is None
+
+
+async def test_the_page_of_another_application_does_not_exist() -> None:
+    """Answer 404 to a key of other applications, and 200 to one of the scrape's own."""
+    kept = PageReplies()
+    service = cast(Service, SimpleNamespace(flights=Flights(), pages_replied=kept))
+    id_ = NAMES.new(60).id
+    kept.arrived(reply(id_, place=None, reason="dns"))
+    found = await page_of(service, client(appids=frozenset({"agents"})), id=id_)
+    assert found.status_code == 200
+    with pytest.raises(RequestRefused) as refused:
+        await page_of(service, client(appids=frozenset({"others"})), id=id_)
+    assert refused.value.status == 404
 
 
 def flight(name: str, equal: object = None) -> Flight:
