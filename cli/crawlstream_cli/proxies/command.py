@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -18,12 +18,13 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.called import COMMAND
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.egress.url import read_line
-from crawlstream.errors import BadTable, ConfigError, ZooKeeperUnavailable
+from crawlstream.errors import BadTable, ConfigError
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
 from crawlstream.model.egress.proxy_reports import ALL_SITES, ProxyBan
 from crawlstream.model.url import fold_host
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line, stderr_console, stdout_console
+from crawlstream_cli.common.nodes import edit_node
 from crawlstream_cli.common.option_sets import has_options_of
 from crawlstream_cli.common.proxy_check import check_all
 from crawlstream_cli.common.times import seconds_of
@@ -58,13 +59,13 @@ FromFile = Annotated[
 @proxies.command("list")
 def list_pools(as_json: AsJson = False) -> None:
     """List the pools, and which domains use them."""
-    show_table(_run(_editor().read()), as_json=as_json)
+    show_table(edit_node(_editor().read()), as_json=as_json)
 
 
 @proxies.command("show")
 def show(pool: Name, as_json: AsJson = False) -> None:
     """Show the policy and the proxies of a pool; passwords are hidden."""
-    show_pool(_run(_editor().read()), pool, as_json=as_json)
+    show_pool(edit_node(_editor().read()), pool, as_json=as_json)
 
 
 @proxies.command("set")
@@ -96,7 +97,7 @@ def set_pool(
     policy = Policy(**given)
     found = [_url_of(line, f"URL {n}") for n, line in enumerate(urls or (), 1)]
     lines = [{"url": url, **policy.of_proxies()} for url in (*found, *_lines_of(file))]
-    table = _run(_editor().set_pool(pool, lines, policy=policy.of_pool()))
+    table = edit_node(_editor().set_pool(pool, lines, policy=policy.of_pool()))
     show_pool(table, pool, as_json=as_json)
 
 
@@ -112,7 +113,7 @@ def use(
 
     Example: crawlstream proxies use shop.example.com de
     """
-    show_table(_run(_editor().use(domain, pool)), as_json=as_json)
+    show_table(edit_node(_editor().use(domain, pool)), as_json=as_json)
 
 
 @proxies.command("remove")
@@ -122,21 +123,21 @@ def remove(pool: Name, ids: Ids = None, as_json: AsJson = False) -> None:
     Queued pages of crawls that name a removed pool wait: stop the crawl, or create the pool again.
     """
     if ids:
-        show_pool(_run(_editor().remove_proxies(pool, ids)), pool, as_json=as_json)
+        show_pool(edit_node(_editor().remove_proxies(pool, ids)), pool, as_json=as_json)
     else:
-        show_table(_run(_editor().remove_pool(pool)), as_json=as_json)
+        show_table(edit_node(_editor().remove_pool(pool)), as_json=as_json)
 
 
 @proxies.command("disable")
 def disable(pool: Name, ids: Ids = None, as_json: AsJson = False) -> None:
     """Disable a pool, or some of its proxies; pages of a disabled pool wait."""
-    show_pool(_run(_editor().disable(pool, ids or ())), pool, as_json=as_json)
+    show_pool(edit_node(_editor().disable(pool, ids or ())), pool, as_json=as_json)
 
 
 @proxies.command("enable")
 def enable(pool: Name, ids: Ids = None, as_json: AsJson = False) -> None:
     """Enable a pool, or some of its proxies."""
-    table = _run(_editor().disable(pool, ids or (), disabled=False))
+    table = edit_node(_editor().disable(pool, ids or (), disabled=False))
     show_pool(table, pool, as_json=as_json)
 
 
@@ -161,11 +162,11 @@ def ban(
 
     Example: crawlstream proxies ban p-5f3a9c01d2 --site example.com --for 1h
     """
-    pool = _pool_with(_run(_editor().read()), proxy)
+    pool = _pool_with(edit_node(_editor().read()), proxy)
     if for_s is None and site is not None:
         raise ConfigError("a ban for one site needs an end: --for 1h")
     if for_s is None:
-        _run(_editor().disable(pool, [proxy]))
+        edit_node(_editor().disable(pool, [proxy]))
         print_line(f"{proxy} is banned until `{COMMAND} proxies unban {proxy}`")
         return
     banned = asyncio.run(_ban(proxy, site, for_s))
@@ -185,10 +186,10 @@ def unban(
 
     Example: crawlstream proxies unban p-5f3a9c01d2
     """
-    pool = _pool_with(_run(_editor().read()), proxy)
+    pool = _pool_with(edit_node(_editor().read()), proxy)
     asyncio.run(_ban(proxy, site, 0))
     if site is None:
-        _run(_editor().disable(pool, [proxy], disabled=False))
+        edit_node(_editor().disable(pool, [proxy], disabled=False))
     print_line(f"{proxy} is not banned any more")
 
 
@@ -224,7 +225,7 @@ def why_not(
     """
     host = fold_host(site)
     states, counted = asyncio.run(_states()), asyncio.run(_site_of(host))
-    name = pool or _run(_editor().read()).pool_for(host)
+    name = pool or edit_node(_editor().read()).pool_for(host)
     if name == DIRECT:
         print_line(orjson.dumps([]).decode() if as_json else f"{host} is fetched directly")
         return
@@ -243,7 +244,7 @@ def why_not(
 @proxies.command("adopt")
 def adopt(as_json: AsJson = False) -> None:
     """Accept the pools of a replaced ZooKeeper even though their version is older."""
-    table = _run(_editor().read())
+    table = edit_node(_editor().read())
     asyncio.run(_copy(table))
     show_table(table, as_json=as_json)
 
@@ -287,7 +288,7 @@ def check(
         passed = {verdict["id"] for verdict in verdicts if verdict["ok"]}
         kept = [{"url": line} for line in lines if read_line(line).id in passed]
         if kept:
-            _run(_editor().set_pool(add, kept, policy={}))
+            edit_node(_editor().set_pool(add, kept, policy={}))
     if as_json:
         print_line(orjson.dumps(verdicts).decode())
     else:
@@ -306,7 +307,7 @@ def _checked(pool: str | None, lines: Sequence[str]) -> Pool:
     if (pool is None) == (not lines):
         raise ConfigError("expected a pool or --file, and not both")
     if pool is not None:
-        return pool_of(_run(_editor().read()), pool)
+        return pool_of(edit_node(_editor().read()), pool)
     return Pool(name="file", proxies=tuple(map(read_line, lines)))
 
 
@@ -361,15 +362,6 @@ async def _copy(table: PoolTable) -> None:
     settings = load_settings()
     async with cluster_frontier(settings) as frontier:
         await frontier.pools.copy(table, adopt=True)
-
-
-def _run(edit: Coroutine[Any, Any, PoolTable]) -> PoolTable:
-    try:
-        return asyncio.run(edit)
-    except ZooKeeperUnavailable as error:
-        raise ZooKeeperUnavailable(
-            f"{error}: start a cluster with `{COMMAND} up -d`, or set ZOOKEEPER_HOSTS"
-        ) from error
 
 
 async def _ban(proxy: str, host: str | None, for_s: int) -> str:

@@ -12,7 +12,8 @@ from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleTable
 from crawlstream.model.web.throttle_groups import GROUP_LIMITS
 from crawlstream.wire import views
 from crawlstream_cli.common.console import print_line, stdout_console
-from crawlstream_cli.rules.node import edit_rules, rules_editor
+from crawlstream_cli.common.nodes import edit_node
+from crawlstream_cli.rules.node import rules_editor
 
 group = typer.Typer(
     help="Show and change groups of domains that have one more limit in common.",
@@ -52,7 +53,7 @@ def add(
     edit = rules_editor().add_to_group(
         name, members or (), hits=hits, window=window, concurrency=concurrency
     )
-    show_groups(edit_rules(edit), as_json=as_json)
+    show_groups(edit_node(edit), as_json=as_json)
 
 
 @group.command("rm")
@@ -65,13 +66,13 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove domains from a group, or the whole group."""
-    show_groups(edit_rules(rules_editor().remove_from_group(name, members or ())), as_json=as_json)
+    show_groups(edit_node(rules_editor().remove_from_group(name, members or ())), as_json=as_json)
 
 
 @group.command("list")
 def list_groups(as_json: AsJson = False) -> None:
     """Show all groups with their limits and members."""
-    show_groups(edit_rules(rules_editor().read()), as_json=as_json)
+    show_groups(edit_node(rules_editor().read()), as_json=as_json)
 
 
 def show_groups(table: ThrottleTable, *, as_json: bool) -> None:

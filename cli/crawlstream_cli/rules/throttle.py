@@ -24,9 +24,10 @@ from crawlstream.throttle.edit import DEFAULT
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line, stdout_console
+from crawlstream_cli.common.nodes import edit_node
 from crawlstream_cli.common.times import seconds_of
 from crawlstream_cli.rules.groups import group
-from crawlstream_cli.rules.node import edit_rules, rules_editor
+from crawlstream_cli.rules.node import rules_editor
 from crawlstream_frontier.throttle_rules import SCOPES
 
 throttle = typer.Typer(
@@ -62,7 +63,7 @@ def get_rules(
 
     Example: crawlstream throttle get example.com
     """
-    show_table(edit_rules(rules_editor().read()), domain, as_json=as_json)
+    show_table(edit_node(rules_editor().read()), domain, as_json=as_json)
 
 
 def _has_rule_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -98,7 +99,7 @@ def set_rule(domain: Domain, *, as_json: AsJson = False, **fields: float | None)
             f"nothing to set for {domain}: give at least one of {options};"
             f" `{COMMAND} throttle get {domain}` shows its rule"
         )
-    show_table(edit_rules(rules_editor().set_rule(domain, **fields)), domain, as_json=as_json)
+    show_table(edit_node(rules_editor().set_rule(domain, **fields)), domain, as_json=as_json)
 
 
 @throttle.command("pause")
@@ -119,32 +120,32 @@ def pause(
     Example: crawlstream throttle pause example.com --for 1h
     """
     until = int(time.time()) + for_s
-    table = edit_rules(rules_editor().set_rule(domain, paused_until=until))
+    table = edit_node(rules_editor().set_rule(domain, paused_until=until))
     show_table(table, domain, as_json=as_json)
 
 
 @throttle.command("resume")
 def resume(domain: Domain, as_json: AsJson = False) -> None:
     """End the pause of a domain."""
-    show_table(edit_rules(rules_editor().set_rule(domain, paused_until=0)), domain, as_json=as_json)
+    show_table(edit_node(rules_editor().set_rule(domain, paused_until=0)), domain, as_json=as_json)
 
 
 @throttle.command("rm")
 def remove_rule(domain: Domain, as_json: AsJson = False) -> None:
     """Remove the rule of a domain, so that the default rule applies."""
-    show_table(edit_rules(rules_editor().remove_rule(domain)), domain, as_json=as_json)
+    show_table(edit_node(rules_editor().remove_rule(domain)), domain, as_json=as_json)
 
 
 @throttle.command("block")
 def block(domain: Domain, as_json: AsJson = False) -> None:
     """Block a domain: nothing is fetched from it, its queued pages are kept."""
-    show_table(edit_rules(rules_editor().block(domain)), domain, as_json=as_json)
+    show_table(edit_node(rules_editor().block(domain)), domain, as_json=as_json)
 
 
 @throttle.command("unblock")
 def unblock(domain: Domain, as_json: AsJson = False) -> None:
     """Unblock a domain."""
-    show_table(edit_rules(rules_editor().unblock(domain)), domain, as_json=as_json)
+    show_table(edit_node(rules_editor().unblock(domain)), domain, as_json=as_json)
 
 
 @throttle.command("show")
@@ -188,7 +189,7 @@ def adopt(as_json: AsJson = False) -> None:
     recreated node starts with a low version again, so its rules are ignored until this command
     accepts them.
     """
-    table = edit_rules(rules_editor().read())
+    table = edit_node(rules_editor().read())
     asyncio.run(_copy(table))
     show_table(table, as_json=as_json)
 
