@@ -17,7 +17,8 @@ from crawling.lease.leases import Leases
 from crawling.page.page import Page
 from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.egress.pools import Pool, Proxy
-from crawlstream.model.egress.proxy_reports import (
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.proxy_reports import (
     REFUSED,
     PoolSpend,
     ProxyOutcome,
@@ -25,7 +26,6 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyRest,
     ProxyUse,
 )
-from crawlstream_frontier.frontier import Frontier
 
 PROXIES, OUTCOMES, CALLS = 1_000, 200, 100
 SITES, CHOICES = 100, 20_000

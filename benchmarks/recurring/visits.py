@@ -20,13 +20,13 @@ from redis.asyncio import Redis
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Batch, Record
-from crawlstream.wire.recurring.visits import encode_visits
 from crawlstream_chaos.stores.postgres import postgres
 from pipeline_service.records.judging import judge
 from pipeline_service.sink_factory import open_sink, open_visits
 from pipeline_service.sinks.files.segments import Spool
 from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.spec.memory import PagesSink
+from pipeline_service.spec.visit_requests import encode_visits
 
 PAGES, LEARNT, A_BATCH = 300_000, 60_000, 200
 CLAIMS = 60

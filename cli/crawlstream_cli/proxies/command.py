@@ -20,7 +20,6 @@ from crawlstream.egress.edit import PoolEditor
 from crawlstream.egress.url import read_line
 from crawlstream.errors import BadTable, ConfigError
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
-from crawlstream.model.egress.proxy_reports import ALL_SITES, ProxyBan
 from crawlstream.model.url import fold_host
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line, stderr_console, stdout_console
@@ -31,6 +30,7 @@ from crawlstream_cli.common.times import seconds_of
 from crawlstream_cli.proxies.policy import Policy
 from crawlstream_cli.proxies.tables import pool_of, show_pool, show_states, show_table
 from crawlstream_frontier.egress.proxy_states import PoolState, pool_named, why
+from crawlstream_frontier.proxy_reports import ALL_SITES, ProxyBan
 
 proxies = typer.Typer(
     help="Show and change the pools of proxies that pages are fetched through.",

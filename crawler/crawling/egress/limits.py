@@ -10,7 +10,7 @@ from zlib import crc32
 from crawling.egress.local_book import LocalBook
 from crawling.egress.shared_book import SharedBook
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
-from crawlstream.model.egress.proxy_reports import PoolSpend, ProxyUse
+from crawlstream_frontier.proxy_reports import PoolSpend, ProxyUse
 
 _DAY_S = 86_400
 _MOST_COUNTED = 20_000

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from crawling.egress.notes import Notes
-from crawlstream.model.egress.proxy_reports import ALL_SITES, REFUSED, ProxyNews, ProxyRest
+from crawlstream_frontier.proxy_reports import ALL_SITES, REFUSED, ProxyNews, ProxyRest
 
 FAILURES = 5
 """Sure failures in a row after which a proxy is out."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from crawlstream.model.egress.proxy_reports import (
+from crawlstream_frontier.proxy_reports import (
     PoolSpend,
     ProxyOutcome,
     ProxyReport,

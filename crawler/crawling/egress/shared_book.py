@@ -13,8 +13,8 @@ import structlog
 
 from crawling.egress.local_book import LocalBook
 from crawlstream.errors import FrontierFull, RedisUnavailable
-from crawlstream.model.egress.proxy_reports import BookAnswer, ProxyReport
 from crawlstream_frontier.egress.proxy_book import BookSession
+from crawlstream_frontier.proxy_reports import BookAnswer, ProxyReport
 
 PAUSE_S = 0.5
 """Least seconds between two calls."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from crawlstream.model.egress.proxy_reports import (
+from crawlstream_frontier.codec.values import pack, unpack
+from crawlstream_frontier.proxy_reports import (
     BookAnswer,
     PoolSpend,
     ProxyHealth,
@@ -15,7 +16,6 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyOutcome,
     ProxyReport,
 )
-from crawlstream_frontier.codec.values import pack, unpack
 
 _HEALTH = Struct("<8d")
 """Leading fields of the record of a proxy; the fields after them are not read."""

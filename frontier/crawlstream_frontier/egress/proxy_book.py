@@ -9,7 +9,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 from crawlstream.model.egress.pools import PoolTable
-from crawlstream.model.egress.proxy_reports import (
+from crawlstream_frontier.codec.proxy_book import Caller, pack_report, unpack_answer, unpack_health
+from crawlstream_frontier.egress.proxy_states import PoolState, states_of
+from crawlstream_frontier.proxy_reports import (
     BookAnswer,
     PoolSpend,
     ProxyBan,
@@ -17,8 +19,6 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyNews,
     ProxyReport,
 )
-from crawlstream_frontier.codec.proxy_book import Caller, pack_report, unpack_answer, unpack_health
-from crawlstream_frontier.egress.proxy_states import PoolState, states_of
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 LIVE_MS = 15_000

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
-from crawlstream.model.egress.proxy_reports import ALL_SITES, PoolSpend, ProxyHealth, ProxyNews
 from crawlstream_frontier.egress.proxy_ranking import ranked
+from crawlstream_frontier.proxy_reports import ALL_SITES, PoolSpend, ProxyHealth, ProxyNews
 
 State = Literal["ok", "trial", "out", "banned", "disabled"]
 """State of a proxy; ``trial``: it was out, and no site has answered through it since."""

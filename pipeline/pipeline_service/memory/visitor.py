@@ -15,13 +15,13 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out
 from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import Topics
-from crawlstream.wire.recurring.visits import encode_visits
 from crawlstream.wire.requests import key_of_fields
 from pipeline_service.memory.sql.visits import VisitClaim, VisitStore
 from pipeline_service.metrics import VISITS_FED, note_course
 from pipeline_service.sinks.store_calls import StoreCalls
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.memory import Visits
+from pipeline_service.spec.visit_requests import encode_visits
 
 _AGAIN_S = 5.0
 

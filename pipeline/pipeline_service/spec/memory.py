@@ -11,10 +11,10 @@ import re2
 from crawlstream.errors import ConfigError, InvalidRequest, InvalidUrl
 from crawlstream.model.recurring.times import MINUTE_S, cron_problem, zone_problem
 from crawlstream.model.url import domain_key, host_name
-from crawlstream.wire.recurring.visits import check_crawl
 from pipeline_service.spec.quantities import flag, known, read_duration, table, text, whole
 from pipeline_service.spec.rule import BASE_S, DAY_S, POWER, Bounds, Clock, IntervalRule
 from pipeline_service.spec.sinks import SQL, SqlSpec
+from pipeline_service.spec.visit_requests import check_crawl
 
 BY_TEXT, BY_BODY, BY_ITEMS = "text", "body", "items"
 OWN_KEYS = ("url", "table", "migrate", "signature", "mask_digits", "keep")

@@ -13,8 +13,9 @@ from crawlstream.model.request import StatsRequest
 from crawlstream.plugins import Context, Reply
 from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.heartbeat import living
-from crawlstream.wire import replies, requests, stats_reply
+from crawlstream.wire import replies, requests
 from crawlstream.wire.replies import Section
+from redis_monitor.actions import stats_reply
 from redis_monitor.actions.counter_history import CounterHistory
 
 

@@ -15,10 +15,10 @@ from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import CrawlstreamError
-from crawlstream.model.notice import Notice
 from crawlstream.retry import Backoff
 from crawlstream.tasks import beside
 from redis_monitor.metrics import NOTICES
+from redis_monitor.notify.notice import Notice
 from redis_monitor.notify.sentences import notices_of
 
 KEPT_S = 24 * 3600

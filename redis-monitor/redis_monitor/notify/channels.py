@@ -6,9 +6,9 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from crawlstream.boot.settings import Settings
-from crawlstream.model.notice import Notice
 from redis_monitor.notify.channel import Channel, Transport
 from redis_monitor.notify.mail import Mail
+from redis_monitor.notify.notice import Notice
 from redis_monitor.notify.problems import Cluster, ProblemWatch
 from redis_monitor.notify.webhook import Webhook
 

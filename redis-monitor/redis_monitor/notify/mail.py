@@ -10,9 +10,8 @@ from urllib.parse import unquote, urlsplit  # noqa: TID251  settings, of any sch
 
 from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings
-from crawlstream.model.notice import Notice
-from crawlstream.wire import notices
 from redis_monitor.notify.channel import NotAccepted, NotDelivered
+from redis_monitor.notify.notice import Notice, encode_notice
 
 TIMEOUT_S = 15.0
 _LONGEST_SUBJECT = 150
@@ -48,7 +47,7 @@ class Mail:
         mail["Subject"] = _subject(f"[{notice.cluster}] {text}")
         mail["Message-ID"] = f"<{notice.id}@crawlstream>"
         mail["Auto-Submitted"] = "auto-generated"
-        mail.set_content(f"{text}\n\n{printable(notices.encode(notice).decode())}\n")
+        mail.set_content(f"{text}\n\n{printable(encode_notice(notice).decode())}\n")
         return mail
 
     def _send(self, mail: EmailMessage) -> None:

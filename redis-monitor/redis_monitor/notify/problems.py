@@ -13,11 +13,11 @@ from redis.exceptions import RedisError
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import CrawlstreamError
-from crawlstream.model.notice import Notice
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import ALIVE_S, living_in
 from crawlstream.stats.problem import KAFKA_DOWN, REDIS_DOWN, problems_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
+from redis_monitor.notify.notice import Notice
 from redis_monitor.notify.sentences import name_of
 
 _LOOK_EVERY_S = 15.0

@@ -8,8 +8,8 @@ from hashlib import blake2b
 from typing import Any
 
 from crawlstream.model.event import CrawlEvent
-from crawlstream.model.notice import Notice
 from crawlstream.wire import events
+from redis_monitor.notify.notice import Notice
 
 _WANTED_SKIPS = frozenset({"paused", "pending"})
 """Reasons for skips that need no attention: a user has paused it, or fired it twice."""

@@ -14,9 +14,8 @@ from urllib.parse import urlsplit  # noqa: TID251  settings, of any scheme
 
 from crawlstream.boot.addresses import Address, AddressRefused, Guard, Interfaces
 from crawlstream.boot.settings import Settings
-from crawlstream.model.notice import Notice
-from crawlstream.wire import notices
 from redis_monitor.notify.channel import NotAccepted, NotDelivered
+from redis_monitor.notify.notice import Notice, encode_notice
 
 TIMEOUT_S = 15.0
 _PORTS = {"http": 80, "https": 443}
@@ -42,7 +41,7 @@ class Webhook:
         """Return when the receiver has answered with 2xx; else NotDelivered or NotAccepted."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                status = await self._post(notice.id, notices.encode(notice))
+                status = await self._post(notice.id, encode_notice(notice))
         except TimeoutError:
             raise NotDelivered(f"no answer within {TIMEOUT_S:g} s") from None
         except AddressRefused as error:

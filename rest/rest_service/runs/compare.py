@@ -16,8 +16,7 @@ from zlib import crc32
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.tail import offsets_since, read_topic
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageChange
-from crawlstream.wire import page_digest
-from crawlstream.wire.page_digest import PageDigest
+from rest_service.runs.page_digest import PageDigest, digest_of
 
 MOST_PAGES = 100_000
 """Maximum pages of a run that are kept."""
@@ -118,7 +117,7 @@ async def _pages(kafka: Kafka, topic: str, run: CrawlRun) -> AsyncGenerator[Page
     async with aclosing(records) as reading:
         async for record in reading:
             raw = record.value or b""
-            if (page := page_digest.digest_of(raw, run.crawl, run.run)) is not None:
+            if (page := digest_of(raw, run.crawl, run.run)) is not None:
                 yield page
                 count += 1
             if count % _BREATH == 0:

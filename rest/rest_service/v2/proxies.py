@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import DIRECT, PoolTable
-from crawlstream.model.egress.proxy_reports import ALL_SITES, ProxyBan
 from crawlstream.model.url import fold_host
 from crawlstream_frontier.egress.proxy_states import PoolState, pool_json, pool_named, why
+from crawlstream_frontier.proxy_reports import ALL_SITES, ProxyBan
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.http.parameters import StrictRoute

@@ -12,16 +12,16 @@ from redis.asyncio import Redis
 from crawlstream.boot.settings import load_settings
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.model.egress.pools import Proxy
-from crawlstream.model.egress.proxy_reports import (
+from crawlstream_chaos.processes import RunningServer
+from crawlstream_frontier.egress.proxy_book import BookSession
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.proxy_reports import (
     REFUSED,
     PoolSpend,
     ProxyOutcome,
     ProxyReport,
     ProxyRest,
 )
-from crawlstream_chaos.processes import RunningServer
-from crawlstream_frontier.egress.proxy_book import BookSession
-from crawlstream_frontier.frontier import Frontier
 from support.crawler.pools_node import Node
 from support.frontier.bench import open_bench
 

@@ -14,9 +14,9 @@ from redis.asyncio import Redis
 
 from crawling.egress.local_book import LocalBook
 from crawling.egress.shared_book import SharedBook
-from crawlstream.model.egress.proxy_reports import ProxyBan
 from crawlstream_frontier.egress.proxy_book import ProxyBook
 from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.proxy_reports import ProxyBan
 from support.frontier.bench import KEYS, Bench, open_bench
 from support.waiting import WaitUntil
 

@@ -10,7 +10,9 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
-from crawlstream.model.egress.proxy_reports import (
+from crawlstream_frontier.egress.proxy_book import LIVE_MS, BookSession, ProxyBook
+from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.proxy_reports import (
     ALL_SITES,
     REFUSED,
     BookAnswer,
@@ -21,8 +23,6 @@ from crawlstream.model.egress.proxy_reports import (
     ProxyRest,
     ProxyUse,
 )
-from crawlstream_frontier.egress.proxy_book import LIVE_MS, BookSession, ProxyBook
-from crawlstream_frontier.frontier import Frontier
 from support.frontier.audit import audit
 from support.frontier.bench import KEYS, Bench, open_bench
 

@@ -23,7 +23,6 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import PageFailed
 from crawlstream.tasks import beside
 from crawlstream.wire import events
-from crawlstream.wire.recurring.visits import encode_visits
 from crawlstream_chaos.stores.postgres import RunningPostgres
 from pipeline_service.__main__ import main
 from pipeline_service.memory.known_page import KnownPage
@@ -36,6 +35,7 @@ from pipeline_service.sink_factory import open_visits
 from pipeline_service.sinks import store_calls
 from pipeline_service.spec.config import Pipeline, read
 from pipeline_service.spec.memory import PagesSink
+from pipeline_service.spec.visit_requests import encode_visits
 from pipeline_service.staging import opened
 from support.pipelines import writer
 from support.pipelines.results import page_id, record

@@ -16,14 +16,6 @@ from crawlstream.keys import Partitions
 from crawlstream.model.crawl import Budgets, FiringKey
 from crawlstream.model.effects import Seed
 from crawlstream.model.egress.pools import PoolTable
-from crawlstream.model.egress.proxy_reports import (
-    PoolSpend,
-    ProxyBan,
-    ProxyOutcome,
-    ProxyReport,
-    ProxyRest,
-    ProxyUse,
-)
 from crawlstream.model.partitions.messages import Spent
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.run_marks import RunMark
@@ -36,6 +28,14 @@ from crawlstream_frontier.moving.filling import Filling
 from crawlstream_frontier.moving.move import Move, read_frontier
 from crawlstream_frontier.moving.withdrawal import Withdrawal
 from crawlstream_frontier.opening.identity import join_cluster
+from crawlstream_frontier.proxy_reports import (
+    PoolSpend,
+    ProxyBan,
+    ProxyOutcome,
+    ProxyReport,
+    ProxyRest,
+    ProxyUse,
+)
 from crawlstream_frontier.scrapes.door import Door, DoorBounds, ScrapeTicket
 from crawlstream_frontier.scripts import Scripts
 from crawlstream_frontier.waste.packing import pack as pack_sketch

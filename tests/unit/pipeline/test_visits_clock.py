@@ -14,13 +14,13 @@ from crawlstream.bus.records import Record
 from crawlstream.model.request import RequestLimits
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire import jsontext
-from crawlstream.wire.recurring.visits import encode_visits
 from pipeline_service.memory.sql.visits import VisitClaim, VisitStore
 from pipeline_service.records.judging import judge
 from pipeline_service.sink_factory import open_visits
 from pipeline_service.sinks.sql import sqlite
 from pipeline_service.spec.config import read
 from pipeline_service.spec.memory import PagesSink
+from pipeline_service.spec.visit_requests import encode_visits
 from support.pipelines import writer
 from support.pipelines.results import record
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlstream.bus.connect import Kafka
-from crawlstream.model.notice import Notice
 from redis_monitor.notify import channel
 from redis_monitor.notify.channel import MOST_REFUSALS, Channel, NotAccepted
 from redis_monitor.notify.mail import Mail, _is_final
+from redis_monitor.notify.notice import Notice
 from redis_monitor.notify.webhook import Webhook
 from support.receivers import web_receiver
 from unit.redis_monitor.test_notify import settings

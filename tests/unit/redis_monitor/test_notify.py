@@ -13,12 +13,12 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import RunDelivered
-from crawlstream.model.notice import Notice
 from crawlstream.model.recurring.schedule import ScheduleEvent
-from crawlstream.wire import events, jsontext, notices
+from crawlstream.wire import events, jsontext
 from redis_monitor.notify import webhook
 from redis_monitor.notify.channel import NotDelivered
 from redis_monitor.notify.mail import Mail
+from redis_monitor.notify.notice import Notice, encode_notice
 from redis_monitor.notify.problems import PendingChanges, ProblemLog
 from redis_monitor.notify.sentences import notices_of
 from redis_monitor.notify.webhook import Webhook
@@ -204,7 +204,7 @@ def test_data_that_is_not_as_expected_is_told(raw: bytes, about: str, told: str)
     assert told in notice.text
     assert list(notices_of(raw, [about], "demo")) == [notice]
     assert list(notices_of(raw, set(NOTICES) - {about}, "demo")) == []
-    sent: Any = jsontext.loads(notices.encode(notice))
+    sent: Any = jsontext.loads(encode_notice(notice))
     assert sent["record"] == jsontext.loads(raw)
 
 

@@ -25,7 +25,7 @@ from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.wire import jsontext, views
 
 Section = Mapping[str, Any]
-"""Part of a stats reply, made by ``wire.stats_reply``."""
+"""Part of a stats reply, made by the redis-monitor's ``stats_reply``."""
 
 _Record = dict[str, Any]
 

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from crawlstream.plugins.sinks import SinkUnavailable
-from crawlstream.wire.recurring.visits import Visit, VisitCrawl
 from pipeline_service.memory.known_page import KnownPage
 from pipeline_service.memory.sql.effect import (
     BASE,
@@ -34,6 +33,7 @@ from pipeline_service.sinks.sql.store import SqlStore
 from pipeline_service.spec.config import Pipeline
 from pipeline_service.spec.memory import PagesSink, Visits
 from pipeline_service.spec.rule import DAY_S, base_for, visits_a_day
+from pipeline_service.spec.visit_requests import Visit, VisitCrawl
 
 MOST_AT_ONCE = 500
 """Pages of a claim."""

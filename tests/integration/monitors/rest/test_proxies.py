@@ -12,8 +12,8 @@ import pytest
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.model.effects import Loss
 from crawlstream.model.egress.pools import PoolTable
-from crawlstream.model.egress.proxy_reports import PoolSpend, ProxyOutcome, ProxyReport
 from crawlstream_frontier.frontier import Frontier
+from crawlstream_frontier.proxy_reports import PoolSpend, ProxyOutcome, ProxyReport
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, running_rest
 

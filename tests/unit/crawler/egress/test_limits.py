@@ -12,7 +12,7 @@ from crawling.egress.limits import PoolLimits, share_of
 from crawling.egress.local_book import LocalBook
 from crawling.egress.shared_book import SharedBook
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
-from crawlstream.model.egress.proxy_reports import BookAnswer, PoolSpend, ProxyReport, ProxyUse
+from crawlstream_frontier.proxy_reports import BookAnswer, PoolSpend, ProxyReport, ProxyUse
 from support.crawler.leases import Clock
 
 PROXY = Proxy(scheme="http", host="10.0.0.1", port=80)

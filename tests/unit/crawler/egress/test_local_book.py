@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawling.egress.local_book import FAILURES, LocalBook
-from crawlstream.model.egress.proxy_reports import ProxyNews
+from crawlstream_frontier.proxy_reports import ProxyNews
 from support.crawler.leases import Clock
 
 

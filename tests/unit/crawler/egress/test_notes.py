@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawling.egress.notes import MOST_AT_ONCE, USER_FOR_S, Notes
-from crawlstream.model.egress.proxy_reports import REFUSED, ProxyOutcome, ProxyRest
+from crawlstream_frontier.proxy_reports import REFUSED, ProxyOutcome, ProxyRest
 
 
 def test_what_came_of_a_proxy_is_told_as_one() -> None:

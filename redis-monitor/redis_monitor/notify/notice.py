@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawlstream.model.event import CrawlEvent
+from crawlstream.wire import events, jsontext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +29,21 @@ class Notice:
     """Other event that it is about, as on the topic."""
     problem: str = ""
     """Code of the problem."""
+
+
+def encode_notice(notice: Notice) -> bytes:
+    """Return the JSON body of a webhook; ``crawl`` or ``record`` is its event as on the topic."""
+    told: dict[str, object] = {
+        "id": notice.id,
+        "event": notice.event,
+        "at": notice.at,
+        "cluster": notice.cluster,
+        "text": notice.text,
+    }
+    if notice.ending is not None:
+        told["crawl"] = jsontext.loads(events.encode(notice.ending))
+    if notice.record is not None:
+        told["record"] = dict(notice.record)
+    if notice.problem:
+        told["problem"] = notice.problem
+    return jsontext.dumps(told)

@@ -6,9 +6,9 @@ import pytest
 
 from crawlstream.errors import ConfigError
 from crawlstream.model.egress.pools import Pool, PoolTable, Proxy, Secret
-from crawlstream.model.egress.proxy_reports import PoolSpend, ProxyHealth, ProxyNews
 from crawlstream_frontier.egress.proxy_ranking import ranked
 from crawlstream_frontier.egress.proxy_states import pool_json, pool_named, states_of, why
+from crawlstream_frontier.proxy_reports import PoolSpend, ProxyHealth, ProxyNews
 
 PROXIES = tuple(
     Proxy(scheme="http", host="10.0.0.1", port=port, user="u", password=Secret("hunter2"))

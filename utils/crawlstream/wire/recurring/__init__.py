@@ -1,1 +1,0 @@
-"""Records of recurring crawls that a memory of pages feeds."""
