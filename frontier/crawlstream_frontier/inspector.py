@@ -16,7 +16,6 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import (
     CrawlQueueReport,
     DomainReport,
-    GateReport,
     PagePlace,
     PageReport,
     QueueReport,
@@ -27,6 +26,7 @@ from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable, site_o
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire import stored
 from crawlstream_frontier.codec.entries import split_entry
+from crawlstream_frontier.codec.rules import gate_of
 from crawlstream_frontier.codec.values import crawl_from, unpack
 from crawlstream_frontier.queries import FrontierQueries
 from crawlstream_frontier.scripts import Scripts, our_errors
@@ -138,7 +138,7 @@ class Inspector:
         mean_ms, floor_ms, gentle_ms = map(int, more[:3])
         strikes, silences, unanswered_ms, crawl_delay_ms, rests = map(int, more[4:])
         applied = ThrottleRule.of_applied(rule.decode()) if rule else None
-        gate = _gate(*more[3]) if more[3] else None
+        gate = gate_of(*more[3]) if more[3] else None
         paused_ms = 1000 * (applied.paused_until - time.time()) if applied else 0
         return DomainReport(
             domain=domain,
@@ -159,18 +159,6 @@ class Inspector:
             queues=[_queue(queue) for queue in queues],
             kept_for="@".join(map(unquote, kept_for.decode().split("@"))),
         )
-
-
-def _gate(name: bytes, rule: bytes, *numbers: int) -> GateReport:
-    unreported, under_way, next_ms, waiting = map(int, numbers)
-    return GateReport(
-        name=name.decode(),
-        rule=ThrottleRule.of_applied(rule.decode()) if rule else None,
-        unreported=unreported,
-        under_way=under_way,
-        next_ms=next_ms,
-        waiting=waiting,
-    )
 
 
 def _verdict(

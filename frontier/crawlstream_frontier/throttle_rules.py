@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from crawlstream.errors import ConfigError
+from crawlstream.model.inspection import GateReport
 from crawlstream.model.throttle_table import ThrottleTable
-from crawlstream_frontier.codec.rules import pack_table, unpack_table
+from crawlstream_frontier.codec.rules import gate_of, pack_table, unpack_table
+from crawlstream_frontier.codec.values import pack, unpack
 from crawlstream_frontier.scripts import Scripts, our_errors
 
 DOMAINS_PER_LOOK = 200
@@ -36,6 +39,11 @@ class ThrottleRules:
         with our_errors():
             blob = await self._scripts.redis.get(self._scripts.keys.table())
         return unpack_table(blob) if blob else None
+
+    async def gates(self, names: Sequence[str]) -> Sequence[GateReport]:
+        """Return the states of gates with these names, of each partition."""
+        found = unpack(await self._scripts.run("gated", pack(list(names))))
+        return [gate_of(*one) for one in found]
 
     async def copy(self, table: ThrottleTable, *, adopt: bool = False, partitions: int = 1) -> bool:
         """Put a throttle table in force; False: it is older, or of another node.

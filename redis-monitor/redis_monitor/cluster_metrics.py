@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from crawlstream.stats.heartbeat import living_in
 from crawlstream_frontier.frontier import Frontier
 from crawlstream_frontier.opening.startup_check import info_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
+from crawlstream_frontier.throttle_rules import ThrottleRules
 from redis_monitor import metrics
 from redis_monitor.partitions.links_lag import LinksLag
 from redis_monitor.purse_metrics import note_purses
@@ -60,6 +61,7 @@ class ClusterMetrics:
         await self._processes()
         if self._steps % STEPS_A_LOOK == 0:
             await self._domains()
+            await note_gates(self._frontier.rules)
             await self._proxies()
             await note_purses(self._frontier.root.purses)
         self._steps += 1
@@ -113,6 +115,19 @@ class ClusterMetrics:
             raise KafkaUnavailable from error
         for partition, found in partitions.items():
             metrics.LAG.labels(str(partition)).set(lag_of(found))
+
+
+async def note_gates(rules: ThrottleRules) -> None:
+    """Publish how many domains wait in each gate, and how long; RedisUnavailable."""
+    table = await rules.table()
+    gates = await rules.gates(list(table.groups.gates())) if table and table.groups else ()
+    metrics.GATE_WAIT.clear()
+    metrics.GATE_DOMAINS.clear()
+    waits = defaultdict[str, float](float)
+    for gate in gates:
+        waits[gate.group] = max(waits[gate.group], gate.wait_s)
+        metrics.GATE_WAIT.labels(gate.group).set(waits[gate.group])
+        metrics.GATE_DOMAINS.labels(gate.group).inc(gate.waiting)
 
 
 async def _writes(frontier: Frontier) -> bool:

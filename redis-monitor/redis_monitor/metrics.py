@@ -40,6 +40,18 @@ OWED = Gauge(
     " `actions` (to answer).",
     ["stream"],
 )
+GATE_WAIT = Gauge(
+    "crawlstream_gate_wait_seconds",
+    "Seconds that a domain of a group that comes to its gate now waits there, at least: by the"
+    " limits of the group, and the number of domains that wait already. Of several partitions, the"
+    " longest time.",
+    ["group"],
+)
+GATE_DOMAINS = Gauge(
+    "crawlstream_gate_domains",
+    "Number of domains that wait for the gate of their group.",
+    ["group"],
+)
 DOMAINS = Gauge("crawlstream_domains", "Number of domains with waiting pages.", ["spider"])
 MEMORY = Gauge("crawlstream_redis_memory_bytes", "Memory used by Redis (`used_memory`).")
 MEMORY_LIMIT = Gauge(

@@ -23,6 +23,7 @@ _NEAR = {
     "crawls": "endings stops intake",
     "dedupe": "dedupe known intake",
     "exchange": "lease throttle backoff known workers",
+    "gated": "groups",
     "glance": "wake inspect",
     "grants": "throttle lease order",
     "found": "clock boot",

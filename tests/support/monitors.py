@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, KafkaAdminClient
+from prometheus_client import Gauge
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.connect import Kafka
@@ -27,6 +28,12 @@ from support.bus.values import values_of
 from support.forks.program import Forked, ForkedCrawler, run
 
 _TIMEOUT_S = 60
+
+
+def published(gauge: Gauge) -> Mapping[tuple[str, ...], float]:
+    """Values of a metric by the values of its labels, as Prometheus would read them here."""
+    (family,) = gauge.collect()
+    return {tuple(one.labels.values()): one.value for one in family.samples}
 
 
 class MonitorProcess(Forked):

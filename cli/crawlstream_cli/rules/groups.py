@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import orjson
 import typer
 from rich.table import Table
 
-from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleTable
-from crawlstream.model.web.throttle_groups import GROUP_LIMITS
+from crawlstream.boot.settings import load_settings
+from crawlstream.called import COMMAND
+from crawlstream.errors import ConfigError
+from crawlstream.model.inspection import GateReport
+from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule, ThrottleTable
+from crawlstream.model.web.throttle_groups import GATE, GROUP_LIMITS, Group
 from crawlstream.wire import views
+from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.nodes import edit_node
 from crawlstream_cli.rules.node import rules_editor
@@ -73,6 +81,64 @@ def remove(
 def list_groups(as_json: AsJson = False) -> None:
     """Show all groups with their limits and members."""
     show_groups(edit_node(rules_editor().read()), as_json=as_json)
+
+
+@group.command("show")
+def show(name: Name, as_json: AsJson = False) -> None:
+    """Show the limits and members of a group, and how many of its domains wait, for how long.
+
+    The command reads the rules that the frontier applies; it works without ZooKeeper.
+
+    Example: crawlstream throttle group show hoster
+    """
+    found, gates = asyncio.run(_standing(name))
+    if as_json:
+        print_line(orjson.dumps(_state(found, gates)).decode())
+        return
+    for label, value in group_rows(found, gates):
+        print_line(f"{label:<13} {value}")
+
+
+async def _standing(name: str) -> tuple[Group[ThrottleRule], Sequence[GateReport]]:
+    """Return a group by the rules in force, and its gate in each partition."""
+    async with cluster_frontier(load_settings()) as frontier:
+        table = await frontier.rules.table()
+        found = table.groups.by_name.get(name) if table else None
+        if found is None:
+            raise ConfigError(
+                f"no group {name} is in force; `{COMMAND} throttle group list` shows the groups"
+            )
+        return found, await frontier.rules.gates([GATE + name])
+
+
+def _state(found: Group[ThrottleRule], gates: Sequence[GateReport]) -> dict[str, Any]:
+    """Return a group and its state, for JSON."""
+    sums = ("unreported", "under_way", "waiting")
+    return {
+        **views.group_limits(found.rule),
+        "members": sorted(found.members),
+        **{key: sum(asdict(gate)[key] for gate in gates) for key in sums},
+        "next_ms": min((gate.next_ms for gate in gates), default=0),
+        "wait_s": max((gate.wait_s for gate in gates), default=0.0),
+    }
+
+
+def group_rows(
+    found: Group[ThrottleRule], gates: Sequence[GateReport]
+) -> Sequence[tuple[str, str]]:
+    """Return the rows that describe a group."""
+    state = _state(found, gates)
+    later = f"in {state['next_ms'] / 1000:.1f} s at the earliest" if state["next_ms"] else "now"
+    wait = f"a domain that comes now waits {state['wait_s']:.1f} s at least"
+    return [
+        ("limits", str(found.rule)),
+        ("members", ", ".join(found.members) or "none"),
+        ("in flight", f"{state['under_way']}"),
+        ("waiting", f"{state['waiting']:,} domain{'s' * (state['waiting'] != 1)}"),
+        ("next request", later),
+        ("wait", wait if state["waiting"] else "none"),
+        *([("partitions", f"{len(gates)}, with equal shares")] if len(gates) > 1 else []),
+    ]
 
 
 def show_groups(table: ThrottleTable, *, as_json: bool) -> None:

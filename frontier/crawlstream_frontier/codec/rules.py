@@ -9,6 +9,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 
 from crawlstream.errors import BadTable
+from crawlstream.model.inspection import GateReport
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
 from crawlstream.model.web.throttle_groups import Group, Groups
 from crawlstream_frontier.codec.values import pack
@@ -73,6 +74,19 @@ def _table_fields(table: ThrottleTable) -> list[object]:
         [name, group.rule.values(), group.members] for name, group in table.groups.by_name.items()
     ]
     return [*fields, groups] if groups else fields
+
+
+def gate_of(name: bytes, rule: bytes, *numbers: int) -> GateReport:
+    """Return a gate as operations report it."""
+    unreported, under_way, next_ms, waiting = map(int, numbers)
+    return GateReport(
+        name=name.decode(),
+        rule=ThrottleRule.of_applied(rule.decode()) if rule else None,
+        unreported=unreported,
+        under_way=under_way,
+        next_ms=next_ms,
+        waiting=waiting,
+    )
 
 
 def unpack_table(blob: bytes) -> ThrottleTable:

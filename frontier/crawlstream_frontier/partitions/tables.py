@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from crawlstream.model.egress.pools import PoolTable
+from crawlstream.model.inspection import GateReport
 from crawlstream.model.throttle_table import ThrottleTable
 from crawlstream_frontier.codec.rules import check_shares
 from crawlstream_frontier.egress.proxy_pools import ProxyPools
@@ -25,6 +28,11 @@ class DividedRules(ThrottleRules):
         if None in tables:
             return None
         return min(filter(None, tables), key=lambda table: (table.czxid, table.mzxid))
+
+    async def gates(self, names: Sequence[str]) -> Sequence[GateReport]:
+        """Return the states of gates: one for each partition, with its share of the limits."""
+        found = (await self._frontiers.query(lambda frontier: frontier.rules.gates(names))).values
+        return [gate for gates in found for gate in gates]
 
     async def copy(self, table: ThrottleTable, *, adopt: bool = False, partitions: int = 0) -> bool:
         """Put a table in force everywhere; False: it is older than one in force.

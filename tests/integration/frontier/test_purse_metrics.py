@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-
-from prometheus_client import Gauge
 
 from crawlstream.model.words.price import Price
 from crawlstream_frontier.egress.purse import Purse
@@ -13,18 +10,13 @@ from crawlstream_frontier.egress.purses import OK, Buyer
 from redis_monitor import metrics
 from redis_monitor.purse_metrics import note_purses
 from support.frontier.bench import Bench, open_bench
+from support.monitors import published
 
 pytest_plugins = ["support.frontier.fixtures"]
 
 CENT = 10_000
 NEWS = Purse(name="news", currency="USD", day=10 * CENT, total=40 * CENT)
 SHOP = Buyer("news", "http://a.example:80", "a.example", "shop", None)
-
-
-def published(gauge: Gauge) -> Mapping[tuple[str, ...], float]:
-    """Values by the values of their labels."""
-    (family,) = gauge.collect()
-    return {tuple(one.labels.values()): one.value for one in family.samples}
 
 
 async def test_money_and_budgets_of_all_purses_are_published(bench: Bench) -> None:

@@ -134,6 +134,7 @@ async def _ask(redis: Redis) -> None:
     await frontier.queries.next_pages(CRAWL, 5)
     await frontier.inspector.page(CRAWL, "http://a.example/")
     await frontier.inspector.domain("a.example")
+    await frontier.rules.gates(["=hoster"])
     await _fire(bench)
     await robots.claim("http://a.example", None)
     await robots.write("http://a.example", RobotsNote(b"none", 1.0))

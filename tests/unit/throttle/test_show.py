@@ -8,6 +8,8 @@ import pytest
 
 from crawlstream.model.inspection import DomainReport, GateReport
 from crawlstream.model.throttle_table import ThrottleRule, ThrottleTable
+from crawlstream.model.web.throttle_groups import Group
+from crawlstream_cli.rules.groups import group_rows
 from crawlstream_cli.rules.throttle import explanations, standing_rows, why
 
 CALM = DomainReport(
@@ -64,6 +66,29 @@ def test_the_group_of_a_domain_is_told_with_its_state() -> None:
     )
     idle = replace(gate, under_way=0, next_ms=0, waiting=1)
     assert said(replace(CALM, gate=idle))["group"].endswith("1 domain waiting, next request now")
+
+
+def test_a_group_is_told_with_what_waits_in_all_partitions() -> None:
+    """Requests and domains of both shares; the earliest request, and the longest wait."""
+    rule = ThrottleRule(hits=10, window_s=1, moderated=False, concurrency=4)
+    share = replace(rule, hits=5, concurrency=2)
+    gate = GateReport(
+        name="=hoster", rule=share, unreported=0, under_way=2, next_ms=400, waiting=50
+    )
+    gates = [gate, replace(gate, under_way=1, next_ms=900, waiting=1_000)]
+    told = dict(group_rows(Group(rule=rule, members=("a.example", "b.example")), gates))
+    assert told == {
+        "limits": "10 per 1 s, in bursts, 4 at a time",
+        "members": "a.example, b.example",
+        "in flight": "3",
+        "waiting": "1,050 domains",
+        "next request": "in 0.4 s at the earliest",
+        "wait": "a domain that comes now waits 200.0 s at least",
+        "partitions": "2, with equal shares",
+    }
+    calm = replace(gate, rule=None, under_way=0, next_ms=0, waiting=0)
+    idle = dict(group_rows(Group(rule=rule), [calm]))
+    assert (idle["members"], idle["wait"], idle["next request"]) == ("none", "none", "now")
 
 
 def test_whatever_holds_a_domain_back_is_named() -> None:

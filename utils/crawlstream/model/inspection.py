@@ -113,6 +113,13 @@ class GateReport:
         """Return the name of the group."""
         return self.name.removeprefix(GATE)
 
+    @property
+    def wait_s(self) -> float:
+        """Return the seconds that a domain that comes now has to wait, by the rule: at least."""
+        hits = self.rule.effective_hits if self.rule else 0
+        turns = self.rule.window_s * self.waiting / hits if self.rule and hits else 0.0
+        return max(self.next_ms / 1000, turns)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainReport:

@@ -7,7 +7,10 @@ import pytest
 from crawlstream.model.crawl import CrawlKey, Lease
 from crawlstream.model.effects import UNSENT, Outcome, Settle
 from crawlstream.model.throttle_table import ThrottleRule
+from redis_monitor import metrics
+from redis_monitor.cluster_metrics import note_gates
 from support.frontier.bench import WIDE_OPEN, Bench, Worker, links, url_of
+from support.monitors import published
 from support.windows import bursts, due_ms, gate_keys, group, in_gates, spaced
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -284,3 +287,20 @@ async def test_links_that_are_found_wait_in_the_gate(bench: Bench) -> None:
     await bench.worker.settle(lease, links=found, sent_ms=0)
     assert len(await bench.worker.lease(5)) == 1
     assert (await bench.state()).queued == 2
+
+
+@pytest.mark.usefixtures("still")
+async def test_what_a_gate_costs_in_waiting_is_published(bench: Bench) -> None:
+    """Five of a hundred go in ten seconds: the last waits for 19 windows; none, without groups."""
+    await one_group(bench, bursts(5, 10), "example")
+    await bench.feed.seeds(*(f"{shop}/1" for shop in shops(100)))
+    await finish(bench.worker, *await bench.worker.lease(50))
+    assert await due_ms(bench.worker) == 10_001
+    (gate,) = await bench.frontier.rules.gates(["=hoster"])
+    assert (gate.group, gate.waiting, gate.under_way, gate.next_ms) == ("hoster", 96, 0, 10_001)
+    await note_gates(bench.frontier.rules)
+    assert published(metrics.GATE_WAIT) == {("hoster",): 192}
+    assert published(metrics.GATE_DOMAINS) == {("hoster",): 96}
+    await bench.rule(WIDE_OPEN)
+    await note_gates(bench.frontier.rules)
+    assert published(metrics.GATE_WAIT) == {}

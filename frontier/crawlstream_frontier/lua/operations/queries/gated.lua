@@ -1,0 +1,41 @@
+#!lua flags=allow-oom
+-- gated: return the states of gates, and how many domains wait in each.
+-- Guarantee: one moment, no effect.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {gate …}
+-- Returns: packed {state …} in the order of the gates
+--   state {name, rule|'', unreported, concurrent, ms until its next request, domains that wait in it}; if spider types
+--   or egress groups have limits of their own: the sums of all, and the longest time
+-- Cost: O(gates x views).
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+
+local names, found = cmsgpack.unpack(ARGV[1]), {}
+for i, name in ipairs(names) do
+  found[i] = { name, gates and rules_known and gates.rule_text(name) or '', 0, 0, 0, 0 }
+end
+
+-- Add what a view has in its gates; views with common limits have common states.
+local known = {}
+local function add_view(V)
+  for i, state in ipairs(gates.states(V, names)) do
+    local sum = found[i]
+    sum[6] = sum[6] + redis.call('ZCARD', K.at_gate(V, names[i]))
+    if not known[state] then
+      known[state] = true
+      local allowed, later = allowance(state)
+      sum[3], sum[4] = sum[3] + state[UNREPORTED], sum[4] + state[CONCURRENT]
+      sum[5] = math.max(sum[5], allowed > 0 and 0 or later - now)
+    end
+  end
+end
+
+for _, S in ipairs(gates and rules_known and #names > 0 and redis.call('SMEMBERS', K.spiders) or {}) do
+  for _, V in ipairs(views_of(S)) do
+    add_view(V)
+  end
+end
+return cmsgpack.pack(found)
