@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import cache
 from ipaddress import ip_address
 from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit  # noqa: TID251  settings, of any scheme
 
 from pydantic import AfterValidator, AliasChoices, AliasGenerator, BeforeValidator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 
 class Section(BaseSettings):
@@ -32,6 +39,27 @@ class Section(BaseSettings):
         """The variables that set a field, the one that wins first."""
         alias = cls.model_fields[field].validation_alias
         return list(map(str, alias.choices if isinstance(alias, AliasChoices) else [alias]))
+
+    @classmethod
+    def settings_customise_sources(  # type: ignore[override]  # pydantic names all arguments
+        cls,
+        settings_cls: type[Section],
+        init_settings: PydanticBaseSettingsSource,
+        **read: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources that set something: any other costs a millisecond all the same."""
+        found = (read["env_settings"], read["dotenv_settings"])
+        return (init_settings, *(each for each in found if _sets_something(settings_cls, each)))
+
+
+def _sets_something(section: type[Section], source: PydanticBaseSettingsSource) -> bool:
+    given = source.env_vars if isinstance(source, EnvSettingsSource) else {}
+    return not _variables(section).isdisjoint(given)
+
+
+@cache
+def _variables(section: type[Section]) -> frozenset[str]:
+    return frozenset(v for field in section.model_fields for v in section.variables_of(field))
 
 
 def new(*names: str) -> AliasChoices:
