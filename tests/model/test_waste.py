@@ -9,7 +9,16 @@ import os
 
 import pytest
 
-from crawlstream_chaos.waste_sites.honest import HONEST, Forum, ManyStubs, News, Shop, Wiki
+from crawlstream_chaos.waste_sites.honest import (
+    HONEST,
+    Forum,
+    Languages,
+    ManyStubs,
+    News,
+    Shop,
+    Versions,
+    Wiki,
+)
 from crawlstream_chaos.waste_sites.site import GeneratedSite
 from crawlstream_chaos.waste_sites.traps import (
     TRAPS,
@@ -95,6 +104,18 @@ def test_verdicts_lose_no_page_of_an_honest_site(kind: type[GeneratedSite]) -> N
     crawl = ModelCrawl(kind(), 12_000, acts=True)
     for _ in crawl.batches():
         pass
+    assert len(crawl.truths) == kind().size
+
+
+@pytest.mark.parametrize("kind", [News, Versions, Languages], ids=lambda kind: kind.name)
+def test_a_later_crawl_loses_no_page_either(kind: type[GeneratedSite]) -> None:
+    """Its pages have known texts, but each of them is the page that has brought its text."""
+    model = None
+    for _ in range(2):
+        crawl = ModelCrawl(kind(), 12_000, acts=True, model=model)
+        for _ in crawl.batches():
+            pass
+        model = crawl.model
     assert len(crawl.truths) == kind().size
 
 

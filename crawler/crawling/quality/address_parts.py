@@ -33,6 +33,11 @@ def pairs_of(url: str) -> tuple[PagePair, ...]:
     return tuple(pairs)
 
 
+def address_hash(url: str) -> int:
+    """Return the hash by which a sketch knows a page again, 8 bits."""
+    return crc32(url.encode(errors="surrogatepass")) & 0xFF
+
+
 def host_hash(host: str) -> int:
     """Return the hash by which a sketch knows a host; ``www.`` makes no difference."""
     return crc32(_bare(host).encode()) & 0xFFFF

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from crawling.page.page import Page
-from crawling.quality.address_parts import pairs_of, place_of
+from crawling.quality.address_parts import address_hash, pairs_of, place_of
 from crawlstream_frontier.waste.last_band import is_last
 from crawlstream_frontier.waste.votes import PageVote
 
@@ -51,6 +51,7 @@ def vote_of(page: Page, is_of_site: Callable[[str], bool]) -> PageVote:
         parent=place_of(parent) if parent and is_of_site(parent) else None,
         is_there=200 <= page.status < 300,
         text=text.text if text else None,
+        address=address_hash(url),
         pairs=pairs_of(url),
         from_last=is_last(page.lease.priority) and _has_led_on(page),
     )

@@ -7,7 +7,7 @@
 | pairs: key 24 bits, text 24 bits, value u8 | 7 x 64 | 448 |
 | families: hash u32; seven counters, eq, ne u16; state and dropped u16 | 24 x 20 | 480 |
 | names of families that are not open: index u8, length u8, text | 32 x 6 | 192 |
-| sample of texts: 24 bits each, up to the end | 3 x 256 | 768 |
+| sample of texts, up to the end: text 24 bits, address u8 | 4 x 192 | 768 |
 
 The head: version u8, two hosts u8, log2 of both moduli (4 bits each), number of frequent texts u8,
 of pairs u8, of families (5 bits) and names (3 bits); main host u16; pages, changed, since and
@@ -36,7 +36,7 @@ from crawlstream_frontier.waste.sketch import Sketch
 MOST_BYTES = 2040
 SERIAL = slice(20, 24)
 """SitePlace of the serial in a packed sketch."""
-_VERSION = 1
+_VERSION = 2
 _MOST_NAMES = 6
 _DROPPED = 4
 """Bit next to the state of a family."""
@@ -44,7 +44,7 @@ _HEAD = struct.Struct("<6BH4I")
 _TEXT = struct.Struct("<IHH")
 _FAMILY = struct.Struct("<I10H")
 _LABEL = re.compile(rb"[A-Za-z0-9_.~/#*?%-]{1,30}")
-_PAIR_BYTES, _SAMPLE_BYTES = 7, 3
+_PAIR_BYTES, _SAMPLE_BYTES = 7, 4
 
 
 class _Broken(ValueError):
@@ -79,7 +79,10 @@ def pack(sketch: Sketch, serial: int) -> bytes:
             ),
             *map(_pack_family, sketch.families),
             *(bytes((index, len(name))) + name for index, name in names),
-            *(text.to_bytes(_SAMPLE_BYTES, "little") for text in sketch.texts.sample.texts),
+            *(
+                (text | address << 24).to_bytes(_SAMPLE_BYTES, "little")
+                for text, address in sketch.texts.sample.texts.items()
+            ),
         ]
     )
 
@@ -167,7 +170,8 @@ class _Reader:
         whole, left = divmod(len(rest), _SAMPLE_BYTES)
         _require(not left and whole <= texts.MOST_TEXTS and modulus <= texts.LARGEST_MODULUS)
         parts = (rest[n : n + _SAMPLE_BYTES] for n in range(0, len(rest), _SAMPLE_BYTES))
-        found = [int.from_bytes(part, "little") for part in parts]
+        numbers = [int.from_bytes(part, "little") for part in parts]
+        found = {number & 0xFFFFFF: number >> 24 for number in numbers}
         _require(all(text % modulus == 0 for text in found))
         return texts.TextSample(found, modulus)
 

@@ -89,7 +89,7 @@ class Sketch:
     def _kind_of(self, vote: PageVote) -> Kind:
         if not vote.is_there:
             return Kind.HEAVY
-        return Kind.MAYBE if vote.text is None else self.texts.add(vote.text)
+        return Kind.MAYBE if vote.text is None else self.texts.add(vote.text, vote.address)
 
     def _compare(self, vote: PageVote, merged: Merged) -> None:
         """Compare a page with those whose address differs in one part."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from enum import StrEnum
 
 MOST_FREQUENT = 16
-MOST_TEXTS = 256
+MOST_TEXTS = 192
 LARGEST_MODULUS = 64
 LARGEST_COUNT = 0x3FFF
 _FREQUENT_AT = 4
@@ -51,26 +51,34 @@ class FrequentTexts:
 
 
 class TextSample:
-    """Texts whose hash is 0 mod ``modulus``, oldest first; the modulus doubles when it is full."""
+    """Texts whose hash is 0 mod ``modulus``, oldest first; the modulus doubles when it is full.
 
-    def __init__(self, texts: Iterable[int] = (), modulus: int = 1) -> None:
-        """``texts`` have 24 bits."""
-        self.texts = dict.fromkeys(texts)
+    Each has the address of the first page with it. It brings a new text in later
+    crawls, too.
+    """
+
+    def __init__(self, texts: Mapping[int, int] | None = None, modulus: int = 1) -> None:
+        """``texts`` have 24 bits, and their addresses 8."""
+        self.texts = dict(texts or {})
         self.modulus = modulus
 
-    def add(self, text: int) -> Kind:
+    def is_first(self, text: int, address: int | None) -> bool:
+        """Return whether a page is known as the first one with its text."""
+        return address is not None and self.texts.get(text) == address
+
+    def add(self, text: int, address: int | None) -> Kind:
         """Add a text, unless it is known or outside of the sample."""
         if text % self.modulus:
             return Kind.MAYBE
         if text in self.texts:
             return Kind.DUP
-        self.texts[text] = None
+        self.texts[text] = address or 0
         while len(self.texts) > MOST_TEXTS:
             if self.modulus == LARGEST_MODULUS:
                 del self.texts[next(iter(self.texts))]
             else:
                 self.modulus *= 2
-                self.texts = {each: None for each in self.texts if each % self.modulus == 0}
+                self.texts = {k: v for k, v in self.texts.items() if k % self.modulus == 0}
         return Kind.FRESH
 
 
@@ -83,8 +91,10 @@ class SiteTexts:
         self.frequent = frequent or FrequentTexts()
         self.sample = sample or TextSample()
 
-    def add(self, text: int) -> Kind:
-        """Count a page and return what its text is."""
+    def add(self, text: int, address: int | None) -> Kind:
+        """Count a page and return what its text is; ``address``: hash of its URL, if known."""
+        if self.sample.is_first(text >> 8, address):
+            return Kind.FRESH
         if self.frequent.add(text):
             return Kind.HEAVY
-        return self.sample.add(text >> 8)
+        return self.sample.add(text >> 8, address)

@@ -46,6 +46,8 @@ class PageVote:
     """True for a status of 2xx."""
     text: int | None = None
     """Hash of its visible text, 32 bits; None: it has none, or needs a browser to show it."""
+    address: int | None = None
+    """Hash of its URL, 8 bits; None: not known."""
     pairs: tuple[PagePair, ...] = ()
     from_last: bool = False
     """True if it was leased from the last band of its domain."""

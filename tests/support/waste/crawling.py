@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from crawling.quality.address_parts import pairs_of, place_of
+from crawling.quality.address_parts import address_hash, pairs_of, place_of
 from crawlstream_chaos.waste_sites.site import GeneratedPage, GeneratedSite, Url, url
 from crawlstream_frontier.waste.votes import PageVote
 from support.waste.model import GuardModel
@@ -25,9 +25,14 @@ class Waiting(NamedTuple):
 class ModelCrawl:
     """A crawl of a site with at most ``budget`` fetches."""
 
-    def __init__(self, site: GeneratedSite, budget: int, *, acts: bool) -> None:
-        """``acts``: links are dropped, refused and put last by the model's verdicts."""
-        self.model = GuardModel()
+    def __init__(
+        self, site: GeneratedSite, budget: int, *, acts: bool, model: GuardModel | None = None
+    ) -> None:
+        """``acts``: links are dropped, refused and put last by the model's verdicts.
+
+        ``model``: that of an earlier crawl of the site.
+        """
+        self.model = model or GuardModel()
         self.truths = set[str]()
         self.fetches = 0
         self._site = site
@@ -41,6 +46,7 @@ class ModelCrawl:
         self._verdicts: dict[str, str] = {}
         """Verdicts of the families that are not open."""
         self._dropped = set[str]()
+        self._learn([])
 
     def batches(self) -> Iterator[list[PageVote]]:
         """Crawl; yield the votes of each batch after the model has learned them."""
@@ -111,6 +117,7 @@ def vote_of(waiting: Waiting, page: GeneratedPage, *, from_last: bool = False) -
         parent=place_of(waiting.parent.text) if waiting.parent else None,
         is_there=page.status == 200,
         text=page.text_hash,
+        address=address_hash(waiting.url.text),
         pairs=pairs_of(waiting.url.text),
         from_last=from_last,
     )

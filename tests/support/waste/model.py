@@ -90,7 +90,8 @@ class GuardModel:
         self.families: list[ModelFamily] = []
         self.frequent: list[list[int]] = []
         """Text, count, and the count with which it began."""
-        self.sample: list[int] = []
+        self.sample: list[tuple[int, int | None]] = []
+        """Text, and the address of the first page with it."""
         self.modulus = 1
         self.pairs: list[tuple[int, int, int]] = []
         """Key, text and value of first pages."""
@@ -139,22 +140,25 @@ class GuardModel:
         return self.families[-1]
 
     def _kind(self, vote: PageVote) -> str:
-        if not vote.is_there:
-            return "heavy"
-        if vote.text is None:
-            return "maybe"
+        if vote.text is None or not vote.is_there:
+            return "maybe" if vote.is_there else "heavy"
+        short = vote.text >> 8
+        if (short, vote.address) in self.sample:
+            return "fresh"
         if self._is_frequent(vote.text):
             return "heavy"
-        short = vote.text >> 8
+        return self._sampled(short, vote.address)
+
+    def _sampled(self, short: int, address: int | None) -> str:
         if short % self.modulus:
             return "maybe"
-        if short in self.sample:
+        if any(short == text for text, _ in self.sample):
             return "dup"
-        self.sample.append(short)
-        while len(self.sample) > 256 and self.modulus < 64:
+        self.sample.append((short, address))
+        while len(self.sample) > 192 and self.modulus < 64:
             self.modulus *= 2
-            self.sample = [each for each in self.sample if each % self.modulus == 0]
-        self.sample = self.sample[-256:]
+            self.sample = [each for each in self.sample if each[0] % self.modulus == 0]
+        self.sample = self.sample[-192:]
         return "fresh"
 
     def _is_frequent(self, text: int) -> bool:

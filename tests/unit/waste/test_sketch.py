@@ -110,6 +110,17 @@ def test_pages_without_text_are_never_held_against_a_site() -> None:
     assert not sketch.merge(_pages(SitePlace(MAIN, ("/a/*",)), [None] * 500), NOW).changes
 
 
+def test_a_page_that_has_brought_a_text_is_new_each_time() -> None:
+    """Another crawl of the site fetches the same pages; only other pages with its text are not."""
+    sketch, place = Sketch(), SitePlace(MAIN, ("/a/*",))
+    for _ in range(3):
+        sketch.merge([PageVote(place=place, text=n << 8, address=n) for n in range(40)], NOW)
+    assert sketch.families.of("/a/*").counts.fresh == 3 * 40
+    sketch.merge([PageVote(place=place, text=n << 8, address=n + 1) for n in range(40)], NOW)
+    counts = sketch.families.of("/a/*").counts
+    assert (counts.fresh, counts.dup) == (3 * 40, 40)
+
+
 def test_a_list_is_kept_by_the_pages_that_it_leads_to() -> None:
     """A family with equal texts stays open while pages that it links to are new."""
     sketch, lists, article = Sketch(), SitePlace(MAIN, ("?page",)), SitePlace(MAIN, ("/a/*",))
