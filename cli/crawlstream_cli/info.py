@@ -27,7 +27,7 @@ from crawlstream_cli.common.which import (
     which_crawl,
     with_crawlers,
 )
-from crawlstream_cli.common.words import counted
+from crawlstream_cli.common.words import counted, of_families
 from crawlstream_cli.crawls import read_crawls, show_crawls
 
 _BAR = 30
@@ -91,10 +91,7 @@ def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterato
     yield "waiting", f"{counted(reply['pending'], 'page')}, {reply['in_flight']:,} in flight"
     if reply["held_back"]:
         yield "held back", by_reason(reply["held_back"])
-    if skipped:
-        yield "skipped", by_reason(skipped)
-    if reply["filtered"]:
-        yield "filtered", by_reason(reply["filtered"])
+    yield from _left_out(reply)
     if paid := reply.get("charged"):
         yield "charged", amounts({currency: int(sum_) for currency, sum_ in paid.items()})
     yield from _budgets(reply, now)
@@ -109,6 +106,14 @@ def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterato
         yield "queued at", f"{domain}: {counted(backlog['total'], 'page')}"
     if len(domains) > _MOST_DOMAINS:
         yield "", f"and {counted(len(domains) - _MOST_DOMAINS, 'domain')} more"
+
+
+def _left_out(reply: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name in ("skipped", "filtered"):
+        if counts := reply.get(name):
+            yield name, by_reason(counts)
+    if families := reply.get("refused_families"):
+        yield "refused", of_families(families)
 
 
 def _bar(ended: int, admitted: int) -> str:

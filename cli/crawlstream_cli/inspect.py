@@ -19,11 +19,13 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, NextPages, UrlReport
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import fold_host, seed_url
+from crawlstream.model.web.refused_families import as_records
 from crawlstream.model.words.quantities import by_reason
 from crawlstream.wire import views
 from crawlstream_cli.common.client import cluster_frontier
 from crawlstream_cli.common.console import print_line, stdout_console
 from crawlstream_cli.common.which import AppId, Spider, unknown_crawl, which_crawl
+from crawlstream_cli.common.words import of_families
 from crawlstream_frontier.inspector import MOST_CRAWLS
 from crawlstream_frontier.opening.servers import shelf_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
@@ -280,6 +282,8 @@ def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
         "filtered": by_reason(state.filtered_by_reason) or "none",
         "held back": by_reason(state.held_back) or "none",
     }
+    if state.refused_families:
+        rows["refused"] = of_families(as_records(state.refused_families))
     for name, value in rows.items():
         print_line(f"{name:<14} {value}")
     for domain in state.domains:

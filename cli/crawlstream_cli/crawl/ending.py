@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 from rich.console import Console
@@ -14,7 +15,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.words.quantities import by_reason, duration, size
 from crawlstream_cli.common.console import print_line
 from crawlstream_cli.common.follow import CrawlProgress
-from crawlstream_cli.common.words import counted
+from crawlstream_cli.common.words import counted, of_families
 
 REMEDIES = {
     "address_refused": (
@@ -66,6 +67,12 @@ class Summary:
         return dict(counters.get("skipped_by_reason", {}))
 
     @property
+    def refused_families(self) -> list[dict[str, Any]]:
+        """Families of URLs that the waste guard has refused, as the ending names them."""
+        counters = self.progress.ending["counters"] if self.progress.ending else {}
+        return list(counters.get("refused_families", ()))
+
+    @property
     def dropped(self) -> dict[str, int]:
         """Pages whose bodies were not kept, by what they say."""
         counters = self.progress.ending["counters"] if self.progress.ending else {}
@@ -90,6 +97,7 @@ def print_json(summary: Summary) -> None:
         "failed": dict(progress.failed),
         "skipped": summary.skipped,
         "filtered": summary.filtered,
+        **({"refused_families": families} if (families := summary.refused_families) else {}),
         "dropped": summary.dropped,
         "silent": progress.silent,
         "refused": progress.refused,
@@ -115,6 +123,10 @@ def _sentences(summary: Summary) -> Iterator[tuple[str, str]]:
     if not progress.has_fetched and not progress.refused:
         yield from ((sentence, "red") for sentence in _nothing_fetched(progress))
     yield _last_line(summary), ""
+    if families := summary.refused_families:
+        site = families[0]["site"]
+        why = f"{COMMAND} frontier inspect {site}"
+        yield f"Refused by the waste guard: {of_families(families)} ({why})", ""
     if progress.failed:
         yield f"What failed: {COMMAND} failures {summary.crawl.crawlid}", ""
 

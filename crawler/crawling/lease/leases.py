@@ -312,6 +312,7 @@ def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
         reason=reason,
         links=page.links,
         filtered=dict(page.filtered),
+        refused=page.guard.of_site(page.lease.domain) if page.guard else {},
         sent_ms=UNSENT if is_unsent else page.sent_ms,
         body_bytes=page.body_bytes,
         charged=price_in(page.payment["charged"] or "") if page.payment else None,

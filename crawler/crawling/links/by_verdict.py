@@ -29,7 +29,7 @@ def by_verdict(
             is_last = decision.is_last or decision.refused is not None
             decision = LinkDecision(link, is_last=is_last)
         if decision.refused:
-            _leave_out(page, link, decision.refused)
+            _leave_out(page, decision._replace(url=link))
         else:
             urls[place] = decision.url
             places[decision.is_last].append(place)
@@ -48,11 +48,13 @@ def _decide(link: str, judge: Judge) -> LinkDecision:
     return judge(url)
 
 
-def _leave_out(page: Page, link: str, reason: str) -> None:
+def _leave_out(page: Page, decision: LinkDecision) -> None:
+    reason = decision.refused or ""
     page.filtered[reason] += 1
     if page.guard:
         page.guard.refused[reason] += 1
-        page.guard.left_out.add(link)
+        page.guard.families[reason, decision.family] += 1
+        page.guard.left_out.add(decision.url)
 
 
 def _chosen(links: Outlinks, urls: list[str], places: list[int]) -> Outlinks:

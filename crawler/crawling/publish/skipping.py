@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import structlog
 
 from crawling.background import Tasks
 from crawling.lease.leases import Leases
+from crawling.page.guard_notes import GuardNotes
 from crawling.page.page import Page
 from crawling.publish.page_answers import PageAnswers
 from crawling.publish.publisher import Publisher
@@ -72,6 +74,7 @@ class Skipping:
         for page in pages:
             if page.is_asked_for:
                 await self._answers.fail(page, "skipped")
+            page.guard = GuardNotes(families=Counter({(reason, family): 1}))
             self._leases.settle(page, Outcome.SKIPPED, reason)
 
 

@@ -74,7 +74,7 @@ def pack_ends(settles: Iterable[Settle]) -> list[object]:
     """Pack settles without links: lists of tokens, sends and bytes by outcome and reason."""
     groups: dict[tuple[str, str], tuple[list[str], list[int], list[int]]] = {}
     for settle in settles:
-        kind = (settle.outcome.value, settle.reason)
+        kind = (settle.outcome.value, next(iter(settle.refused), settle.reason))
         tokens, sent, sizes = groups.setdefault(kind, ([], [], []))
         tokens.append(settle.token)
         sent.append(none_as(settle.sent_ms))

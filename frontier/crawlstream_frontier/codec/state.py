@@ -18,6 +18,7 @@ REASONS = {
     "charged": "p",
     "dropped": "d",
     "reserved": "r",
+    "refused": "w",
 }
 """Letters of the counters by reason of a crawl record."""
 ANSWERS = "a"
@@ -129,5 +130,6 @@ def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> 
         skipped_by_reason=by_reason(fields, "k"),
         filtered_by_reason=by_reason(fields, "z"),
         charged=by_reason(fields, "p"),
+        refused_by_family=by_reason(fields, "w"),
         domains=domains,
     )

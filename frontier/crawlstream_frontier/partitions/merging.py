@@ -50,6 +50,7 @@ def merge_crawl(
         skipped_by_reason=_sum(part.skipped_by_reason for part in now),
         filtered_by_reason=_sum(part.filtered_by_reason for part in now),
         charged=_sum(part.charged for part in now),
+        refused_by_family=_sum(part.refused_by_family for part in now),
         domains=domains,
         is_cut=is_cut or any(part.is_cut for part in parts),
         lanes=tuple(sorted({lane for part in parts for lane in part.lanes})),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from crawlstream.model.effects import Links, Settle
+from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream_frontier.codec.exchange import pack_ends
 from crawlstream_frontier.codec.links import (
     GROUPS_PER_CALL,
@@ -102,7 +102,8 @@ class LinkPacker:
         for settle in settles:
             more = settle.links or settle.filtered or settle.spilled or settle.need
             is_counted = settle.dropped or settle.is_reserved or settle.answered
-            if not (more or settle.charged or is_counted):
+            has_refused = settle.refused and settle.outcome is not Outcome.SKIPPED
+            if not (more or settle.charged or is_counted or has_refused):
                 plain.append(settle)
                 continue
             links, known = self._leave_out_known(settle)
@@ -172,9 +173,19 @@ class LinkPacker:
             inherited.pack_links(self._sites.file(links), self._spiderid),
             _counts(settle, known),
             none_as(epoch),
-            [part for pair in settle.spilled.items() for part in pair],
-            *([[part for pair in settle.need.items() for part in pair]] if settle.need else ()),
+            _flat(settle.spilled),
+            *_optional(settle),
         ]
+
+
+def _optional(settle: Settle) -> list[list[object]]:
+    """Return the last parts of a settle: those that most do not have."""
+    parts = [_flat(settle.need), _flat(settle.refused)]
+    return parts if parts[1] else parts[: 1 if parts[0] else 0]
+
+
+def _flat(pairs: Mapping[Any, int]) -> list[object]:
+    return [part for pair in pairs.items() for part in pair]
 
 
 def _counts(settle: Settle, known: int) -> list[object]:

@@ -63,18 +63,24 @@ async def test_skipped_pages_of_a_run_are_added_up_by_reason(whole: Whole) -> No
     await whole.seeds(*(f"{domain}/" for domain in domains))
     reasons = ("guard_path", "guard_host", "guard_path")
     for lease, reason in zip(await whole.lease(), reasons, strict=True):
-        await whole.settle(lease, outcome=Outcome.SKIPPED, reason=reason, sent_ms=UNSENT)
+        own = {f"{reason} a.example /a": 1}
+        await whole.settle(
+            lease, outcome=Outcome.SKIPPED, reason=reason, sent_ms=UNSENT, refused=own
+        )
     skipped = {"guard_path": 2, "guard_host": 1}
     state = await whole.state()
     assert (state.skipped, state.skipped_by_reason, state.residual) == (3, skipped, 0)
+    families = {f"{reason} a.example /a": count for reason, count in skipped.items()}
+    assert state.refused_by_family == families
     for _ in range(2):
         await whole.finish()
     (ending,) = [one for one in await whole.owed() if one.kind == "crawl_finished"]
     assert (ending.counters["admitted"], ending.counters["skipped"]) == (3, 3)
     assert ending.reasons["skipped"] == skipped
+    assert ending.reasons["refused"] == families
     await whole.seeds(f"{domains[0]}/")
     state = await whole.state()
-    assert (state.skipped, state.skipped_by_reason) == (0, {})
+    assert (state.skipped, state.skipped_by_reason, state.refused_by_family) == (0, {}, {})
 
 
 async def test_a_run_is_open_while_a_link_is_on_its_way(whole: Whole) -> None:

@@ -67,6 +67,7 @@ class Bench:
     def ends(self) -> list[tuple[str, str]]:
         """Return outcome and reason of each end that is reported to the frontier."""
         taken = [end for _ in range(9) for end in self.leases.of(0).take_report().settles]
+        assert all(end.refused == {"guard_path a.example /list/#": 1} for end in taken)
         return [(end.outcome.value, end.reason) for end in taken]
 
 

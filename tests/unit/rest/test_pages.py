@@ -97,6 +97,7 @@ def hostile_crawl(text: str) -> CrawlState:
         expired=1,
         failed_by_reason={text: 1},
         filtered_by_reason={text: 1},
+        refused_by_family={f"guard_path {text.replace(' ', '')} /a": 1},
         done_by_status={text: 1},
         domains=[DomainBacklog(domain=text, total=1, high_priority=1, low_priority=1)],
         **counts,

@@ -101,6 +101,24 @@ def test_an_ending_counts_bodies_only_if_some_were_not_kept() -> None:
     assert back.reasons["reserved"] == {}
 
 
+def test_an_ending_names_the_families_of_which_most_was_refused() -> None:
+    """Twenty of them, the highest counts first; readers get them back."""
+    counts = {f"guard_parameter a.example ?p{n}": n for n in range(1, 30)}
+    record = ending("crawl_finished", reasons={"refused": counts | {"unreadable": 99}})
+    named = record["counters"]["refused_families"]
+    assert named[0] == {
+        "site": "a.example",
+        "family": "?p29",
+        "reason": "guard_parameter",
+        "count": 29,
+    }
+    assert [each["count"] for each in named] == [*range(29, 9, -1)]
+    back = events.decode_crawl_event(orjson.dumps(record))
+    assert back is not None
+    assert back.reasons["refused"] == {name: n for name, n in counts.items() if n > 9}
+    assert "refused_families" not in ending("crawl_finished", reasons={})["counters"]
+
+
 def test_a_failed_page_says_which_and_why() -> None:
     """With the id that its result would have had."""
     event = PageFailed(

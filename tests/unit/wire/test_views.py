@@ -57,8 +57,10 @@ def test_a_crawl_has_its_ids_beside_its_ledger() -> None:
         "crawl",
         "missing_partitions",
         "in_transit",
+        "refused_by_family",
     }
     assert told.keys() == known | {
+        "refused_families",
         *ids,
         *derived,
     }

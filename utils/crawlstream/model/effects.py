@@ -78,6 +78,9 @@ class Settle:
     """Number of links that the worker filtered, by reason."""
     dropped: str | None = None
     """Directive, or ``reserved``, by which the body of its result was not kept."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Number of links that the waste guard has refused, by the ``counter_of`` their family; 1 for
+    a page that is skipped itself."""
     is_reserved: bool = False
     """True if its site reserves it for the purpose of its crawl."""
     sent_ms: int | None = None
@@ -349,7 +352,7 @@ class OutboxRecord:
     """admitted, done, failed, redirected, skipped, stopped, expired, bytes; of endings only."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """``done``, ``failed``, ``skipped``, ``filtered``, ``dropped`` and ``reserved`` by reason,
-    ``charged`` by currency in millionths; of endings only."""
+    ``charged`` by currency in millionths, ``refused`` by family; of endings only."""
     started_at: float = 0
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to apply by ``<topic UUID>:<partition>``, when the run began or ended."""

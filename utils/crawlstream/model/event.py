@@ -98,7 +98,7 @@ class CrawlEvent:
     """admitted, done, failed, redirected, skipped, stopped, expired, bytes; of endings only."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """``done``, ``failed``, ``skipped``, ``filtered``, ``dropped`` and ``reserved`` by reason,
-    ``charged`` by currency in millionths; of endings only."""
+    ``refused`` by family, ``charged`` by currency in millionths; of endings only."""
     firing: FiringKey | None = None
     """The latest firing of a schedule that has fed the run."""
     by: str = ""

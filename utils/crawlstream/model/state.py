@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.statuses import PAGE_ENDS, UNDER_WAY
+from crawlstream.model.web.refused_families import RefusedFamily, refused_families
 
 
 class DomainBacklog(NamedTuple):
@@ -64,6 +65,9 @@ class CrawlState:
     filtered_by_reason: Mapping[str, int] = field(default_factory=dict)
     charged: Mapping[str, int] = field(default_factory=dict)
     """Charges of sites for the pages of the run, by currency, in millionths."""
+    refused_by_family: Mapping[str, int] = field(default_factory=dict)
+    """Links and pages that the waste guard has refused, by ``<reason> <site> <family>``; at most
+    64 families of each partition."""
     domains: Sequence[DomainBacklog] = ()
     is_cut: bool = False
     """True if it has more domains than one answer may list."""
@@ -75,6 +79,11 @@ class CrawlState:
     in_transit: int = 0
     """Records of links that partitions must read before the run can end; only in the state of a
     single crawl."""
+
+    @property
+    def refused_families(self) -> Sequence[RefusedFamily]:
+        """Return the families of URLs of which the waste guard has refused most, up to 20."""
+        return refused_families(self.refused_by_family)
 
     @property
     def spending(self) -> Mapping[str, Mapping[str, float]]:

@@ -20,6 +20,7 @@ from crawlstream.model.event import (
 )
 from crawlstream.model.recurring.schedule import ScheduleEvent
 from crawlstream.model.statuses import PAGE_ENDS
+from crawlstream.model.web.refused_families import as_records, counter_of, refused_families
 from crawlstream.wire import jsontext, views
 
 _COUNTERS = ("admitted", *PAGE_ENDS)
@@ -199,6 +200,8 @@ def _ending(event: CrawlEvent) -> dict[str, Any]:
     counters["failed_by_reason"] = dict(event.reasons.get("failed", {}))
     if skipped := event.reasons.get("skipped"):
         counters["skipped_by_reason"] = dict(skipped)
+    if refused := refused_families(event.reasons.get("refused", {})):
+        counters["refused_families"] = as_records(refused)
     if charged := event.reasons.get("charged"):
         counters["charged"] = views.charged_as_texts(charged)
     if dropped := event.reasons.get("dropped"):
@@ -257,6 +260,13 @@ def _reserved(counters: Mapping[str, Any]) -> Mapping[str, int]:
     return {"reserved": int(counters["reserved"])} if "reserved" in counters else {}
 
 
+def _refused(counters: Mapping[str, Any]) -> Mapping[str, int]:
+    return {
+        counter_of(each["reason"], each["site"], each["family"]): int(each["count"])
+        for each in counters.get("refused_families", ())
+    }
+
+
 def _crawl_event(value: Mapping[str, Any], crawl: CrawlKey) -> CrawlEvent:
     counters = value.get("counters", {})
     return CrawlEvent(
@@ -274,6 +284,7 @@ def _crawl_event(value: Mapping[str, Any], crawl: CrawlKey) -> CrawlEvent:
             "charged": {name: int(sum_) for name, sum_ in counters.get("charged", {}).items()},
             "dropped": counters.get("dropped", {}),
             "reserved": _reserved(counters),
+            "refused": _refused(counters),
         },
         by=_text(value.get("by", "")),
     )

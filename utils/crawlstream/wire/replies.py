@@ -22,6 +22,7 @@ from crawlstream.model.request import (
     ZookeeperRequest,
 )
 from crawlstream.model.state import CrawlState, DomainBacklog
+from crawlstream.model.web.refused_families import as_records
 from crawlstream.wire import jsontext, views
 
 Section = Mapping[str, Any]
@@ -345,6 +346,11 @@ def _domains(domains: Sequence[DomainBacklog]) -> _Record:
     }
 
 
+def _refused(state: CrawlState) -> _Record:
+    families = as_records(state.refused_families)
+    return {"refused_families": families} if families else {}
+
+
 def _ledger(state: CrawlState) -> _Record:
     return {
         "state": state.state,
@@ -365,4 +371,5 @@ def _ledger(state: CrawlState) -> _Record:
         "remember": state.remember,
         "counted": state.counted,
         **({"budgets": state.spending} if state.budgets else {}),
+        **_refused(state),
     }

@@ -45,6 +45,7 @@ from crawlstream.model.run_history import Comparison, CrawlRun
 from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream.model.throttle_table import RULE_FIELDS, ThrottleRule, ThrottleTable
 from crawlstream.model.url import canonical
+from crawlstream.model.web.refused_families import as_records
 from crawlstream.model.web.throttle_groups import GROUP_LIMITS
 from crawlstream.model.words import condition
 from crawlstream.model.words.quantities import by_reason
@@ -83,11 +84,13 @@ def crawl(state: CrawlState, spiders: condition.Spiders = None) -> View:
     ``spiders`` are those of the running crawlers; None: unknown.
     """
     fields = _told(asdict(state))
+    del fields["refused_by_family"]
     return {
         **fields.pop("crawl"),
         **fields,
         "charged": charged_as_texts(state.charged),
         "budgets": dict(state.spending),
+        "refused_families": as_records(state.refused_families),
         "pending": state.pending,
         "held_back": dict(state.held_back),
         **condition_of(state, spiders),

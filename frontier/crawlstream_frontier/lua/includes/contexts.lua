@@ -83,7 +83,7 @@ local function drop_kept(c)
 end
 
 local OVER = { done = true, failed = true, redirected = true, skipped = true, stopped = true, expired = true,
-  bytes = true }
+  bytes = true, families = true }
 
 -- Move the counters of an ended run to `kept`; its remaining entries wait for the next run, and count there.
 local function drop_counters(c, run)
@@ -95,7 +95,7 @@ local function drop_counters(c, run)
   local ledger = redis.call('HGETALL', key)
   for i = 1, #ledger, 2 do
     local field = ledger[i]
-    if OVER[field] or string.find(field, '^[nfkzpdr]:') then
+    if OVER[field] or string.find(field, '^[nfkzpdrw]:') then
       redis.call('HINCRBY', key, 'kept:' .. field, ledger[i + 1])
       redis.call('HDEL', key, field)
     end

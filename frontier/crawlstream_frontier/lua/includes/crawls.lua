@@ -108,7 +108,7 @@ end
 
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
   'skipped', 'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'budget', 'budgets', 'budgets_by',
-  'top', 'recovered', 'steered', 'occasion' }
+  'top', 'recovered', 'steered', 'occasion', 'families' }
 
 -- End the pause of a run; return true if it was paused.
 local function forget_pause(c)
@@ -150,7 +150,7 @@ end
 local function begin_run(c, name, run, lost, occasion)
   local key = K.ledger(c)
   for _, field in ipairs(redis.call('HKEYS', key)) do
-    if string.find(field, '^[anfkzpdr]:') or string.find(field, '^from:') or string.find(field, '^to:') then
+    if string.find(field, '^[anfkzpdrw]:') or string.find(field, '^from:') or string.find(field, '^to:') then
       redis.call('HDEL', key, field)
     end
   end

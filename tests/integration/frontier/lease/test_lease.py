@@ -105,6 +105,34 @@ async def test_outcomes_are_counted_by_reason(bench: Bench) -> None:
     assert state.body_bytes == 1_005
 
 
+async def test_a_run_counts_the_first_64_refused_families(bench: Bench) -> None:
+    """Links that were left out and pages that were skipped add up; a hostile site adds no more."""
+    await bench.feed.seeds("a/1", "a/2", "a/3")
+    first, second, skipped = await bench.worker.lease(3)
+    many = {f"guard_parameter a.example ?{n}": 1 for n in range(63)}
+    await bench.worker.settle(first, refused={"guard_host a.example host": 5} | many)
+    more = {"guard_parameter a.example ?0": 7, "guard_path b.example /a": 9}
+    await bench.worker.settle(second, refused=more)
+    own = {"guard_host a.example host": 1}
+    end = Settle(
+        token=skipped.token,
+        outcome=Outcome.SKIPPED,
+        reason="guard_host",
+        refused=own,
+        sent_ms=UNSENT,
+    )
+    await bench.worker.exchange(settles=[end])
+    state = await bench.state()
+    assert state.skipped_by_reason == {"guard_host": 1}
+    assert len(state.refused_by_family) == 64
+    assert [(each.family, each.reason, each.count) for each in state.refused_families[:3]] == [
+        ("?0", "guard_parameter", 8),
+        ("host", "guard_host", 6),
+        ("?1", "guard_parameter", 1),
+    ]
+    assert state.residual == 0
+
+
 async def test_a_requeued_entry_loses_priority_and_its_place(bench: Bench) -> None:
     """A retry costs 10 in priority and goes behind the entries that wait there."""
     await bench.feed.seeds("a/1", "a/2", priority=50)

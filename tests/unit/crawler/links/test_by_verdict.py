@@ -51,6 +51,7 @@ def test_links_are_followed_put_last_and_refused() -> None:
     assert page.guard
     assert page.guard.of_result() == {"refused": {"guard_parameter": 1}, "last": 1}
     assert page.guard.left_out == {REFUSED}
+    assert page.guard.of_site("a.example") == {"guard_parameter a.example ?sort": 1}
     assert page.filtered == {"guard_parameter": 1}
 
 

@@ -8,12 +8,13 @@
 --   [, egress group]}; without a group nothing is granted where each group has limits of its own
 --   sent    {token, after_ms, is received [, reaction, wait_ms, until_ms [, ms to the first byte]]}; the next three
 --           only if the site reacted: see `heed`; the last one only if its rule is gentle
---   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages without links
+--   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages without links; of skipped ones the
+--           reason may be "<reason> <site> <family>"
 --   settle  {token, outcome, reason, sent_ms|-1|-2, bytes, domain_cap|-1, crawl_cap|-1,
 --            links as in `admit`, counts {<z|d|r|p>:reason, n …}, put in life|-1, spilled {chunk, links …}
---            [, need {partition, offset …}]}; sent_ms -2: there was no request and will be none; life: the
---            epoch in which links were put ahead, or left out because they were known; need: offsets up
---            to which other partitions must read their links
+--            [, need {partition, offset …} [, refused]]}; sent_ms -2: there was no request and will be none; life:
+--            the epoch in which links were put ahead, or left out because they were known; need: offsets up
+--            to which other partitions must read their links; refused: as in `families`
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
 --   release {token, delay_ms, sent_ms|-1|-2, is robots, Crawl-delay in ms, rest in ms [, site|'' [, priority]]};
 --           rest: until its site may be visited; site: where the entry belongs if it was granted under another
@@ -36,6 +37,7 @@
 --- include: clock
 --- include: views
 --- include: ledger
+--- include: families
 --- include: throttle
 --- include: bands
 --- include: dedupe
@@ -96,8 +98,12 @@ local function count_ends(c, outcome, reason, pages, bytes)
   if pages > 0 then
     count(c, outcome, pages)
     count(c, 'bytes', bytes)
+    local name = outcome == 'skipped' and string.match(reason, '^(%S+) ')
+    if name then
+      count_families(c, { reason, pages })
+    end
     if reason ~= '' then
-      count(c, (BY_REASON[outcome] or 'n:') .. reason, pages)
+      count(c, (BY_REASON[outcome] or 'n:') .. (name or reason), pages)
     end
   end
 end
@@ -135,7 +141,7 @@ if #settles > 0 then
 end
 for _, settle in ipairs(settles) do
   local token, outcome, reason, sent_ms, bytes, domain_cap, crawl_cap, links, counts, put_in_life,
-    spilled, need = unpack(settle)
+    spilled, need, families = unpack(settle)
   local hold = holds[token]
   if not hold then
     drop_spills(worker, token, spilled)
@@ -158,6 +164,9 @@ for _, settle in ipairs(settles) do
     end
     for i = 1, #counts, 2 do
       count(c, counts[i], counts[i + 1])
+    end
+    if families then
+      count_families(c, families)
     end
     end_once(hold, sent_ms, outcome ~= 'failed')
     count_ends(c, outcome, reason, 1, bytes)
