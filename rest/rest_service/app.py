@@ -56,6 +56,7 @@ from rest_service.v2 import (
     scrape,
     wellknown,
 )
+from rest_service.v2.scrapes import batches
 
 _PREDECESSORS = {"/", "/feed", "/poll"}
 _SCREENS = (
@@ -100,6 +101,7 @@ def make_app(service: Service) -> ASGIApp:
         cluster,
         frontier,
         scrape,
+        batches,
         records,
     )
     for module in (v1, health, wellknown, *_SCREENS, *of_v2):

@@ -17,7 +17,7 @@ DIRECTORY_EXPIRES = Gauge(
 )
 SCRAPES = Counter(
     "crawlstream_rest_scrapes",
-    "Answers to scrapes by outcome: done, failed, late (202), refused.",
+    "Answers to scrapes by outcome: done, failed, recent, late (202), refused.",
     ["outcome"],
 )
 SCRAPE_SECONDS = Histogram(

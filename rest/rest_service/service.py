@@ -32,6 +32,7 @@ from rest_service.http.fair_semaphore import FairSemaphore
 from rest_service.http.gate import CLIENT
 from rest_service.http.idempotency import IdempotencyStore
 from rest_service.http.quota import Quota
+from rest_service.http.streaming import OpenStreams
 from rest_service.metrics import WAITING
 from rest_service.rates import DomainRates
 from rest_service.sampler import Sampler
@@ -42,10 +43,8 @@ from rest_service.topics.page_replies import PageReplies
 from rest_service.topics.producer import MAX_RECORDS, ListProducer
 from rest_service.topics.replies import Replies
 
-MAX_STREAMS, MAX_STREAMS_EACH = 20, 10
-"""Limit of concurrent streams, in total and per client: each reads Kafka in its own thread."""
 MAX_PAGES, MAX_PAGES_EACH = 8, 4
-"""Limit of concurrent reads of records, for the same reason; further ones wait their turn."""
+"""Limit of concurrent reads of records, each in its own thread; further ones wait their turn."""
 MAX_PLACES = 64
 """Limit of scraped pages that are processed at a time."""
 PATIENCE_S = 10.0
@@ -105,9 +104,6 @@ class Service:
     )
     reach: Reach = field(default_factory=Reach)
     once: IdempotencyStore = field(default_factory=IdempotencyStore)
-    streams: FairSemaphore = field(
-        default_factory=lambda: FairSemaphore(most=MAX_STREAMS, each=MAX_STREAMS_EACH)
-    )
     pages: FairSemaphore = field(
         default_factory=lambda: FairSemaphore(
             most=MAX_PAGES, each=MAX_PAGES_EACH, patience_s=PATIENCE_S
@@ -120,7 +116,11 @@ class Service:
     last_runs: LastRuns = field(default_factory=LastRuns)
     rates: DomainRates = field(default_factory=DomainRates)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    streams: OpenStreams = field(init=False)
     started_at: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "streams", OpenStreams(self.stopping))
 
     @property
     def limits(self) -> RequestLimits:

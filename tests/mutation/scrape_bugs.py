@@ -30,6 +30,18 @@ SCRAPE_BUGS = {
         wrong="        if True:\n",
         test="unit/rest/test_scrapes.py::given_up",
     ),
+    "a page that was fetched with a login answers others": Bug(
+        module="rest_service.v2.scrape_order",
+        right="        if is_own or not isinstance(self.render, bool):\n",
+        wrong="        if not isinstance(self.render, bool):\n",
+        test="unit/rest/test_recent_pages.py::kind_of_a_scrape",
+    ),
+    "a recent page answers other applications": Bug(
+        module="rest_service.topics.recents",
+        right="        return RecentKey(appid, canonical(url), kind)\n",
+        wrong='        return RecentKey("", canonical(url), kind)\n',
+        test="unit/rest/test_recent_pages.py::does_not_fit",
+    ),
     "the page of another application is shown": Bug(
         module="rest_service.v2.scrape",
         right="    if not client.may_see(reply.crawl.appid):\n        raise _unknown()\n    return",

@@ -89,6 +89,7 @@ _NEEDED: Mapping[tuple[str, str], Role] = {
     ("POST", "/v2/crawls"): Role.SUBMIT,
     ("POST", "/v2/check"): Role.SUBMIT,
     ("POST", "/v2/scrape"): Role.SUBMIT,
+    ("POST", "/v2/scrape/batch"): Role.SUBMIT,
     # Log lines show more than screens do.
     ("GET", "/ui/process"): Role.OPERATE,
     ("HEAD", "/ui/process"): Role.OPERATE,

@@ -36,7 +36,7 @@ BODY_TIMEOUT_S = 30.0
 BODIES_BYTES = 64 << 20
 """Bytes of all bodies in progress together; one body of the largest size always fits."""
 SMALL_BODY_BYTES = 64 << 10
-_LARGE = frozenset({"/feed", "/v2/crawls", "/v2/check", "/v2/rejected/replay"})
+_LARGE = frozenset({"/feed", "/v2/crawls", "/v2/check", "/v2/scrape/batch", "/v2/rejected/replay"})
 """Routes that accept more than ``SMALL_BODY_BYTES``, besides those of schedules."""
 
 SECURITY_HEADERS = {

@@ -107,6 +107,13 @@ def files(*media_types: str) -> Responses:
     return {200: {"description": "Successful Response", "content": content}}
 
 
+def also_events(*, later_description: str = "") -> Responses:
+    """Return the OpenAPI extras of a route that answers in the envelope, or by events."""
+    events = {"text/event-stream": {"schema": {"type": "string"}}}
+    told = {"description": "Successful Response", "content": {**_ENVELOPE, **events}}
+    return {200: told, **(later(later_description) if later_description else {})}
+
+
 def body(**examples: object) -> dict[str, Any]:
     """Return the OpenAPI extras of a route that takes JSON, with named examples."""
     named = {name: {"value": value} for name, value in examples.items()}

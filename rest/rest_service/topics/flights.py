@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from crawlstream.errors import CrawlstreamError
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.scrapes.door import ScrapeTicket
+from rest_service.topics.recents import RecentKey
 
 REPORTED_EVERY_S = 1.0
 """Seconds between reports of scrapes that have ended, unless others are admitted meanwhile."""
@@ -33,6 +34,8 @@ class Flight:
     equal: Hashable = None
     """Equal for scrapes that the same page answers; None: it is shared with no other."""
     callers: int = 1
+    asked: RecentKey | None = None
+    """Key by which ``max_age`` finds its page; None: it answers no other scrape."""
 
 
 class Flights:
@@ -83,14 +86,15 @@ class Flights:
         if flight.equal is not None:
             self._by_equal[flight.equal] = flight
 
-    def end(self, id_: str) -> None:
-        """End a flight: its page has come, or was given up. Others of that name are unknown."""
+    def end(self, id_: str) -> Flight | None:
+        """End a flight: its page has come, or was given up. Return it; None: it is unknown."""
         flight = self._by_id.pop(id_, None)
         if flight is None:
-            return
+            return None
         if self._by_equal.get(flight.equal) is flight:
             del self._by_equal[flight.equal]
         self.release(flight.partition, flight.ticket)
+        return flight
 
     def release(self, partition: int, ticket: ScrapeTicket) -> None:
         """Note that a scrape which was admitted has ended."""

@@ -11,6 +11,8 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import PageReply
 from crawlstream.wire import replies, requests
 from crawlstream_frontier.scrapes.scrape_names import KEPT_S, is_scrape_id
+from rest_service.topics.flights import Flight
+from rest_service.topics.recents import Recents
 
 KEPT_REPLIES = 10_000
 """Most replies that are kept, and most scrapes that clients have given up."""
@@ -39,17 +41,19 @@ class PageReplies:
         self._kept: OrderedDict[str, PageReply] = OrderedDict()
         self._dropped: OrderedDict[str, None] = OrderedDict()
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
-        self.on_arrival: Callable[[str], None] = lambda _: None
-        """Called with the uuid of each reply."""
+        self.recents = Recents(self._of)
+        self.on_arrival: Callable[[str], Flight | None] = lambda _: None
+        """Called with the uuid of each reply; returns the flight that has ended with it."""
 
     def arrived(self, reply: PageReply) -> None:
         """Keep a reply; of several with a uuid, the latest. Those to others are left out."""
         if not is_scrape_id(reply.uuid):
             return
-        self.on_arrival(reply.uuid)
+        flight = self.on_arrival(reply.uuid)
         if reply.uuid not in self._dropped:
             self._kept[reply.uuid] = reply
             self._kept.move_to_end(reply.uuid)
+            self.recents.note(reply, flight.asked if flight else None)
         self._drop_old()
         for future in self._waiting.pop(reply.uuid, ()):
             if not future.done():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 import re
@@ -16,20 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.bus.records import Out, Record
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.tasks import beside
 from crawlstream.wire import jsontext, rejects, requests
-from rest_service.http.access import Client
 from rest_service.http.audit import audited
-from rest_service.http.envelope import RequestRefused, success
+from rest_service.http.envelope import success
 from rest_service.http.openapi import files
 from rest_service.http.parameters import StrictRoute
-from rest_service.service import (
-    MAX_STREAMS,
-    MAX_STREAMS_EACH,
-    Service,
-    TheClient,
-    TheService,
-)
+from rest_service.http.streaming import EVENTS, event_of
+from rest_service.service import Service, TheClient, TheService
 from rest_service.v2.reading import (
     Name,
     RecordFilter,
@@ -43,7 +35,6 @@ from rest_service.v2.reading import (
     wanted_by,
 )
 
-_SILENCE_S = 15
 _CHUNK_BYTES = 65_536
 _BLANK = r"\x00-\x20\x7f\x85\xa0\xad\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
 """Invisible characters that may precede others."""
@@ -178,7 +169,7 @@ async def page(
     "/{name}/stream",
     summary="Stream of results, events or rejected records",
     response_class=Response,
-    responses=files("text/event-stream"),
+    responses=files(EVENTS),
 )
 async def stream(
     name: Name,
@@ -192,12 +183,7 @@ async def stream(
     begin = RecordPage(await ends_of(service, name))
     if last_event_id is not None:
         begin.offsets |= parsed(last_event_id, begin.offsets)
-    _check_room(service, client)
-    return StreamingResponse(
-        _in_turn(service, client, _events(service, name, wanted, begin)),
-        media_type="text/event-stream",
-        headers={"X-Accel-Buffering": "no"},
-    )
+    return service.streams.events(client, _events(service, name, wanted, begin))
 
 
 @router.get(
@@ -219,7 +205,7 @@ async def export(
     For a remembered crawl, from shortly before its latest run on. No cell of the table is a
     formula.
     """
-    _check_room(service, client)
+    service.streams.check_room(client)
     start = dict.fromkeys(await ends_of(service, name), 0)
     if wanted.appid and wanted.crawlid:
         key = CrawlKey(wanted.spiderid or "link", wanted.appid, wanted.crawlid)
@@ -227,9 +213,9 @@ async def export(
             start = await start_of(service, name, one)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{form}"'}
     if form == "csv":
-        lines = _in_turn(service, client, _table(service, name, wanted, start))
+        lines = service.streams.in_turn(client, _table(service, name, wanted, start))
         return StreamingResponse(lines, media_type="text/csv", headers=headers)
-    lines = _in_turn(service, client, _lines(service, name, wanted, start))
+    lines = service.streams.in_turn(client, _lines(service, name, wanted, start))
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
@@ -281,55 +267,12 @@ async def _values(
     yield [record["value"] for record in page.records]
 
 
-def _check_room(service: Service, client: Client) -> None:
-    if service.streams.is_full(client.name):
-        raise RequestRefused(
-            429,
-            f"Too many open streams: at most {MAX_STREAMS}, of which {MAX_STREAMS_EACH} per"
-            " client.",
-            code="too_many_streams",
-        )
-
-
-async def _in_turn(
-    service: Service, client: Client, chunks: AsyncGenerator[bytes, None]
-) -> AsyncIterator[bytes]:
-    async with service.streams.of(client.name), aclosing(chunks):
-        async for chunk in chunks:
-            yield chunk
-
-
 async def _events(
-    service: Service, name: Name, wanted: RecordFilter, begin: RecordPage
+    service: Service, name: Name, wanted: RecordFilter, at: RecordPage
 ) -> AsyncGenerator[bytes, None]:
-    """Yield events, and a comment every 15 s of silence, until the process or Kafka stops."""
-    queue: asyncio.Queue[bytes] = asyncio.Queue(100)
-    async with beside(_pump(service, name, wanted, begin, queue=queue)) as (pump,):
-        yield b": connected\n\n"
-        silent_s = 0
-        while not service.stopping.is_set() and not (pump.done() and queue.empty()):
-            try:
-                async with asyncio.timeout(1):
-                    chunk = await queue.get()
-            except TimeoutError:
-                silent_s += 1
-                if silent_s % _SILENCE_S == 0:
-                    yield b": still here\n\n"
-                continue
-            silent_s = 0
-            yield chunk
-
-
-async def _pump(
-    service: Service,
-    name: Name,
-    wanted: RecordFilter,
-    at: RecordPage,
-    *,
-    queue: asyncio.Queue[bytes],
-) -> None:
+    """Yield a comment, then records as events."""
+    yield b": connected\n\n"
     async with aclosing(read(service, name, at.offsets, follow=True)) as records:
         async for record in records:
             if at.note(record, wanted):
-                data = jsontext.dumps(at.records.pop())
-                await queue.put(b"id: %b\ndata: %b\n\n" % (at.cursor.encode(), data))
+                yield event_of(at.records.pop(), id_=at.cursor)

@@ -14,13 +14,17 @@ from crawlstream.errors import CrawlstreamError, Unavailable
 from crawlstream_frontier.scrapes.scrape_names import may_come
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
-from rest_service.http.openapi import later
+from rest_service.http.openapi import also_events, later
 from rest_service.http.parameters import StrictRoute
+from rest_service.http.streaming import EVENTS
 from rest_service.metrics import SCRAPE_SECONDS, SCRAPES, WAITING
 from rest_service.service import Service, TheClient, TheService
 from rest_service.topics.flights import Flight
-from rest_service.v2.scrape_order import MOST_CHARS, PageShape, ScrapeOrder
+from rest_service.v2.scrape_order import ScrapeOrder
 from rest_service.v2.scraped import scraped
+from rest_service.v2.scrapes.events import events_of_one, events_of_recent
+from rest_service.v2.scrapes.recent import recent_page
+from rest_service.v2.scrapes.shapes import MaxChars, Named, shape_of
 from rest_service.v2.scraping import begin
 
 router = APIRouter(prefix="/v2", tags=["scrape"], route_class=StrictRoute)
@@ -29,13 +33,12 @@ Id = Annotated[
     str, Path(min_length=1, max_length=40, examples=["2611291030-a3f19c-2-9f1c27d05b6e4a83"])
 ]
 Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait for the page.")]
-Named = Annotated[str, Query(max_length=100, description="Formats, separated by commas.")]
-MaxChars = Annotated[int, Query(ge=1000, le=MOST_CHARS)]
 
-_LATER = later("The page has not come yet.")
+_LATE = "The page has not come yet."
+_LATER = later(_LATE)
 
 
-@router.post("/scrape", summary="Scrape a URL", responses=_LATER)
+@router.post("/scrape", summary="Scrape a URL", responses=also_events(later_description=_LATE))
 async def scrape(
     order: ScrapeOrder, request: Request, service: TheService, client: TheClient
 ) -> Response:
@@ -43,12 +46,15 @@ async def scrape(
 
     200: ``data`` has the page, or ``state`` ``failed`` and a ``reason``; a page with any status of
     the site is ``done``. 202: it has not come within ``wait`` seconds; ``Location`` is where it
-    will be.
+    will be. With ``Accept: text/event-stream``: events ``queued``, ``fetched`` and ``done``.
     """
+    if EVENTS in request.headers.get("accept", ""):
+        return await _stream(order, service, client)
     started = time.monotonic()
     with _counted():
-        if "text/event-stream" in request.headers.get("accept", ""):
-            raise RequestRefused(422, "Streams are not available yet.", code="not_available")
+        if recent := await recent_page(order, service, client):
+            recent["timings_ms"]["total"] = _ms_since(started)
+            return _done(recent, outcome="recent")
         flight = await begin(order, service, client)
     door_ms = _ms_since(started)
     with WAITING.track_inprogress():
@@ -67,6 +73,18 @@ async def scrape(
     return _done(data)
 
 
+async def _stream(order: ScrapeOrder, service: Service, client: TheClient) -> Response:
+    """Return the events of a scrape; its ``wait`` does not count."""
+    order = order.model_copy(update={"wait": 0})
+    with _counted():
+        service.streams.check_room(client)
+        if recent := await recent_page(order, service, client):
+            SCRAPES.labels("recent").inc()
+            return service.streams.events(client, events_of_recent(recent))
+        flight = await begin(order, service, client)
+    return service.streams.events(client, events_of_one(service, client, flight, order.shape))
+
+
 @router.get("/scrape/{id}", summary="The page of a scrape", responses=_LATER)
 async def page_of(
     service: TheService,
@@ -79,7 +97,7 @@ async def page_of(
     max_chars: MaxChars = 200_000,
 ) -> Response:
     """Return the page of a scrape as ``POST /v2/scrape`` does, for an hour; any process can."""
-    shape = _shape_of(formats, main=main, max_chars=max_chars)
+    shape = shape_of(formats, main=main, max_chars=max_chars)
     _check(service, client, id)
     with WAITING.track_inprogress():
         reply = await service.pages_replied.wait(id, wait)
@@ -119,16 +137,6 @@ def _check(service: Service, client: TheClient, id_: str) -> None:
         raise _unknown()
 
 
-def _shape_of(formats: str, *, main: bool, max_chars: int) -> PageShape:
-    named = [name.strip() for name in formats.split(",")]
-    if unknown := sorted(set(named) - _FORMATS):
-        raise RequestRefused(422, f"There is no format {unknown[0][:20]!r}.", code="invalid")
-    return PageShape.of(named, main=main, max_chars=max_chars)
-
-
-_FORMATS = {"markdown", "text", "html", "links", "metadata", "raw", "screenshot", "json"}
-
-
 def _later(id_: str, flight: Flight | None) -> Response:
     """Answer that the page has not come yet; of a scrape of another process no more is known."""
     SCRAPES.labels("late").inc()
@@ -141,8 +149,8 @@ def _later(id_: str, flight: Flight | None) -> Response:
     return answer
 
 
-def _done(data: dict[str, Any]) -> Response:
-    SCRAPES.labels(data["state"]).inc()
+def _done(data: dict[str, Any], *, outcome: str = "") -> Response:
+    SCRAPES.labels(outcome or data["state"]).inc()
     return success(data)
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.model.request import CrawlRequest, RequestLimits
 from crawlstream.wire import jsontext, requests
-from crawlstream_frontier.scrapes.scrape_names import ScrapeName
+from crawlstream_frontier.scrapes.scrape_names import ScrapeKind, ScrapeName
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
 
@@ -77,7 +77,7 @@ class ScrapeOrder(BaseModel):
     render: bool | dict[str, Any] = False
     """True, or options: in a browser, as for a crawl."""
     max_age: Annotated[int, Field(ge=0, le=2_592_000)] = 0
-    """Only 0, for now: the page is always fetched."""
+    """Seconds: a page of the last hour that is at most so old is returned instead of a new one."""
     actions: Any = None
     """Not available yet."""
     headers: Any = None
@@ -96,12 +96,19 @@ class ScrapeOrder(BaseModel):
 
     def check(self) -> None:
         """Raise RequestRefused (422) for what no process can do yet."""
-        for name in ("actions", "max_age"):
-            if getattr(self, name):
-                raise RequestRefused(
-                    422, f"`{name}` is not available yet: leave it out.", code="not_available"
-                )
+        if self.actions:
+            raise RequestRefused(
+                422, "`actions` is not available yet: leave it out.", code="not_available"
+            )
         PageShape.of(self.formats, main=self.main, max_chars=self.max_chars)
+
+    @property
+    def kind(self) -> ScrapeKind:
+        """Kind of its page, which says whether it may answer other scrapes."""
+        is_own = any(getattr(self, each) is not None for each in _COPIED)
+        if is_own or not isinstance(self.render, bool):
+            return ScrapeKind.PRIVATE
+        return ScrapeKind.RENDERED if self.render else ScrapeKind.PLAIN
 
     def appid_for(self, client: Client) -> str:
         """Return the application; RequestRefused (403) if the client may not access it."""

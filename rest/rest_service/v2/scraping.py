@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from crawlstream.errors import KafkaUnavailable, RedisUnavailable
 from crawlstream.model.egress.render import lane_of
@@ -21,6 +20,7 @@ from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused
 from rest_service.service import Service
 from rest_service.topics.flights import Flight
+from rest_service.topics.recents import recent_key
 from rest_service.v2.living import living_spiders
 from rest_service.v2.scrape_order import ScrapeOrder, as_crawl
 
@@ -35,42 +35,74 @@ async def begin(order: ScrapeOrder, service: Service, client: Client) -> Flight:
     RequestRefused gives the reason if it is not fed; it has taken nothing then. InvalidRequest,
     KafkaUnavailable, RedisUnavailable.
     """
-    order.check()
-    appid = order.appid_for(client)
-    name = service.scrape_names.new(order.deadline)
-    seed = order.seed(appid, name)
-    request = as_crawl(seed, service.limits)
-    equal = order.equal(request, name)
+    name = service.scrape_names.new(order.deadline, order.kind)
+    plan = ScrapePlan.of(order, name, service, client)
+    equal = order.equal(plan.request, name)
     async with service.flights.turn(equal):
         if flight := service.flights.join(equal):
             return flight
-        await _check_workers(service, request)
+        await check_workers(service, plan.request)
         service.extraction.warm()
-        with audited(client, "scrape", appid=appid, url=request.url[:_URL_LOGGED]):
+        with audited(client, "scrape", appid=plan.appid, url=plan.request.url[:_URL_LOGGED]):
             if not service.reach.kafka:
                 raise KafkaUnavailable
             await service.quota.admit(client, 1)
-            partition, ticket = await _ticket(service, client, request, name)
-            answer = await _admitted(service, client, order, partition=partition, ticket=ticket)
-            times = name.expires, answer.earliest
-            flight = Flight(name.id, appid, partition, ticket, *times, equal=equal)
+            most = client.scrapes or MOST_SCRAPES
+            flight, seed = await admit(plan, name, service, client, most=most)
+            flight.equal = equal
             service.flights.add(flight)
-            await _feed(service, flight, seed, answer.not_before)
+            await feed(service, [flight], [seed])
     return flight
 
 
-async def _feed(
-    service: Service, flight: Flight, seed: Mapping[str, Any], not_before: float
-) -> None:
-    delayed = {"not_before": not_before} if not_before else {}
+@dataclass(frozen=True, slots=True)
+class ScrapePlan:
+    """A scrape that is valid, and not admitted yet."""
+
+    order: ScrapeOrder
+    appid: str
+    request: CrawlRequest
+
+    @classmethod
+    def of(
+        cls, order: ScrapeOrder, name: ScrapeName, service: Service, client: Client
+    ) -> ScrapePlan:
+        """Check a scrape; RequestRefused, InvalidRequest."""
+        order.check()
+        appid = order.appid_for(client)
+        return cls(order, appid, as_crawl(order.seed(appid, name), service.limits))
+
+
+async def admit(
+    plan: ScrapePlan, name: ScrapeName, service: Service, client: Client, *, most: int
+) -> tuple[Flight, bytes]:
+    """Admit a scrape at the door; return its flight, and the seed that is to be fed."""
+    partition, ticket = await _ticket(service, client, plan.request, name)
+    bounds = DoorBounds(
+        share=service.settings.scrape_share,
+        latest_s=min(plan.order.wait or plan.order.deadline, plan.order.deadline),
+        forgotten_s=plan.order.deadline + 60,
+        most=most,
+    )
+    answer = await _admitted(service, bounds, partition=partition, ticket=ticket)
+    times = name.expires, answer.earliest
+    asked = recent_key(plan.appid, plan.request.url, plan.order.kind)
+    delayed = {"not_before": answer.not_before} if answer.not_before else {}
+    seed = jsontext.dumps({**plan.order.seed(plan.appid, name), **delayed})
+    return Flight(name.id, plan.appid, partition, ticket, *times, asked=asked), seed
+
+
+async def feed(service: Service, flights: Sequence[Flight], seeds: Sequence[bytes]) -> None:
+    """Feed the seeds of flights; end the flights if that fails."""
     try:
-        await service.feed([jsontext.dumps({**seed, **delayed})])
+        await service.feed(seeds)
     except BaseException:
-        service.flights.end(flight.id)
+        for flight in flights:
+            service.flights.end(flight.id)
         raise
 
 
-async def _check_workers(service: Service, request: CrawlRequest) -> None:
+async def check_workers(service: Service, request: CrawlRequest) -> None:
     """Raise RequestRefused (409) if no crawler that runs would fetch the page."""
     spiders = await living_spiders(service)
     if spiders is None:
@@ -94,15 +126,9 @@ async def _ticket(
 
 
 async def _admitted(
-    service: Service, client: Client, order: ScrapeOrder, *, partition: int, ticket: ScrapeTicket
+    service: Service, bounds: DoorBounds, *, partition: int, ticket: ScrapeTicket
 ) -> DoorAnswer:
     """Return the door's answer if it admits the scrape; RequestRefused otherwise."""
-    bounds = DoorBounds(
-        share=service.settings.scrape_share,
-        latest_s=min(order.wait or order.deadline, order.deadline),
-        forgotten_s=order.deadline + 60,
-        most=client.scrapes or MOST_SCRAPES,
-    )
     ended = service.flights.take_ended(partition)
     answer = await service.frontier[partition].door.enter(ticket, bounds, ended)
     if refused := _refusal(answer, bounds):

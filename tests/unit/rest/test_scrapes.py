@@ -190,7 +190,6 @@ async def test_bytes_of_a_cancelled_request_are_free_again() -> None:
     ("fields", "code"),
     [
         ({"actions": [{"click": "a"}]}, "not_available"),
-        ({"max_age": 60}, "not_available"),
         ({"formats": ["screenshot"]}, "format_not_available"),
         ({"formats": ["markdown", "json"]}, "format_not_available"),
     ],
