@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from crawlstream_chaos.pipelines import objects
 from crawlstream_chaos.pipelines.objects import ROOT
 from crawlstream_chaos.pipelines.store_reader import StoreReader
 
@@ -23,10 +24,13 @@ sink = {{kind = "files", format = "warc.gz", path = "{folder}", max_age = "2s", 
 _REGISTER = """
 import sys
 if "pipeline_service" in sys.orig_argv:
-    from crawlstream_chaos.pipelines.objects import register
-    register()
+    import chaos_objects
+    chaos_objects.register()
 """
-"""Code that Python runs before anything else: only this store has the protocol."""
+"""Code that Python runs before anything else: only this store has the protocol.
+
+The module of the store is copied next to it: the version before runs without this package.
+"""
 _BUCKET = "bucket"
 
 
@@ -40,6 +44,7 @@ def describe(home: Path) -> Mapping[str, str]:
     python, folder, file = home / "python", home / "data" / "files", home / "pipelines.toml"
     python.mkdir(exist_ok=True)
     (python / "sitecustomize.py").write_text(_REGISTER)
+    (python / "chaos_objects.py").write_text(Path(objects.__file__).read_text())
     file.write_text(_FILE.format(folder=folder))
     path = os.pathsep.join(filter(None, (str(python), os.environ.get("PYTHONPATH"))))
     return {"CRAWLSTREAM_PIPELINES": str(file), ROOT: str(objects_of(home)), "PYTHONPATH": path}
