@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from chaos.test_auditor import (
+from chaos.laws.good_facts import (
     COUNTERS,
     EVENTS,
     FED,

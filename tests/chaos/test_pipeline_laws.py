@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chaos.test_auditor import CRAWL, GOOD, event, result
+from chaos.laws.good_facts import CRAWL, GOOD, event, result
 from crawlstream_chaos.facts.facts import APP, Facts
 from crawlstream_chaos.facts.stored import ClaimedSegment, Stored
 from crawlstream_chaos.laws.auditor import audit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chaos.test_auditor import GOOD, STRIKE, fired, of_run
+from chaos.laws.good_facts import GOOD, STRIKE, fired, of_run
 from crawlstream_chaos.facts.facts import has_ended
 from crawlstream_chaos.laws.auditor import audit, one_ending
 

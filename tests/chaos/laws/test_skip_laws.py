@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chaos.test_auditor import EVENTS, FED, GOOD, STRIKE, ending, event, instead, more, result
+from chaos.laws.good_facts import EVENTS, FED, GOOD, STRIKE, ending, event, instead, more, result
 from crawlstream_chaos.facts.facts import Facts, TopicRecord
 from crawlstream_chaos.laws.auditor import audit
 from crawlstream_chaos.laws.skips import LAWS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.test_auditor import GOOD, STRIKE
+from chaos.laws.good_facts import GOOD, STRIKE
 from crawlstream.signing.keys import Key, new_key
 from crawlstream.signing.signer import Signer, Terms
 from crawlstream_chaos.facts.facts import RESULTS, Facts, Published, TopicRecord
