@@ -179,7 +179,7 @@ def footprints(*keys: int, rss: int = 100 << 20) -> list[Footprint]:
 
 
 def test_what_grows_from_round_to_round_is_told() -> None:
-    """Keys and memory: what comes and goes is flat, what only comes is not."""
+    """Keys and memory are flat if they shrink again, and grow if they never do."""
     assert not list(flatness(footprints(10, 20, 90, 40, 42, 41, 95, 40)))
     growing = footprints(10, 10, 10, 10, 10, 90, 95, 100)
     assert [v.what for v in flatness(growing)] == ["keys in Redis: 10, then 90"]
@@ -227,7 +227,7 @@ def test_faults_choose_scenarios() -> None:
 
 
 def test_scenarios_and_faults_of_partitions_want_some() -> None:
-    """What several partitions are needed for is refused with one, and the other way about."""
+    """Faults and scenarios of several partitions are refused with one, and the reverse."""
     assert problem_of("kill-redis,home", 3) is None
     assert problem_of("home") == "home is for several partitions: see --partitions"
     assert problem_of("kill-home") == "kill-home is for several partitions: see --partitions"

@@ -23,12 +23,12 @@ def write_example_project(folder: Path) -> None:
 
 
 def install_example_plugin(site: Path) -> None:
-    """Install the example of ``docs/plugins.md`` into a folder, as pip would, its tests beside."""
+    """Install the example of ``docs/plugins.md`` and its tests into a folder, as pip would."""
     _install("plugins.md", site)
 
 
 def install_example_sink(site: Path) -> None:
-    """The same of the example of ``docs/sinks.md``."""
+    """Install the example of ``docs/sinks.md`` in that way."""
     _install("sinks.md", site)
 
 

@@ -310,7 +310,7 @@ def what_becomes_of(expensive: ExpensivePage, folder: Path) -> str:
     """All that a crawler does with a response; how it ends: ``done``, ``redirected``, a reason."""
     try:
         return asyncio.run(_handle(expensive, folder))
-    except Exception as error:  # noqa: BLE001  a page fails by name
+    except Exception as error:  # noqa: BLE001  any error fails the page, with a reason
         return reason_of(error)
 
 

@@ -77,7 +77,7 @@ class Function:
     most_locals: int = 0
     """How many it has at once."""
     upvalues: set[Variable] = field(default_factory=set)
-    """Of other functions, used here or further in."""
+    """Variables of other functions that it or a function in it uses."""
     blocks: list[dict[str, Variable]] = field(default_factory=list)
 
     def find(self, name: str) -> Variable | None:

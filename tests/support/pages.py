@@ -30,6 +30,6 @@ def page_at(
 
 
 def answer(page: Page, status: int = 200, body: bytes = b"", **headers: Any) -> Response:
-    """What its server says; ``set_cookie=[...]`` stands for the header Set-Cookie."""
+    """Return the response of its server; ``set_cookie=[...]`` stands for the header Set-Cookie."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return HtmlResponse(page.lease.entry.url, status=status, headers=named, body=body)

@@ -33,7 +33,7 @@ class Spills:
     next: int = 0
 
     def send(self, worker: Worker, settle: Settle) -> Settle:
-        """Kafka takes the links of a settle: what is left to tell the frontier."""
+        """Send the links of a settle to Kafka; return the settle without them."""
         spills = worker.session.spill(settle)
         self.records += [spill.value for spill in spills]
         return replace(settle, links=(), spilled={spill.chunk: spill.links for spill in spills})

@@ -76,13 +76,13 @@ class LaneBench:
         """Knows the lane of this bench."""
         self.recorder = FlightRecorder(folder / "recorder", spider.name)
         self.parts = replace(assembly.parts, recorder=self.recorder)
-        self.parts.routes.known.table = PoolTable()  # Nobody says so: there is no Redis.
+        self.parts.routes.known.table = PoolTable()  # Without a Redis, no other process sets it.
         self.parts.belong_to(crawler)
         self.parts.endings.listen(crawler)
         self._granted = 0
 
     async def open(self) -> None:
-        """What Scrapy's engine makes."""
+        """Create the objects that Scrapy's engine creates."""
         crawler = self._crawler
         downloads = DownloaderMiddlewareManager.from_crawler(crawler)
         scraper = Scraper(crawler)
@@ -126,7 +126,7 @@ class LaneBench:
         return page
 
     async def end_of(self, url: str, **granted: Any) -> Page:
-        """The same once the lane is through with it."""
+        """Fetch a page, and return it when the lane has finished it."""
         page = self.start(url, **granted)
         await self.lane.finish()
         await self.tasks.finish(5)

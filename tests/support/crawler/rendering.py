@@ -78,7 +78,7 @@ class RenderBench(Visitor):
         )
 
     async def render(self, url: str, **profile: Any) -> Response:
-        """What comes of a page of a crawl with this profile; raises what the client does."""
+        """Return the response of a page of a crawl with this profile; raise the client's errors."""
         wish = profile.pop("render", {})
         page = self.latest = self.page(url, render=wish, **profile)
         asked = to_scrapy(page, ClusterSpider(name="bench"), lambda _failure: None)
@@ -95,7 +95,7 @@ class RenderBench(Visitor):
 
     @property
     def told(self) -> Any:
-        """What the result says of the latest page."""
+        """Return the field `render` in the result of the latest page."""
         assert self.latest is not None
         return self.latest.render
 

@@ -81,7 +81,7 @@ def links(
 
 
 def redirect(url: str, salt: str) -> Links:
-    """Return the target of a redirect that a seed leads to, as a crawler tells it apart."""
+    """Return the target of a seed's redirect, with the identity that a crawler gives it."""
     entry = Entry(url=f"http://{url}", origin="in-0-0", salt=salt)
     identity = urls.fingerprint(entry.url, salt=salt)
     return Links(
@@ -320,7 +320,7 @@ class Bench:
         return Worker(session, name, spiderid)
 
     async def blame(self, dead: str, token: str = "") -> int:
-        """The successor of a dead worker tells what that one was handling."""
+        """Report, as the successor of a dead worker, the page that it was handling."""
         return await self.worker.session.blame(dead, token)
 
     async def another_feed(self, partition: int, topic_id: str = "topic") -> Feed:
@@ -375,13 +375,13 @@ class Bench:
         return steps
 
     async def owed(self) -> list[OutboxRecord]:
-        """What the outbox holds; it is published by this."""
+        """Return the records of the outbox, and mark them as published."""
         owed = list(await self.reader.records(count=1000, block_ms=0))
         await self.reader.published([one.id for one in owed])
         return [one for one in owed if isinstance(one, OutboxRecord)]
 
     async def events(self) -> list[str]:
-        """Kinds of what is owed to the world, in order."""
+        """Return the kinds of the records in the outbox, in order."""
         return [one.kind for one in await self.owed()]
 
 
@@ -434,7 +434,7 @@ async def open_bench(
 
 
 async def endings(bench: Bench) -> list[OutboxRecord]:
-    """What was owed to the world about endings of runs since the last time."""
+    """Return the outbox records of endings of runs since the last call."""
     return [
         one
         for one in await bench.owed()

@@ -55,7 +55,7 @@ LIVES = 8
 WALKS = (0, 3, 4)
 """Together they make every call of several partitions."""
 CLOCK = 2
-"""Arguments that tell what the caller knows of the frontier clock, behind all others."""
+"""Number of last arguments, which have the caller's knowledge of the frontier clock."""
 
 
 class Call(NamedTuple):
@@ -93,7 +93,7 @@ async def note_calls(port: int) -> Sequence[Call]:
 
 
 async def _expire(redis: Redis) -> None:
-    """What the clock of a home does, and what it is asked."""
+    """Call the operations of a coordinator that time or a query causes."""
     two = await open_two(redis)
     seeds = [seed for seed in two.records if isinstance(seed, Seed)]
     two.records = [replace(seed, expires=1, budgets=Budgets(max_bytes=1)) for seed in seeds]

@@ -17,11 +17,11 @@ from support.frontier.world import LEDGER
 
 _HEAD = re.compile(rb"\d+(?:,|;(...))", re.DOTALL)
 _ZERO = 33
-"""What retries, deaths and reaps are counted from, in one character each."""
+"""Character code of zero retries, deaths or reaps."""
 Seen = tuple[str, str | None, int, int, int]
 """URL, origin, retries, deaths and reaps of an entry."""
 _ANY: Seen = ("", None, 0, 0, 0)
-"""What is not to be had any more."""
+"""Entry of a lost page, which may have been any."""
 
 
 @lru_cache(maxsize=4_096)
@@ -93,7 +93,7 @@ def _compare_dedupe(state: Dump, number: str, generation: Generation) -> None:
 def _compare_bands(
     state: Dump, model: Model, numbers: dict[str, Generation], shelf: Mapping[str, bytes]
 ) -> None:
-    """Every band of a run under way has these entries, in this order; what is lost was any."""
+    """Assert that the bands of running crawls have these entries in this order."""
     found: dict[tuple[str, str, str], list[Seen]] = {}
     names = {":".join(parts) for letter in ("b", "bc", "bt") for parts, _ in state.named(letter)}
     model.heads.clear()

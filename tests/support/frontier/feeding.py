@@ -38,10 +38,10 @@ class Feeding(Part):
         self._event_time = 1_000
         self._repeated = 0
         self._remembering = Random(repr(self.random.getstate()))
-        """Of its own, so that lives are what they were before seeds could say this."""
+        """A generator of its own: adding it changed no random sequence of before."""
         self._budgeting = Random(repr(self.random.getstate()) + "budgets")
         self._refused: dict[int, dict[int, str]] = {feed.partition: {} for feed in self._feeds}
-        """Reason by offset of what was refused and may not be told yet, by partition."""
+        """Reasons of refused records that may not be reported yet, by partition and offset."""
 
     async def feed(self) -> None:
         """A batch of one Kafka partition, with seeds, stops and other commands.
@@ -58,12 +58,12 @@ class Feeding(Part):
         await self._put(feed, start, position=records[0].offset)
 
     async def repeat_feed(self) -> None:
-        """The answer to a batch was lost; what it refused is told again, and nothing is changed."""
+        """Send a batch whose reply was lost again: its refusals repeat, and nothing changes."""
         feed = self.random.choice(self._feeds)
         await self._put(feed, max(feed.next - self.random.randint(1, 7), 0), position=feed.next)
 
     async def read_again(self) -> None:
-        """A kafka-monitor begins to read where the frontier wants it; it tells what is refused."""
+        """Start a kafka-monitor at the frontier's position; it reports refused records."""
         feed = self.random.choice(self._feeds)
         positions = self.bench.frontier.positions
         begin = await positions.begin(feed.topic_id, feed.partition, feed.next)
@@ -107,7 +107,7 @@ class Feeding(Part):
         return isinstance(record, Seed) and self.model.enters_again(record.crawl, place)
 
     async def _revisit(self) -> None:
-        """What was resumed or reprioritized stands where it should; in steps, as `tend` does it."""
+        """Bring resumed and reprioritized runs into their places, in steps, as `tend` does."""
         while await self.bench.frontier.scripts.run("revisit", 2):
             pass
 
@@ -191,7 +191,7 @@ class Feeding(Part):
         return is_first
 
     def _occasion(self) -> Occasion | None:
-        """One of few, so that many come again; most records have none."""
+        """Return one of few occasions, so that many repeat; most records have none."""
         if self.random.random() < 0.8:
             return None
         at = AT + self.random.randrange(2)

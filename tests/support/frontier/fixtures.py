@@ -29,5 +29,5 @@ async def unruled(redis: Redis) -> AsyncIterator[Bench]:
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """No time passes on the frontier clock but by ``advance``, however busy the machine is."""
-    # Nobody can tell that any has passed.
+    # No caller sees time pass.
     monkeypatch.setattr(Reckoning, "known", lambda _: (0, 0))

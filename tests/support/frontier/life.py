@@ -29,7 +29,7 @@ class Life:
         self.model = Model(support.WIDE_OPEN, self.world)
         self.workers: dict[str, Worker] = {}
         self.shelf: Callable[[], Awaitable[Mapping[str, bytes]]] = _nothing
-        """What a shelf of its own has, by the id of the chunk."""
+        """Returns the chunks of the shelf's own server, by id."""
         self.numbers: dict[Generation, str] = {}
         """The number of each crawl, as the last look has found it."""
 
@@ -38,7 +38,7 @@ class Life:
         self.numbers = compare(await audit(self.redis), self.model, await self.shelf())
 
     async def settle_up(self) -> None:
-        """Runs are idle or not; what is owed is as expected, with the right counters."""
+        """Compare idle runs and the outbox, with its counters, with the model."""
         now = self.redis.now
         self.model.look_at_budgets()
         self.model.note_idle(now)

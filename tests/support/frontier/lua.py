@@ -34,7 +34,7 @@ def rewritten(right: str, wrong: str) -> Iterator[None]:
 
 @contextmanager
 def planted(right: str, wrong: str) -> Iterator[None]:
-    """The same with what stands in exactly one place of the Lua: a bug."""
+    """Plant a bug in the one place of the Lua that has this text."""
     texts = [path.read_text() for path in LUA.rglob("*.lua")]
     assert sum(text.count(right) for text in texts) == 1, "where it is planted has changed"
     with rewritten(right, wrong):

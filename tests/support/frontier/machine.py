@@ -51,7 +51,7 @@ class Machine:
         }
 
     async def _lose(self) -> None:
-        """What is lost of the spilled links is found out."""
+        """Lose some of the spilled links; the frontier finds out."""
         await self._spilling.lose()
         await self._caring.tend()
 

@@ -51,7 +51,7 @@ class Shelving(Part):
     def __init__(self, life: Life) -> None:
         super().__init__(life)
         self._chance = Random(repr(self.random.getstate()))
-        """Of its own, so that lives are what they were before there were shelves."""
+        """A generator of its own: adding it changed no random sequence of before."""
         self.is_used = self._chance.random() < 0.35
         if self.is_used:
             life.world = life.model.world = life.world.narrowed()
@@ -64,7 +64,7 @@ class Shelving(Part):
         self._thaw, self._cold = asyncio.Event(), asyncio.Event()
 
     async def read(self) -> Mapping[str, bytes]:
-        """What a server of its own has, by the id of the chunk."""
+        """Return the chunks of the shelf's own server, by id."""
         if not self._server:
             return {}
         keys: list[Any] = await self._server.keys("*")
@@ -161,7 +161,7 @@ class Shelving(Part):
         return Stocking(scripts, shelf, shelve_from=self._shelve_from, lost_after_s=0)
 
     async def _noting(self, run: Any, operation: str, *args: Any) -> Any:
-        """Run, and tell the model what was lost."""
+        """Run an operation, and record in the model which chunks were lost."""
         if operation != "restocked":
             return await run(operation, *args)
         spider, tag, domain, _, entries = msgpack.unpackb(args[0], raw=True)

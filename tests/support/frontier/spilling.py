@@ -21,7 +21,7 @@ class Spilling(Part):
         """Up to when what was spilled is behind recall, as the frontier knows."""
 
     def maybe(self, worker: Worker, held: Held, settle: Settle) -> Settle | None:
-        """Sometimes its links are spilled, and it is told without them, now or later.
+        """Sometimes spill its links, and return the settle without them, now or later.
 
         Or Kafka has them, without the worker's knowledge; or it has them twice.
         """
@@ -52,7 +52,7 @@ class Spilling(Part):
 
     @property
     def is_left(self) -> bool:
-        """Whether anything has not come back."""
+        """Return whether any spilled link has not been recalled."""
         return self._topic.next < len(self._sent)
 
     async def recall(self) -> None:

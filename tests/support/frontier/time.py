@@ -27,7 +27,7 @@ class Times:
     now: float = 50_000.25
     """True time, which a caller's clock measures."""
     ahead: float = 1.6e12
-    """Of Redis' clock before it."""
+    """Seconds by which Redis' clock is ahead of true time."""
     slowest_ms: tuple[float, float] = (0, 0)
     """The longest time that a request and an answer take."""
     random: Random = field(default_factory=Random)

@@ -142,7 +142,7 @@ class Spilled:
 
     @property
     def name(self) -> str:
-        """What it is registered by."""
+        """Return the name under which it is registered."""
         return f"{self.worker} {self.token} {self.chunk}"
 
 

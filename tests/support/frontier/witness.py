@@ -10,9 +10,9 @@ from support.frontier.bench import KEYS
 
 
 class Witness(Redis):
-    """Notes with every script's answer what the clocks say and how many records are owed.
+    """Redis client that records, with every reply of a script, clocks and pending records.
 
-    Asking on its own would double the calls of a random life, and see what came after.
+    Separate calls would double those of a random sequence, and see a later state.
     """
 
     now = 0

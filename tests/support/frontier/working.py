@@ -52,7 +52,7 @@ class Working(Part):
         answer = await worker.exchange(**vars(told), want=want)
         assert answer.stale == told.ended - {*self.model.leases.get(worker.name, {})}
         await self._after_exchange(worker, told, answer, want)
-        # What Redis asked for again was told in a call of its own: that would be the one repeated.
+        # A page that Redis requested again had a call of its own, which would be the repeated one.
         if self.random.random() < 0.15 and not self._repeated:
             await self._repeat_exchange(worker, told, list(answer.leases), want=want)
 

@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 STEPS_MS = (1, 250, 999, 1_000, 5_000, 9_999, 10_000, 10_001, HOUR_MS)
 """By which Redis' clock is set."""
 MOST_GAINED_MS = 200
-"""What the frontier clock may gain on true time by such steps."""
+"""Milliseconds that the frontier clock may gain on true time by such steps."""
 COMMANDS = (*["stop"] * 5, *["pause"] * 3, *["resume"] * 3, *["reprioritize"] * 3, "info")
 LEDGER = (
     *("admitted", "queued", "delayed", "held", "spilled"),
@@ -49,7 +49,7 @@ RULES = (
 
 @dataclass(frozen=True)
 class World:
-    """What one life is about: the fewer things it has, the more happens to each."""
+    """Subjects of a random sequence: the fewer it has, the more happens to each."""
 
     caps: dict[CrawlKey, Caps]
     """The limits of each crawl that there is."""

@@ -30,8 +30,8 @@ class Case:
     pages: Mapping[str, Said]
     """By path, or by host and path: ``/a``, ``other:/a``, ``name.example/a``."""
     asked: Sequence[str] = ()
-    """What the site is asked for besides the seed and the robots.txt of its host, as often as it
-    stands here, exactly as it is on the wire."""
+    """Requests besides the seed and the robots.txt of its host, with their number, exactly as they
+    are on the wire."""
     seed: str = "/"
     """A path, or a whole URL: then ``asked`` has all of the requests."""
     cookies: Mapping[str, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """The spiders of the crawl of oddities, a name for each way; a crawler loads them as a user's.
 
-They know where the names of the site are: nobody else is to be asked.
+They know the addresses of the site's names: no DNS server is needed.
 """
 
 from __future__ import annotations

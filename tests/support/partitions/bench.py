@@ -34,7 +34,7 @@ class DividedBench:
         return self.benches[self.partition_of(url)]
 
     def domains(self, each: int = 1) -> list[str]:
-        """Domains such that each partition has so many of them, in the order of the partitions."""
+        """Return ``each`` domains of every partition, in the order of the partitions."""
         found: dict[int, list[str]] = {p: [] for p in range(len(self.benches))}
         number = 0
         while any(len(of) < each for of in found.values()):
@@ -55,7 +55,7 @@ class DividedBench:
         ]
 
     async def crawl_all(self) -> list[str]:
-        """Lease and settle until nothing is due anywhere; answers what came, sorted."""
+        """Lease and settle until nothing is due anywhere; return the URLs, sorted."""
         return sorted([url for bench in self.benches for url in await bench.worker.crawl_all()])
 
     async def rule(self, default: ThrottleRule = WIDE_OPEN, **rules: ThrottleRule) -> None:

@@ -50,7 +50,7 @@ class Kept(NamedTuple):
 
 
 async def kept_by(replay: Replay, part: Part) -> Kept | None:
-    """What a partition has of the crawl; None: nothing."""
+    """Return the state that a partition has of the crawl; None: nothing."""
     redis, tag = part.redis, part.keys.tag
     name = FrontierKeys.crawl_field(replay.real.crawl)
     record = await redis.hget(part.keys.names(), name)
@@ -105,7 +105,7 @@ async def assert_same(replay: Replay, places: Iterable[int]) -> None:
 
 
 async def _kept_with_profiles(replay: Replay, place: int) -> Kept | None:
-    """What is kept, after a partition has got the profiles that alone keep it from leasing."""
+    """Return the state of a partition that lacks no profile any more."""
     part = replay.real.parts[place]
     kept = await kept_by(replay, part)
     wants = kept is not None and kept.is_live and kept.label[-2]

@@ -1,8 +1,8 @@
-"""Whether a run is over: one look at every partition, in any order, then the coordinator decides.
+"""Endings of runs: one look at every partition, in any order, then the coordinator decides.
 
-Each partition is asked at one moment whether it is idle, what it needs others to have read, and how
-far it has read itself. Whatever wakes a partition after its look is a record behind the position it
-told. The sender of that record needs it, and was not idle, or is looked at later and tells so.
+Each partition answers at one moment whether it is idle, what it needs others to have read, and how
+far it has read itself. Only a record behind the position that it reported wakes a partition after
+its look. The sender of that record needs it, and was not idle, or reports so in a later look.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which run a partition works for: it asks the coordinator, and hears of endings."""
+"""The run that a partition works for: the coordinator names it, and reports its ending."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _answered(state: State, question: Question) -> State:
 
 
 def told(cluster: Cluster, state: State, tell: Tell, run: int, *, is_dead: bool) -> State:
-    """A partition hears which run is open (0: none), or that the generation is over.
+    """Deliver to a partition the open run (0: none), or the end of the generation.
 
     What an ended run has left behind waits for the next run: the coordinator may have forgotten a
     seed.

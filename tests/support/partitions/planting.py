@@ -20,7 +20,7 @@ _RED: Final = (AssertionError, CrawlstreamError, LookupError, RedisError, Timeou
 
 
 class Bug(NamedTuple):
-    """What stands in exactly one place of the Lua, what is put there instead, and who finds it."""
+    """Text in exactly one place of the Lua, its replacement, and the test that finds it."""
 
     right: str
     wrong: str
@@ -36,7 +36,7 @@ async def assert_found(redis: Redis, bug: Bug) -> None:
 
 
 class WalkBug(NamedTuple):
-    """The same, found by random walks."""
+    """Bug of the Lua that random walks find."""
 
     right: str
     wrong: str

@@ -10,7 +10,7 @@ from support.partitions.values import COORDINATOR, Cluster, State, beginning
 
 
 class Crawl:
-    """One crawl by one cluster, as it may be explored."""
+    """Model of one crawl by one cluster, to be explored."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -25,7 +25,7 @@ class Crawl:
             yield from part.steps(self.cluster, state)
 
     def broken(self, before: State, step: Step[State]) -> str | None:
-        """What is wrong with a step; None: nothing."""
+        """Return the law that a step breaks; None: none."""
         if step.name == "finish":
             return _ended_early(self.cluster, before)
         if step.name == "lease" and before.crashes == self.cluster.crashes:

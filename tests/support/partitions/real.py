@@ -44,7 +44,7 @@ class Work(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What one partition has had on its disk."""
+    """Content of the disk of one partition at a time."""
 
     keys: dict[bytes, tuple[bytes, int]]
     holders: dict[tuple[int, str, int], str]
@@ -212,7 +212,7 @@ class RealCluster:
         return frozenset(hash_.decode() for hashes in found for hash_ in hashes)
 
     async def provide(self, place: int, generation: int) -> None:
-        """Tell a partition of these, and nothing else: the version is older than any."""
+        """Send a partition these profiles, and nothing else: the version is older than any."""
         packed = [encode_profile(r.profile) for r in self.records if isinstance(r, Seed)]
         profiles = {hash_of_profile(one).encode(): one for one in packed}
         wanted = await self.wanted(place)

@@ -129,7 +129,7 @@ def _publish(state: State) -> Iterator[Step[State]]:
 
 
 def _restored(cluster: Cluster, state: State) -> State:
-    """What `runs` has counts, but for what an earlier life wrote after a later one had begun."""
+    """Restore from `runs`, except marks of an epoch that came after those of a later one."""
     latest = 1
     for mark in state.runs if cluster.bug is not Bug.NOT_RESTORED else ():
         if mark.kind == "life":

@@ -138,7 +138,7 @@ class Replay:
             self.stamps[expected] = stamp
 
     async def _publish_ending(self, _before: State, _after: State) -> None:
-        """Whoever does it may take long: nothing happens yet."""
+        """Do nothing yet: the process that publishes may take long."""
 
     _append_ending = _publish_ending
 
@@ -252,7 +252,7 @@ class Replay:
             assert self.state.registry.restored == self.state.partitions[COORDINATOR].life
 
     async def lease_nothing(self, place: int) -> None:
-        """What the model does not give is not given."""
+        """Assert that a partition grants no lease where the model grants none."""
         assert await self.real.lease(place) is None
 
     def _children(self, url: str, place: int) -> frozenset[str]:

@@ -98,7 +98,7 @@ class Two(RealCluster):
         )
 
     async def tell(self) -> int:
-        """What redis-monitors do again and again; answers how many tells are left."""
+        """Deliver changes, as redis-monitors do repeatedly; return how many are left."""
         coordinator = self.parts[0].coordinator
         tells = await coordinator.changes()
         for place, part in enumerate(self.parts):

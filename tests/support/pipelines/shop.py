@@ -37,12 +37,12 @@ def doubled(page: Page) -> list[Mapping[str, Any]]:
 
 
 def is_shop(page: Page) -> bool:
-    """Whether a page says so."""
+    """Return whether a page is one of the shop."""
     return "shop" in page.text
 
 
 def prints(page: Page) -> Mapping[str, Any]:
-    """What is printed must not be taken for an answer."""
+    """Print a line: it must not be taken for an answer."""
     sys.stdout.write(f"hello from {page.url}\n")
     sys.stdout.flush()
     return {"pid": os.getpid()}
@@ -80,7 +80,7 @@ async def asynchronous(page: Page) -> None:
 
 
 class Product(BaseModel):
-    """The same as a schema, as a model."""
+    """Model of pydantic with the rules of the schema."""
 
     name: str = Field(min_length=1)
     price: float = Field(ge=0)

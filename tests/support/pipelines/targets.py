@@ -106,7 +106,7 @@ class Target:
         return Writing(env)
 
     def beside(self) -> Target:
-        """The same place with room for another edition: of tables, another one."""
+        """Return a target in this place for another edition; for a table, another table."""
         if self.is_files:
             return self
         if isinstance(writer.pipeline(self.sink).sink, SqlSpec):
@@ -129,7 +129,7 @@ class Target:
 
     @property
     def url(self) -> str:
-        """Of a database."""
+        """Return the URL of its database."""
         sink = writer.pipeline(self.sink).sink
         assert isinstance(sink, SqlSpec)
         return sink.url
@@ -138,7 +138,7 @@ class Target:
         """The rows of a table."""
         sink = writer.pipeline(self.sink).sink
         assert isinstance(sink, SqlSpec)
-        return select(sink.url, f"select * from {sink.table}")  # noqa: S608  ours
+        return select(sink.url, f"select * from {sink.table}")  # noqa: S608  names of this file
 
     def ids(self, more: str = "") -> Counter[str]:
         """How often each page is there."""
@@ -189,7 +189,7 @@ def rows_of(url: str, table: str) -> list[dict[str, Any]]:
     """The rows of a table of PostgreSQL by their key, once it has been made."""
     if not select(url, f"select to_regclass('{table}') as it")[0]["it"]:
         return []
-    return select(url, f"select * from {table} order by id")  # noqa: S608  ours
+    return select(url, f"select * from {table} order by id")  # noqa: S608  names of this file
 
 
 def ids_of(url: str) -> Counter[str]:

@@ -49,7 +49,7 @@ def tell_run(cluster: MonitorCluster, run: int = 1, **more: Any) -> None:
         "filtered": {}, "undelivered": 0, **more,
     }  # fmt: skip
     producer = KafkaProducer(bootstrap_servers=cluster.kafka_hosts)
-    # Under the key of its run, as pipelines tell it: what is told later comes later.
+    # Under the key of its run, as pipelines send it: records of a run stay in order.
     key = b"%d" % run
     producer.send(cluster.topics.events, json.dumps(told).encode(), key=key).get(60)
     producer.close()

@@ -1,6 +1,6 @@
-"""What writes a fixed topic by any sink, and may die at its failpoints.
+"""Process that writes a fixed topic by any sink, and may die at its failpoints.
 
-Its source is a list in place of Kafka: what a sink makes of a death is no matter of groups.
+Its source is a list in place of Kafka: consumer groups do not change how a sink recovers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BATCH = 7
 
 
 def values() -> Sequence[bytes]:
-    """Of the records of the topic: pages, some twice, some of another day, some that are none."""
+    """Return the records of the topic: pages, some twice, some of another day, some invalid."""
     pages = [record(n, timestamp=1795251154.0 + 86_400 * (n % 2)) for n in range(PAGES)]
     pages[10:10] = [pages[3], b"no page", record(900, status_code=404)]
     pages[30:30] = [pages[1], pages[29]]
@@ -47,7 +47,7 @@ def batch_of(records: Sequence[bytes | None], start: int = 0) -> Batch:
 
 
 def pipeline(sink: str, more: str = "") -> Pipeline:
-    """One whose sink is this table."""
+    """Return a pipeline whose sink is this table."""
     where = "" if "where" in more else 'where = {status = ["200"]}'
     text = f"[pipeline.p]\n{where}\nsink = {{{sink}}}\n{more}"
     return read(text, os.environ)["p"]

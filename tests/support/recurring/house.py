@@ -24,7 +24,7 @@ OPTIONS = {
     "QUEUE_MODERATED": "false",
     "CRAWLSTREAM_SCHEDULE_MIN_S": "1",
     "CRAWLSTREAM_FINISH_GRACE": "0.3",
-    # What has been seen is forgotten at once, unless a crawl says otherwise.
+    # URLs that were seen are forgotten at once, unless a crawl says otherwise.
     "DUPEFILTER_TIMEOUT": "0",
 }
 
@@ -79,7 +79,7 @@ class House:
                 await redis.hincrby(key, time, by_s)
 
     async def is_told(self, appid: str, name: str) -> bool:
-        """Whether there was such an event; the schedule is looked at, as at each of its times."""
+        """Return whether there was such an event; trigger a check of the schedule first."""
         async with Redis(port=self.cluster.redis_port) as redis:
             field = FrontierKeys.schedule_field(appid, "news")
             await redis.zadd(self.cluster.keys.schedules(), {field: 0})

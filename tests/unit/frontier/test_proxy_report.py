@@ -42,7 +42,7 @@ NEWS = [
 
 
 def test_each_proxy_has_one_state_and_no_password() -> None:
-    """What is stronger is told: a person's word before what the cluster has found out."""
+    """A ban by an operator has precedence over states that the cluster has found out."""
     empty, pool = states_of(TABLE, HEALTH, NEWS, {"de": PoolSpend(25, 500_000_000)})
     told = pool_json(pool)
     assert [one["state"] for one in told["proxies"]] == [
@@ -77,7 +77,7 @@ def test_why_tells_the_order_and_what_is_against_each() -> None:
 
 
 def test_an_unknown_pool_is_refused_with_those_that_there_are() -> None:
-    """By name."""
+    """The error lists the names of the pools."""
     states = states_of(TABLE, {}, [], {})
     assert pool_named(states, "de").pool.name == "de"
     with pytest.raises(ConfigError, match="'x'; the pools are: a, de"):

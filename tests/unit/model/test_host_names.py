@@ -55,7 +55,7 @@ def allowed_domains(host: str) -> object:
 
 
 def scope(host: str) -> object:
-    """What ``crawl --allow`` makes of a host beside a prefix."""
+    """Return the spelling of a host in the scope of ``crawl --allow`` with a prefix."""
     (expression,) = scope_fields(Scope.PREFIX, [], [host])["allow_regex"]
     return CANONICAL if CANONICAL.replace(".", r"\.") in expression.replace(r"\-", "-") else host
 
@@ -108,7 +108,7 @@ def test_each_field_takes_a_host_in_any_spelling(
 
 @pytest.mark.parametrize("text", NO_HOSTS)
 def test_what_is_no_host_is_refused_by_name(text: str) -> None:
-    """A request, an edit of the rules and the bounds of a memory name the text that is no host."""
+    """A request, an edit of the rules and the bounds of a memory name the invalid text."""
     with pytest.raises(InvalidRequest) as refused:
         crawl_with("fine.de", text)
     assert str(refused.value.problems[0]).startswith("$.allowed_domains[1]: ")

@@ -91,7 +91,7 @@ def test_a_mark_comes_back_as_it_was() -> None:
 
 
 def test_a_pause_holds_until_it_is_taken_back() -> None:
-    """It means the run that was under way when it was told, and the latest word counts."""
+    """It concerns the run that was open at its time, and the latest command counts."""
     running, pause = mark(RUNNING, 2, here=7), mark(PAUSE, here=9, at_ms=1000)
     assert Past([running, pause]).fates() == [
         Fate(crawl=CRAWL, run=2, is_over=False, is_paused=True)

@@ -50,7 +50,7 @@ def is_followed(scope: Scope, url: str, *allowed: str, seed: str = DOCS) -> bool
 def test_links_are_followed_within_the_scope(
     scope: Scope, within: list[str], beyond: list[str]
 ) -> None:
-    """What is asked for passes the filters of a crawler, and nothing else."""
+    """Links within the scope pass the filters of a crawler, and no others."""
     assert [url for url in within if not is_followed(scope, url)] == []
     assert [url for url in beyond if is_followed(scope, url)] == []
 

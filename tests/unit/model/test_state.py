@@ -36,7 +36,7 @@ def _in_state(state: str) -> CrawlState:
 
 
 def test_states_are_those_that_the_scripts_write() -> None:
-    """Each state from which the Lua ends a run is under way, and each that it ends in is an end."""
+    """States from which the Lua ends a run are open, and those that it ends in are ends."""
     source = (files("crawlstream_frontier") / "lua/includes/crawls.lua").read_text()
     (table,) = re.findall(r"^local ENDINGS = \{(.*)\}", source, re.MULTILINE)
     written = {word: word for word in re.findall(r"'(\w+)'", table)}
@@ -48,7 +48,7 @@ def test_states_are_those_that_the_scripts_write() -> None:
 
 @pytest.mark.parametrize("state", [*UNDER_WAY, *ENDED])
 def test_a_run_is_under_way_until_it_has_ended(state: str) -> None:
-    """A paused run, and one that waits for its last pages, are under way."""
+    """A paused run is open, and so is a run that waits for its last pages."""
     assert _in_state(state).is_under_way == (state not in ENDED)
 
 

@@ -27,7 +27,7 @@ Record = tuple[str | None, int, str, str, tuple[str, ...]]
 
 
 def account_of(records: list[Record]) -> Account:
-    """What these records come to."""
+    """Return the totals of these records."""
     account = Account()
     for run, at_ms, outcome, reason, marks in records:
         account.count(run, at_ms, outcome, reason, marks=marks)
@@ -50,7 +50,7 @@ def test_an_account_closes_whatever_is_counted(one: list[Record], other: list[Re
 
 
 def test_runs_are_forgotten_and_the_total_is_not() -> None:
-    """Those that were read of last are kept, and none that is old beside them."""
+    """The runs with the latest records are kept, and no older ones."""
     account = Account()
     segment = Account()
     for number in range(MOST_RUNS + 5):
@@ -72,7 +72,7 @@ def segment_ids(numbers: range) -> bytes:
 
 @given(st.integers(0, 40), st.lists(st.integers(0, 15), max_size=12))
 def test_what_is_remembered_follows_from_the_segments(most: int, sizes: list[int]) -> None:
-    """Whether they were written one after the other, or are read back from the last one."""
+    """It is equal for a process that wrote all, and for one that read back the last one."""
     segments, start = [], 0
     for size in sizes:
         segments.append(segment_ids(range(start, start + size)))

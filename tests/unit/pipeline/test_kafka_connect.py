@@ -1,4 +1,4 @@
-"""What Kafka Connect is told of results is what they are."""
+"""The schema of results for Kafka Connect fits the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN = {"string": str, "int64": int, "double": float, "boolean": bool}
 
 
 def fits(schema: Mapping[str, Any], value: Any) -> bool:
-    """Whether Connect's JsonConverter takes a value of JSON for this type."""
+    """Return whether Connect's JsonConverter takes a value of JSON for this type."""
     kind = schema["type"]
     if value is None:
         return bool(schema.get("optional"))

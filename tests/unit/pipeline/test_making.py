@@ -17,14 +17,14 @@ URL = "sqlite:///x.db"
 
 
 def shape(**fields: str) -> Shape:
-    """Of items whose schema has these fields, each of a type."""
+    """Return the shape of items whose schema has these fields, each of a type."""
     stages = [{"use": "python:shop:product"}, {"use": "validate", "schema": "pydantic:shop:Item"}]
     schema = {"properties": {name: {"type": kind} for name, kind in fields.items()}}
     return Shape(read_stages(stages, "stage", Path()), schema)
 
 
 def test_items_go_into_a_table() -> None:
-    """Beside the key and the place on the page."""
+    """The table also has the key and the place on the page."""
     made = shape(name="string", price="number")
     check_columns(made, SqlSpec(url=URL))
     assert {"id", "n", "name", "price", "_extra"} <= {column.name for column in made.columns}

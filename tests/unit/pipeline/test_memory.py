@@ -40,7 +40,7 @@ PLAIN = Bounds()
 
 
 def seen(at: float, sight: Sight = Sight.THERE, **more: Any) -> Seen:
-    """A page that is heard of at a time."""
+    """Return a record of a page at a time."""
     told: dict[str, Any] = {
         "key": "k",
         "appid": "app",
@@ -57,7 +57,7 @@ def seen(at: float, sight: Sight = Sight.THERE, **more: Any) -> Seen:
 
 
 def after(*said: Seen, rule: IntervalRule = RULE) -> KnownPage:
-    """What is known after all of these."""
+    """Return the state of a page after all of these records."""
     page = None
     for each in said:
         page = learn(page, each, rule)
@@ -91,7 +91,7 @@ def test_a_page_that_changes_more_often_is_visited_no_less_often(
 
 @pytest.mark.parametrize("every_s", [600.0, DAY_S, 20 * DAY_S])
 def test_changes_are_estimated_by_what_visits_find(every_s: float) -> None:
-    """Of which they see the last one only."""
+    """Visits only find the last of the changes between them."""
     for probability in (0.1, 0.5, 0.9):
         rate = -math.log(1 - probability) / every_s * DAY_S
         experience = Experience(4_000, 4_000 * probability, 4_000 * every_s)
@@ -134,7 +134,7 @@ def test_a_page_unmodified_has_not_changed() -> None:
 
 
 def test_a_page_that_is_first_heard_of_unmodified_is_asked_for_whole() -> None:
-    """Its content is not known, and is no change when it comes."""
+    """Its content is unknown, so its first content does not count as a change."""
     page = after(seen(1.0, Sight.UNMODIFIED, etag='"1"'))
     assert page.validators == (None, None)
     page = after(seen(1.0, Sight.UNMODIFIED, etag='"1"'), seen(DAY_S, etag='"1"'))
@@ -219,7 +219,7 @@ def test_what_was_never_there_is_not_remembered(sight: Sight) -> None:
 
 
 def test_older_records_change_nothing() -> None:
-    """Those that come again, and those of a partition that is behind."""
+    """Records may repeat, or be of a partition that is behind."""
     page = after(seen(5.0))
     assert not is_news(page, seen(5.0))
     assert not is_news(page, seen(4.0, id="x"))
@@ -274,7 +274,7 @@ def test_a_result_tells_of_its_page_and_of_those_that_led_there() -> None:
 
 
 async def signatures(sink: str, *bodies: dict[str, Any], stage: str = "") -> list[str]:
-    """Of pages with these bodies, by a memory whose sink says so."""
+    """Return the signatures of pages with these bodies, by a memory with this sink."""
     told = (
         f'[pipeline.a]\nworkers = 0\n{stage}\nsink = {{kind = "pages", url = "sqlite:///x"{sink}}}'
     )
@@ -408,7 +408,7 @@ def test_a_sitemap_tells_when_pages_have_changed() -> None:
     ],
 )
 def test_what_a_status_says(status: int, sight: str) -> None:
-    """Of the page that was asked for."""
+    """It determines how the requested page was seen."""
     (said,) = seen_in(decode(record(1, status_code=status)), sight_of(status), "s", 2e9)
     assert said.sight == sight
     assert (said.signature is not None) == (sight == "there")

@@ -142,7 +142,7 @@ def test_a_name_leaves_room_for_that_of_its_visits() -> None:
 
 
 def test_the_guide_has_every_key() -> None:
-    """Of the sink and of visits."""
+    """It has those of the sink and those of visits."""
     text = GUIDE.read_text(encoding="utf-8")
     for key in ("per_day", "base", "power", "in_flight", "answer_within", "crawl", "bounds"):
         assert f"| `{key}` |" in text, key

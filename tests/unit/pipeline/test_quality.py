@@ -46,7 +46,7 @@ def test_quality_adds_up_whoever_counts(
 
 
 def quality(*items: dict[str, Any], errors: tuple[tuple[str, str], ...] = ()) -> QualityCounts:
-    """Of items whose name and price are counted; the last one has the errors."""
+    """Return the counts of items with a name and a price; the last one has the errors."""
     made = QualityCounts()
     for number, item in enumerate(items, 1):
         made.count(item, ("name", "price"), errors if number == len(items) else ())

@@ -55,7 +55,7 @@ def use(*names: str) -> str:
 
 
 def run(described: Pipeline, body: bytes = SHOP, **changes: Any) -> PageOutcome:
-    """What becomes of a page, by the way that workers' answers take."""
+    """Return the outcome of a page, encoded and decoded as a worker's answer."""
     value = record(1, body=body, **changes)
     return outcome_of(outcome_bytes(Chain(described.plan).run(decode(value))))
 
@@ -182,7 +182,7 @@ SHAPES = shapes()
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_no_shape_of_markup_costs_the_stages_more_than_its_length(name: str) -> None:
-    """What a page says of itself, and its signature, stay within the budget of a page."""
+    """Metadata and the signature of a page stay within the budget of a page."""
     described = pipeline(use("page") + use("signature"))
     body = SHAPES[name](256 << 10).encode()
     assert cpu_s(lambda: rows(described, body)) < 0.7
@@ -218,7 +218,7 @@ def test_the_main_text_is_without_the_menu() -> None:
 
 
 def test_signatures_tell_what_pages_say() -> None:
-    """Scripts and markup are no matter; digits need not be; a changed word is, a little."""
+    """Scripts and markup never count, digits by choice; a changed word counts a little."""
     words = [f"word{n % 700}" for n in range(1_000)]
 
     def signed(text: str, more: str = "") -> dict[str, Any]:
@@ -296,7 +296,7 @@ def test_clean_text_is_clean(text: str) -> None:
 
 
 def described_schema(folder: Path, handling: str, schema: object = SCHEMA) -> Pipeline:
-    """One whose items have a schema."""
+    """Return a pipeline whose items have a schema."""
     (folder / "s.json").write_bytes(orjson.dumps(schema))
     return pipeline(
         use("python:support.pipelines.shop:product")
@@ -333,7 +333,7 @@ def test_invalid_items_are_marked_dropped_or_undelivered(tmp_path: Path) -> None
 
 
 def test_a_model_of_pydantic_validates_as_well() -> None:
-    """What it makes of a value is what is stored."""
+    """The values that it converts are stored."""
     described = pipeline(
         use("python:support.pipelines.shop:product")
         + stage('use = "validate"\nschema = "pydantic:support.pipelines.shop:Product"')

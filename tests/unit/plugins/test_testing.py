@@ -58,7 +58,7 @@ class Visit(Handler):
 
 
 class Late(Visit):
-    """The same behind the built-in kinds, and open to their records."""
+    """Handler that ranks behind the built-in kinds, and accepts their records."""
 
     rank = 500
 

@@ -129,7 +129,7 @@ def test_folders_of_houses_are_not_packages() -> None:
 
 
 def test_benchmarks_use_nothing_of_the_tests() -> None:
-    """What both need is the product's; of the product itself lint-imports says the same."""
+    """Code that both need is in the product; lint-imports checks the product itself."""
     tests = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
     found = [
         f"{path.relative_to(ROOT)}: {module}"

@@ -31,7 +31,7 @@ def default_of(value: str) -> str:
 
 
 def test_all_processes_are_told_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same, and what they are told are settings; a node that is named is one."""
+    """All have equal values, of known settings; each node in them exists."""
     services = OVER["services"]
     assert set(services) == OURS | set(NODES)
     told = {tuple(services[name]["environment"].items()) for name in OURS}

@@ -70,7 +70,7 @@ def _makes_metrics(path: Path) -> bool:
 
 
 def test_metrics_are_named_alike() -> None:
-    """Ours begin with one prefix, have a sentence, and name a time in seconds, a size in bytes."""
+    """All begin with one prefix, have a sentence, and name a time in seconds, a size in bytes."""
     metrics = [metric for module in METRICS.values() for metric in metrics_of(module)]
     names = [metric._name for metric in metrics]
     assert len(set(names)) == len(names)
@@ -133,7 +133,7 @@ def test_links_of_pages_outside_the_site_lead_somewhere(page: Path) -> None:
 
 
 def test_requests_that_are_fed_in_examples_fit_their_schema() -> None:
-    """Whoever copies one is not refused."""
+    """A copy of an example is accepted."""
     schema = json.loads((ROOT / "utils/crawlstream/wire/schema/scraper.json").read_text())
     told = "".join(page.read_text(encoding="utf-8") for page in [*PROSE, DOCS / "cli.md"])
     fed = [json.loads(each) for each in re.findall(r"feed '(\{.*?\})'", told)]

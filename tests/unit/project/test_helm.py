@@ -139,7 +139,7 @@ def test_the_arguments_are_processes_of_the_image() -> None:
 
 
 def test_pipelines_have_their_file_and_their_spool() -> None:
-    """What it is told is where the volumes are; its grace is no shorter than supervisor's."""
+    """Its paths are those of the volumes; its grace is at least as long as supervisor's."""
     text = TEMPLATES["pipelines.yaml"]
     for name, folder in re.findall(r'"name" "(\w+)" "mountPath" "([\w/]+)"', text):
         assert f"value: {folder}" in text
@@ -151,7 +151,7 @@ def test_pipelines_have_their_file_and_their_spool() -> None:
 
 
 def test_the_chart_knows_all_tls_profiles() -> None:
-    """Those that it takes are those that there are; without a word, those of the setting."""
+    """It accepts all that exist; by default, it has those of the setting."""
     known = SCHEMA["properties"]["tlsProfiles"]["items"]["enum"]
     assert tuple(known) == PROFILES
     assert tuple(VALUES["tlsProfiles"]) == RequestLimits().tls_profiles

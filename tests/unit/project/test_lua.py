@@ -129,7 +129,7 @@ def test_every_name_is_declared(operation: str) -> None:
 
 
 def test_every_name_is_used() -> None:
-    """What no operation uses is there for nothing. `_` says that a value is not wanted."""
+    """Every name has a use in some operation. `_` is for a value that is not wanted."""
     used = dict[str, bool]()
     for operation in OPERATIONS:
         scopes, places = scopes_of(operation)

@@ -1,8 +1,4 @@
-"""Docstrings and comments are plain English, as help and errors are (`test_language`).
-
-``prose.txt`` has the number of phrases that each folder may still have: it may only shrink, by
-``UPDATE_DOCS=1 ./crawlstream test -n 0 tests/unit/project/test_prose.py``.
-"""
+"""Docstrings and comments are plain English, as help and errors are (`test_language`)."""
 
 from __future__ import annotations
 
@@ -15,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from unit.project.test_language import BETTER, HOUSES, ROOT
-
-LEFT = Path(__file__).with_name("prose.txt")
 
 OPENINGS = re.compile(r"\s*(what|whoever|who|whether|of|those|the same|one)\b", re.IGNORECASE)
 """First words of a docstring that has no subject."""
@@ -90,12 +84,6 @@ def riddles_in(path: Path, riddles: Mapping[str, str] = RIDDLES) -> Iterator[str
                 yield f"{name}: {' '.join(context.split())!r}: say {better}"
 
 
-def folder_of(path: Path) -> str:
-    """Return the folder by which phrases are counted: a room of a package, or of the tests."""
-    parts = path.relative_to(ROOT).parts[:-1]
-    return "/".join(parts[: 2 if parts[0] in {"tests", "docs"} else 3])
-
-
 def _files() -> Iterator[Path]:
     for house in (*HOUSES, "benchmarks", "tests"):
         for suffix in ("py", "lua"):
@@ -103,30 +91,10 @@ def _files() -> Iterator[Path]:
     yield from sorted((ROOT / "docs" / "adr").glob("*.md"))
 
 
-def _found() -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for path in _files():
-        found.setdefault(folder_of(path), []).extend(riddles_in(path))
-    return found
-
-
-def test_prose_becomes_plainer() -> None:
-    """No folder has more phrases that need translation than its line in ``prose.txt`` allows."""
-    found = _found()
-    if os.environ.get("UPDATE_DOCS") == "1":
-        lines = (f"{len(found[each]):5} {each}\n" for each in sorted(found) if found[each])
-        LEFT.write_text("".join(lines), encoding="utf-8")
-    left = {
-        folder: int(number)
-        for number, folder in (line.split() for line in LEFT.read_text("utf-8").splitlines())
-    }
-    worse = [
-        f"{folder}: {len(faults)} phrases, {left.get(folder, 0)} are allowed:\n  "
-        + "\n  ".join(faults)
-        for folder, faults in found.items()
-        if len(faults) > left.get(folder, 0)
-    ]
-    assert not worse, "\n".join(worse)
+def test_prose_needs_no_translation() -> None:
+    """No docstring, comment or decision has a phrase that a reader has to translate."""
+    faults = [fault for path in _files() for fault in riddles_in(path)]
+    assert not faults, "\n".join(faults)
 
 
 def test_pages_for_users_need_no_translation() -> None:

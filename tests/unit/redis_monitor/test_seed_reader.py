@@ -75,7 +75,7 @@ async def test_what_the_operator_does_not_allow_is_not_read(tmp_path: Path) -> N
 async def test_a_store_that_does_not_answer_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits for it for long."""
+    """Each attempt is short."""
     (tmp_path / "a.txt").write_text("http://a.com/")
     monkeypatch.setattr(seed_reader, "WITHIN_S", 0)
     with pytest.raises(StoreUnavailable, match="was not read within"):

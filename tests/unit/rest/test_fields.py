@@ -120,5 +120,5 @@ def test_no_text_breaks_a_form(texts: dict[str, str]) -> None:
 
 
 def test_every_field_of_the_form_is_one_of_a_request() -> None:
-    """Nothing is typed for nobody."""
+    """No input of the form is ignored."""
     assert {one.name for one in MORE} <= set(CrawlRequest.__dataclass_fields__)

@@ -531,7 +531,7 @@ def test_a_repetition_is_filled_with_what_was_fed() -> None:
 
 
 def test_a_rule_is_told_by_what_it_comes_to() -> None:
-    """As a rate, or as a pause where that is less than one a second, and for what waits."""
+    """It shows a rate, or a pause if that is less than one per second, and the time of a queue."""
     assert effect(ThrottleRule(hits=5, window_s=1), 278) == "5 requests/s; 278 pages in 55.6 s"
     assert effect(ThrottleRule(hits=10, window_s=60)) == "a request each 6 s"
     assert effect(ThrottleRule(hits=10, window_s=1, scale=0)) == "nothing is fetched"

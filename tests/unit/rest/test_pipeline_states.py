@@ -10,7 +10,7 @@ from support.pipelines.told import process, report
 
 
 def test_a_pipeline_is_told_with_its_account() -> None:
-    """What was read is what became of it, and the lag is what is not stored."""
+    """Its records add up to those that were read, and the lag is the number of unstored ones."""
     (one,) = states_of([replace(process(archive=report()), activity=Activity(rate=3.5))])
     assert (one.name, one.state, one.problem, one.remedy) == ("archive", "running", "", "")
     assert (one.lag, one.rate, one.oldest_s, one.positions) == (8, 3.5, 2.5, {"0": 12})
@@ -33,7 +33,7 @@ def test_an_older_edition_is_left_out() -> None:
 
 
 def test_a_problem_comes_with_the_command_that_shows_it() -> None:
-    """Whoever waits for an operator goes before who waits for a service."""
+    """Pipelines that need an operator come before those that wait for a service."""
     waits, broken = report(waiting_for="kafka"), report(broken="20 records are undelivered")
     states = {
         one.name: (one.state, one.problem, one.remedy)

@@ -22,7 +22,7 @@ def test_a_rate_is_what_the_counters_grew_by() -> None:
 
 
 def test_a_while_without_a_look_is_a_gap() -> None:
-    """What was asked while nobody looked is drawn as its mean, behind a gap."""
+    """Requests of a time without samples are drawn as their mean, behind a gap."""
     rates = DomainRates()
     for at, count in ((0.0, 0), (30.0, 30), (60.0, 60), (600.0, 60)):
         rates.note("a.test", {BEGIN: count}, RULE, now=BEGIN + at)

@@ -29,7 +29,7 @@ def test_a_constant_name_is_no_expression() -> None:
 
 
 def test_a_firing_is_compared_with_the_one_before() -> None:
-    """Of firings that are crawls of their own; one that was skipped, or the first, has none."""
+    """Firings may be crawls of their own; a skipped one, or the first, has none before it."""
     firings = [{"crawlid": name} for name in ("c", "", "b", "a")]
     names = {"c": "b", "b": "a", "a": "", "other": ""}
     found = {name: runs._earlier(firings, CrawlKey("link", "app", name)) for name in names}

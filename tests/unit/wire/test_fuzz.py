@@ -97,7 +97,7 @@ def resolved(host: str) -> str | None:
 @fuzz
 @given(_PLACES)
 def test_no_address_passes_in_disguise(place: str) -> None:
-    """What the resolver takes for an address is one to us too, and the guard judges that one."""
+    """Hosts that the resolver reads as an address are addresses, which the guard judges."""
     for parse in (canonical, seed_url):
         try:
             host = host_of(parse(f"http://{place}/"))

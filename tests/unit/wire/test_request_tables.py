@@ -65,7 +65,7 @@ def test_a_table_is_read_as_crawl_requests() -> None:
     ],
 )
 def test_a_list_is_json_or_words(text: str, texts: object) -> None:
-    """What is no list of texts is words, as an expression that only looks like JSON."""
+    """Any other text than a list is read as words, such as an expression that looks like JSON."""
     for name in ("allowed_domains", "allow_regex", "deny_extensions"):
         assert cell(name, text) == texts
 
@@ -85,7 +85,7 @@ def test_text_stays_text(name: str) -> None:
 
 
 def test_cells_are_taken_as_spreadsheets_write_them() -> None:
-    """Truths in capitals, and whole bodies; what is no truth is left to the schema."""
+    """Truths are in capitals, bodies are whole; the schema refuses other values."""
     for name in ("obey_robots", "render"):
         for text, truth in (("TRUE", True), ("False", False), ("null", None), ("yes", "yes")):
             assert cell(name, text) == truth

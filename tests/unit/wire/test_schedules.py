@@ -76,7 +76,7 @@ def test_only_files_below_a_folder_of_the_operator_may_be_named(
 
 
 def test_a_schedule_names_seeds_or_a_file() -> None:
-    """One of them; the file by how it is written; what cannot be known here is left to others."""
+    """It has one of both; only the spelling of the file is checked here."""
     assert problems(seeds_from=FROM) == []
     assert problems(None, seeds_from="s3://elsewhere/a.csv") == []
     assert problems() == ["$.seeds: is required by `set`"]

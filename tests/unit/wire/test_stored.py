@@ -231,7 +231,7 @@ def test_a_page_takes_little_room(url: str, parent: str | None, most: int) -> No
 
 
 def _problem(decode: Callable[[bytes], object], raw: bytes) -> str:
-    """Empty if it decodes, ``stored`` for the one error that may come, else what came."""
+    """Return "" if it decodes, ``stored`` for the one allowed error, else the error."""
     try:
         decode(raw)
     except ValueError as error:

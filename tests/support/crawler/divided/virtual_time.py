@@ -18,7 +18,7 @@ class _Selector(selectors.SelectSelector):
         self.now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is there already; the loop's next timer is due then."""
+        """Return events that are ready; without any, time goes on to the next timer."""
         found = super().select(0)
         if not found and timeout is None:
             raise RuntimeError("everything waits for ever")
@@ -27,7 +27,7 @@ class _Selector(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Its time, and that of whoever asks ``monotonic``, begins at 0."""
+    """An event loop whose time, and that of ``monotonic``, begins at 0."""
 
     def __init__(self) -> None:
         self._clock = _Selector()

@@ -81,7 +81,7 @@ class CreditReplay:
         return False
 
     async def _begin(self) -> None:
-        """An empty Redis gets the frontier, and the coordinator counts what nobody has drawn."""
+        """Install the frontier in an empty Redis; the coordinator counts allowances not drawn."""
         await self.redis.flushdb()
         for layout in self.layouts:
             await create_partitions(self.redis, layout)
@@ -181,7 +181,7 @@ class CreditReplay:
         self._grants[granted] = grant
 
     async def _repeat_an_old_draw(self) -> None:
-        """What the model does not even hear changes nothing."""
+        """Repeat a draw that the model does not receive: it changes nothing."""
         known = self.state.coordinator.accounts
         for draw, asked in self._draws.items():
             if draw.account[:2] < known[draw.partition][:2]:

@@ -42,7 +42,7 @@ class Divided:
 
     @contextmanager
     def running(self, **limits: str) -> Iterator[None]:
-        """Both monitors and a crawler, for the length of the block; sites are asked at will."""
+        """Run both monitors and a crawler in the block; sites have no limit of requests."""
         with ExitStack() as stack:
             stack.enter_context(self.cluster.kafka_monitor())
             stack.enter_context(self.cluster.redis_monitor(**{**WIDE_OPEN, **limits}))
@@ -55,7 +55,7 @@ class Divided:
         self.witness.feed(*({"url": url, **crawl} for url in urls))
 
     def agree(self) -> bool:
-        """Whether all know the latest of the only crawl, so that none has to ask its home."""
+        """Return whether all know the latest run, so that none has to query the coordinator."""
         known = set[bytes]()
         for p, server in enumerate(self.redis):
             tag = Partitions(self.cluster.prefix, 3).keys(p).tag

@@ -116,7 +116,7 @@ def running_cluster(
 async def redis_cluster(
     folder: Path, nodes: int = NODES, replicas: int = 0, /, **options: str
 ) -> AsyncIterator[RunningCluster]:
-    """The same, in a test that is a coroutine."""
+    """Run a cluster in a test that is a coroutine."""
     with running_cluster(folder, nodes, replicas, **options) as cluster:
         yield cluster
 
