@@ -67,7 +67,7 @@ async def run(settings: Settings) -> None:
         stack.callback(listener.close)
         process = Process(kind="rest")
         kafka = kafka_of(settings, "rest")
-        sink = make_sink(kafka)
+        sink = make_sink(kafka, topics=[settings.topics.incoming])
         stack.push_async_callback(sink.stop)
         shelf = await stack.enter_async_context(shelf_of(settings))
         frontier = await stack.enter_async_context(open_frontiers(settings, shelf=shelf))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from crawlstream.model.event import (
 from crawlstream.model.result import CrawlResult, ResultLimits
 from crawlstream.retry import Backoff, until_available
 from crawlstream.store.bodies import BodyStore
+from crawlstream.tasks import together
 from crawlstream.wire import events, replies
 from crawlstream.wire.results import encode_page
 
@@ -101,7 +103,7 @@ class Publisher:
 
     async def reply(self, reply: PageReply) -> None:
         """Publish the reply about a page that its client waits for."""
-        await self._send(self._outbound.reply(reply.crawl.appid, replies.page(reply)))
+        await self._place(self._outbound.reply(reply.crawl.appid, replies.page(reply)))
 
     async def event(self, event: PageFailed | PaymentRequired) -> None:
         """Publish that a page will have no result, or that its site wants to be paid."""
@@ -157,10 +159,14 @@ class Publisher:
         return offsets if left is records else [NO_OFFSET] * len(records)
 
     async def _place(self, records: Sequence[Out]) -> RecordPlace:
-        first, *others = records
-        if others:
-            await self._send(others)
-        return await self.insist("kafka", lambda: self._sink.place(first))
+        """Send records that a client waits for; return the place of the first one.
+
+        The others are its copies for the client's application, and are sent with it.
+        """
+        first, *copies = records
+        placing = asyncio.ensure_future(self.insist("kafka", lambda: self._sink.place(first)))
+        await together([placing, self._send(copies)] if copies else [placing])
+        return placing.result()
 
     async def insist(self, service: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until the service takes it; GivenUp if the worker is to end before."""

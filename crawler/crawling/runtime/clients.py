@@ -59,6 +59,7 @@ class Clients:
         """Create the clients; nothing is sent yet."""
         frontiers = Frontiers(settings.partitions, redis_servers(settings))
         root, kafka = frontiers.root, kafka_of(settings, f"crawler-{spiderid}")
+        topics = settings.topics
         return cls(
             frontiers=frontiers,
             sessions=[
@@ -73,7 +74,9 @@ class Clients:
             handshakes=root.handshakes,
             purses=root.purses,
             kafka=kafka,
-            sink=make_sink(kafka, linger_ms=RESULTS_LINGER_MS),
+            sink=make_sink(
+                kafka, linger_ms=RESULTS_LINGER_MS, topics=(topics.crawled, topics.outbound)
+            ),
         )
 
     @property

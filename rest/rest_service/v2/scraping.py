@@ -43,6 +43,7 @@ async def begin(order: ScrapeOrder, service: Service, client: Client) -> Flight:
             return flight
         await check_workers(service, plan.request)
         service.extraction.warm()
+        service.records.warm(service.topics.crawled)
         with audited(client, "scrape", appid=plan.appid, url=plan.request.url[:_URL_LOGGED]):
             if not service.reach.kafka:
                 raise KafkaUnavailable

@@ -358,3 +358,17 @@ async def test_single_records_are_handed_over_together(hosts: list[str], topic: 
     await asyncio.gather(*sends)
     found = [record.value for record in await read_all(hosts, topic)]
     assert found == [b"%d" % number for number in range(20)]
+
+
+async def test_a_record_that_a_client_waits_for_does_not_linger(
+    hosts: list[str], topic: str
+) -> None:
+    """It is handed over at once, with all that lingered until then; the next one soon after it."""
+    sink = KafkaSink(Kafka(hosts, shape=TopicShape(partitions=1)), linger_ms=400_000)
+    async with asyncio.timeout(60), sink:
+        lingering = asyncio.create_task(sink.send([Out(topic, b"1", b"key")]))
+        await asyncio.sleep(0)
+        first = await sink.place(Out(topic, b"2", b"key"))
+        await lingering
+        second = await sink.place(Out(topic, b"3", b"key"))
+    assert (first.offset, second.offset) == (1, 2)

@@ -6,6 +6,8 @@ Another transport is another pair of classes that keep the promises of
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.protocols import Decide, Locate, Sink, Source
 from crawlstream.bus.records import DEFAULT_LIMITS, ReadLimits
@@ -14,9 +16,11 @@ from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.writer import LINGER_MS
 
 
-def make_sink(kafka: Kafka, *, linger_ms: int = LINGER_MS) -> Sink:
-    """A sink of the records that a process writes; see :class:`KafkaSink` for ``linger_ms``."""
-    return KafkaSink(kafka, linger_ms=linger_ms)
+def make_sink(
+    kafka: Kafka, *, linger_ms: int = LINGER_MS, topics: Collection[str] = ()
+) -> Sink:
+    """A sink of the records that a process writes; see :class:`KafkaSink` for the options."""
+    return KafkaSink(kafka, linger_ms=linger_ms, topics=topics)
 
 
 def make_source(

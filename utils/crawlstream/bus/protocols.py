@@ -44,7 +44,10 @@ class Sink(Protocol):
         """
 
     async def place(self, record: Out) -> RecordPlace:
-        """Return when a record is stored, with its place; the errors are those of ``send``."""
+        """Return when a record is stored, with its place; the errors are those of ``send``.
+
+        It is for records that a client waits for: they are sent without delay.
+        """
 
 
 class Source(Protocol):

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -59,6 +60,13 @@ class RecordReader:
         self._thread = ThreadPoolExecutor(1, "kafka-places")
         self._requests: list[_Request] = []
         self._serving: asyncio.Task[None] | None = None
+        self._is_warm = False
+
+    def warm(self, topic: str) -> None:
+        """Connect, and learn where the partitions of a topic are, before the first record."""
+        if not self._is_warm:
+            self._is_warm = True
+            self._thread.submit(self._seeker.warm, topic)
 
     async def read(self, wanted: WantedRecord) -> Record | None:
         """Return a record; None if Kafka does not have it (any more).
@@ -126,6 +134,14 @@ class _Seeker:
         self._consumer: Any = None
         self._spans: dict[WantedRecord, _Span] = {}
         self._sought: dict[TopicPartition, int] = {}
+
+    def warm(self, topic: str) -> None:
+        """Open the consumer; what fails here is reported when something is looked for."""
+        with suppress(CrawlstreamError, KafkaError):
+            self._open()
+            at = TopicPartition(topic, 0)
+            self._consumer.assign([at])
+            self._consumer.end_offsets([at])
 
     def look(self, wanted: Collection[WantedRecord]) -> Mapping[WantedRecord, Record | None]:
         """Poll once; return the records that were found, and None for those that do not exist."""

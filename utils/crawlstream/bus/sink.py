@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Self
 
@@ -24,6 +24,10 @@ MAX_RECORDS = 10_000
 FEW = 2
 """Lists that came within a quarter of the time that they may linger do not wait for the rest."""
 
+SOON_MS = 5
+"""Time that a record may linger which a client waits for, where others have just been handed over:
+under load such records share requests, too."""
+
 _VERDICT_TIMEOUT_S = DELIVERY_TIMEOUT_S + QUEUE_TIMEOUT_S
 _STOP_TIMEOUT_S = _VERDICT_TIMEOUT_S + 3
 _LOOK_EVERY_S = 0.5
@@ -38,7 +42,8 @@ class KafkaSink:
     ``optional`` records are created in this shape. A record waits up to ``linger_ms`` for others to
     share a request with, a quarter of it where few come; for single records of 1 KB that costs a
     quarter of the CPU time. Longer times are spent on this side of the bridge: each handover wakes
-    two threads, one after the other, and each takes the interpreter from this one.
+    two threads, one after the other, and each takes the interpreter from this one. A record that
+    is to be placed does not linger, as a client waits for it.
     """
 
     _loop: asyncio.AbstractEventLoop
@@ -48,13 +53,18 @@ class KafkaSink:
         kafka: Kafka,
         *,
         linger_ms: int = LINGER_MS,
+        topics: Collection[str] = (),
     ) -> None:
+        """``topics``: their first records are as quick as later ones; others may be written to."""
         self._kafka = kafka
         self._linger_ms = linger_ms
+        self._expected = topics
         self._topics = TopicMaker(kafka)
         self._room = _InFlightLimit()
         self._writer: Writer | None = None
         self._gathered: list[Delivery] = []
+        self._hurries_at = 0.0
+        """When records that clients wait for may be handed over again, by the loop's time."""
         self._under_way: dict[Delivery, tuple[asyncio.Future[None], float]] = {}
         """Oldest first, each with the time by which there must be a verdict."""
         self._finished: deque[Delivery] = deque()
@@ -86,7 +96,9 @@ class KafkaSink:
                 ready.set_result(refused)
 
         self._writer = Writer(
-            self._kafka, on_ready=lambda refused: self._call_on_loop(partial(tell, refused))
+            self._kafka,
+            on_ready=lambda refused: self._call_on_loop(partial(tell, refused)),
+            topics=self._expected,
         )
         self._writer.start()
         if refused := await ready:
@@ -128,14 +140,14 @@ class KafkaSink:
         return [found.get(id(record), NO_OFFSET) for record in records]
 
     async def place(self, record: Out) -> RecordPlace:
-        """Return where Kafka has stored a record; raise the errors of ``send``."""
+        """Return where Kafka has stored a record, which does not linger; errors as of ``send``."""
         delivery = PlacedDelivery(record, self._note_finished)
-        await self._acknowledged(delivery)
+        await self._acknowledged(delivery, is_awaited=True)
         (offset,) = delivery.offsets
         topic_id = self._writer.topic_id(record.topic) if self._writer else ""
         return RecordPlace(topic_id, delivery.partition, None if offset == NO_OFFSET else offset)
 
-    async def _acknowledged(self, delivery: Delivery) -> None:
+    async def _acknowledged(self, delivery: Delivery, *, is_awaited: bool = False) -> None:
         """Hand over a list, and return when Kafka has acknowledged it."""
         await self._room.enter(delivery)
         if self._writer is None:
@@ -148,9 +160,17 @@ class KafkaSink:
         self._gathered.append(delivery)
         if self._linger_ms <= LINGER_MS:
             self._hand_over()
+        elif is_awaited:
+            self._loop.call_at(max(self._hurries_at, self._loop.time()), self._hand_over_awaited)
         elif len(self._gathered) == 1:
             self._loop.call_later(self._linger_ms / 4000, self._hand_over_few)
         await verdict
+
+    def _hand_over_awaited(self) -> None:
+        """Hand over all that has come meanwhile, too; the next ones may come a little later."""
+        if self._gathered:
+            self._hurries_at = self._loop.time() + SOON_MS / 1000
+        self._hand_over()
 
     def _hand_over_few(self) -> None:
         if len(self._gathered) <= FEW:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -70,6 +70,7 @@ class ProducerNetwork(Network):
 class Writer(threading.Thread):
     """Hands lists to a producer, one after the other, and replaces a producer that has failed.
 
+    ``topics`` are those that it is about to write to.
     ``on_ready`` is called once, on this thread: with None when Kafka has answered for the first
     time, or with what it refuses; then the thread ends. A later refusal is waited for.
     Larger records than ``kafka.shape`` allows (before compression) are refused here.
@@ -80,10 +81,12 @@ class Writer(threading.Thread):
         kafka: Kafka,
         *,
         on_ready: Callable[[KafkaRefused | None], object],
+        topics: Collection[str] = (),
     ) -> None:
         super().__init__(name="kafka-writer", daemon=True)
         self._kafka = kafka
         self._on_ready = on_ready
+        self._topics = topics
         self._inbox: SimpleQueue[Sequence[Delivery] | None] = SimpleQueue()
         self._stopping = threading.Event()
         self._producer: Any = None
@@ -205,6 +208,9 @@ class Writer(threading.Thread):
             partitioner=StickyPartitioner(),
             metrics_enabled=False,
         )
+        for topic in self._topics:
+            # Otherwise the first record of each waits 100 ms for the metadata of its topic.
+            self._network.cluster.add_topic(topic)
         return producer
 
 

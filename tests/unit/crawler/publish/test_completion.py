@@ -21,7 +21,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import NotAcknowledged, Out
 from crawlstream.model.crawl import ANSWER_PAGE, Lease
 from crawlstream.model.effects import Outcome
-from crawlstream.model.event import PageReply
+from crawlstream.model.event import PageReply, RecordPlace
 from crawlstream.wire import replies as wire
 from support.crawler.leases import lease
 
@@ -55,6 +55,11 @@ class Ending:
             self._away -= 1
             raise NotAcknowledged("no word", records)
         self.acknowledged += records
+
+    async def place(self, record: Out) -> RecordPlace:
+        """As ``KafkaSink.place``."""
+        await self.send([record])
+        return RecordPlace("t", 0, len(self.acknowledged) - 1)
 
     @property
     def replies(self) -> list[PageReply]:
