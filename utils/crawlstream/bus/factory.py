@@ -16,9 +16,7 @@ from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.writer import LINGER_MS
 
 
-def make_sink(
-    kafka: Kafka, *, linger_ms: int = LINGER_MS, topics: Collection[str] = ()
-) -> Sink:
+def make_sink(kafka: Kafka, *, linger_ms: int = LINGER_MS, topics: Collection[str] = ()) -> Sink:
     """A sink of the records that a process writes; see :class:`KafkaSink` for the options."""
     return KafkaSink(kafka, linger_ms=linger_ms, topics=topics)
 
