@@ -102,6 +102,7 @@ async def begin_batch(
     for renders in {bool(plan.order.render): plan for plan in plans}.values():
         await check_workers(service, renders.request)
     service.extraction.warm()
+    service.records.warm(service.topics.crawled)
     batch = ScrapeBatch(name)
     with audited(client, "scrape", scrapes=len(orders)):
         if not service.reach.kafka:
