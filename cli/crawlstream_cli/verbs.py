@@ -67,6 +67,11 @@ VERBS = {
         _CRAWL,
     ),
     "get": Verb("crawlstream_cli.get.command:get", "Fetch one page and print it.", _CRAWL),
+    "mcp": Verb(
+        "crawlstream_cli.agents.command:mcp",
+        "Serve tools to language models, on standard input and output.",
+        _CRAWL,
+    ),
     "feed": Verb("crawlstream_cli.feed:feed", "Send requests, from a file or one by one.", _CRAWL),
     "stop": Verb("crawlstream_cli.steer:stop", "Stop a crawl and drop its queued pages.", _CRAWL),
     "pause": Verb("crawlstream_cli.steer:pause", "Pause a crawl.", _CRAWL),
@@ -160,7 +165,7 @@ VERBS = {
     ),
     "install": Verb(
         "crawlstream_cli.machine.install:install",
-        "Install packages of optional features: Parquet, S3, PostgreSQL, SQL, texts, TLS profiles.",
+        "Install packages of optional features: Parquet, S3, PostgreSQL, SQL, texts, TLS, MCP.",
         _KEEP,
         joins_cluster=False,
     ),

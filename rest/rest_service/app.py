@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -58,6 +58,9 @@ from rest_service.v2 import (
 )
 from rest_service.v2.scrapes import batches
 
+if TYPE_CHECKING:
+    from rest_service.agents.mcp_route import McpRoute
+
 _PREDECESSORS = {"/", "/feed", "/poll"}
 _SCREENS = (
     cluster_screens,
@@ -80,8 +83,8 @@ _NO_PAGE = "There is no such page. The links above lead to all screens."
 _UNEXPECTED = "An error occurred while processing your request."
 
 
-def make_app(service: Service) -> ASGIApp:
-    """Return the whole service as one ASGI application."""
+def make_app(service: Service, tools: McpRoute | None = None) -> ASGIApp:
+    """Return the whole service as one ASGI application, with tools for agents if there are any."""
     app = DocumentedAPI(
         title="crawlstream",
         version=__version__,
@@ -113,14 +116,19 @@ def make_app(service: Service) -> ASGIApp:
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(CrawlstreamError, _on_ours)
     app.add_exception_handler(Exception, _on_unexpected)
+    if tools is not None:
+        app.router.routes.append(tools.route)
     settings = service.settings
-    return Gate(
+    gate = Gate(
         _Straight(Heads(app), service),
         keyring=Keyring(settings.api_keys),
         limiter=RateLimiter(settings.rest_rate),
         max_body_bytes=settings.rest_max_body_bytes,
         refuse=_refuse,
     )
+    if tools is not None:
+        tools.connect(gate)
+    return gate
 
 
 class _Straight:

@@ -38,6 +38,7 @@ from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream_frontier.opening.identity import check_cluster
 from crawlstream_frontier.opening.servers import open_frontiers, shelf_of
 from crawlstream_frontier.partitions.frontiers import Frontiers
+from rest_service.agents.optional import mcp_route_of
 from rest_service.app import make_app
 from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.connections import KEEP_ALIVE_S, MAX_CONNECTIONS, Connections, allow_files
@@ -63,6 +64,7 @@ async def run(settings: Settings) -> None:
     configure(settings, "rest")
     stop = Stop()
     listener = _listen(settings)
+    tools = mcp_route_of(settings)
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
         process = Process(kind="rest")
@@ -89,7 +91,7 @@ async def run(settings: Settings) -> None:
         helpers = await stack.enter_async_context(
             beside(
                 *(reader.run(), heartbeat.run(), service.sampler.run()),
-                service.flights.report(service.frontier),
+                *(service.flights.report(service.frontier), *([tools.run()] if tools else ())),
                 _or_stop(stop, _sending(service, sink)),
                 _or_stop(stop, _looking(service, reader)),
             )
@@ -98,7 +100,7 @@ async def run(settings: Settings) -> None:
         port, host = settings.metrics_port, settings.metrics_host
         await stack.enter_async_context(serve(port, check, host=host))
         log.info("start", node=process.node, host=settings.rest_host, port=settings.rest_port)
-        await _serve(make_app(service), listener, service=service, stop=stop)
+        await _serve(make_app(service, tools), listener, service=service, stop=stop)
         _raise_refusal(helpers)
     log.info("end")
 

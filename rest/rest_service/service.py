@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
@@ -25,7 +25,7 @@ from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
 from crawlstream_frontier.partitions.frontiers import Frontiers
 from crawlstream_frontier.scrapes.scrape_names import ScrapeNames
-from rest_service.http.access import Client
+from rest_service.http.access import MCP_AGENT, Client
 from rest_service.http.byte_budget import ByteBudget
 from rest_service.http.envelope import RequestRefused
 from rest_service.http.fair_semaphore import FairSemaphore
@@ -164,7 +164,9 @@ async def _service_of(request: Request) -> Service:
 
 
 async def _client_of(request: Request) -> Client:
-    return cast(Client, request.scope[CLIENT])
+    client = cast(Client, request.scope[CLIENT])
+    is_agent = request.headers.get("user-agent", "").startswith(MCP_AGENT)
+    return replace(client, via="mcp") if is_agent else client
 
 
 TheService = Annotated[Service, Depends(_service_of)]

@@ -32,6 +32,8 @@ _CLIENTS_REMEMBERED = 10_000
 _GUESSES = 10.0
 """Wrong keys that an address may try at once."""
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+MCP_AGENT = "crawlstream-mcp/"
+"""Beginning of the ``User-Agent`` of tools that language models call."""
 FORMS = "/ui/do"
 """Prefix of the path of a form, before the path of its route of ``/v2``."""
 
@@ -63,6 +65,8 @@ class Client:
     """Schedules that may exist when the client adds one; None: any number."""
     scrapes: int | None = None
     """Scrapes in progress; None: the default number."""
+    via: str | None = None
+    """``mcp`` if it says that a tool of an agent makes its request."""
 
     @property
     def sees_secrets(self) -> bool:
@@ -85,6 +89,8 @@ class Client:
 _NEEDED: Mapping[tuple[str, str], Role] = {
     ("POST", "/"): Role.READ,
     ("POST", "/poll"): Role.READ,
+    # Each tool needs the role of the routes that it calls.
+    ("POST", "/mcp"): Role.READ,
     ("POST", "/feed"): Role.SUBMIT,
     ("POST", "/v2/crawls"): Role.SUBMIT,
     ("POST", "/v2/check"): Role.SUBMIT,
@@ -109,7 +115,7 @@ def role_needed(method: str, path: str) -> Role:
 _SCRAPES = "/v2/scrape/"
 _OF_APPLICATIONS = frozenset(
     {
-        *("/", "/feed", "/poll", "/v2/openapi.json"),
+        *("/", "/feed", "/poll", "/mcp", "/v2/openapi.json"),
         *("/v2/crawls", "/v2/check", "/v2/crawl", "/v2/rejected/replay", "/v2/scrape"),
         *("/v2/crawl/runs", "/v2/crawl/compare", "/ui/crawl/runs", "/ui/crawl/compare"),
         *(f"/v2/crawl/{verb}" for verb in ("stop", "pause", "resume", "reprioritize")),
@@ -153,7 +159,7 @@ class Keyring:
         address = request.client.host if request.client else "unknown"
         if self.is_empty:
             return Client(peer_of(address), Role.OPERATE, address)
-        secret = _secret_of(request)
+        secret = secret_of(request)
         if secret is None:
             return Client(peer_of(address), Role.ANYONE, address)
         digest = _digest(secret)
@@ -180,7 +186,7 @@ def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def _secret_of(request: Request) -> str | None:
+def secret_of(request: Request) -> str | None:
     """Return the key from ``X-API-Key``, a bearer token, or a browser's password."""
     if key := request.headers.get("x-api-key"):
         return key

@@ -2,7 +2,7 @@
 
 It names the key, never its secret; the address of the connection, which may be a proxy's; the
 action, its target, and its outcome. ``unavailable`` means that it may have taken effect all
-the same. Names that clients chose are cut.
+the same. ``via`` is ``mcp`` for a tool of an agent. Names that clients chose are cut.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def audited(client: Client, action: str, **target: object) -> Iterator[None]:
             address=client.address,
             action=action,
             outcome=outcome,
+            **({"via": client.via} if client.via else {}),
             **{name: value for name, value in target.items() if value is not None},
         )
 

@@ -13,9 +13,10 @@ from crawlstream.bus.records import Record
 from crawlstream.model.delivered import Delivered
 from crawlstream.model.event import PageReply, RecordPlace
 from crawlstream.wire import delivered
-from crawlstream_extract.extract import Extracted, ExtractRequest
+from crawlstream_extract.extract import Extracted
 from rest_service.http.access import Client
 from rest_service.service import Service
+from rest_service.topics.contents import FormatsWanted, extracted
 from rest_service.v2.scrape_order import PageShape
 
 _ENVELOPE_BYTES = 64 * 1024
@@ -41,7 +42,7 @@ async def scraped(
         if page is None:
             return {**told, **_without_record(reply, reply.place, problem="unreadable")}
         started = time.monotonic()
-        made = await _extracted(service, page, shape)
+        made = await extracted(service.extraction, page, _wanted(shape))
         timings = {"site": page.latency_ms, "read": read_ms, "extract": _ms_since(started)}
         return {**told, **_with_page(page, record, made, shape), "timings_ms": timings}
 
@@ -60,22 +61,9 @@ async def _decoded(record: Record) -> Delivered | None:
         return None
 
 
-async def _extracted(service: Service, page: Delivered, shape: PageShape) -> Extracted:
-    """Return the formats of a page; always with its metadata, where its title is."""
-    wanted = [name for name in shape.formats if name in _TEXTS]
-    if not page.body:
-        return Extracted(formats=dict.fromkeys(wanted, ""), problems=("body: empty",))
-    return await service.extraction.run(
-        ExtractRequest(
-            body=page.body,
-            encoding=page.encoding,
-            mime=page.mime,
-            url=page.response_url,
-            formats=list(dict.fromkeys([*wanted, "metadata"])),
-            main=shape.main,
-            max_chars=shape.max_chars,
-        )
-    )
+def _wanted(shape: PageShape) -> FormatsWanted:
+    formats = [name for name in shape.formats if name in _TEXTS]
+    return FormatsWanted(formats=formats, main=shape.main, max_chars=shape.max_chars)
 
 
 def _with_page(

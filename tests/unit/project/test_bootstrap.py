@@ -15,7 +15,7 @@ from crawlstream import __version__
 from crawlstream_cli.verbs import VERBS
 
 ROOT = Path(__file__).parents[3]
-EVERYTHING = ("chaos", "dev", "docs", "extract", "pipeline", "query", "tls")
+EVERYTHING = ("chaos", "dev", "docs", "extract", "mcp", "pipeline", "query", "tls")
 """The sets of packages that tests and benchmarks need."""
 _TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "mkdir", "mv", "rm", "sed", "uname")
 

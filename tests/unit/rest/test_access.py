@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from crawlstream.boot.api_keys import ApiKey
 from crawlstream.model.request import RequestLimits
 from crawlstream.wire import requests
+from rest_service.agents.mcp_route import McpRoute
 from rest_service.app import make_app
 from rest_service.http.access import Keyring, RateLimiter, Role
 from rest_service.http.envelope import success
@@ -27,6 +28,7 @@ TABLE = {
     "GET /": "read",
     "POST /": "read",
     "POST /poll": "read",
+    "POST /mcp": "read",
     "POST /feed": "submit",
     "GET /ui/crawls": "read",
     "GET /ui/crawl": "read",
@@ -114,7 +116,15 @@ TABLE = {
 """Route -> the least role that may use it. ``POST /feed`` needs more for some requests."""
 
 OF_APPLICATIONS = {
-    *("GET /", "POST /", "POST /poll", "POST /feed", "GET /v2/openapi.json", "GET /docs"),
+    *(
+        "GET /",
+        "POST /",
+        "POST /poll",
+        "POST /mcp",
+        "POST /feed",
+        "GET /v2/openapi.json",
+        "GET /docs",
+    ),
     *("GET /ui/crawls", "GET /ui/crawl", "GET /ui/crawl/failures", "GET /ui/crawl/pages"),
     *("GET /ui/page/preview", "GET /ui/page/older", "GET /ui/page/newer", "GET /ui/page/of"),
     *("GET /ui/page", "GET /ui/rejected", "GET /ui/rejected/one", "GET /ui/submit"),
@@ -145,7 +155,7 @@ _BOUND = "bound-secret-0123456789"
 def _application() -> Any:
     settings = SimpleNamespace(api_keys=(), rest_rate=0, rest_max_body_bytes=1024)
     service: Any = SimpleNamespace(settings=settings)
-    gate: Any = make_app(service)
+    gate: Any = make_app(service, McpRoute(may_change=False))
     return gate._app._app._app
 
 

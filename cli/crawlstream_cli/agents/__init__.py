@@ -1,0 +1,1 @@
+"""``crawlstream mcp``: tools for language models."""
