@@ -134,15 +134,12 @@ async def crawl_is_followed(client: Client, url: str, wait_until: WaitUntil) -> 
 
     crawl = await wait_until(is_over, timeout_s=90)
     assert (crawl["state"], crawl["done"], crawl["failed"]) == ("finished", 2, 0)
-    pages = list[Any]()
-    cursor = None
-    while True:
-        wanted = {"cursor": cursor} if cursor else {}
-        part = await called(client, "crawl_results", crawlid=crawlid, max_chars=100, **wanted)
+    part = await called(client, "crawl_results", crawlid=crawlid, limit=1, max_chars=100)
+    pages: list[Any] = part["pages"]
+    while not part["at_end"]:
+        wanted = {"crawlid": crawlid, "cursor": part["cursor"], "max_chars": 100}
+        part = await called(client, "crawl_results", **wanted)
         pages += part["pages"]
-        cursor = part["cursor"]
-        if part["at_end"]:
-            break
     by_url = {page["url"]: page for page in pages}
     assert set(by_url) == {url, f"{url}b"}
     assert by_url[url]["content"].startswith("# Lamps")

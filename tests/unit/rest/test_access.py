@@ -228,7 +228,14 @@ def test_the_description_has_every_route_and_one_form_of_refusal() -> None:
     told = _application().openapi()
     paths = told["paths"].items()
     found = {f"{method.upper()} {path}" for path, methods in paths for method in methods}
-    hidden = {"GET /health", "GET /static", "GET /docs", "GET /v2/openapi.json", "POST /"}
+    hidden = {
+        "GET /health",
+        "GET /static",
+        "GET /docs",
+        "GET /v2/openapi.json",
+        "POST /",
+        "POST /mcp",
+    }
     assert found == {route for route in TABLE if "/ui/" not in route} - hidden
     text = json.dumps(told)
     assert "HTTPValidationError" not in text
