@@ -2,7 +2,7 @@
 
 ``agent_tools``   the table of tools, with the arguments and results that their schemas are made of
 ``v2_client``     calls the REST service for a tool, with the key of the tool's caller
-``refusals``      errors of REST, as sentences that a model can act on
+``tool_refusals`` errors of REST, as sentences that a model can act on
 ``page_fence``    marks text of websites as data
 ``mcp_server``    serves the table with the protocol's own library
 ``mcp_route``     the server at ``/mcp`` of the REST service

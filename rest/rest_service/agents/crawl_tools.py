@@ -12,7 +12,7 @@ from pydantic import Field
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.statuses import ENDED
 from crawlstream.model.url import host_of, seed_url
-from rest_service.agents.refusals import ToolRefused
+from rest_service.agents.tool_refusals import ToolRefused
 from rest_service.agents.scrape_tools import MOST_CHARS
 from rest_service.agents.tool_table import (
     AgentTool,
@@ -45,7 +45,7 @@ class StatusArguments(ToolArguments):
     appid: AppId = None
 
 
-class CrawlProgress(ToolResult):
+class AgentCrawl(ToolResult):
     """How far a crawl is. Each page that it has admitted is counted once."""
 
     appid: str
@@ -78,7 +78,7 @@ class StatusResult(ToolResult):
     """Crawls, the latest activity first."""
 
     total: int
-    crawls: list[CrawlProgress]
+    crawls: list[AgentCrawl]
 
 
 class ResultsArguments(ToolArguments):
@@ -98,7 +98,7 @@ class ResultsArguments(ToolArguments):
     )
 
 
-class CrawledPage(ToolResult):
+class AgentPage(ToolResult):
     """A page of a crawl."""
 
     url: str
@@ -116,7 +116,7 @@ class CrawledPage(ToolResult):
 class ResultsResult(ToolResult):
     """Pages in the order of their partitions; `cursor` is where the next ones begin."""
 
-    pages: list[CrawledPage]
+    pages: list[AgentPage]
     cursor: str
     at_end: bool
     """False: call again with `cursor`, also if there is no page in this result."""
@@ -172,9 +172,9 @@ async def _status(client: V2Client, wanted: StatusArguments) -> ToolAnswer:
     return ToolAnswer(StatusResult(total=1, crawls=[_progress(one.data)]))
 
 
-def _progress(told: dict[str, Any]) -> CrawlProgress:
-    fields = {name: told[name] for name in CrawlProgress.model_fields if name in told}
-    return CrawlProgress(**fields, is_over=told["state"] in ENDED)
+def _progress(told: dict[str, Any]) -> AgentCrawl:
+    fields = {name: told[name] for name in AgentCrawl.model_fields if name in told}
+    return AgentCrawl(**fields, is_over=told["state"] in ENDED)
 
 
 async def _results(client: V2Client, wanted: ResultsArguments) -> ToolAnswer:
@@ -197,11 +197,11 @@ async def _results(client: V2Client, wanted: ResultsArguments) -> ToolAnswer:
     return ToolAnswer(result, [SiteText(page.url, page.content) for page in pages if page.content])
 
 
-def _page(record: dict[str, Any]) -> CrawledPage:
+def _page(record: dict[str, Any]) -> AgentPage:
     value = record["value"]
     fields = ("url", "response_url", "status_code", "depth", "timestamp")
     made = ("partition", "offset", "content", "truncated", "problems")
-    return CrawledPage(
+    return AgentPage(
         **{name: value.get(name) for name in fields},
         **{name: record[name] for name in made if name in record},
     )

@@ -14,7 +14,7 @@ from mcp.server.lowlevel.server import Server
 from crawlstream import __version__
 from rest_service.agents.crawl_tools import CRAWL, CRAWL_RESULTS, CRAWL_STATUS, CRAWL_STOP
 from rest_service.agents.page_fence import fenced
-from rest_service.agents.refusals import ToolRefused
+from rest_service.agents.tool_refusals import ToolRefused
 from rest_service.agents.scrape_tools import SCRAPE, SCRAPE_READ
 from rest_service.agents.tool_table import AgentTool, ToolAnswer
 from rest_service.agents.v2_client import V2Client
@@ -37,7 +37,7 @@ _ABOUT = (
 
 
 class ToolCaller(NamedTuple):
-    """Who calls tools, as far as it is known."""
+    """Caller of tools."""
 
     client: V2Client
     role: Role

@@ -1,4 +1,4 @@
-"""Whether this process serves tools to agents; the libraries are imported only then."""
+"""Import the tools of agents, and their libraries, only where an operator has turned them on."""
 
 from __future__ import annotations
 

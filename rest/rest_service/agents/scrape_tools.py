@@ -29,7 +29,7 @@ _ADVICE = {
     "robots": "The robots.txt of the site does not allow it. Use another source.",
     "dns": "There is no such host: check the URL.",
 }
-"""What to do, by the reason why there is no page."""
+"""Advice by the reason why there is no page."""
 
 TextFormat = Annotated[
     Literal["markdown", "text", "links"],
@@ -76,7 +76,7 @@ class ScrapedPage(ToolResult):
 
 
 class ScrapeResult(ToolResult):
-    """What came of a scrape."""
+    """Page of a scrape, or the reason why there is none."""
 
     id: str
     state: Literal["done", "failed", "waiting"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rest_service.agents.refusals import ToolRefused
+from rest_service.agents.tool_refusals import ToolRefused
 from rest_service.agents.v2_client import V2Client
 from rest_service.http.access import Role
 

@@ -11,11 +11,12 @@ import orjson
 
 from crawlstream import __version__
 from crawlstream.called import COMMAND
-from rest_service.agents.refusals import ToolRefused, sentence_of
+from crawlstream.wire import jsontext
+from rest_service.agents.tool_refusals import ToolRefused, sentence_of
 from rest_service.http.access import MCP_AGENT
 
 AGENT = f"{MCP_AGENT}{__version__}"
-"""``User-Agent`` of all calls, by which the audit log knows them."""
+"""Value of ``User-Agent`` in all calls, by which the audit log recognises them."""
 DEFAULT_APPID = "agents"
 
 
@@ -79,7 +80,7 @@ def _unreachable(http: httpx2.AsyncClient, error: httpx2.HTTPError) -> str:
 def _answer_of(reply: httpx2.Response) -> V2Answer:
     retry_after = reply.headers.get("retry-after", "")
     try:
-        envelope = orjson.loads(reply.content)
+        envelope: Any = jsontext.loads(reply.content)
         if reply.status_code < 300:
             left_s = int(retry_after) if retry_after.isdecimal() else 0
             return V2Answer(reply.status_code, envelope["data"], left_s)

@@ -53,7 +53,7 @@ async def extracted(extraction: Extraction, page: Delivered, wanted: FormatsWant
 
 
 def check_contents(name: str, limit: int) -> None:
-    """Raise RequestRefused (422) unless records of this topic, and so many, can have a text."""
+    """Raise RequestRefused (422) for records other than results, or more than MOST_CONTENTS."""
     if name != "results":
         raise RequestRefused(422, "`content` is for results only.", code="invalid")
     if limit > MOST_CONTENTS:

@@ -76,7 +76,7 @@ async def over_http(rest: RestProcess, key: str, mode: str = "auto") -> AsyncIte
 async def test_the_client_drives_crawl_status_results_and_scrape(
     cluster: Cluster, wait_until: WaitUntil, tmp_path: Path
 ) -> None:
-    """Over HTTP, where the operator permits crawls; the audit log tells who did what."""
+    """Over HTTP, where the operator permits crawls; the audit log has each change with its key."""
     modes = {"CRAWLSTREAM_MCP": "submit", "CRAWLSTREAM_API_KEYS": KEYS}
     async with another(cluster, tmp_path, **modes) as rest:
         with site_of(PAGES) as (site, host):

@@ -297,7 +297,7 @@ def test_a_set_that_does_not_exist_is_named_with_those_that_do(machine: Machine)
     """Before anything is installed."""
     done = machine.run("install", "parquet")
     assert done.returncode == 1
-    sets = "build chaos dev docs extract pipeline query tls"
+    sets = "build chaos dev docs extract mcp pipeline query tls"
     assert f"no set of packages 'parquet': {sets} are" in done.stderr
     assert not (machine.checkout / ".venv").exists()
 

@@ -21,7 +21,7 @@ class Echo:
     """Makes text of a page without worker processes: its body."""
 
     async def run(self, request: ExtractRequest) -> Extracted:
-        """Return the body as Markdown, and a problem of metadata, which nobody wanted."""
+        """Return the body as Markdown, and a problem of metadata, which is not reported."""
         text = request.body.decode()
         return Extracted(formats={"markdown": text}, problems=("metadata: not_html",))
 
@@ -35,8 +35,8 @@ ECHO = cast(Extraction, Echo())
 
 
 @pytest.mark.parametrize("with_bodies", [True, False])
-async def test_each_result_has_its_text(with_bodies: bool) -> None:
-    """In place of its body, unless that is wanted, too; a record that is no result has none."""
+async def test_each_result_has_its_text(*, with_bodies: bool) -> None:
+    """In place of its body, unless that is wanted, too; a record that is not a result has none."""
     found = records(orjson.loads(record(1)), {"url": "none"})
     await add_contents(ECHO, found, WANTED, with_bodies=with_bodies)
     told = [(each["content"], each["truncated"], each["problems"]) for each in found]

@@ -27,7 +27,7 @@ _ADVICE: Mapping[str, str] = {
     "unavailable": "The cluster does not answer at the moment. " + _AGAIN,
     "unknown_crawl": "`crawl_status` without `crawlid` lists the crawls that exist.",
 }
-"""What to do, by code."""
+"""Advice for a model, by code."""
 
 
 class ToolRefused(CrawlstreamError):
