@@ -12,8 +12,8 @@ from pydantic import Field
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.statuses import ENDED
 from crawlstream.model.url import host_of, seed_url
-from rest_service.agents.tool_refusals import ToolRefused
 from rest_service.agents.scrape_tools import MOST_CHARS
+from rest_service.agents.tool_refusals import ToolRefused
 from rest_service.agents.tool_table import (
     AgentTool,
     SiteText,

@@ -14,8 +14,8 @@ from mcp.server.lowlevel.server import Server
 from crawlstream import __version__
 from rest_service.agents.crawl_tools import CRAWL, CRAWL_RESULTS, CRAWL_STATUS, CRAWL_STOP
 from rest_service.agents.page_fence import fenced
-from rest_service.agents.tool_refusals import ToolRefused
 from rest_service.agents.scrape_tools import SCRAPE, SCRAPE_READ
+from rest_service.agents.tool_refusals import ToolRefused
 from rest_service.agents.tool_table import AgentTool, ToolAnswer
 from rest_service.agents.v2_client import V2Client
 from rest_service.http.access import Role
