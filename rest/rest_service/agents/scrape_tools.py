@@ -49,6 +49,9 @@ class ScrapeArguments(ToolArguments):
     format: TextFormat = "markdown"
     main: MainContent = True
     render: Annotated[bool, Field(description="In a browser, for pages that need scripts.")] = False
+    max_age: Annotated[
+        int, Field(ge=0, le=2_592_000, description="A page this many seconds old will do.")
+    ] = 0
     max_chars: MaxChars = 20_000
     wait: WaitSeconds = 30
 
@@ -81,6 +84,8 @@ class ScrapeResult(ToolResult):
     id: str
     state: Literal["done", "failed", "waiting"]
     page: ScrapedPage | None = None
+    age_s: int | None = None
+    """Seconds since the site answered."""
     content: str | None = None
     next_start: int | None = None
     """Where `scrape_read` reads on; null: there is no more."""
@@ -101,6 +106,7 @@ async def _scrape(client: V2Client, wanted: ScrapeArguments) -> ToolAnswer:
         "formats": [wanted.format],
         "main": wanted.main,
         "render": wanted.render,
+        "max_age": wanted.max_age,
         "max_chars": _WHOLE_CHARS,
         "wait": wanted.wait,
     }
@@ -140,6 +146,7 @@ def _told(answer: V2Answer, format_: str, *, start: int, most: int) -> ToolAnswe
         id=data["id"],
         state="done",
         page=page,
+        age_s=data.get("age_s"),
         content=shown,
         next_start=more,
         truncated=data["truncated"] and more is None,
