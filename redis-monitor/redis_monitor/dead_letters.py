@@ -17,6 +17,7 @@ from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import entry_id, fingerprint
 from crawlstream.model.web.priorities import rules_below
 from crawlstream.model.web.priority_fields import rule_fields
+from crawlstream.model.web.url_parameters import parameter_fields
 from crawlstream.wire import events, jsontext, rejects, replies
 
 _NOT_A_FIELD = frozenset({"answer", "seed_url", "site", "uuid"})
@@ -176,6 +177,8 @@ def _as_request(owed: OutboxRecord, lease: Lease) -> bytes:
         fields["priorities"] = [rule_fields(rule) for rule in rules]
     else:
         fields.pop("priorities")
+    if names := lease.profile.parameters:
+        fields["parameters"] = parameter_fields(names)
     fields |= request | {"maxdepth": max(lease.profile.maxdepth - lease.entry.depth, 0)}
     if lease.entry.moved_to and lease.profile.allowed_domains:
         fields["allowed_domains"] = [*lease.profile.allowed_domains, lease.entry.moved_to]

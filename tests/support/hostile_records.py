@@ -221,6 +221,10 @@ def _wrong_types() -> Iterator[Hostile]:
         ),
         (("purpose",), ("", "ai-train", "SEARCH", 1, True, [], {}, "None")),
         (("guard",), ("", "OFF", "eager", 1, True, [], {}, "None")),
+        (
+            ("parameters",),
+            ("a", 1, True, [], ["a"], {"drop": "a"}, {"drop": [1]}, {"off": ["a"]}),
+        ),
         (("priorities",), ("a", 1, True, {}, [], [1], [{}], [{"add": "1"}], [{"rank": [1, 2]}])),
         (("directives",), ("", "OBEY", 1, True, [], {}, "always", "None")),
         (("purse",), ("", 1, True, [], {}, "a b", "a" * 41)),

@@ -146,6 +146,26 @@ class RequestOptions:
             )
         ),
     ] = None
+    keep_parameter: Annotated[
+        _Texts,
+        typer.Option(
+            metavar="NAME",
+            help=(
+                "Parameter that links keep, whatever the waste guard has learned; NAME* is all that"
+                " begin so. Repeatable."
+            ),
+        ),
+    ] = None
+    drop_parameter: Annotated[
+        _Texts,
+        typer.Option(
+            metavar="NAME",
+            help=(
+                "Parameter that links lose before they are followed, such as 'utm_*'; repeatable."
+                " Those of CRAWLSTREAM_DROP_PARAMETERS are dropped in any case, unless kept."
+            ),
+        ),
+    ] = None
     header: Annotated[
         _Texts,
         typer.Option(
@@ -223,6 +243,7 @@ class RequestOptions:
             "drop": self.drop,
             "purpose": self.purpose,
             "guard": self.guard,
+            "parameters": _parameters(self.keep_parameter, self.drop_parameter),
             "headers": _pairs("--header", ":", self.header or ()),
             "attrs": _pairs("--attr", "=", self.attr or ()),
             **scope_fields(self.scope, seeds, self.allow_domain or ()),
@@ -251,6 +272,10 @@ def _pairs(option: str, mark: str, texts: Iterable[str]) -> Mapping[str, str]:
             )
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+def _parameters(keep: _Texts, drop: _Texts) -> Mapping[str, list[str]]:
+    return {name: told for name, told in (("keep", keep), ("drop", drop)) if told}
 
 
 def _preference(text: str) -> Mapping[str, Any]:

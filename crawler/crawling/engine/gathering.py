@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from scrapy import Request, Spider
@@ -12,6 +13,7 @@ from crawling.links.by_verdict import by_verdict
 from crawling.links.children import Children, Outlinks
 from crawling.page.page import Page
 from crawling.parts import Parts
+from crawling.quality.parameter_rules import parameter_rules
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.result import CrawlResult
 
@@ -30,7 +32,11 @@ class Gathering:
         self._fetches_pages = getattr(spider, "fetches_pages", True)
         self._children = Children(page, parts.traps, spider=spider)
         waste = parts.endings.waste
-        self._judge = waste.judge_of(page) if waste and page.guard else None
+        settings = parts.outcomes.settings
+        self._parameters = parameter_rules(
+            page.lease.profile.parameters, settings.keep_parameters, settings.drop_parameters
+        )
+        self._judge = waste.judge_of(page, self._parameters) if waste and page.guard else None
 
     def take(self, each: Any) -> Any:
         """Keep links and requests; anything else comes back, an item for the pipelines."""
@@ -50,15 +56,26 @@ class Gathering:
         return None
 
     def _follow(self, links: Outlinks) -> None:
-        """Add links; those that a spider without pages keeps for itself have no priority rules."""
-        is_of_pages = self._fetches_pages or links.spiderid is not None
-        for change, some in by_priority(links, self._page) if is_of_pages else ((0, links),):
-            if self._judge is None or not is_of_pages:
-                self._add(some, change)
-            else:
-                is_listed = not self._fetches_pages
-                for is_last, part in by_verdict(some, self._page, self._judge, is_listed=is_listed):
-                    self._add(part, change, is_last=is_last)
+        """Add links; those that a spider without pages keeps for itself are not judged."""
+        if self._fetches_pages or links.spiderid is not None:
+            for change, some in by_priority(links, self._page):
+                self._follow_pages(some, change)
+        else:
+            self._add(links, 0)
+
+    def _follow_pages(self, links: Outlinks, change: int) -> None:
+        """Add links to pages, as their parameters and the waste guard have it."""
+        rules, judge = self._parameters, self._judge
+        clean = replace(links, urls=[rules.clean(url) for url in links.urls]) if rules else links
+        if judge is None:
+            self._add(clean, change)
+            return
+        is_listed = not self._fetches_pages
+        for is_last, part in by_verdict(clean, self._page, judge, is_listed=is_listed):
+            self._add(part, change, is_last=is_last)
+        if rules and self._page.guard and (left_out := self._page.guard.left_out):
+            pairs = zip(links.urls, clean.urls, strict=True)
+            left_out.update(url for url, cleaned in pairs if cleaned in left_out)
 
     def _add(self, links: Outlinks, change: int, *, is_last: bool = False) -> None:
         add, response = self._children, self._response

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from crawling.page.page import Page
 from crawling.page.rights import SiteSays
 from crawling.page.scrapy_request import agent_of
+from crawling.quality.parameter_rules import parameter_rules
 from crawling.response.outcome import Outcomes
 from crawling.response.redirects import moved_to_clean
 from crawling.robots.rules import RobotsRules
@@ -77,9 +78,16 @@ class Verdicts:
         This takes long where the file is long.
         """
         url, agent = page.lease.entry.url, self.agent_of(page)
-        clean = rules.words.cleaned(url) if self._settings.clean_param else url
+        clean = self._cleaned(page, rules) if self._settings.clean_param else url
         says = None if rules.words.is_empty else rules.says_of(url, agent)
         return Found(rules.allow(url, agent), clean, says)
+
+    def _cleaned(self, page: Page, rules: RobotsRules) -> str:
+        """Return the URL of a page without the parameters that do not matter, unless kept."""
+        url, names = page.lease.entry.url, page.lease.profile.parameters
+        settings = self._settings
+        own = parameter_rules(names, settings.keep_parameters, settings.drop_parameters)
+        return rules.words.cleaned(url, own.keeps) if own else rules.words.cleaned(url)
 
     def judge(self, page: Page, rules: RobotsRules, found: Found) -> Verdict:
         """Return the verdict on a page after ``look_up``; one that is let through has a time."""

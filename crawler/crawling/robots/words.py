@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from crawling.page.statements import LICENSE, Statement
@@ -119,8 +119,11 @@ class Words:
         """Return what an agent is asked for: in its own groups, or else in those for any."""
         return self._groups.get(agent.lower()) or self._groups.get(ANY_AGENT) or _NO_GROUP
 
-    def cleaned(self, url: str) -> str:
-        """Return a URL without parameters that change nothing; the others keep their order."""
+    def cleaned(self, url: str, keeps: Callable[[str], bool] = lambda _name: False) -> str:
+        """Return a URL without parameters that change nothing; the others keep their order.
+
+        ``keeps``: parameters that stay in any case.
+        """
         before, question, rest = url.partition("?")
         if not question or not self._clean:
             return url
@@ -130,7 +133,7 @@ class Words:
         kept = [
             part
             for part in query.split("&")
-            if not any(part.partition("=")[0] in names for names in needless)
+            if keeps(name := part.partition("=")[0]) or not any(name in names for names in needless)
         ]
         if len(kept) == query.count("&") + 1:
             return url

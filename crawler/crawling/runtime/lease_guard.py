@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from crawling.page.page import Page
+from crawling.quality.parameter_rules import ParameterRules, parameter_rules
 from crawling.response.outcome import Outcomes
 from crawling.response.redirects import moved_to_clean
 from crawling.robots.screen import Screening
@@ -23,7 +24,7 @@ _LISTS_PAGES = "sitemap"
 
 
 class _Verdicts(Protocol):
-    def decision_on(self, page: Page) -> LinkDecision:
+    def decision_on(self, page: Page, rules: ParameterRules | None) -> LinkDecision:
         """Return the decision on a page as on a link to it."""
 
 
@@ -56,6 +57,7 @@ class LeaseGuard:
         self._outcomes = outcomes
         self._put_last = _Recent()
         self._mode, self._most = outcomes.settings.guard, outcomes.settings.guard_most
+        self._parameters = outcomes.settings.keep_parameters, outcomes.settings.drop_parameters
 
     def screen(self, pages: Iterable[Page], let_through: Callable[[Page], None]) -> None:
         """Let pages through that may be fetched now; end the others, or put them last."""
@@ -65,7 +67,7 @@ class LeaseGuard:
             if not self._may_be_judged(page):
                 kept.append(page)
                 continue
-            decision = _as_listed(page, self._verdicts.decision_on(page))
+            decision = _as_listed(page, self._verdicts.decision_on(page, self._rules_of(page)))
             if decision.refused:
                 refused[decision.refused, label_of(decision.family)].append(page)
             elif not self._moves(page, decision):
@@ -73,6 +75,9 @@ class LeaseGuard:
         for (reason, family), some in refused.items():
             self._outcomes.endings.skipping.skip_soon(some, reason=reason, family=family)
         self._rest.screen(kept, let_through)
+
+    def _rules_of(self, page: Page) -> ParameterRules | None:
+        return parameter_rules(page.lease.profile.parameters, *self._parameters)
 
     def _may_be_judged(self, page: Page) -> bool:
         """Return whether a page is one of a crawl in mode ``on``, found by a link, and new.

@@ -10,10 +10,11 @@ from zlib import crc32
 
 from crawling.quality.address_parts import host_hash, place_of
 from crawling.quality.family import PARAMETER
+from crawling.quality.parameter_rules import ParameterRules
 from crawlstream.model.url import host_of
 from crawlstream_frontier.waste.families import FamilyState
 from crawlstream_frontier.waste.verdicts import SiteVerdicts, exception_of
-from crawlstream_frontier.waste.votes import HOST
+from crawlstream_frontier.waste.votes import HOST, SitePlace
 
 _SEARCHES = frozenset({"q", "s", "query", "search", "keyword", "keywords", "text"})
 """Usual names of the parameter with the words of a search, whose pages are without number."""
@@ -35,19 +36,22 @@ class LinkDecision(NamedTuple):
     """Name of the refused family."""
 
 
-def decide(url: str, verdicts: SiteVerdicts | None, main_host: str) -> LinkDecision:
+def decide(
+    url: str, verdicts: SiteVerdicts | None, main_host: str, rules: ParameterRules | None = None
+) -> LinkDecision:
     """Return the decision on an address without fragment.
 
-    ``main_host`` is the name of the site's main host; empty: it is not known.
+    ``main_host`` is the name of the site's main host; empty: it is not known. Parameters that the
+    ``rules`` keep do not count.
     """
     if verdicts is None:
-        return LinkDecision(url, is_last=_is_search(url))
-    sample = crc32(url.encode(errors="surrogatepass")) >> 4
-    clean = _without_waste(url, verdicts, main_host, sample)
-    state, family = verdicts.worst(place_of(clean))
+        return LinkDecision(url, is_last=_is_search(url, rules))
+    sample = _sample_of(url)
+    clean = _without_waste(url, verdicts, main_host, rules)
+    state, family = verdicts.worst(_judged(place_of(clean), rules))
     if state is FamilyState.REFUSED and sample % _TRIED != _TRIED_AT:
         return LinkDecision(clean, refused=reason_of(family), family=family)
-    return LinkDecision(clean, is_last=state > FamilyState.OPEN or _is_search(clean))
+    return LinkDecision(clean, is_last=state > FamilyState.OPEN or _is_search(clean, rules))
 
 
 def reason_of(family: str) -> str:
@@ -55,7 +59,9 @@ def reason_of(family: str) -> str:
     return _REASONS.get(family) or _REASONS.get(family[:1]) or "guard_path"
 
 
-def _without_waste(url: str, verdicts: SiteVerdicts, main_host: str, sample: int) -> str:
+def _without_waste(
+    url: str, verdicts: SiteVerdicts, main_host: str, rules: ParameterRules | None
+) -> str:
     """Return a URL without what does not matter; a few keep it, for the evidence."""
     if not verdicts.dropped:
         return url
@@ -64,7 +70,8 @@ def _without_waste(url: str, verdicts: SiteVerdicts, main_host: str, sample: int
     kept: list[str] = []
     for argument in query.split("&") if query else ():
         name, equals, _value = argument.partition("=")
-        equal = verdicts.equal_pairs(PARAMETER + name) if equals else None
+        is_judged = equals and not (rules and rules.keeps(name))
+        equal = verdicts.equal_pairs(PARAMETER + name) if is_judged else None
         if equal is None:
             kept.append(argument)
         else:
@@ -74,11 +81,27 @@ def _without_waste(url: str, verdicts: SiteVerdicts, main_host: str, sample: int
         pairs.append(verdicts.equal_pairs(HOST) or 0)
         scheme, _, rest = address.partition("://")
         address = f"{scheme}://{rest.replace(host, main_host, 1)}"
-    if not pairs or sample % exception_of(min(pairs)) == 0:
+    if not pairs or _sample_of(url) % exception_of(min(pairs)) == 0:
         return url
     return f"{address}?{'&'.join(kept)}" if kept else address
 
 
-def _is_search(url: str) -> bool:
+def _sample_of(url: str) -> int:
+    return crc32(url.encode(errors="surrogatepass")) >> 4
+
+
+def _judged(place: SitePlace, rules: ParameterRules | None) -> SitePlace:
+    """Return a place without the families of parameters that are kept."""
+    if rules is None:
+        return place
+    kept = [name for name in place.families if name[:1] == PARAMETER and rules.keeps(name[1:])]
+    families = tuple(name for name in place.families if name not in kept)
+    return place._replace(families=families) if kept else place
+
+
+def _is_search(url: str, rules: ParameterRules | None) -> bool:
     _, _, query = url.partition("?")
-    return bool(query) and any(each.partition("=")[0] in _SEARCHES for each in query.split("&"))
+    if not query:
+        return False
+    names = {each.partition("=")[0] for each in query.split("&")}
+    return any(not (rules and rules.keeps(name)) for name in names & _SEARCHES)

@@ -17,6 +17,7 @@ import structlog
 from crawling.metrics import GUARD_CONFLICTS, GUARD_LINKS, GUARD_PAGES, GUARD_SITES
 from crawling.page.guard_notes import GuardNotes
 from crawling.page.page import Page
+from crawling.quality.parameter_rules import ParameterRules
 from crawling.waste.ballots import Ballot, Ballots, SiteName
 from crawling.waste.decisions import LinkDecision, decide
 from crawling.waste.evidence import may_vote, vote_of
@@ -70,7 +71,9 @@ class WasteWatch:
             return
         self._ballots.add(site, vote_of(page, self._is_of_site(page)), now)
 
-    def judge_of(self, page: Page) -> Callable[[str], LinkDecision] | None:
+    def judge_of(
+        self, page: Page, rules: ParameterRules | None
+    ) -> Callable[[str], LinkDecision] | None:
         """Return what decides about the links of a page to its own site, which are addresses.
 
         Links to other sites stay as they are. None: the crawl of the page does not act on verdicts.
@@ -81,15 +84,17 @@ class WasteWatch:
         verdicts, main_host = ballot.verdicts, ballot.main_host
 
         def judge(url: str) -> LinkDecision:
-            return decide(url, verdicts, main_host) if is_of_site(url) else LinkDecision(url)
+            if not is_of_site(url):
+                return LinkDecision(url)
+            return decide(url, verdicts, main_host, rules)
 
         return judge
 
-    def decision_on(self, page: Page) -> LinkDecision:
+    def decision_on(self, page: Page, rules: ParameterRules | None) -> LinkDecision:
         """Return the decision on a leased page of a crawl in mode ``on``, as on a link to it."""
         ballot = self._ballots.of(_site_of(page))
         ballot.guarded_at = time.monotonic()
-        return decide(page.lease.entry.url, ballot.verdicts, ballot.main_host)
+        return decide(page.lease.entry.url, ballot.verdicts, ballot.main_host, rules)
 
     def _is_of_site(self, page: Page) -> Callable[[str], bool]:
         """Return whether a URL is of the site of a page."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 from zlib import crc32
 
 from crawling.quality.address_parts import host_hash
 from crawlstream.model.throttle_table import ThrottleRule
+from crawlstream.model.web.refused_families import RefusedFamily
+from crawlstream.model.web.url_parameters import Parameters
 from crawlstream_chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream_frontier.waste.families import (
     Family,
@@ -56,32 +59,47 @@ def _links(web: CrawlerSite) -> tuple[str, ...]:
     return tuple(_usual(web, form) for form in FORMS)
 
 
-async def _crawl(cluster: CrawlerCluster, guard: str) -> tuple[list[str], tuple[str, ...]]:
+async def _crawl(
+    cluster: CrawlerCluster, guard: str, refused: int = 0, **asked: Any
+) -> tuple[list[str], tuple[str, ...]]:
     """Crawl a site whose second page is slow, so that its sketch is known.
 
-    Return the paths that were fetched, and the links of that page.
+    Return the paths that were fetched, and the links of that page, of which some are ``refused``.
     """
     await cluster.frontier.sketches.replace([SketchWrite(HOST, None, _sketch())])
     with serving({"/": page("/list")}) as web, cluster.worker():
         links = _links(web)
         web.pages["/list"] = Answer(page(*links).body, after_s=2.5)
         web.pages |= {path: page("/further") for path in (links[1], links[4])}
-        crawl = await cluster.feed(web.url("/"), crawlid=guard, maxdepth=9, guard=guard)
+        crawl = await cluster.feed(web.url("/"), crawlid=guard, maxdepth=9, guard=guard, **asked)
         state = await cluster.end_of(crawl, timeout_s=60)
-    assert state.filtered_by_reason.get("guard_parameter", 0) == (guard == "on")
+    assert state.filtered_by_reason.get("guard_parameter", 0) == refused
+    families = [RefusedFamily(HOST, "?sort", "guard_parameter", 1)]
+    assert list(state.refused_families) == families[:refused]
     return web.paths(), links
 
 
 async def test_links_are_followed_put_last_cleaned_and_refused(cluster: CrawlerCluster) -> None:
     """Pages of the last band come last, and lead on."""
     await cluster.set_rules(ONE_BY_ONE, {})
-    paths, (with_id, view, _sort, search, plain) = await _crawl(cluster, "on")
+    paths, (with_id, view, _sort, search, plain) = await _crawl(cluster, "on", 1)
     assert paths[:4] == ["/", "/list", "/p/1", plain]
     assert set(paths[4:]) == {view, search, "/further"}
     (listed,) = [each for each in cluster.results() if each["url"].endswith("/list")]
     assert listed["guard"] == {"refused": {"guard_parameter": 1}, "last": 2}
     names = [link["text"] for link in listed["links"]]
     assert names == [with_id, view, search, plain]
+
+
+async def test_a_crawl_keeps_and_drops_parameters_whatever_the_guard_has_learned(
+    cluster: CrawlerCluster,
+) -> None:
+    """Kept ones are requested in their spelling and in their turn; pages of others wait."""
+    await cluster.set_rules(ONE_BY_ONE, {})
+    names = Parameters(keep=("s*", "view"), drop=("n",))
+    paths, (with_id, view, sort, search, _plain) = await _crawl(cluster, "on", parameters=names)
+    assert set(paths) == {"/", "/list", with_id, view, sort, "/p/2", "/further", search}
+    assert paths.index(search) > max(map(paths.index, (view, sort, "/p/2")))
 
 
 async def test_a_crawl_that_watches_follows_all_links(cluster: CrawlerCluster) -> None:

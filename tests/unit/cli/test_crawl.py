@@ -72,6 +72,8 @@ def test_every_option_is_a_field_that_the_cluster_takes(typed: Any) -> None:
     assert dict(taken.headers) == {"X-Key": "a: b"}
     assert dict(taken.attrs) == {"team": "a=b", "empty": ""}
     assert (taken.priority, taken.maxdepth, taken.spiderid) == (70, 2, "shop")
+    (request,) = typed(SEED, "--drop-parameter", "utm_*", "--keep-parameter", "id")
+    assert request["parameters"] == {"keep": ["id"], "drop": ["utm_*"]}
     (request,) = typed(SEED, "--prefer", "/a=b=+200", "--prefer", "/c=-30", "--prefer", "/d=drop")
     preferred = [{"match": "/a=b", "add": 200}, {"match": "/c", "add": -30}]
     assert request["priorities"] == [*preferred, {"match": "/d", "drop": True}]

@@ -20,6 +20,7 @@ from crawlstream.model.crawl import CrawlKey, Entry, Lease, Profile
 from crawlstream.model.effects import OutboxRecord, Seed
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.web.priorities import PriorityRule
+from crawlstream.model.web.url_parameters import Parameters
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire import replies
 from crawlstream.wire.stored import decode_entry
@@ -147,16 +148,21 @@ def test_a_page_that_comes_back_as_it_was_loses_nothing() -> None:
 
 
 def test_priority_rules_hold_below_a_replayed_page() -> None:
-    """Levels are counted from the page, and rules for levels above it are left out."""
+    """Levels are counted from the page, and rules for levels above it are left out.
+
+    Its parameters stay.
+    """
     rules = (
         PriorityRule(match="/a", types=("pdf",), hosts=("a.example",), add=0),
         PriorityRule(depth=(2, 5), drop=True),
         PriorityRule(depth=(1, 2), add=10),
     )
     page = Entry(url="https://shop.com/page", depth=3)
-    profile = Profile(maxdepth=9, priorities=rules)
+    names = Parameters(keep=("id",), drop=("utm_*",))
+    profile = Profile(maxdepth=9, priorities=rules, parameters=names)
     again = replayed(letter_of(hold_of(page, profile))).profile
     assert again.priorities == (rules[0], PriorityRule(depth=(0, 2), drop=True))
+    assert again.parameters == names
     above = Profile(maxdepth=9, priorities=rules[2:])
     assert replayed(letter_of(hold_of(page, above))).profile.priorities is None
 

@@ -13,6 +13,7 @@ from crawlstream.model.delivered import PAGE_FIELDS
 from crawlstream.model.request import CrawlRequest, profile_of
 from crawlstream.model.result import OCCASIONAL
 from crawlstream.model.web.priorities import PriorityRule
+from crawlstream.model.web.url_parameters import Parameters
 from crawlstream.wire.delivered import decode
 from crawlstream.wire.requests import SCRAPER
 from crawlstream.wire.stored import decode_profile, encode_profile
@@ -39,6 +40,7 @@ def test_a_setting_that_pages_inherit_is_stored_with_the_profile() -> None:
     """Each one is taken from the request, and a field of its schema."""
     values: dict[str, Any] = {field.name: f"<{field.name}>" for field in fields(Inherited)}
     values["priorities"] = (PriorityRule(match="/a", add=10),)
+    values["parameters"] = Parameters(keep=("a",), drop=("b*",))
     request = CrawlRequest(appid="app", crawlid="job", url="http://a.example/", **values)
     profile = decode_profile(encode_profile(profile_of(request)))
     assert {name: getattr(profile, name) for name in values} == values

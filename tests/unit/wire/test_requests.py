@@ -20,6 +20,7 @@ from crawlstream.model.request import (
     ZookeeperRequest,
 )
 from crawlstream.model.web.priorities import PriorityRule
+from crawlstream.model.web.url_parameters import Parameters
 from crawlstream.wire.requests import KINDS, SCHEDULE, SCRAPER, decode, encode, readable_ids
 from support.sample_requests import ACTION, CRAWL, STATS, ZOOKEEPER, raw, refusal
 
@@ -105,8 +106,11 @@ def test_a_crawl_request_carries_every_field() -> None:
         "drop": ["noarchive", "reserved"],
     }
     tuples: dict[str, Any] = {name: tuple(values) for name, values in lists.items()}
-    rules = {"priorities": [{"match": "/a", "types": ["pdf"], "depth": [1, 2], "add": 200}]}
+    rules: dict[str, Any] = {}
+    rules["priorities"] = [{"match": "/a", "types": ["pdf"], "depth": [1, 2], "add": 200}]
     tuples["priorities"] = (PriorityRule(match="/a", types=("pdf",), depth=(1, 2), add=200),)
+    rules["parameters"] = {"keep": ["id"], "drop": ["utm_*", "gclid"]}
+    tuples["parameters"] = Parameters(keep=("id",), drop=("utm_*", "gclid"))
     tuples["occasion"] = Occasion("nightly", 2_000_000_000, 3)
     request = decode(raw(CRAWL, url="Example.com:80/a?b=2&a=1#f", **same, **lists, **rules))
     url = "http://example.com/a?b=2&a=1#f"
@@ -130,7 +134,7 @@ def test_a_seed_without_budgets_says_nothing_of_them() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 32
+    assert len(nulls) == 33
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
@@ -238,6 +242,11 @@ REFUSED = [
     (CRAWL, {"drop": ["reserved"], "purpose": None}),
     (CRAWL, {"purpose": "ai-train"}),
     (CRAWL, {"purpose": ""}),
+    (CRAWL, {"parameters": {"drop": []}}),
+    (CRAWL, {"parameters": {"drop": ["a*b"]}}),
+    (CRAWL, {"parameters": {"drop": ["a=1"]}}),
+    (CRAWL, {"parameters": {"keep": [f"p{n}" for n in range(65)]}}),
+    (CRAWL, {"parameters": ["utm_*"]}),
     (CRAWL, {"priorities": []}),
     (CRAWL, {"priorities": [{"drop": True}] * 33}),
     (CRAWL, {"priorities": [{"depth": [1], "drop": True}]}),

@@ -15,6 +15,7 @@ from crawlstream.model.scope import DirectiveUse, Redirects
 from crawlstream.model.web.guard_mode import GuardMode
 from crawlstream.model.web.priorities import PriorityRule
 from crawlstream.model.web.purposes import Purpose
+from crawlstream.model.web.url_parameters import Parameters
 from crawlstream.wire.stored import (
     LinkEncoder,
     decode_entry,
@@ -97,6 +98,7 @@ _PROFILES = st.builds(
     drop=st.sampled_from([None, ("noindex",), ("noindex", "noarchive", "reserved")]),
     purpose=st.sampled_from([None, *Purpose]),
     guard=st.sampled_from([None, *GuardMode]),
+    parameters=st.sampled_from([None, Parameters(drop=("a*",)), Parameters(keep=("a", "b"))]),
     proxy=_MAYBE_TEXT,
     tls=_MAYBE_TEXT,
     redirects=st.sampled_from(Redirects),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from crawlstream.model.web.priorities import PriorityRule
+from crawlstream.model.web.url_parameters import Parameters
 
 ANSWER_ACCEPTED, ANSWER_PAGE = "accepted", "page"
 """Values of ``answer``."""
@@ -59,6 +60,8 @@ class Inherited:
     """Value of ``model.web.purposes.Purpose``; None: the operator's setting."""
     guard: str | None = None
     """Value of ``model.web.guard_mode.GuardMode``; None: the operator's setting."""
+    parameters: Parameters | None = None
+    """Parameters of URLs that links lose, or keep; the operator's are added."""
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``; None: the operator's setting for the domain."""
     tls: str | None = None

@@ -18,6 +18,7 @@ from crawlstream.model.recurring.validators import is_http_date
 from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimits
 from crawlstream.model.url import host_rule, seed_url
 from crawlstream.model.web.priority_fields import priority_rules
+from crawlstream.model.web.url_parameters import parameters_in
 from crawlstream.wire import jsontext
 
 _EXPRESSIONS = frozenset({"allow_regex", "deny_regex"})
@@ -68,6 +69,8 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
         values["allowed_domains"] = _hosts(values["allowed_domains"])
     if values.get("priorities"):
         values["priorities"] = priority_rules(values["priorities"])
+    if values.get("parameters") is not None:
+        values["parameters"] = parameters_in(values["parameters"])
     if not _EXPRESSIONS.isdisjoint(values):
         _refuse_if(Refusal.BAD_REGEX, _bad_expressions(values, limits))
     if not _PAIRS.isdisjoint(values):

@@ -25,6 +25,7 @@ from typing import Any
 
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.web.priority_fields import rule_fields, rule_of_fields
+from crawlstream.model.web.url_parameters import parameter_fields, parameters_in
 from crawlstream.wire import jsontext
 
 _VERSION = 1
@@ -211,6 +212,8 @@ def encode_profile(profile: Profile) -> bytes:
     }
     if profile.priorities:
         values["priorities"] = [rule_fields(rule) for rule in profile.priorities]
+    if profile.parameters:
+        values["parameters"] = parameter_fields(profile.parameters)
     return bytes((_VERSION,)) + jsontext.dumps(values, sort_keys=True)
 
 
@@ -222,6 +225,8 @@ def decode_profile(body: bytes) -> Profile:
         values: dict[str, Any] = {name: _tupled(value) for name, value in stored.items()}
         if rules := values.get("priorities"):
             values["priorities"] = tuple(map(rule_of_fields, rules))
+        if names := values.get("parameters"):
+            values["parameters"] = parameters_in(names)
         return Profile(**values)
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"not a stored profile: {body[:40]!r}") from error

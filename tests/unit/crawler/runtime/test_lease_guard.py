@@ -31,7 +31,7 @@ class Ends:
         self.last: list[tuple[Page, int]] = []
         self.passed: list[Page] = []
 
-    def decision_on(self, _page: Page) -> LinkDecision:
+    def decision_on(self, _page: Page, _rules: object) -> LinkDecision:
         """Return the same decision on all pages."""
         return self.decision
 
@@ -51,7 +51,9 @@ class Ends:
     def guard(self, mode: GuardMode = GuardMode.OFF, most: GuardMode = GuardMode.ON) -> LeaseGuard:
         """Return a guard for a worker with these settings."""
         outcomes = SimpleNamespace(
-            settings=SimpleNamespace(guard=mode, guard_most=most),
+            settings=SimpleNamespace(
+                guard=mode, guard_most=most, keep_parameters=(), drop_parameters=()
+            ),
             endings=SimpleNamespace(skipping=self),
             leases=self,
         )

@@ -42,8 +42,16 @@ def _files(value: Any) -> Any:
     return tuple(file for file in RIGHTS_FILES if file in found)
 
 
+def _names(value: Any) -> Any:
+    found = tuple(dict.fromkeys(parts(value)))
+    if odd := [name for name in found if not set("&=#?*").isdisjoint(name.removesuffix("*"))]:
+        raise ValueError(f"no names of parameters: {', '.join(odd)}")
+    return found
+
+
 _Bans = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_bans)]
 _Files = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_files)]
+_Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 _Profiles = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_profiles)]
 
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
@@ -91,6 +99,13 @@ class CrawlingSettings(Section):
     guard_most: GuardMode = Field(GuardMode.ON, validation_alias=new("GUARD_MOST"))
     """Highest mode of the waste guard that a crawl may choose; `off` switches the guard off for
     all. The same for all crawlers."""
+    keep_parameters: _Names = Field((), validation_alias=new("KEEP_PARAMETERS"))
+    """Parameters of URLs that stay in links, and that the waste guard does not judge by,
+    comma-separated; `*` at the end of a name stands for any end. Crawls may name others with
+    `"parameters"`. The same for all crawlers."""
+    drop_parameters: _Names = Field((), validation_alias=new("DROP_PARAMETERS"))
+    """Parameters of URLs that links lose before they are followed, comma-separated, such as
+    `utm_*,gclid`; names as for CRAWLSTREAM_KEEP_PARAMETERS. The same for all crawlers."""
     retry_times: int = Field(3, ge=0, le=20)
     """Number of retries after the first attempt at a page."""
     download_timeout: float = Field(10, gt=0)
